@@ -146,6 +146,7 @@ def choose(page, label, option):
     settle(page)
 
 
+@pytest.mark.slow
 def test_another_task_and_other_data_chosen_by_mouse_are_drawn(page, server):
     visit(page, server + "compare?data=movie-night&mechanisms=output&cap=290")
     pills = page.get_by_test_id("stButtonGroup").first
@@ -230,6 +231,7 @@ def test_names_cover_nothing_and_none_is_cut(browser, server, width, link):
     context.close()
 
 
+@pytest.mark.slow
 def test_the_smallest_epsilon_for_a_wanted_accuracy_by_keyboard(page, server):
     """Only the slider is moved; the answer stands in the title and over the dots."""
     visit(page, server + "compare?data=restaurants")

@@ -100,6 +100,7 @@ def test_a_reload_and_a_copied_address_stand_where_one_stood(opened):
     assert [text(other, name) for name in names] == shown
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "junk", ["#epsilon=9", "#person=99&asked=x&need=Infinity", "#mechanism=%00&%", "#"]
 )
@@ -133,6 +134,7 @@ def test_the_switch_of_promises_changes_curve_people_and_note(opened):
     assert "Accuracy" in tab.locator(".dpmc-head").inner_text()
 
 
+@pytest.mark.slow
 def test_the_card_follows_the_slider(opened):
     tab = opened()
     tab.get_by_text("What the promise covers").locator("visible=true").click()
@@ -141,6 +143,7 @@ def test_the_card_follows_the_slider(opened):
         expect(tab.get_by_text(re.compile(rf"^Epsilon {epsilon:g} per rating"))).to_be_visible()
 
 
+@pytest.mark.slow
 def test_play_guess_and_wish_work(opened):
     tab = opened("#epsilon=5")
     tab.get_by_role("button", name="Play").click()
@@ -152,6 +155,7 @@ def test_play_guess_and_wish_work(opened):
     assert "takes epsilon" in text(tab, "answer")
 
 
+@pytest.mark.slow
 def test_it_follows_the_surface(opened):
     tab = opened(color_scheme="dark")
     look = "getComputedStyle(document.body).backgroundColor"
@@ -163,6 +167,7 @@ def test_it_follows_the_surface(opened):
     assert tab.evaluate(f"{line}.stroke") != ink
 
 
+@pytest.mark.slow
 def test_a_picture_can_be_saved(opened):
     tab = opened()
     tab.locator(".dpmc-plot").hover()
@@ -187,6 +192,7 @@ def test_the_button_of_the_page_saves_a_file_that_stands_where_the_slider_stands
     assert "epsilon 3" in number
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("look", ["light", "dark"])
 def test_nothing_in_it_keeps_people_out(opened, look):
     axe = pytest.importorskip("axe_playwright_python", reason="pip install axe-playwright-python")

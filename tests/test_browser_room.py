@@ -171,6 +171,7 @@ def test_the_secret_is_never_to_be_seen(teacher, server):
     assert teacher.url.startswith(server)
 
 
+@pytest.mark.slow
 def test_two_tabs_of_the_teacher_agree(teacher, server):
     press(teacher, "Open the room")
     press(teacher, "Ask the first question")
@@ -227,6 +228,7 @@ def test_the_page_stands_still_while_reports_arrive(teacher, server):
     assert teacher.evaluate("document.querySelector('[data-testid=\"stMain\"]').scrollTop") == 40
 
 
+@pytest.mark.slow
 def test_a_stranger_is_led_to_the_phones_page(teacher, browser, server):
     press(teacher, "Open the room")
     press(teacher, "Ask the first question")

@@ -112,6 +112,7 @@ def test_why_the_claim_of_output_perturbation_fails(start):
     assert clicks(start) <= 5
 
 
+@pytest.mark.slow
 def test_the_smallest_epsilon_for_an_accuracy_of_70_percent(start):
     start.get_by_role("link", name="Which mechanism costs least?").click()
     start.get_by_role("heading", name=re.compile("Accuracy .* takes epsilon"), level=1).wait_for()
@@ -131,6 +132,7 @@ def test_the_smallest_epsilon_for_an_accuracy_of_70_percent(start):
     assert clicks(start) <= 2
 
 
+@pytest.mark.slow
 def test_what_differs_in_the_noise_at_two_epsilons(start):
     turned(start, "Noise", "What the noise looks like")
     press(start, "Pin this epsilon")
@@ -144,6 +146,7 @@ def test_what_differs_in_the_noise_at_two_epsilons(start):
     assert clicks(start) <= 4
 
 
+@pytest.mark.slow
 def test_a_persons_lists_with_and_without_privacy(start):
     for name in ("without privacy", "with privacy"):
         assert start.locator(".dpmc-lists").get_by_text(name, exact=True).is_visible()
@@ -160,6 +163,7 @@ def test_a_persons_lists_with_and_without_privacy(start):
     assert clicks(start) <= 1
 
 
+@pytest.mark.slow
 def test_the_attack_on_the_protocol_is_run_and_says_what_it_shows(start):
     turned(start, "Protocol", "Can a recommender learn without seeing?")
     assert text(start, "It recovers 0 of 4 differences of gradients.*fresh masks")
@@ -173,6 +177,7 @@ def test_the_attack_on_the_protocol_is_run_and_says_what_it_shows(start):
     assert clicks(start) <= 4
 
 
+@pytest.mark.slow
 def test_a_picture_a_report_and_the_code_are_taken_away(start):
     turned(start, "Train", "Train one mechanism")
     start.get_by_role("button", name="Train", exact=True).click()

@@ -75,6 +75,7 @@ def test_a_link_shows_its_text_and_fetches_nothing(page, server, path):
     assert alerts.locator(made).count() == 0
 
 
+@pytest.mark.slow
 def test_going_back_to_an_absurd_link_shows_the_page(page, server):
     visit(page, server + "train?data=one-bit-lab")
     visit(page, server + "train?seed=inf&cap=1e400")

@@ -59,6 +59,7 @@ def test_an_example_plays_and_can_be_scrubbed_without_the_server(page, server):
     assert not sent
 
 
+@pytest.mark.slow
 def test_a_short_run_takes_its_time_and_can_be_skipped(page, server):
     visit(page, server + "train?data=one-bit-lab&mechanism=private-frank-wolfe")
     press(page, "Train")
@@ -134,6 +135,7 @@ def test_a_run_and_two_cards_fit_the_screen(browser, server, width):
     context.close()
 
 
+@pytest.mark.slow
 def test_with_reduced_motion_nothing_plays(browser, server):
     context = browser.new_context(reduced_motion="reduce")
     tab = context.new_page()

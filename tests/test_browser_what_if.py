@@ -146,6 +146,7 @@ def test_a_dragged_wish_reads_the_epsilon_it_takes(instrument):
     assert "is not reached up to epsilon 10" in text(page, "answer")
 
 
+@pytest.mark.slow
 def test_guessing_is_counted_against_the_bound(instrument):
     page = instrument()
     page.get_by_role("button", name="Guess").click()
@@ -170,6 +171,7 @@ def test_whom_to_protect_chooses_the_method(instrument):
     page.get_by_text("Accuracy on held-out").wait_for()
 
 
+@pytest.mark.slow
 def test_play_moves_by_itself_to_the_end(instrument):
     page = instrument("?epsilon=5")
     page.get_by_role("button", name="Play").click()
@@ -177,6 +179,7 @@ def test_play_moves_by_itself_to_the_end(instrument):
     assert page.get_by_role("button", name="Play").is_visible()
 
 
+@pytest.mark.slow
 def test_titles_are_text(instrument):
     page = instrument()
     assert page.locator(".dpmc-what img, .dpmc-what a").count() == 0
@@ -202,6 +205,7 @@ def test_on_a_phone_the_number_comes_first_then_slider_lists_and_card(page, serv
     assert main.evaluate("e => e.scrollWidth - e.clientWidth") <= 0
 
 
+@pytest.mark.slow
 def test_before_the_first_point_the_axis_stands_on_a_phone_too(page, server):
     page.set_viewport_size({"width": 390, "height": 844})
     visit(page, server + "?mechanism=private-taste")
@@ -209,6 +213,7 @@ def test_before_the_first_point_the_axis_stands_on_a_phone_too(page, server):
     assert page.get_by_role("button", name="Compute the curve").is_visible()
 
 
+@pytest.mark.slow
 def test_a_quality_that_is_not_on_the_axis_is_not_asked_for(instrument):
     page = instrument("?need=5")
     goal, button = page.locator(".dpmc-goal"), page.get_by_role("button", name="I need")

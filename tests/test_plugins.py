@@ -278,6 +278,7 @@ def site(tmp_path):
     return folder
 
 
+@pytest.mark.slow
 def test_an_installed_package_takes_part_without_an_option(site, tmp_path):
     def run(*words):
         return in_child("-m", "dpmc_core", *words, PYTHONPATH=str(site))

@@ -166,7 +166,7 @@ SWEEP = (
             REUSED,
             "key = digest(mechanism.id, mechanism.revision, settings, ratings.fingerprint)",
             "key = digest(mechanism.id, mechanism.revision, settings)",
-            named("sweep", "test_a_shared_solve_is_published_once_and_equals_a_solve_of_its_own"),
+            named("sweep", "test_a_row_is_what_a_run_of_its_own_gives"),
         ),
         (
             "a solve is taken for that of other settings",
@@ -184,21 +184,21 @@ SWEEP = (
             REUSED,
             "return datasets.load(self.sample, seed=seed, **self.options)",
             "return datasets.load(self.sample, seed=0, **self.options)",
-            named("sweep_data", "test_a_private_folder_that_cannot_be_filled_is_not_left_behind"),
+            named("sweep_data", "test_generated_data_is_one_matrix_or_a_new_one_for_each_seed"),
         ),
         (
             "an upload's cap is forgotten on its way to a sweep",
             OTHER,
             "public.users, public.items, public.cap or 0]",
             "public.users, public.items, 0]",
-            named("sweep_data", "test_a_private_folder_that_cannot_be_filled_is_not_left_behind"),
+            named("sweep_data", "test_a_snapshot_gives_the_same_ratings_back"),
         ),
         (
             "times do not name the data",
             OTHER,
             "times = None if ratings.times is None else _hash(ratings.times)",
             "times = None",
-            named("sweep_data", "test_a_private_folder_that_cannot_be_filled_is_not_left_behind"),
+            named("sweep_data", "test_the_fingerprint_knows_all_that_results_depend_on"),
         ),
     )
     + family_of(
