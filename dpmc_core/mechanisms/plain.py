@@ -36,7 +36,7 @@ from dpmc_core.solvers.frank_wolfe import StepRule, complete
 from dpmc_core.solvers.linalg import Pattern, leading_right
 from dpmc_core.solvers.most_rated import OnMostRated, most_rated
 from dpmc_core.solvers.neighbours import Neighbourhood, cosine, jaccard, nearest
-from dpmc_core.solvers.noisy_signs import SignReports, complete_signs
+from dpmc_core.solvers.noisy_reports import SignReports, complete_signs, effects_and_taste
 from dpmc_core.solvers.one_bit import Completion, likelihood, positive
 from dpmc_core.solvers.pgd import Descent, Schedule
 from dpmc_core.solvers.recovery import Recovery, Reports, on_unit_scale
@@ -50,7 +50,6 @@ from dpmc_core.solvers.rows import (
     with_offsets,
 )
 from dpmc_core.solvers.sizes import GRAM_LIMIT, check_rank
-from dpmc_core.solvers.variational import effects_and_taste
 from dpmc_core.stopping import waited
 
 Floats = NDArray[np.float64]
@@ -258,7 +257,7 @@ class ItemMean(RatingBaseline):
 class ReferenceRatings(RatingBaseline):
     """User and item effects and low-rank taste by variational Bayes (Lim and Teh 2007).
 
-    What the estimators of the private methods are without noise, see `solvers.variational`: all
+    What the estimators of the private methods are without noise, see `solvers.noisy_reports`: all
     variances are estimated, each user's own noise too, so there is nothing to tune.
     """
 
