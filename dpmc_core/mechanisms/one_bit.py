@@ -35,7 +35,7 @@ from dpmc_core.privacy.channels import flip_chance
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import AsPublished, same_setting, setting
 from dpmc_core.solvers.linalg import Pattern
-from dpmc_core.solvers.noisy_signs import SignReports, complete_signs
+from dpmc_core.solvers.noisy_reports import SignReports, complete_signs
 from dpmc_core.solvers.one_bit import (
     Completion,
     Loss,

@@ -36,9 +36,9 @@ from dpmc_core.lab.papers.frame import (
 from dpmc_core.lab.store import Store, digest
 from dpmc_core.lab.sweep import Plan, seeds_text
 from dpmc_core.lab.views.lines import Interval, interval
+from dpmc_core.paths import version
 from dpmc_core.settings import setting_text
 from dpmc_core.stopping import Stop, Stopped, stopping
-from dpmc_core.version import version
 
 FOLDER = Path(__file__).resolve().parents[3] / "sample_data" / "papers"  # also in a wheel
 _DIGITS = 7

@@ -75,10 +75,10 @@ def _known(rng: np.random.Generator) -> tuple[Ratings, Floats, float]:
     return ratings, scaled, metrics.rmse(given, scaled[ratings.users, ratings.items])
 
 
-def _collection(id: str, **settings: Any) -> Collection[Any]:
+def _collection(id: str, **settings: Any) -> Collection:
     if not issubclass(registry.get(id), Collection):
         raise InvalidSetting("mechanism", "one that collects whole rows", id)
-    return cast(Collection[Any], registry.create(id, **settings))
+    return cast(Collection, registry.create(id, **settings))
 
 
 def bounds(id: str, epsilons: Sequence[float], seed: int = 0) -> RecoveryBounds:
