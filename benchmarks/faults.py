@@ -379,7 +379,7 @@ def two_sweeps(folder: Path, undisturbed: Undisturbed) -> Iterator[Row]:
 _CLOCK = """
 import datetime, json, sys, time
 from dpmc_core.lab.study import ledger
-from dpmc_core.lab.cli import main, store
+from dpmc_core.lab.cli import data, main
 from dpmc_core.lab.store import connection
 real, begun = time.time, time.time()
 def shifted():
@@ -390,7 +390,7 @@ class Shifted(datetime.datetime):
     def now(cls, tz=None):
         return cls.fromtimestamp(shifted(), tz)
 time.time = shifted
-connection.datetime = ledger.datetime = store.datetime = Shifted
+connection.datetime = ledger.datetime = data.datetime = Shifted
 sys.exit(max(main(words) for words in json.loads(sys.argv[1])))
 """
 CLOCKS = {

@@ -103,7 +103,7 @@ def test_mechanisms_do_not_know_the_secure_source():
     """The one that runs a mechanism chooses the randomness; the releases make use of it."""
     knows = {"noise.py", "releases.py", "__init__.py"}  # the last for what is harmless
     knows = {*(f"privacy/{name}" for name in knows)}
-    knows |= {"lab/study/release.py", "lab/cli/release.py"}
+    knows |= {"lab/study/release.py", "lab/cli/promises.py"}
     for name, tree in under("dpmc_core").items():
         found = (f"{imported}." for imported in imports_of(tree))
         if any(imported.startswith("dpmc_core.privacy.exact_noise.") for imported in found):

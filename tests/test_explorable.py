@@ -13,7 +13,7 @@ import streamlit as st
 
 from dpmc_core import registry
 from dpmc_core.data.samples import SAMPLES
-from dpmc_core.lab.cli import explorable as command
+from dpmc_core.lab.cli import data as command
 from dpmc_core.lab.sweep.presets import EPSILONS
 from dpmc_core.lab.views.answer import PROTECT
 from pages.ui import explorable, instrument, scene
@@ -263,7 +263,7 @@ def test_a_folder_in_the_file_s_place_is_a_sentence(dpmc, tmp_path):
 
 
 def test_without_the_app_the_command_says_so(dpmc, tmp_path, monkeypatch):
-    monkeypatch.setattr(command, "_APP", tmp_path)
+    monkeypatch.setattr(command, "APP", tmp_path)
     status, _, err = dpmc("explorable", "jokes", "--out", tmp_path / "a.html")
     assert status == 1
     assert "checkout" in err

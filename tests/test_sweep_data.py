@@ -23,7 +23,7 @@ from dpmc_core.data import datasets
 from dpmc_core.errors import BadRatings, DpmcError, InvalidSetting
 from dpmc_core.lab import locks, papers, store, sweep
 from dpmc_core.lab.cli import build_parser
-from dpmc_core.lab.cli.sweep import grid_of
+from dpmc_core.lab.cli.interface import arguments
 from dpmc_core.lab.store import Store
 from dpmc_core.lab.sweep import Grid, presets, private
 from dpmc_core.lab.sweep.sources import SNAPSHOT, read_snapshot, write_snapshot
@@ -301,6 +301,10 @@ TYPED = [
     Grid(data=["mine.csv"], mechanisms=["clear"], split=SharePerUser(1 / 3), steps=["cap=5"]),
     Grid(data=["u1.base"], mechanisms=["clear"], tests=["u1.test"], seeds=[5]),
 ]
+
+
+def grid_of(args):
+    return arguments(args)["asked"].grid()
 
 
 @pytest.mark.parametrize("grid", TYPED)

@@ -37,13 +37,6 @@ COMMAND_LINE = (
             _SHOWN,
         ),
         (
-            "wrong usage is told as it was typed",
-            OTHER,
-            "super().error(printable(message))",
-            "super().error(message)",
-            _SHOWN,
-        ),
-        (
             "what nobody read is done",
             OTHER,
             "status = UNREAD",
@@ -63,6 +56,17 @@ COMMAND_LINE = (
             "return INTERRUPTED",
             "return DONE",
             named("cli", "test_ctrl_c_ends_cleanly"),
+        ),
+    )
+    + family_of(
+        "command line",
+        "lab/cli/interface.py",
+        (
+            "wrong usage is told as it was typed",
+            OTHER,
+            "super().error(printable(message))",
+            "super().error(message)",
+            _SHOWN,
         ),
     )
     + family_of(

@@ -316,7 +316,7 @@ CATALOGUE = [
     ),
     *family_of(
         "catalogue",
-        "lab/cli/release.py",
+        "lab/cli/promises.py",
         (
             "places told by the ids where a promise covers existence",
             OTHER,

@@ -6,34 +6,35 @@ import argparse
 import contextlib
 import io
 import os
+import re
 import sys
 from collections.abc import Sequence
-from typing import Any, NoReturn, cast
+from typing import Any, cast
 
 from dpmc_core import plugins
 from dpmc_core.errors import DpmcError, printable
-from dpmc_core.lab.cli import (
-    answer,
-    audit,
-    data,
-    explorable,
-    fit,
-    guarantees,
-    ledger,
-    lessons,
-    listing,
-    papers,
-    protocol,
-    recommend,
-    release,
-    split,
-    store,
-    sweep,
-    verify,
-)
-from dpmc_core.lab.cli.arguments import join_negative_ranges
+from dpmc_core.lab.cli import data, interface, methods, papers, promises, protocol, sweep
 from dpmc_core.lab.cli.output import INTERRUPTED, UNREAD, Printable
 
+COMMANDS: dict[str, interface.Command] = {
+    "list": methods.listing,
+    "data": data.DATA,
+    "recommend": methods.recommend,
+    "answer": promises.answer,
+    "fit": methods.fit,
+    "split": data.split,
+    "release": promises.release,
+    "verify": promises.verify,
+    "guarantees": methods.guarantees,
+    "audit": methods.audit,
+    "ledger": promises.ledger,
+    "protocol": protocol.protocol,
+    "papers": papers.show,
+    "sweep": sweep.sweep,
+    "store": data.STORE,
+    "lessons": data.lessons,
+    "explorable": data.explorable,
+}
 DONE, FAILED = 0, 1
 
 
@@ -64,7 +65,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(argv: Sequence[str]) -> int:
     try:
-        args = build_parser().parse_args(join_negative_ranges(argv))
+        args = build_parser().parse_args(_joined(argv))
     except SystemExit as stop:  # argparse has already said why
         return stop.code if isinstance(stop.code, int) else FAILED
     files: Sequence[str] = getattr(args, "plugin", ())
@@ -72,7 +73,7 @@ def _run(argv: Sequence[str]) -> int:
         for file in files:
             plugins.load(file)
         with contextlib.redirect_stdout(cast(Any, Printable(sys.stdout))):
-            args.command(args)
+            interface.call(args)
     except BrokenPipeError:
         raise
     except KeyboardInterrupt:
@@ -93,6 +94,17 @@ def _run(argv: Sequence[str]) -> int:
     return DONE
 
 
+def _joined(argv: Sequence[str]) -> list[str]:
+    """`--range -10:10` as `--range=-10:10`: argparse would take the value for an option."""
+    joined: list[str] = []
+    for word in argv:
+        if joined and joined[-1] == "--range" and re.match(r"-[\d.]", word):
+            joined[-1] += "=" + word
+        else:
+            joined.append(word)
+    return joined
+
+
 def _drop_unwritten() -> None:
     """Let nothing be written at the end of the process where it cannot be."""
     for stream in (sys.stdout, sys.stderr):
@@ -110,13 +122,6 @@ def _words(error: DpmcError | OSError) -> str:
     return printable(what if where is None else f"{where}: {what}")
 
 
-class _Parser(argparse.ArgumentParser):
-    """What it says of a word shows the word, whatever is in it."""
-
-    def error(self, message: str) -> NoReturn:
-        super().error(printable(message))
-
-
 class _Version(argparse.Action):
     """Looked up when asked: reading it takes longer than starting."""
 
@@ -129,17 +134,12 @@ class _Version(argparse.Action):
 
 def build_parser() -> argparse.ArgumentParser:
     """All commands with their help."""
-    parser = _Parser(
+    parser = interface.Parser(
         prog="dpmc",
         description="Differentially private matrix completion: train, compare, check the claims.",
         epilog="Try: dpmc fit movie-night input-flip --epsilon 2",
     )
     parser.add_argument("--version", action=_Version, nargs=0, help="say which version this is")
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    groups = (
-        *(listing, data, recommend, answer, fit, split, release, verify),
-        *(guarantees, audit, ledger, protocol, papers, sweep, store, lessons, explorable),
-    )
-    for group in groups:
-        group.add_to(commands)
+    hidden = () if data.has_app() else ("explorable",)  # there it says what is missing
+    interface.add_commands(parser, COMMANDS, hidden)
     return parser

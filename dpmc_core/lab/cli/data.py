@@ -1,187 +1,466 @@
-"""`dpmc data`: what there is to work on, public downloads, a description of any data."""
+"""Data, and files made of them: `dpmc data`, `split`, `store`, `lessons`, `explorable`."""
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 import shlex
+import subprocess
+import sys
 from contextlib import closing
-from typing import Any
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Annotated, Any
 
+from dpmc_core import paths, registry
 from dpmc_core.data import MEGABYTE, datasets, download, samples
-from dpmc_core.errors import DpmcError, unknown_name
-from dpmc_core.lab.cli import arguments, output
-from dpmc_core.lab.cli.output import Progress
-from dpmc_core.problem import options_text
+from dpmc_core.data.samples import DRAWN, ON_DEMAND, SAMPLES
+from dpmc_core.errors import DpmcError, InvalidSetting, check_number, unknown_name
+from dpmc_core.lab import store as rows
+from dpmc_core.lab.cli import output
+from dpmc_core.lab.cli.interface import CommandGroup, CommandReport, Json, Option
+from dpmc_core.lab.cli.options import Data, HeldOut, Predicted, Reading, Seed, Steps, steps_of
+from dpmc_core.lab.store import CurveInfo, Store, shipped
+from dpmc_core.lab.study import split_files
+from dpmc_core.problem import SEED, default_split, options_text, split_words, usual_task
 
 
-def add_to(commands: Any) -> None:
-    parser = commands.add_parser(
-        "data",
-        help="list samples and public sets, download one, describe a file",
-        description="The data there is to work on.",
+def listing() -> CommandReport:
+    """Samples and public sets (the default)."""
+    entries: list[dict[str, Any]] = []
+    table = [("name", "title", "")]
+
+    def add(name: str, kind: str, title: str, about: str, terms: str, **more: Any) -> None:
+        available = kind == "sample" or download.available(name)
+        entry = {"name": name, "kind": kind, "title": title, "available": available}
+        entries.append(entry | {"about": about, "terms": terms} | more)
+        note = about.partition(" from")[0]
+        if kind == "sample":
+            drawn = ", ".join(more["options"])
+            note = f"sample, drawn anew with {drawn}" if drawn else "sample"
+        elif available:
+            note = "downloaded" if kind == "public" else "there"
+        table.append((name, title, note))
+
+    for name, sample in {**SAMPLES, **ON_DEMAND}.items():
+        drawn = list(samples.options_of(name)) if name in DRAWN else []
+        add(name, "sample", sample.title, sample.made, samples.LICENCE, options=drawn)
+    for name, archive in download.ARCHIVES.items():
+        about = f"{archive.megabytes:g} MB from {archive.url}"
+        add(name, "public", archive.title, about, archive.terms)
+    for name, known in download.BY_HAND.items():
+        about = f"your copy of {known.files[0]} in {download.folder_of(name)}"
+        add(name, "by-hand", known.title, about, known.licence)
+    more = (
+        "More on one: dpmc data describe NAME. Download one: dpmc data get NAME. Draw one anew:\n"
+        "NAME:OPTION=VALUE,..., for example rank-one:users=1000,items=50."
     )
-    _finish(parser, listing)
-    actions = parser.add_subparsers(title="actions", metavar="ACTION")
-    _finish(actions.add_parser("list", help="samples and public sets (the default)"), listing)
-    get = actions.add_parser("get", help="download a public set and check it")
-    get.add_argument("name", metavar="NAME", help=f"one of {', '.join(download.ARCHIVES)}")
-    _finish(get, fetch)
-    about = actions.add_parser("describe", help="what a data set holds")
-    about.add_argument("data", metavar="DATA", help=arguments.DATA_HELP)
-    arguments.add_reading(about)
-    _finish(about, describe)
-    look = actions.add_parser("check", help="what a file holds, and all that is wrong with it")
-    look.add_argument("file", metavar="FILE", help="a file of ratings")
-    arguments.add_reading(look)
-    _finish(look, check)
+    return CommandReport(entries, (output.table(table), more))
 
 
-def listing(args: argparse.Namespace) -> None:
-    entries: list[dict[str, Any]] = [
-        {
-            "name": name,
-            "kind": "sample",
-            "title": sample.title,
-            "available": True,
-            "about": sample.made,
-            "terms": samples.LICENCE,
-            "options": list(samples.options_of(name)) if name in samples.DRAWN else [],
-        }
-        for name, sample in {**samples.SAMPLES, **samples.ON_DEMAND}.items()
-    ]
-    entries += [
-        {
-            "name": name,
-            "kind": "public",
-            "title": archive.title,
-            "available": download.available(name),
-            "about": f"{archive.megabytes:g} MB from {archive.url}",
-            "terms": archive.terms,
-        }
-        for name, archive in download.ARCHIVES.items()
-    ]
-    entries += [
-        {
-            "name": name,
-            "kind": "by-hand",
-            "title": known.title,
-            "available": download.available(name),
-            "about": f"your copy of {known.files[0]} in {download.folder_of(name)}",
-            "terms": known.licence,
-        }
-        for name, known in download.BY_HAND.items()
-    ]
-    if args.json:
-        output.write_json(entries)
-        return
-    rows = [("name", "title", "")]
-    for entry in entries:
-        note = entry["about"].partition(" from")[0]
-        if entry["kind"] == "sample":
-            options = entry["options"]
-            note = f"sample, drawn anew with {', '.join(options)}" if options else "sample"
-        elif entry["available"]:
-            note = "downloaded" if entry["kind"] == "public" else "there"
-        rows.append((entry["name"], entry["title"], note))
-    print(output.table(rows))
-    print(
-        "\nMore on one: dpmc data describe NAME. Download one: dpmc data get NAME. Draw one anew:"
-        "\nNAME:OPTION=VALUE,..., for example rank-one:users=1000,items=50."
-    )
-
-
-def fetch(args: argparse.Namespace) -> None:
-    if args.name in download.BY_HAND:
-        folder = download.downloaded(args.name)
-        terms = download.BY_HAND[args.name].licence
-        if args.json:
-            output.write_json({"name": args.name, "folder": str(folder), "terms": terms})
-        else:
-            print(f"ready in {folder}")
-        return
-    if args.name not in download.ARCHIVES:
-        raise unknown_name("public set", args.name, download.ARCHIVES)
-    archive = download.ARCHIVES[args.name]
-    if not args.json:
-        print(f"{archive.title}: {archive.megabytes:g} MB from {archive.url}")
-        print(output.paragraph(archive.terms), flush=True)
-    with closing(Progress()) as bar:
-
-        def show(done: int, total: int | None) -> None:
-            bar.update(args.name, done, total or done, lambda count: f"{count / MEGABYTE:.1f} MB")
-
-        folder = download.get(args.name, progress=show)
-    if args.json:
-        output.write_json({"name": args.name, "folder": str(folder), "terms": archive.terms})
+def get(
+    name: Annotated[str, Option("NAME", f"one of {', '.join(download.ARCHIVES)}")],
+    *,
+    json: Json = False,
+) -> CommandReport:
+    """Download a public set and check it."""
+    if name in download.BY_HAND:
+        folder, terms, more = download.downloaded(name), download.BY_HAND[name].licence, ""
+    elif name not in download.ARCHIVES:
+        raise unknown_name("public set", name, download.ARCHIVES)
     else:
-        print(f"ready in {folder}; try: dpmc fit {args.name} input-flip --epsilon 2")
+        archive = download.ARCHIVES[name]
+        terms, more = archive.terms, f"; try: dpmc fit {name} input-flip --epsilon 2"
+        if not json:
+            print(f"{archive.title}: {archive.megabytes:g} MB from {archive.url}")
+            print(output.paragraph(terms), flush=True)
+        with closing(output.Progress()) as bar:
+
+            def show(done: int, total: int | None) -> None:
+                bar.update(name, done, total or done, lambda count: f"{count / MEGABYTE:.1f} MB")
+
+            folder = download.get(name, progress=show)
+    document = {"name": name, "folder": str(folder), "terms": terms}
+    return CommandReport(document, [f"ready in {folder}{more}"])
 
 
-def describe(args: argparse.Namespace) -> None:
-    data = datasets.load(args.data, **arguments.reading_of(args, args.data))
-    public = data.ratings.public
-    if args.json:
-        output.write_json(
-            {
-                "name": data.name,
-                "title": data.title,
-                "source": data.source,
-                "licence": data.licence,
-                "users": public.users,
-                "items": public.items,
-                "low": public.low,
-                "high": public.high,
-                "cap": public.cap,
-                "ratings": len(data.ratings),
-                "density": data.ratings.density,
-                "fingerprint": data.ratings.fingerprint,
-                "report": list(data.report),
-            }
-        )
-        return
-    print(f"{data.title} ({data.name})")
-    print(
-        f"{public.users:,} users x {public.items:,} items, {len(data.ratings):,} ratings"
-        f" ({100 * data.ratings.density:.2g} % of all cells), from {public.low:g} to"
-        f" {public.high:g}\n"
+def describe(data: Data, *, reading: Reading) -> CommandReport:
+    """What a data set holds."""
+    found = datasets.load(data, **reading.of(data))
+    ratings, public = found.ratings, found.ratings.public
+    document = {
+        **{name: getattr(found, name) for name in ("name", "title", "source", "licence")},
+        **dataclasses.asdict(public),
+        "ratings": len(ratings),
+        "density": ratings.density,
+        "fingerprint": ratings.fingerprint,
+        "report": list(found.report),
+    }
+    size = (
+        f"{found.title} ({found.name})\n"
+        f"{public.users:,} users x {public.items:,} items, {len(ratings):,} ratings"
+        f" ({100 * ratings.density:.2g} % of all cells), from {public.low:g} to {public.high:g}"
     )
-    for sentence in data.report:
-        print(output.paragraph(sentence, "  ", "- "))
-    print(output.paragraph(f"Source: {data.source}"))
-    print(output.paragraph(f"Licence: {data.licence}"))
+    told = [_dash(text) for text in found.report]
+    ends = (f"Source: {found.source}", f"Licence: {found.licence}")
+    return CommandReport(document, (size, "\n".join([*told, *map(output.paragraph, ends)])))
 
 
-def check(args: argparse.Namespace) -> None:
-    found = datasets.examine(args.file, **arguments.reading_of(args, args.file))
-    command = None
+def check(
+    file: Annotated[str, Option("FILE", "a file of ratings")], *, reading: Reading
+) -> CommandReport:
+    """What a file holds, and all that is wrong with it."""
+    found, command = datasets.examine(file, **reading.of(file)), None
     if found.options is not None:
-        words = ["dpmc", "data", "describe", args.file, *options_text(found.options, (), None)]
-        command = " ".join(map(shlex.quote, words)) + " --range LOW:HIGH" * found.asks_range
-    if args.json:
-        output.write_json(
-            {
-                "name": found.name,
-                "readable": not found.faults,
-                "found": list(found.found),
-                "faults": [dataclasses.asdict(fault) for fault in found.faults],
-                "count": found.count and dataclasses.asdict(found.count),
-                "command": command,
-            }
-        )
-    else:
-        for sentence in found.found:
-            print(output.paragraph(sentence, "  ", "- "))
-        if found.faults:
-            print("\nWrong:" if found.found else "Wrong:")
-        for fault in found.faults:
-            print(output.paragraph(str(fault), "  ", "- "))
-        if command:
-            print(f"\nThis reads it:\n  {command}")
+        words = ["dpmc", "data", "describe", file, *options_text(found.options, (), None)]
+        command = shlex.join(words) + " --range LOW:HIGH" * found.asks_range
+    document = {
+        "name": found.name,
+        "readable": not found.faults,
+        "found": list(found.found),
+        "faults": [dataclasses.asdict(fault) for fault in found.faults],
+        "count": found.count and dataclasses.asdict(found.count),
+        "command": command,
+    }
+    text = ["\n".join(map(_dash, found.found))] if found.found else []
+    failure = None
     if found.faults:
-        raise DpmcError(f"{found.name} cannot be read as it is")
+        text.append("\n".join(["Wrong:", *(_dash(str(fault)) for fault in found.faults)]))
+        failure = DpmcError(f"{found.name} cannot be read as it is")
+    if command:
+        text.append(f"This reads it:\n  {command}")
+    return CommandReport(document, text, failure)
 
 
-def _finish(parser: argparse.ArgumentParser, command: Any) -> None:
-    parser.add_argument("--json", action="store_true", help="one JSON document")
-    parser.set_defaults(command=command)
+def _dash(text: str) -> str:
+    return output.paragraph(text, "  ", "- ")
+
+
+DATA = CommandGroup(
+    "List samples and public sets, download one, describe a file\n\nThe data there is to work on.",
+    listing,
+    {"list": listing, "get": get, "describe": describe, "check": check},
+)
+
+
+def split(
+    data: Data,
+    *,
+    export: Path,
+    force: bool = False,
+    task: Predicted = None,
+    prepare: Steps = (),
+    held_out: HeldOut,
+    reading: Reading,
+    seed: Seed = SEED,
+) -> CommandReport:
+    """Write training and test ratings as files, to score a model of your own.
+
+    Write the training and test ratings that methods get, so that a model of your own can be trained
+    and scored on the same rows.
+
+    Args:
+        export (FOLDER): where the files go
+        force: overwrite the files of a split that is there
+        json: the note as one JSON object instead of the report
+
+    examples:
+      dpmc split ratings.csv --range 1:5 --export split
+      dpmc split clicks.csv --task ranking --export split --json
+
+    Train the model you run today on train.csv, score it on test.csv as the note split.json says,
+    and give the number to dpmc answer as --reference. The split is that of dpmc answer, unless
+    options say otherwise: the latest rating of every user where there are times. Ids and ratings
+    are as in the source; cells are not guarded against spreadsheets, so read ids as text.
+    """
+    steps = steps_of(prepare)  # mistakes are told before a file is read
+    split_files.check(export, force=force)
+    found = datasets.load(data, **reading.of(data, [task] if task else (), prepare))
+    task = task or usual_task(found.ratings)
+    chosen = held_out.split or default_split(task)
+    note = split_files.export(
+        found,
+        task,
+        export,
+        steps=steps,
+        split=chosen,
+        seed=seed,
+        file=datasets.file_of(data),
+        force=force,
+    )
+    names = split_files.TRAIN, split_files.TEST
+    train, test = (note["files"][name] for name in names)
+    written = (
+        f"{export / names[0]}: {train['rows']:,} rows, {train['users']:,} users,"
+        f" {train['items']:,} items\n"
+        f"{export / names[1]}: {test['rows']:,} rows, {split_words(note['split'])}, seed {seed}"
+    )
+    told = (
+        f"Next: train the model you run today on {names[0]}, score it on {names[1]}, and pass its"
+        f" number as VALUE. The number is {note['scored']}."
+    )
+    if "random" in note["split"]:
+        told += (
+            " What is held out is drawn by the seed: the mean over the splits of seeds 1 to 5,"
+            " which the answer uses, says more than one number."
+        )
+    if prepare:
+        told += " The answer prepares nothing itself: compare with dpmc fit and this --prepare."
+    words = ["dpmc", "answer", data, "--task", task.value]
+    words += [*options_text(found.reading, (), chosen), "--reference", "VALUE"]
+    return CommandReport(note, (written, output.paragraph(told), f"  {shlex.join(words)}"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Chosen:
+    """Which rows, before or after the name of an action.
+
+    Args:
+        store (FILE): instead of the shared one
+        data (NAME): only data of this name
+        mechanism (ID): only this mechanism
+        json: one JSON document (list)
+    """
+
+    store: Path | None = None
+    data: str | None = None
+    mechanism: str | None = None
+    json: bool = False
+
+    def opened(self, read_only: bool = True) -> Store:
+        return Store(self.store, read_only=read_only)
+
+    def of(self, store: Store) -> list[CurveInfo]:
+        return rows.curves(store, data=self.data, mechanism=self.mechanism)
+
+
+def stored(*, chosen: Chosen) -> CommandReport:
+    """The stored curves (the default)."""
+    with chosen.opened() as store:
+        found = chosen.of(store)
+    document = [
+        {
+            "data": info.name,
+            "source": info.source,
+            "users": info.public.users,
+            "items": info.public.items,
+            "prepare": list(info.prepare),
+            "split": info.split,
+            "mechanism": info.mechanism,
+            "revision": info.revision,
+            "current": _standing(info) == "",
+            "settings": dict(info.settings),
+            "rows": info.rows,
+        }
+        for info in found
+    ]
+    if not found:
+        return CommandReport(document, [f"no rows in {store.path}"])
+    table = [("data", "prepared", "tested on", "mechanism", "settings", "rows")]
+    table += [
+        (
+            info.name,
+            ", ".join(info.prepare) or "-",
+            split_words(info.split),
+            info.mechanism + _standing(info),
+            _differing(info) or "-",
+            f"{info.rows:,}",
+        )
+        for info in found
+    ]
+    count = sum(info.rows for info in found)
+    return CommandReport(document, (output.table(table), f"{count:,} rows in {store.path}"))
+
+
+def _differing(info: CurveInfo) -> str:
+    """The settings that are not the mechanism's defaults, as NAME=VALUE."""
+    changed = registry.changed_settings(info.mechanism, info.settings)
+    return ", ".join(f"{name}={str(value).lower()}" for name, value in changed.items())
+
+
+def _standing(info: CurveInfo) -> str:
+    """ "" where its mechanism is as it was; of one that is not loaded, a plugin's, nobody knows."""
+    cls = registry.MECHANISMS.get(info.mechanism)
+    if cls is None:
+        return " (not loaded)"
+    return "" if cls.revision == info.revision else f" (revision {info.revision})"
+
+
+def export(
+    file: Annotated[str, Option("FILE", "a new file, or - for CSV on standard output")],
+    *,
+    chosen: Chosen,
+) -> None:
+    """Write the rows to a .csv or .parquet file."""
+    with chosen.opened() as store:
+        if file == "-":
+            rows.write_csv(store, chosen.of(store), sys.stdout)
+        else:
+            count = rows.write_file(store, chosen.of(store), Path(file))
+            print(f"{count:,} rows in {file}")
+
+
+def prune(
+    *,
+    outdated: bool = False,
+    older_than: float | None = None,
+    all: bool = False,
+    dry_run: bool = False,
+    chosen: Chosen,
+) -> None:
+    """Delete rows.
+
+    Args:
+        outdated: of revisions of mechanisms that this program no longer has
+        older_than (DAYS): finished before that
+        all: every row that the other options leave
+        dry_run: say how many, delete none
+    """
+    if not (chosen.data or chosen.mechanism or outdated or older_than is not None or all):
+        raise InvalidSetting(
+            "prune", "told what: --data, --mechanism, --outdated, --older-than or --all", "nothing"
+        )
+    before = None
+    if older_than is not None:
+        check_number("--older-than", older_than, at_least=0, at_most=1e5)
+        before = (datetime.now(UTC) - timedelta(days=older_than)).isoformat(timespec="seconds")
+    chosen.opened().close()  # one that is not there is not made
+    with chosen.opened(read_only=dry_run) as store:
+        found = [i for i in chosen.of(store) if not outdated or "revision" in _standing(i)]
+        gone = store.prune([info.id for info in found], before, dry=dry_run)
+        print(f"{gone:,} rows {'would be ' if dry_run else ''}deleted from {store.path}")
+
+
+STORE = CommandGroup(
+    "List, export or prune stored results\n\nThe results that dpmc sweep has stored.",
+    stored,
+    {"list": stored, "export": export, "prune": prune},
+)
+
+
+def lessons(*, out: Path | None = None, force: bool = False) -> CommandReport:
+    """The lessons; worksheet, answer key and plans to print.
+
+    List the lessons, or write four HTML files to print: a worksheet, its answer key, and plans for
+    45 and for 90 minutes.
+
+    Args:
+        out (FOLDER): write the files there
+        force: overwrite files that are there
+
+    examples:
+      dpmc lessons
+      dpmc lessons --out paper
+
+    Print the files from a browser. The lessons themselves are in the app, on the page Learn.
+    """
+    from dpmc_core.lab.teach.lessons import LESSONS  # every other command starts without them
+
+    written = [] if out is None else _print(out, force)
+    found = [
+        {
+            "id": lesson.id,
+            "title": lesson.title,
+            "minutes": lesson.minutes,
+            "take_home": lesson.take_home,
+            "steps": [slide.title for slide in lesson.slides],
+        }
+        for lesson in LESSONS.values()
+    ]
+    text = ["\n".join([*(f"Wrote {path}" for path in written), "Open them in a browser to print."])]
+    if not written:
+        rows = [("lesson", "title", "minutes")]
+        rows += [(one.id, one.title, str(one.minutes)) for one in LESSONS.values()]
+        more = "To print: dpmc lessons --out FOLDER. To do one: the page Learn of the app."
+        text = [output.table(rows), more]
+    return CommandReport({"lessons": found, "files": [str(path) for path in written]}, text)
+
+
+def _print(folder: Path, force: bool) -> list[Path]:
+    """The files in a folder, which is made where it is not there. Raises DpmcError before any is
+    written."""
+    from dpmc_core.lab.teach.paper import SHEETS
+
+    if folder.exists() and not folder.is_dir():
+        raise DpmcError(f"--out must be a folder, and {folder} is a file")
+    files = [folder / name for name in SHEETS]
+    there = [path for path in files if path.exists()]
+    if there and not force:
+        raise DpmcError(
+            f"{there[0]} is there already: name another folder with --out, or overwrite with"
+            " --force"
+        )
+    folder.mkdir(parents=True, exist_ok=True)
+    for path, sheet in zip(files, SHEETS.values(), strict=True):
+        with paths.whole_file(path) as part:
+            part.write_text(sheet.make(), encoding="utf-8")
+    return files
+
+
+# Where it is a checkout: the app lies beside the library.
+APP = Path(__file__).resolve().parents[3]
+
+
+def has_app() -> bool:
+    return (APP / "app.py").is_file() and (APP / "pages").is_dir()
+
+
+def explorable(
+    data: Annotated[str, Option("DATA", "a sample's id")],
+    *,
+    out: Path,
+    mechanism: Annotated[list[str], Option("ID")] = [],  # noqa: B006
+    force: bool = False,
+) -> None:
+    """Write What if as one HTML file to take away.
+
+    Write a sample's What if as one HTML file of about 5 MB: the slider, its curve, people and
+    lists, the attacker. It needs neither a server nor a network.
+
+    Args:
+        out (FILE): the HTML file to write
+        mechanism: methods (default: the recommended one of each promise)
+        force: overwrite a file that is there
+
+    examples:
+      dpmc explorable movie-night --out what-if.html
+      dpmc explorable jokes --mechanism dpals private-effects --out jokes.html
+
+    The curves are those that came with the sample; the file shows by which version, settings and
+    seeds they were computed. It opens from a disk in any browser, and asks nobody for anything.
+    """
+    if data not in SAMPLES:
+        raise unknown_name("data", data, SAMPLES)
+    ids = list(dict.fromkeys(mechanism))
+    for id in ids:
+        _check_curve(data, id)
+    (paths.check_folder if force else paths.check_new)(out)
+    if out.is_dir():
+        raise InvalidSetting("--out", "a file", str(out), "this is a folder")
+    if not has_app():
+        raise DpmcError(
+            "the app makes this file, and only the library is installed here: run the command in a"
+            " checkout of DPMC Lab, where app.py and pages/ lie beside dpmc_core/"
+        )
+    # The library does not know the app: as a page starts `dpmc`, this starts a module of the app.
+    command = [sys.executable, "-m", "pages.ui.explorable", data, *ids]
+    done = subprocess.run(
+        command, cwd=APP, stdin=subprocess.DEVNULL, capture_output=True, check=False
+    )
+    if done.returncode:
+        said = done.stderr.decode("utf-8", "replace").strip().splitlines()
+        raise DpmcError(said[-1] if said else f"the app ended with status {done.returncode}")
+    with paths.whole_file(out) as part:
+        part.write_bytes(done.stdout)
+    print(f"Wrote {out} ({len(done.stdout) / 1e6:.1f} MB): open it in a browser.")
+
+
+def _check_curve(data: str, id: str) -> None:
+    """Raise InvalidSetting where no curve of a method came with a sample."""
+    ready = shipped.ready(data, registry.get(id).task)
+    if id not in ready or not registry.adds_noise(registry.get(id)):
+        offered = registry.offered(clicks=SAMPLES[data].clicks)
+        there = [one for one in offered if one in shipped.ready(data, registry.get(one).task)]
+        raise InvalidSetting(
+            "--mechanism", f"one whose curve came with {data}", id, f"one of {', '.join(there)}"
+        )

@@ -41,9 +41,11 @@ def write_json(value: Any) -> None:
     sys.stdout.write("\n")
 
 
-def table(rows: Sequence[Sequence[str]], indent: str = "") -> str:
-    """Columns padded to their widest cell; the first row is the head."""
-    rows = [[printable(cell) for cell in row] for row in rows]
+def table(found: Sequence[Sequence[str]] | Mapping[str, Sequence[str]], indent: str = "") -> str:
+    """Columns padded to their widest cell: of rows, the first of which is the head, or by name."""
+    if isinstance(found, Mapping):
+        found = [tuple(found), *zip(*found.values(), strict=True)]
+    rows = [[printable(cell) for cell in row] for row in found]
     widths = [max(len(cell) for cell in column) for column in zip(*rows, strict=True)]
     return "\n".join(
         (indent + "  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True))).rstrip()
@@ -53,9 +55,7 @@ def table(rows: Sequence[Sequence[str]], indent: str = "") -> str:
 
 def metrics(found: Mapping[str, Mapping[str, float]]) -> str:
     """Metrics by method as a table."""
-    columns = metrics_table(found)
-    rows = [tuple(columns), *zip(*columns.values(), strict=True)]
-    return table(rows, indent="  ") + f"\n  {EVALUATION_ONLY}"
+    return f"{table(metrics_table(found), indent='  ')}\n  {EVALUATION_ONLY}"
 
 
 def card(shown: Card) -> str:

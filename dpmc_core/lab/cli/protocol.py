@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
 from contextlib import closing
+from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
 from dpmc_core.data import datasets
 from dpmc_core.errors import InvalidSetting, check_number, unknown_name
-from dpmc_core.lab.cli import arguments, output
+from dpmc_core.lab.cli import options, output
+from dpmc_core.lab.cli.interface import CommandReport, Option
+from dpmc_core.lab.cli.options import Data, Epsilon, Given, Published, Reading, Seed
 from dpmc_core.lab.protocol import federated, simulate
 from dpmc_core.lab.protocol.federated import FederatedRun, Federation
 from dpmc_core.lab.protocol.scenarios import DynamicUsers, Scenario, ScenarioRun
@@ -21,105 +23,100 @@ from dpmc_core.lab.views import protocol as words
 from dpmc_core.lab.views.as_published import Switched
 from dpmc_core.model import Task
 from dpmc_core.privacy import Guarantee
-from dpmc_core.problem import Problem, RandomShare, build_problem
+from dpmc_core.problem import SEED, Problem, RandomShare, build_problem
 from dpmc_core.registry import get
 from dpmc_core.settings import settings_of
 
-EPILOG = """scenarios:
-  2  a third party adds up masked gradients of the same users in every round
-  3  the noise is made once and handed out in pieces to whoever is online
-  federated  parties send noisy profiles of implicit factorization, a server averages them
-
-examples:
-  dpmc protocol 2 movie-night --epsilon 1
-  dpmc protocol 2 restaurants --epsilon 1 --set shares=gamma --watch 3 --attack
-  dpmc protocol 2 movie-night --epsilon 10 --set phases=4 --set growth=1.3
-  dpmc protocol 2 movie-night --epsilon 1 --set user_factors=pmf
-  dpmc protocol 3 restaurants --epsilon 1 --set leaves=2:5 --json
-  dpmc protocol 3 restaurants --epsilon 10 --set picked=5 --attack
-  dpmc protocol federated --epsilon 1 --set parties=4 --set rounds=3 --set local=2
-  dpmc protocol federated --mechanism dpimf-symmetric --set alpha=0.9
-  dpmc protocol 2 movie-night --epsilon 1 --as-published
-
-Scenario 1, with a trusted recommender, is `dpmc fit DATA dpmf`."""
 _SHOWN = 40  # messages of a report
 
 
-def add_to(commands: Any) -> None:
-    parser = commands.add_parser(
-        "protocol",
-        help="factorization with an untrusted recommender, message by message",
-        description="Play scenario 2 or 3 of private matrix factorization, or the federated flow"
-        " of its implicit kind: count the messages, measure the result, look at one item's"
-        " messages, attack the scenarios.",
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    add = parser.add_argument
-    add(
-        "scenario",
-        metavar="SCENARIO",
-        choices=[*simulate.SCENARIOS, federated.FLOW],
-        help="2, 3 or federated",
-    )
-    add("data", metavar="DATA", nargs="?", help=arguments.DATA_HELP)
-    add(
-        "--epsilon",
-        metavar="E",
-        type=arguments.number,
-        default=1.0,
-        help="budget per rating, federated: per solve (default 1)",
-    )
-    add("--mechanism", metavar="ID", help="federated: the variant (default dpimf-optimal)")
-    add("--set", metavar="NAME=VALUE", action="append", default=[], help="a setting (repeatable)")
-    add(
-        "--holdout",
-        metavar="SHARE",
-        type=arguments.number,
-        help="share to test on (default 0.2, federated: everybody's latest click, without times a"
-        " random one)",
-    )
-    add(
-        "--watch",
-        metavar="ITEM",
-        type=arguments.integer,
-        help="keep this item's messages (counted from 0)",
-    )
-    add("--attack", action="store_true", help="attack the watched item (default: the busiest)")
-    arguments.add_published(parser)
-    arguments.add_reading(parser)
-    arguments.add_run(parser)
-    parser.set_defaults(command=run)
+@dataclass(frozen=True, kw_only=True)
+class PlayOptions:
+    """What of a run is chosen.
+
+    Args:
+        epsilon: budget per rating, federated: per solve
+        mechanism (ID): federated: the variant (default dpimf-optimal)
+        holdout (SHARE): share to test on (default 0.2, federated: everybody's latest click, without
+            times a random one)
+        watch (ITEM): keep this item's messages (counted from 0)
+        attack: attack the watched item (default: the busiest)
+    """
+
+    epsilon: Epsilon = 1.0
+    mechanism: str | None = None
+    set: Given = ()
+    holdout: float | None = None
+    watch: int | None = None
+    attack: bool = False
+    as_published: Published = False
+    reading: Reading
+    seed: Seed = SEED
 
 
-def run(args: argparse.Namespace) -> None:
-    found, report = _federated(args) if args.scenario == federated.FLOW else _scenario(args)
-    if args.json:
-        output.write_json(found)
-    else:
-        print("\n\n".join(report))
+def protocol(
+    scenario: Annotated[
+        str,
+        Option(
+            "SCENARIO",
+            "2, 3 or federated",
+            words={name: name for name in (*simulate.SCENARIOS, federated.FLOW)},
+        ),
+    ],
+    data: Data | None = None,
+    *,
+    asked: PlayOptions,
+) -> CommandReport:
+    """Factorization with an untrusted recommender, message by message.
+
+    Play scenario 2 or 3 of private matrix factorization, or the federated flow of its implicit
+    kind: count the messages, measure the result, look at one item's messages, attack the scenarios.
+
+    Args:
+        json: one JSON object instead of the report
+
+    scenarios:
+      2  a third party adds up masked gradients of the same users in every round
+      3  the noise is made once and handed out in pieces to whoever is online
+      federated  parties send noisy profiles of implicit factorization, a server averages them
+
+    examples:
+      dpmc protocol 2 movie-night --epsilon 1
+      dpmc protocol 2 restaurants --epsilon 1 --set shares=gamma --watch 3 --attack
+      dpmc protocol 2 movie-night --epsilon 10 --set phases=4 --set growth=1.3
+      dpmc protocol 2 movie-night --epsilon 1 --set user_factors=pmf
+      dpmc protocol 3 restaurants --epsilon 1 --set leaves=2:5 --json
+      dpmc protocol 3 restaurants --epsilon 10 --set picked=5 --attack
+      dpmc protocol federated --epsilon 1 --set parties=4 --set rounds=3 --set local=2
+      dpmc protocol federated --mechanism dpimf-symmetric --set alpha=0.9
+      dpmc protocol 2 movie-night --epsilon 1 --as-published
+
+    Scenario 1, with a trusted recommender, is `dpmc fit DATA dpmf`.
+    """
+    if scenario == federated.FLOW:
+        return _federated(data or "bookshop-clicks", asked)
+    return _scenario(scenario, data or "movie-night", asked)
 
 
-def _scenario(args: argparse.Namespace) -> tuple[dict[str, Any], list[str]]:
-    """A run of scenario 2 or 3 as plain JSON values and as paragraphs."""
-    settings, given = scenario_from(args)
-    share = RandomShare() if args.holdout is None else RandomShare(args.holdout)
-    problem = _problem(args, "movie-night", Task.RATINGS, share)
-    watch = args.watch
-    if args.attack and watch is None:
+def _scenario(scenario: str, data: str, asked: PlayOptions) -> CommandReport:
+    settings, given = scenario_from(scenario, asked)
+    share = RandomShare() if asked.holdout is None else RandomShare(asked.holdout)
+    problem = _problem(data, Task.RATINGS, share, asked)
+    watch = asked.watch
+    if asked.attack and watch is None:
         watch = int(np.bincount(problem.train.items).argmax())
-    run = simulate.start(settings, problem, args.seed, watch=watch)
-    _play(run, f"scenario {args.scenario}", settings.iterations * len(run.parts))
+    run = simulate.start(settings, problem, asked.seed, watch=watch)
+    _play(run, f"scenario {scenario}", settings.iterations * len(run.parts))
     with closing(output.Progress()) as progress:
         gap = simulate.gap(
-            settings, problem, args.seed, partial(progress.update, "beside scenario 1")
+            settings, problem, asked.seed, partial(progress.update, "beside scenario 1")
         )
-    found = simulate.report(run, problem, args.seed, gap)
+    found = simulate.report(run, problem, asked.seed, gap)
     switch = None
-    if args.as_published:
-        switch = as_published.scenario(type(settings), args.epsilon, given, run.public)
+    if asked.as_published:
+        switch = as_published.scenario(type(settings), asked.epsilon, given, run.public)
         found["as_published"] = switch.as_dict()
-    if args.attack:
+    if asked.attack:
         found["attacks"] = simulate.attack(run)
     if watch is not None:
         found["transcript"] = [message.as_dict() for message in run.transcript]
@@ -127,30 +124,29 @@ def _scenario(args: argparse.Namespace) -> tuple[dict[str, Any], list[str]]:
     if isinstance(settings, DynamicUsers) and settings.picked:
         more.append(words.picked_words(problem.train, settings))
     told = _scenario_report(found, settings.guarantee(run.public), more)
-    return found, told + _switched(switch)
+    return CommandReport(found, told + _switched(switch))
 
 
-def _federated(args: argparse.Namespace) -> tuple[dict[str, Any], list[str]]:
-    """A run of the federated flow as plain JSON values and as paragraphs."""
-    if args.attack:
+def _federated(data: str, asked: PlayOptions) -> CommandReport:
+    if asked.attack:
         raise InvalidSetting("--attack", "left out: it belongs to scenarios 2 and 3", "given")
-    flow, given = federation_from(args)
-    split = None if args.holdout is None else RandomShare(args.holdout)
-    problem = _problem(args, "bookshop-clicks", Task.RANKING, split)
-    if args.watch is not None:
+    flow, given = federation_from(asked)
+    split = None if asked.holdout is None else RandomShare(asked.holdout)
+    problem = _problem(data, Task.RANKING, split, asked)
+    if asked.watch is not None:
         last = federated.count(problem.train.public, flow.mechanism.profiles) - 1
-        check_number("--watch", args.watch, at_least=0, at_most=last, integer=True)
-    run = federated.start(flow, problem, args.seed, watch=args.watch)
+        check_number("--watch", asked.watch, at_least=0, at_most=last, integer=True)
+    run = federated.start(flow, problem, asked.seed, watch=asked.watch)
     _play(run, "federated flow", flow.rounds)
-    found = federated.report(run, problem, args.seed)
+    found = federated.report(run, problem, asked.seed)
     switch = None
-    if args.as_published:
+    if asked.as_published:
         variant, public = flow.mechanism.id, problem.train.public
-        switch = as_published.federation(variant, args.epsilon, given, public)
+        switch = as_published.federation(variant, asked.epsilon, given, public)
         found["as_published"] = switch.as_dict()
-    if args.watch is not None:
+    if asked.watch is not None:
         found["transcript"] = [message.as_dict() for message in run.transcript]
-    return found, _federated_report(found, run) + _switched(switch)
+    return CommandReport(found, _federated_report(found, run) + _switched(switch))
 
 
 def _switched(found: Switched | None) -> list[str]:
@@ -158,12 +154,9 @@ def _switched(found: Switched | None) -> list[str]:
     return [] if found is None else [output.paragraph(" ".join(as_published.words(found)))]
 
 
-def _problem(
-    args: argparse.Namespace, default: str, task: Task, split: RandomShare | None
-) -> Problem:
-    name = args.data or default
-    data = datasets.load(name, **arguments.reading_of(args, name))
-    return build_problem(data, task, split=split, seed=args.seed)
+def _problem(data: str, task: Task, split: RandomShare | None, asked: PlayOptions) -> Problem:
+    loaded = datasets.load(data, **asked.reading.of(data))
+    return build_problem(loaded, task, split=split, seed=asked.seed)
 
 
 def _play(run: ScenarioRun | FederatedRun, name: str, rounds: int) -> None:
@@ -172,41 +165,41 @@ def _play(run: ScenarioRun | FederatedRun, name: str, rounds: int) -> None:
             progress.update(name, t, rounds)
 
 
-def scenario_from(args: argparse.Namespace) -> tuple[Scenario, dict[str, Any]]:
+def scenario_from(scenario: str, asked: PlayOptions) -> tuple[Scenario, dict[str, Any]]:
     """The scenario's settings from the options, and those that --set gives.
 
     Raises InvalidSetting.
     """
-    if args.mechanism is not None:
+    if asked.mechanism is not None:
         raise InvalidSetting(
-            "--mechanism", f"left out: it belongs to the {federated.FLOW} flow", args.mechanism
+            "--mechanism", f"left out: it belongs to the {federated.FLOW} flow", asked.mechanism
         )
-    cls = simulate.SCENARIOS[args.scenario]
-    owners = f"scenario {args.scenario}"
-    given = arguments.settings(args.set, ("--epsilon",), lambda _: cls, owners, str)
-    whole = as_published.with_published_scenario(cls, given) if args.as_published else given
-    return cls(epsilon=args.epsilon, **whole), given
+    cls = simulate.SCENARIOS[scenario]
+    owners = f"scenario {scenario}"
+    given = options.settings(asked.set, ("--epsilon",), lambda _: cls, owners, str)
+    whole = as_published.with_published_scenario(cls, given) if asked.as_published else given
+    return cls(epsilon=asked.epsilon, **whole), given
 
 
-def federation_from(args: argparse.Namespace) -> tuple[Federation, dict[str, Any]]:
+def federation_from(asked: PlayOptions) -> tuple[Federation, dict[str, Any]]:
     """The flow from the options, and the settings that --set gives; `rounds` is the flow's own.
 
     Raises InvalidSetting.
     """
-    variant = args.mechanism or "dpimf-optimal"
+    variant = asked.mechanism or "dpimf-optimal"
     if variant not in federated.VARIANTS:
         raise unknown_name("--mechanism", variant, federated.VARIANTS)
     own = {s.name: s.default for s in settings_of(Federation)}
     more = "".join(f", {name}" for name in own if name != "rounds")
-    given = arguments.settings(
-        args.set,
+    given = options.settings(
+        asked.set,
         ("--epsilon",),
         lambda name: Federation if name in own else get(variant),
         f"the flow or of {variant}",
         lambda known: known + more,
     )
-    paper = dict(federated.published(variant).settings) if args.as_published else {}
-    return federated.build(variant, args.epsilon, **own | paper | given), given
+    paper = dict(federated.published(variant).settings) if asked.as_published else {}
+    return federated.build(variant, asked.epsilon, **own | paper | given), given
 
 
 def _scenario_report(found: dict[str, Any], card: Guarantee, more: Sequence[str]) -> list[str]:

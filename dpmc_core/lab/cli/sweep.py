@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import argparse
-import dataclasses
-import json
+import json as plain_json
 import multiprocessing
 import os
 import signal
@@ -15,170 +13,186 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from dpmc_core import registry
 from dpmc_core.data import SAMPLES, datasets
 from dpmc_core.data.samples import DRAWN
-from dpmc_core.errors import DpmcError, InvalidSetting, check_number, unknown_name
+from dpmc_core.errors import DpmcError, InvalidSetting, unknown_name
 from dpmc_core.lab import papers
 from dpmc_core.lab import sweep as core
-from dpmc_core.lab.cli import arguments
+from dpmc_core.lab.cli.interface import Json, Option, Plugins
+from dpmc_core.lab.cli.options import (
+    DATA,
+    HeldOut,
+    Published,
+    Reading,
+    Seeds,
+    Steps,
+    Tried,
+    values_to_try,
+    workers,
+)
 from dpmc_core.lab.cli.output import INTERRUPTED, Progress
-from dpmc_core.lab.store import Store, curves, records, shipped
+from dpmc_core.lab.store import Store, records, shipped
+from dpmc_core.lab.store import curves as curves_of
 from dpmc_core.lab.sweep import presets
 from dpmc_core.lab.views import people
 from dpmc_core.model import Task
 
 _OVER = 0  # no number of a signal: nothing more to listen to
-EPILOG = """examples:
-  dpmc sweep --data movie-night --mechanisms input-flip,output --epsilons 0.1:10:11 --seeds 1:5
-  dpmc sweep --data u1.base --test u1.test --mechanisms output --epsilons 1 4 --set bound=0.1,1
-  dpmc sweep --preset lwhm22-3b --jobs 2
-
-Every finished run is a row of the store at once. Ctrl-C, a crash or a power cut lose none of them:
-the same command goes on where it stopped. Two sweeps on one store share their work. Rows do not
-depend on --jobs, --cluster or the order.
-
-presets:
-"""
+PRESETS: Mapping[str, presets.Preset] = {**presets.PRESETS, **papers.presets()}
 
 
-def add_to(commands: Any) -> None:
-    named = _presets()
-    width = max(map(len, named)) + 2
-    listing = "\n".join(f"  {name:<{width}}{preset.summary}" for name, preset in named.items())
-    parser = commands.add_parser(
-        "sweep",
-        help="run a grid of mechanisms, epsilons and seeds",
-        description="Run every combination of data, mechanism, settings, epsilon and seed, with"
-        " the floor and the method without privacy beside them, and store each result.",
-        epilog=EPILOG + listing,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    add = parser.add_argument
-    add("--preset", metavar="NAME", help="a named grid; other options replace its parts")
-    _add_grid(parser)
-    arguments.add_plugin(parser)
-    add("--jobs", metavar="N", type=arguments.integer, help="processes (default: one per core)")
-    add("--cluster", metavar="ADDRESS", help="a Dask scheduler instead, tcp://HOST:PORT")
-    add("--store", metavar="FILE", type=Path, help="result store (default: the shared one)")
-    add(
-        "--curves",
-        metavar="FOLDER",
-        type=Path,
-        help="when all is done, write each data set's curves there, as they ship with the samples",
-    )
-    add("--json", action="store_true", help="progress as JSON lines on standard output")
-    parser.set_defaults(command=run)
+@dataclass(frozen=True, kw_only=True)
+class HeldOutOrTests(HeldOut):
+    """Or files to test on.
+
+    Args:
+        test (FILE): official test ratings, one file per DATA
+    """
+
+    test: list[str] | None = None
 
 
-def _add_grid(parser: argparse.ArgumentParser) -> None:
-    """The options of a grid: `Grid.argv` writes them."""
-    add = parser.add_argument
-    add(
-        "--data",
-        metavar="DATA",
-        nargs="+",
-        help=f"{arguments.DATA_HELP}, an official fold such as ml-100k/u1, or"
-        f" SAMPLE:NAME=VALUE,... of {', '.join(DRAWN)} (seed=each: drawn anew for each seed)",
-    )
-    add("--mechanisms", metavar="ID", nargs="+", help="methods, separated by commas or spaces")
-    add(
-        "--epsilons",
-        metavar="E",
-        nargs="+",
-        help="budgets: 0.5,1,2 or LO:HI:COUNT, evenly spaced in the logarithm",
-    )
-    add("--seeds", metavar="N", nargs="+", help="seeds: 1,2,3 or FIRST:LAST (default 1:5)")
-    arguments.add_values_to_try(parser)
-    arguments.add_published(parser)
-    add(
-        "--prepare",
-        metavar="STEP=VALUE",
-        action="append",
-        help="preparation, as for dpmc fit (repeatable, in order)",
-    )
-    arguments.add_split(parser).add_argument(
-        "--test", metavar="FILE", nargs="+", help="official test ratings, one file per DATA"
-    )
-    arguments.add_reading(parser)
+@dataclass(frozen=True, kw_only=True)
+class GridOptions:
+    """What is combined: `Grid.argv` writes these options.
+
+    Args:
+        preset (NAME): a named grid; other options replace its parts
+        mechanisms (ID): methods, separated by commas or spaces
+        epsilons (E): budgets: 0.5,1,2 or LO:HI:COUNT, evenly spaced in the logarithm
+        seeds: seeds: 1,2,3 or FIRST:LAST (default 1:5)
+        prepare: preparation, as for dpmc fit (repeatable, in order)
+    """
+
+    preset: str | None = None
+    data: Annotated[
+        list[str] | None,
+        Option(
+            "DATA",
+            f"{DATA}, an official fold such as ml-100k/u1, or SAMPLE:NAME=VALUE,... of"
+            f" {', '.join(DRAWN)} (seed=each: drawn anew for each seed)",
+        ),
+    ] = None
+    mechanisms: list[str] | None = None
+    epsilons: list[str] | None = None
+    seeds: Seeds = None
+    set: Tried = ()
+    as_published: Published = False
+    prepare: Steps = ()
+    held_out: HeldOutOrTests
+    reading: Reading
+
+    def grid(self) -> core.Grid:
+        """The grid the options ask for. Raises InvalidSetting before any data is read."""
+        given: dict[str, Any] = {}
+        if self.preset is not None:
+            if self.preset not in PRESETS:
+                raise unknown_name("preset", self.preset, PRESETS)
+            given = dict(vars(PRESETS[self.preset].grid))
+        if self.data:
+            given["data"] = self.data
+        if self.mechanisms:
+            given["mechanisms"] = dict.fromkeys(core.pieces(self.mechanisms))
+        for name in ("data", "mechanisms"):
+            if not given.get(name):
+                raise InvalidSetting(f"--{name}", "given: the grid is empty", "none")
+        if self.epsilons is not None:
+            given["epsilons"] = core.parse_epsilons(self.epsilons)
+        if self.seeds is not None:
+            given["seeds"] = core.parse_seeds(self.seeds)
+        if self.prepare:
+            given["steps"] = self.prepare
+        if (split := self.held_out.split) is not None:
+            given["split"] = split
+        tried = values_to_try(self.set, "--epsilons")
+        given["settings"] = {**given.get("settings", {}), **tried}
+        given["tests"] = self.held_out.test or ()
+        for text in given["data"]:
+            given["reading"] = self.reading.of(text)
+        grid = core.Grid(**given)
+        return grid.as_published() if self.as_published else grid
 
 
-def _presets() -> dict[str, presets.Preset]:
-    return {**presets.PRESETS, **papers.presets()}
+def sweep(
+    *,
+    asked: GridOptions,
+    plugin: Plugins = (),
+    jobs: int | None = None,
+    cluster: str | None = None,
+    store: Path | None = None,
+    curves: Path | None = None,
+    json: Json = False,
+) -> None:
+    """Run a grid of mechanisms, epsilons and seeds.
 
+    Run every combination of data, mechanism, settings, epsilon and seed, with the floor and the
+    method without privacy beside them, and store each result.
 
-def grid_of(args: argparse.Namespace) -> core.Grid:
-    """The grid the options ask for. Raises InvalidSetting before any data is read."""
-    given: dict[str, Any] = {}
-    if args.preset is not None:
-        named = _presets()
-        if args.preset not in named:
-            raise unknown_name("preset", args.preset, named)
-        preset = named[args.preset].grid
-        given = {f.name: getattr(preset, f.name) for f in dataclasses.fields(preset)}
-    if args.data:
-        given["data"] = args.data
-    if args.mechanisms:
-        given["mechanisms"] = dict.fromkeys(core.pieces(args.mechanisms))
-    for name in ("data", "mechanisms"):
-        if not given.get(name):
-            raise InvalidSetting(f"--{name}", "given: the grid is empty", "none")
-    if args.epsilons is not None:
-        given["epsilons"] = core.parse_epsilons(args.epsilons)
-    if args.seeds is not None:
-        given["seeds"] = core.parse_seeds(args.seeds)
-    if args.prepare is not None:
-        given["steps"] = args.prepare
-    if (split := arguments.split_of(args)) is not None:
-        given["split"] = split
-    tried = arguments.values_to_try(args.set, "--epsilons")
-    given["settings"] = {**given.get("settings", {}), **tried}
-    given["tests"] = args.test or ()
-    for text in given["data"]:
-        given["reading"] = arguments.reading_of(args, text)
-    grid = core.Grid(**given)
-    return grid.as_published() if args.as_published else grid
+    Args:
+        jobs (N): processes (default: one per core)
+        cluster (ADDRESS): a Dask scheduler instead, tcp://HOST:PORT
+        store (FILE): result store (default: the shared one)
+        curves (FOLDER): when all is done, write each data set's curves there, as they ship with the
+            samples
+        json: progress as JSON lines on standard output
 
+    examples:
+      dpmc sweep --data movie-night --mechanisms input-flip,output --epsilons 0.1:10:11 --seeds 1:5
+      dpmc sweep --data u1.base --test u1.test --mechanisms output --epsilons 1 4 --set bound=0.1,1
+      dpmc sweep --preset lwhm22-3b --jobs 2
 
-def run(args: argparse.Namespace) -> None:
-    grid = grid_of(args)  # a wrong word is told before anything is read or started
-    if args.jobs is not None:
-        check_number("--jobs", args.jobs, at_least=1, at_most=1024, integer=True)
-    if args.cluster is None:
+    Every finished run is a row of the store at once. Ctrl-C, a crash or a power cut lose none of
+    them: the same command goes on where it stopped. Two sweeps on one store share their work. Rows
+    do not depend on --jobs, --cluster or the order.
+
+    presets:
+    """
+    grid = asked.grid()  # a wrong word is told before anything is read or started
+    processes = workers(jobs)
+    if cluster is None:
         core.warm_up()
     else:
-        core.check_address(args.cluster)
-        if args.plugin:
+        core.check_address(cluster)
+        if plugin:
             limit = "left out with --cluster, whose workers know installed packages alone"
-            raise InvalidSetting("--plugin", limit, args.plugin[0])
+            raise InvalidSetting("--plugin", limit, plugin[0])
         # Dask reports every lost connection at length; what matters is said in a sentence
         quiet = dict.fromkeys(("distributed", "distributed.client"), "critical")
         os.environ.setdefault("DASK_DISTRIBUTED__LOGGING", repr(quiet))
-    with Store(args.store) as store:
+    with Store(store) as rows:
         plan = core.plan(grid)
-        if args.curves is not None:
+        if curves is not None:
             _check_curves(plan)
             try:
-                args.curves.mkdir(parents=True, exist_ok=True)
+                curves.mkdir(parents=True, exist_ok=True)
             except OSError as error:
-                words = f"{args.curves} ({error.strerror})"
+                words = f"{curves} ({error.strerror})"
                 raise InvalidSetting("--curves", "a folder", words) from None
-        jobs = min(args.jobs or core.default_jobs(), len(plan.units))
 
         def open_pool() -> core.LocalPool | core.ClusterPool:
-            if args.cluster is not None:
-                print(f"dpmc: connecting to {args.cluster} ...", file=sys.stderr, flush=True)
-                return core.ClusterPool(args.cluster, plan.sources)
-            return core.LocalPool(plan.sources, jobs)
+            if cluster is not None:
+                print(f"dpmc: connecting to {cluster} ...", file=sys.stderr, flush=True)
+                return core.ClusterPool(cluster, plan.sources)
+            return core.LocalPool(plan.sources, min(processes, len(plan.units)))
 
-        with watched(args.json) as (show, stop):
-            report = core.run(plan.units, store, open_pool, on_progress=show, stop=stop)
-        conclude(report, store.path, args.json)
-        if args.curves is not None:
-            _write_curves(store, plan, args.curves)
+        with watched(json) as (show, stop):
+            report = core.run(plan.units, rows, open_pool, on_progress=show, stop=stop)
+        conclude(report, rows.path, json)
+        if curves is not None:
+            _write_curves(rows, plan, curves)
+
+
+sweep.__doc__ = "\n".join(
+    [
+        (sweep.__doc__ or "").rstrip(),
+        *(f"      {name:<17}{preset.summary}" for name, preset in PRESETS.items()),
+    ]
+)
 
 
 def _check_curves(plan: core.Plan) -> None:
@@ -193,7 +207,7 @@ def _write_curves(store: Store, plan: core.Plan, folder: Path) -> None:
     units = set(plan.keys.units)
     for mark, source in plan.sources.items():
         assert isinstance(source, core.Whole)  # checked before
-        found = curves(store, keys=plan.keys.curves, source=mark, count=False)
+        found = curves_of(store, keys=plan.keys.curves, source=mark, count=False)
         for task in Task:
             ids = [info.id for info in found if info.task == task.value]
             mine = [record for record in records(store, ids) if record["key"] in units]
@@ -280,7 +294,7 @@ class _Bar:
 _GROUND = 5  # units, or seconds, before which nobody can tell how long the others take
 
 
-class _Lines:
+class Lines:
     """The same for programs: a JSON object per line, whenever something changed."""
 
     def __init__(self) -> None:
@@ -296,13 +310,13 @@ class _Lines:
             "failed": len(report.failed),
             "note": report.note,
         }
-        if json.dumps(state) == self._last:
+        if plain_json.dumps(state) == self._last:
             return
-        self._last = json.dumps(state)
+        self._last = plain_json.dumps(state)
         spent = time.monotonic() - self._start
         grounded = done and (done >= _GROUND or spent >= _GROUND or not left)
         seconds = spent / done * left if grounded else None
-        sys.stdout.write(json.dumps(state | {"seconds_left": seconds}) + "\n")
+        sys.stdout.write(plain_json.dumps(state | {"seconds_left": seconds}) + "\n")
         sys.stdout.flush()
 
     def close(self) -> None:
@@ -317,7 +331,7 @@ def watched(
 
     as_json: a JSON object per line on standard output, for programs.
     """
-    show = _Lines() if as_json else _Bar()
+    show = Lines() if as_json else _Bar()
     try:
         with _stop_button(show) as stop:
             yield show, stop
@@ -333,7 +347,7 @@ ENDED = "ended at once; every row stored before is kept, and the same command go
 
 
 @contextmanager
-def _stop_button(show: _Bar | _Lines) -> Iterator[Callable[[], bool]]:
+def _stop_button(show: _Bar | Lines) -> Iterator[Callable[[], bool]]:
     """Ctrl-C and SIGTERM ask to stop, and are answered at once; a second one ends the process.
 
     A thread of its own listens: a main thread that waits for a locked store does not.

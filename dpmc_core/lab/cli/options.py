@@ -1,0 +1,289 @@
+"""Options that several commands share: the data, its public range, values as people type them."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+from dpmc_core import registry
+from dpmc_core.data import ReadOptions, Transform, parse_step
+from dpmc_core.data.samples import DRAWN
+from dpmc_core.errors import (
+    InvalidSetting,
+    check_number,
+    limit_words,
+    number_or_text,
+    parsed,
+    shown,
+    unknown_name,
+)
+from dpmc_core.lab import sweep
+from dpmc_core.lab.cli import output
+from dpmc_core.lab.cli.interface import OneOf, Option
+from dpmc_core.lab.views import as_published as published
+from dpmc_core.lab.views.answer import OFTEN
+from dpmc_core.model import Mechanism, Task
+from dpmc_core.privacy import CELL, RATING, USER_EMPTIED, USER_REPLACED, Change
+from dpmc_core.problem import SEED, LeaveLast, RandomShare, SharePerUser, Split, ranks_only
+from dpmc_core.settings import Setting, parse_setting, settings_of, show_setting
+
+UNITS = {
+    "rating": RATING,
+    "cell": CELL,
+    "user": USER_EMPTIED,
+    "user-replaced": USER_REPLACED,
+}
+# Options of reading that are text whatever they look like; a column's number is one, 007 a name.
+_TEXTS, _COLUMNS = ("separator", "encoding"), ("user", "item", "rating", "time")
+
+
+def _range(text: str) -> tuple[float, float]:
+    low, colon, high = text.partition(":")
+    try:
+        if colon:
+            return float(low), float(high)
+    except ValueError:
+        pass
+    raise argparse.ArgumentTypeError(f"must be LO:HI, for example 1:5, got {shown(text)}")
+
+
+DATA = "a sample's id, a downloaded set's name, a file, or a folder of a known set"
+Data = Annotated[str, Option("DATA", DATA)]
+Method = Annotated[str, Option("MECHANISM", "a method's id")]
+Epsilon = Annotated[float, Option("E", "privacy budget, > 0")]
+Delta = Annotated[float, Option("D", "probability of failure, in 0..1")]
+Given = Annotated[tuple[str, ...], Option("NAME=VALUE", "a setting (repeatable)")]
+Tried = Annotated[
+    tuple[str, ...],
+    Option(
+        "NAME=VALUE,...",
+        "a setting's values, for all mechanisms that have it or as MECHANISM.NAME (repeatable)",
+    ),
+]
+Steps = Annotated[
+    tuple[str, ...],
+    Option(
+        "STEP=VALUE",
+        "binarise=middle|mean|VALUE, implicit=all|VALUE, top-items=N, cap=N, rescale=LO:HI"
+        " (repeatable, in order; binary mechanisms default to binarise=middle, ranking ones to"
+        " implicit=all)",
+    ),
+]
+Published = Annotated[
+    bool, Option(help="every setting as in the method's paper; what --set gives stays")
+]
+Predicted = Annotated[
+    Task | None,
+    Option(help="what is predicted (default: ratings, or ranking where all are clicks)"),
+]
+Unit = Annotated[Change, Option(words=UNITS)]
+Seed = Annotated[int, Option("N", f"repeat a run exactly (default {SEED}, as in the app)")]
+Seeds = Annotated[list[str] | None, Option("N")]
+Rows = Annotated[Path | None, Option("FILE", "result store (default: the shared one)")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """How ratings are read.
+
+    Args:
+        range (LO:HI): public rating range, known before any rating is read (as --low LO --high HI)
+        read (NAME=VALUE): how a file is read: user, item, rating, time = a column's name or number
+            (rating or time = none), duplicates = last|mean, bad_rows = leave-out, header = yes|no,
+            layout = rows|wide, separator, encoding (repeatable)
+    """
+
+    range: Annotated[tuple[float, float] | None, Option(parse=_range)] = None
+    low: float | None = None
+    high: float | None = None
+    read: tuple[str, ...] = ()
+
+    @property
+    def ends(self) -> dict[str, float]:
+        """The ends of the range that were given, as {'low': ..., 'high': ...}."""
+        low, high = self.range or (self.low, self.high)
+        return {name: end for name, end in (("low", low), ("high", high)) if end is not None}
+
+    def of(
+        self, data: str, tasks: Iterable[Task] = (), steps: Iterable[str] = ()
+    ) -> dict[str, Any]:
+        """Everything `datasets.load` is asked for beside the data.
+
+        Args:
+            tasks: what the data are for.
+            steps: their preparation, as text.
+
+        Raises:
+            InvalidSetting: an option that reading has not.
+        """
+        found: dict[str, Any] = dict(self.ends)
+        if ranks_only(tasks, steps):
+            found["for_ranking"] = True
+        fields = [f.name for f in dataclasses.fields(ReadOptions) if f.name != "for_ranking"]
+        for text in self.read:
+            name, value = _assignment("--read", text)
+            if name not in fields and data not in DRAWN:
+                raise unknown_name("--read", name, fields)
+            column = name in _COLUMNS and not re.fullmatch(r"[1-9][0-9]{0,8}", value)
+            found[name] = value if column or name in _TEXTS else number_or_text(value)
+        return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeldOut(OneOf):
+    """What to test on.
+
+    Args:
+        holdout (SHARE): random share to test on (default 0.2)
+        holdout_per_user (SHARE): the same share of every user
+        leave_last: test on the latest rating of every user, without times on a random one (default
+            for ranking)
+    """
+
+    holdout: float | None = None
+    holdout_per_user: float | None = None
+    leave_last: bool = False
+
+    @property
+    def split(self) -> Split | None:
+        """Raises InvalidSetting."""
+        if self.leave_last:
+            return LeaveLast()
+        if self.holdout_per_user is not None:
+            return SharePerUser(self.holdout_per_user)
+        return None if self.holdout is None else RandomShare(self.holdout)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Budgeted:
+    """The budget and the other settings of a mechanism."""
+
+    epsilon: Epsilon | None = None
+    delta: Delta | None = None
+    set: Given = ()
+
+    def given(self, id: str) -> dict[str, Any]:
+        """The settings that --set gives. Raises InvalidSetting."""
+        cls = registry.get(id)
+
+        def hint(_: str) -> str:
+            known = settings_table(cls)
+            return f"{id} has these:\n{known}" if known else f"{id} has no settings"
+
+        return settings(self.set, ("--epsilon", "--delta"), lambda _: cls, id, hint)
+
+    def mechanism(self, id: str, as_published: bool = False) -> Mechanism:
+        """What the options ask for. Raises InvalidSetting."""
+        given = self.given(id)
+        if as_published:
+            given = published.with_published(id, given)
+        return registry.create(id, epsilon=self.epsilon, delta=self.delta, **given)
+
+
+def settings_table(cls: type[Mechanism]) -> str:
+    """Name, default, accepted values and help of each setting."""
+    rows = [("setting", "default", "accepts", "what it is")]
+    for s in settings_of(cls):
+        missing = s.default is dataclasses.MISSING
+        default = "required" if missing else str(show_setting(s.default)).lower()
+        rows.append((s.name, default, accepts(s), s.info.help))
+    return output.table(rows, indent="  ") if rows[1:] else ""
+
+
+def accepts(s: Setting) -> str:
+    """The values a setting takes, in words: 'one of a, b', 'integer >= 1 or none'."""
+    if s.info.choices:
+        words = f"one of {', '.join(s.info.choices)}"
+    else:
+        kind = {int: "integer", float: "number"}.get(s.type, "text")
+        i = s.info
+        words = f"{kind} {limit_words(i.above, i.at_least, i.below, i.at_most)}".strip()
+    return words + (" or none" if s.optional else "")
+
+
+def times_a_year(option: str, text: str) -> int:
+    """A word for how often one publishes, or a number. Raises InvalidSetting."""
+    named = {word: times for times, word in OFTEN.items()}
+    words = f"one of {', '.join(named)}, or a number of times a year"
+    return named[text] if text in named else parsed(int, text, option, words)
+
+
+def steps_of(texts: Iterable[str]) -> list[Transform]:
+    """The preparation. Raises InvalidSetting."""
+    return [parse_step(text) for text in texts]
+
+
+def workers(jobs: int | None) -> int:
+    """How many processes. Raises InvalidSetting."""
+    if jobs is not None:
+        check_number("--jobs", jobs, at_least=1, at_most=1024, integer=True)
+    return jobs or sweep.default_jobs()
+
+
+def _assignment(option: str, text: str) -> tuple[str, str]:
+    """NAME=VALUE as (NAME, VALUE). Raises InvalidSetting."""
+    name, equals, value = text.partition("=")
+    if not equals or not name.strip():
+        raise InvalidSetting(option, "NAME=VALUE", text)
+    return name.strip(), value.strip()
+
+
+def _setting(text: str, options: Iterable[str]) -> tuple[str, str]:
+    """NAME=VALUE of --set as (NAME, VALUE). Raises InvalidSetting.
+
+    options: those that give a setting of their own, --epsilon say. Its name is refused here: of
+    two budgets one would win in silence.
+    """
+    name, value = _assignment("--set", text)
+    for option in options:
+        own = option.strip("-").removesuffix("s")
+        if name.rpartition(".")[2] == own:
+            raise InvalidSetting("--set", f"another setting: {own} is given with {option}", text)
+    return name, value
+
+
+def values_to_try(texts: Iterable[str], *options: str) -> dict[str, list[str]]:
+    """The texts of --set NAME=VALUE,... by name; options: see `settings`."""
+    found: dict[str, list[str]] = {}
+    for text in texts:
+        name, values = _setting(text, options)
+        found[name] = [value.strip() for value in values.split(",") if value.strip()]
+        if not found[name]:
+            raise InvalidSetting("--set", "NAME=VALUE", text)
+    return found
+
+
+def settings(
+    texts: Iterable[str],
+    options: Sequence[str],
+    owner: Callable[[str], type],
+    owners: str,
+    hint: Callable[[str], str],
+) -> dict[str, Any]:
+    """The values of --set NAME=VALUE by name.
+
+    Args:
+        options: those that give a setting of their own.
+        owner: the class that has a setting, by its name.
+        owners: who may have one, in words.
+        hint: which names there are, from what the owner's class says of it.
+
+    Raises:
+        InvalidSetting: no such setting, or no such value of it.
+    """
+    found: dict[str, Any] = {}
+    for text in texts:
+        name, value = _setting(text, options)
+        try:
+            found[name] = parse_setting(owner(name), name, value)
+        except InvalidSetting as error:
+            if error.field != "setting":
+                raise
+            wanted = f"a setting of {owners}"
+            raise InvalidSetting("--set", wanted, name, hint(error.limit)) from None
+    return found

@@ -1,0 +1,595 @@
+"""One's own ratings and what may leave the house: `dpmc answer`, `ledger`, `release`, `verify`."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import random
+import shlex
+import signal
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
+from functools import partial
+from json import dumps
+from pathlib import Path
+from typing import Annotated, Any
+
+from dpmc_core import registry
+from dpmc_core.data import Dataset, Outside, Transform, datasets, from_data, on_catalogue, read_ids
+from dpmc_core.data.samples import SAMPLES
+from dpmc_core.errors import (
+    DpmcError,
+    InvalidSetting,
+    NotVerified,
+    check_number,
+    parsed,
+    sentence,
+    shown,
+)
+from dpmc_core.lab import sweep
+from dpmc_core.lab.cli import output
+from dpmc_core.lab.cli.interface import CommandReport, Json, OneOf, Option, extensible, number
+from dpmc_core.lab.cli.methods import note
+from dpmc_core.lab.cli.options import (
+    Budgeted,
+    Data,
+    Delta,
+    Epsilon,
+    HeldOut,
+    Method,
+    Predicted,
+    Reading,
+    Seeds,
+    Steps,
+    Unit,
+    steps_of,
+    times_a_year,
+)
+from dpmc_core.lab.cli.sweep import Lines
+from dpmc_core.lab.store import Store, StoreMissing
+from dpmc_core.lab.study import answer as inquiry
+from dpmc_core.lab.study import ledger as books
+from dpmc_core.lab.study.recommend import Advice
+from dpmc_core.lab.study.release import Export, check, check_path, export, waiting, write
+from dpmc_core.lab.study.release import deployment_card as deployment_sections
+from dpmc_core.lab.study.verify import Verified, sign_lines, signed, unnoticed
+from dpmc_core.lab.study.verify import verify as verified
+from dpmc_core.lab.sweep.presets import EPSILONS
+from dpmc_core.lab.views import answer as answers
+from dpmc_core.lab.views import cards, lines
+from dpmc_core.lab.views import ledger as words
+from dpmc_core.model import Mechanism
+from dpmc_core.paths import check_new, whole_file
+from dpmc_core.privacy import DELTA, Budget, Certified, Change, Guarantee, exact_noise
+from dpmc_core.problem import prepare_all, prepared_facts, usual_task
+from dpmc_core.ratings import PublicFacts, Ratings
+
+OFTEN = ", ".join(answers.OFTEN.values())
+
+
+def _share(text: str) -> float:
+    """80% or 0.8."""
+    found = number(text.strip().removesuffix("%"))
+    return found / 100 if text.strip().endswith("%") else found
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnswerForm(OneOf):
+    """How it is told.
+
+    Args:
+        json: one JSON document
+        progress: for programs: progress as JSON lines, no answer
+    """
+
+    json: bool = False
+    progress: bool = False
+
+
+def answer(
+    data: Data,
+    *,
+    protect: inquiry.Protect = inquiry.Protect.PERSON,
+    epsilon: Epsilon = 1.0,
+    delta: Delta = DELTA,
+    often: Annotated[
+        str, Option("OFTEN", f"how often one publishes: {OFTEN}, or times a year (default weekly)")
+    ] = "weekly",
+    keep: Annotated[float, Option(parse=_share)] = 0.8,
+    reference: float | None = None,
+    task: Predicted = None,
+    seeds: Seeds = None,
+    no_curve: bool = False,
+    store: Path | None = None,
+    held_out: HeldOut,
+    reading: Reading,
+    show: AnswerForm,
+) -> None:
+    """What a promise costs on your ratings, and whether it is affordable.
+
+    Run the recommended method beside the private floor and the reference without privacy, user by
+    user, and say whether the loss is affordable; then the whole curve.
+
+    Args:
+        protect: person: all of a person, server trusted (default); rating: each rating, even from
+            the server
+        keep (SHARE): share of what personalisation adds that must be left (default 80%)
+        reference (VALUE): what your own model reaches on the same split: share of users whose
+            held-out item is among ten of all unseen ones, RMSE, or share of likes told right
+        seeds: splits and noise: 1,2,3 or FIRST:LAST
+        no_curve: the epsilon asked about alone
+        store (FILE): keep the runs there, to go on from
+
+    examples:
+      dpmc answer bookshop-clicks
+      dpmc answer ratings.csv --range 1:5 --epsilon 2 --often weekly --keep 80%
+      dpmc answer clicks.csv --protect rating --reference 0.31 --json
+
+    Ctrl-C ends it with what is there. With --store, runs are kept and never computed twice.
+    """
+    chosen = inquiry.SEEDS if seeds is None else sweep.parse_seeds(seeds)
+    times = times_a_year("--often", often)
+    source = sweep.open_source(data, **reading.of(data, [task] if task else ()))
+    ratings = _ratings(source, chosen[0])
+    question = inquiry.Inquiry(
+        task=task or usual_task(ratings),
+        protect=protect,
+        epsilon=epsilon,
+        delta=delta,
+        times=times,
+        keep=keep,
+        reference=reference,
+    )
+    advice = question.advice(ratings.public)
+    grid = partial(question.grid, advice, data, split=held_out.split)
+    plans = [sweep.plan(grid(seeds=chosen), [source])]
+    if not no_curve:
+        few = chosen[: inquiry.CURVE]
+        plans.append(sweep.plan(grid(seeds=few, epsilons=EPSILONS), [source]))
+    asked = _Asked(question, advice, data, ratings, source, plans, show, lasting=store is not None)
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        with ExitStack() as stack:
+            path, kept = store, inquiry.Kept()
+            if path is None:
+                folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="dpmc-answer-"))
+                path = Path(folder, "results.sqlite")
+            rows = stack.enter_context(Store(path))
+            if asked.lasting:
+                kept = inquiry.Kept.beside(rows.path)
+            asked.run(rows, kept)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    if asked.stopped:
+        if asked.lasting:
+            print("dpmc: the same command goes on from there", file=sys.stderr)
+        raise KeyboardInterrupt
+
+
+def _ratings(source: sweep.SweepData, seed: int) -> Ratings:
+    """What is learned from, of a data set or of an official pair."""
+    found = source.at(seed)
+    return found.ratings if isinstance(found, Dataset) else found[0]
+
+
+@dataclass
+class _Asked:
+    """A question with its plans, at the epsilon asked about and over the curve: run and told."""
+
+    question: inquiry.Inquiry
+    advice: Advice
+    data: str
+    ratings: Ratings
+    source: sweep.SweepData
+    plans: list[sweep.Plan]
+    show: AnswerForm
+    lasting: bool
+    stopped: bool = False
+
+    def __post_init__(self) -> None:
+        self.quiet = self.show.json or self.show.progress
+        self.total = len({unit.key for plan in self.plans for unit in plan.units})
+        self.seen: list[int] = []
+        self.lines, self.progress = Lines(), output.Progress()
+
+    def run(self, store: Store, kept: inquiry.Kept) -> None:
+        question, document = self.question, dict[str, Any]()
+        units = self.plans[0].units
+        told = inquiry.told_apart(self.advice.mechanism, self.ratings)
+        if told is not None:
+            document["told_from_noise"] = {"items": told.items, "of": told.of}
+            rule = answers.told_rule(question.task, question.protect)
+            own = self.data not in SAMPLES
+            self._say(f"{answers.told_words(told, question, own)}. {rule}")
+        tell = partial(self._tell, "answer")
+        self._work(partial(inquiry.collect, units, self.source, kept, store=store, tell=tell))
+        self._note(store)
+        found = inquiry.answer(question, self.advice, units, kept, self.ratings)
+        if found is None:
+            if not self.stopped:
+                raise DpmcError("no held-out rating could be measured: take more ratings")
+            return
+        document |= answers.as_dict(found)
+        self._say(*answers.said(found))
+        for plan in self.plans[1:]:
+            document["curve"] = self._curve(plan, store)
+            document["curve_seeds"] = len({unit.seed for unit in plan.units})
+            self._note(store)
+        if self.show.json:
+            output.write_json(document)
+
+    def _curve(self, plan: sweep.Plan, store: Store) -> list[dict[str, Any]]:
+        """What the fourteen epsilons keep, as far as they were computed."""
+        others = self.total - len(plan.units)  # of seeds that the curve has not
+
+        def tell(report: sweep.SweepReport) -> None:
+            done = others + report.skipped + report.done + len(report.failed)
+            self._tell("curve", done, self.total)
+
+        jobs = min(sweep.default_jobs(), len(plan.units))
+        pool = partial(sweep.LocalPool, plan.sources, jobs)
+        if not self.stopped:
+            self._work(partial(sweep.run, plan.units, store, pool, on_progress=tell))
+        id, seeds = self.advice.mechanism.id, {unit.seed for unit in plan.units}
+        picture = lines.read(
+            *(store, [id], self.question.metric),
+            keys=plan.keys.curves,
+            epsilons=EPSILONS,
+            seeds=seeds,
+        )
+        found = answers.curve(picture, id, self.question.reference)
+        if found:
+            if not self.quiet:
+                print(output.table(answers.curve_table(found, picture), indent="  "))
+            self._say(answers.curve_words(found, self.question.keep))
+        return [one._asdict() for one in found]
+
+    def _work(self, work: Callable[[], object]) -> None:
+        try:
+            work()
+        except KeyboardInterrupt:
+            self.stopped = True
+        finally:
+            self.progress.close()
+
+    def _tell(self, task: str, done: int, total: int) -> None:
+        if not self.show.progress:
+            if total:
+                self.progress.update(task, done, total)
+        elif not self.seen or done > self.seen[-1]:
+            self.seen.append(done)
+            first = self.seen[0]
+            self.lines(sweep.SweepReport(self.total, skipped=first, done=done - first))
+
+    def _say(self, *sentences: str) -> None:
+        if not self.quiet:
+            for text in filter(None, sentences):
+                print(output.paragraph(answers.plain(text)))
+            print(flush=True)
+
+    def _note(self, store: Store) -> None:
+        """Put the runs of a store that does not last in the ledger."""
+        if self.lasting:
+            return
+        units = [unit for plan in self.plans for unit in plan.units]
+        there = store.present(unit.key for unit in units)
+        public = prepared_facts(self.ratings.public, self.question.task)
+        done = books.units_done((unit for unit in units if unit.key in there), public)
+        note(self.source.fingerprint, self.source.name, done)
+
+
+@extensible
+def ledger(
+    data: Data,
+    *,
+    delta: Delta = DELTA,
+    store: Path | None = None,
+    test: str | None = None,
+    repeat: Annotated[
+        str | None,
+        Option("OFTEN", f"what releases add up to in a year: {OFTEN}, or times a year"),
+    ] = None,
+    mechanism: Annotated[str | None, Option("ID")] = None,
+    epsilon: Epsilon = 1.0,
+    unit: Unit | None = None,
+    reading: Reading,
+) -> CommandReport:
+    """Everything done with a data set, composed per unit of privacy.
+
+    One ledger for a study: what it would cost if everything were published, and what was released.
+
+    Args:
+        delta: of everything together
+        store (FILE): result store (default: the shared one)
+        test (FILE): official test ratings, where runs were made with them
+        mechanism: the method that is repeated
+        epsilon: its
+        unit: counted for it (default: the method's own)
+
+    examples:
+      dpmc ledger restaurants
+      dpmc ledger ratings.csv --range 1:5 --delta 1e-5 --json
+      dpmc ledger restaurants --repeat weekly --mechanism private-effects --epsilon 1
+
+    Counted: the runs in the result store, and what dpmc fit, answer, audit and release have noted
+    on this machine.
+    """
+    check_number("--delta", delta, at_least=0, below=1)
+    if (repeat is None) != (mechanism is None):
+        names = ("--mechanism", "--repeat")
+        missing, given = names if mechanism is None else names[::-1]
+        raise InvalidSetting(missing, f"given where {given} is", "none")
+    tasks = [] if mechanism is None else [registry.get(mechanism).task]
+    source = sweep.open_source(data, test, **reading.of(data, tasks))
+    study = _study(source.fingerprint, store, delta)
+    document = words.as_dict(study) | {"data": source.name, "source": source.fingerprint}
+    text = _books(source.name, study)
+    if mechanism is not None and repeat is not None:
+        public = _ratings(source, 0).public
+        document["repeated"], told = _repeated(mechanism, repeat, public, epsilon, delta, unit)
+        text.append(output.paragraph(told))
+    return CommandReport(document, text)
+
+
+def _study(source: str, store: Path | None, delta: float) -> books.Study:
+    """Everything known of a data set: rows of a store, and what was noted. Raises DpmcError."""
+    noted = books.noted(source)
+    try:
+        with Store(store, read_only=True) as opened:
+            return books.study(source, opened, noted, delta)
+    except StoreMissing:
+        if store is not None:  # it was asked for
+            raise
+    return books.study(source, None, noted, delta)
+
+
+def _books(name: str, study: books.Study) -> list[str]:
+    """What was done, both sums, what they are made of, what to know."""
+    blocks = [output.paragraph(f"{name}: {words.summary(study)}")]
+    if study.count():
+        for head, columns in (
+            (f"At delta {cards.delta_text(study.delta)}", words.table(study)),
+            ("Made of", words.parts(study)),
+        ):
+            blocks.append(f"{head}\n{output.table(columns, indent='  ')}")
+    if study.entries:
+        told = [*words.reasons(study), *words.NOTES]
+        blocks.append("\n".join(map(output.paragraph, told)))
+    return blocks
+
+
+def _repeated(
+    id: str, often: str, public: PublicFacts, epsilon: float, delta: float, unit: Change | None
+) -> tuple[dict[str, Any], str]:
+    """Releases of one method on one data set, so many times a year: as JSON and in words."""
+    cls, times = registry.get(id), times_a_year("--repeat", often)
+    check_number("times a year", times, at_least=1, at_most=100_000, integer=True)
+    if not registry.adds_noise(cls):
+        raise InvalidSetting("--mechanism", "a method with an epsilon", id)
+    prepared = prepared_facts(public, cls.task)
+
+    def card(at: float) -> Guarantee:
+        return registry.create(id, epsilon=at, delta=delta).guarantee(prepared)
+
+    change = unit or card(epsilon).change
+    budget = Budget(epsilon, delta if card(epsilon).loss(change).mu > 0 else 0.0)
+    found = books.repeats(card, epsilon, times, budget, change)
+    document = {
+        "mechanism": id,
+        "times": times,
+        "unit": change.unit,
+        "neighbours": change.neighbours,
+        "epsilon": epsilon,
+        "delta": budget.delta,
+        "epsilon_of_all": found.total if math.isfinite(found.total) else None,
+        "epsilon_each": found.each,
+    }
+    target = Certified(change, epsilon, budget.delta)
+    often = f"{times:,} times" if often.isdigit() else often
+    return document, f"{id}: {words.repeated(found, often, target)}"
+
+
+FROM_DATA = "from-data"
+_LONG = 20.0  # seconds of drawing that are worth a word
+Listed = tuple[Sequence[str], Sequence[str] | int]  # items; users, or how many
+DeploymentCard = Annotated[
+    Path | None,
+    Option(
+        "FILE.json",
+        "write the card in the sections of the OpenDP deployments registry, null where only you can"
+        " know",
+    ),
+]
+
+
+def release(
+    data: Data,
+    mechanism: Method,
+    *,
+    budget: Budgeted,
+    prepare: Steps = (),
+    out: Path,
+    reading: Reading,
+    catalogue: str | None = None,
+    users: str | None = None,
+    outside: Outside = Outside.ERROR,
+    deployment_card: DeploymentCard = None,
+    json: Json = False,
+) -> CommandReport:
+    """Train with exact noise and write what may be published.
+
+    Train on all ratings with exact noise from operating-system entropy, and write what the
+    mechanism's card says is published, with that card.
+
+    Args:
+        out (FILE.npz): a new file
+        catalogue (FILE|from-data): all items there are, one id a line; from-data: those with
+            ratings, which tells what somebody rated
+        users (N|FILE): with a catalogue: how many users there are, or a file of their ids
+        outside: ratings of users or items that a catalogue lacks: an error (default), or left out
+        json: the card as one JSON object instead of the report
+
+    examples:
+      dpmc release movie-night input-flip --epsilon 1 --prepare binarise=3.5 --out signs.npz
+      dpmc release jokes private-item-mean --epsilon 1 --delta 1e-6 --out items.npz
+
+    All ratings are used and none held out: nothing measured on them would be private. The file has
+    the published arrays and the card (`card`, as JSON); numpy.load reads it. Refused, with the
+    reason: preparation that reads the ratings (binarise=mean, top-items), noise without an exact
+    sampler, and what has no finite certified epsilon. Needs the package opendp.
+
+    The shape of a release tells which users and items there are, so this must be known without the
+    ratings. Of samples and public sets it is. For a file of yours give --catalogue items.txt (one
+    id a line) with --users N or users.txt, or say --catalogue from-data: then they are read off the
+    ratings, and the card tells readers so. `dpmc verify FILE.npz` checks what was written.
+    """
+    made, steps = budget.mechanism(mechanism), steps_of(prepare)
+    check_path(out)  # mistakes are told before a large file is read
+    if deployment_card is not None:
+        check_new(deployment_card)
+    known = _catalogue(catalogue, users, outside)
+    loaded = datasets.load(data, **reading.of(data, [made.task], prepare))
+    listed = _over(known, loaded.ratings, made, steps, outside)
+    ratings, prepared = prepare_all(listed, made.task, steps)
+    check(made, ratings, prepared)  # noise that nobody can sample exactly is told first
+    exact_noise.opendp()
+    seconds = waiting(made, ratings)
+    if seconds > _LONG:
+        print(f"exact noise is slow: about {1 + seconds / 60:.0f} minutes", file=sys.stderr)
+    with closing(output.Progress()) as progress:
+        found = export(made, ratings, prepared, on_step=progress.step)
+    source = books.source_of(loaded)
+    books.note(source, loaded.name, [books.release(made, found.guarantee)])
+    write(found, out)
+    _write_deployment_card(deployment_card, found)
+    proved = found.guarantee.certified()
+    study = books.study(source, None, books.noted(source), proved.delta or DELTA)
+    together = words.released(study, proved.change)
+    if json:
+        print(f"dpmc: {together}", file=sys.stderr)
+    arrays = {name: line["what"] for name, line in found.card["arrays"].items()}
+    rows = [("array", "shape", "what it is")]
+    rows += [(k, " x ".join(map(str, found.arrays[k].shape)), what) for k, what in arrays.items()]
+    head = f"Wrote {out}: {made.name}, {found.guarantee.publishes.value}"
+    promise = output.card(cards.card(found.guarantee, sampled=True))
+    files = f"{head}\n{output.table(rows, indent='  ')}"
+    return CommandReport(found.card, (files, promise, output.paragraph(together)))
+
+
+def _write_deployment_card(path: Path | None, found: Export | Verified) -> None:
+    """As JSON, whole or not at all. Raises DpmcError where there is such a file."""
+    if path is not None:
+        check_new(path)
+        sections = deployment_sections(found.card, found.guarantee)
+        text = dumps(sections, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+        with whole_file(path) as part:
+            part.write_text(text, encoding="utf-8")
+
+
+def _catalogue(asked: str | None, users: str | None, outside: Outside) -> Listed | str | None:
+    """What --catalogue and --users ask for, the files read. Raises DpmcError."""
+    if asked is None or asked == FROM_DATA:
+        if users is not None:
+            raise InvalidSetting("--users", "given with --catalogue items.txt", users)
+        if outside is not Outside.ERROR:
+            raise InvalidSetting("--outside", "given with --catalogue items.txt", outside.value)
+        return asked
+    if users is None:
+        raise InvalidSetting(
+            "--users", "given with --catalogue: how many there are, or a file of their ids", None
+        )
+    items = read_ids(asked)
+    return items, parsed(int, users, "--users") if users.isdecimal() else read_ids(users)
+
+
+def _over(
+    catalogue: Listed | str | None,
+    ratings: Ratings,
+    mechanism: Mechanism,
+    steps: Sequence[Transform],
+    outside: Outside,
+) -> Ratings:
+    """The ratings over the catalogue; what is left out is said on standard error alone."""
+    if catalogue is None:
+        return ratings
+    if isinstance(catalogue, str):
+        return from_data(ratings)
+    items, users = catalogue
+    count = users if isinstance(users, int) else len(users)
+    facts = dataclasses.replace(ratings.public, users=count, items=len(items))
+    change = mechanism.guarantee(prepared_facts(facts, mechanism.task, steps)).change
+    # Only their number is known: who is where must not tell who has ratings.
+    shuffle = random.SystemRandom() if change.covers_existence else None
+    found, left_out = on_catalogue(ratings, items, users, outside, shuffle)
+    if left_out:
+        print(f"left out: {left_out} (for you alone: the file does not say so)", file=sys.stderr)
+    return found
+
+
+def verify(
+    file: Path,
+    *,
+    deployment_card: DeploymentCard = None,
+    allowed_signers: Path | None = None,
+    signer: str | None = None,
+) -> CommandReport:
+    """Check a released file against its own card.
+
+    Compute the certificate of a file that `dpmc release` wrote from its card alone, check its
+    arrays, and say what it promises.
+
+    Args:
+        file (FILE.npz): a file that `dpmc release` wrote
+        allowed_signers (FILE): whose signature counts (ssh-keygen)
+        signer (NAME): who of them has to have signed (default: any)
+        json: one JSON object instead of the report
+
+    examples:
+      dpmc verify items.npz
+      dpmc verify items.npz --deployment-card card.json
+      dpmc verify items.npz --allowed-signers allowed_signers
+
+    Needs no ratings. From the mechanism, its settings and the public facts on the card it makes the
+    file again but for the numbers, and refuses what is more, less or worded otherwise. It says what
+    it cannot notice. With --allowed-signers the signature beside the file, FILE.npz.sig, is checked
+    first, by ssh-keygen: a digest notices an accident, only a key a forger.
+    """
+    if deployment_card is not None:
+        check_new(deployment_card)
+    if signer is not None and allowed_signers is None:
+        raise InvalidSetting("--signer", "given with --allowed-signers", signer)
+    by = None
+    try:
+        if allowed_signers is not None:
+            by = signed(file, allowed_signers, signer)
+        found = verified(file)
+    except NotVerified as error:
+        return CommandReport({"verified": False, "faults": list(error.faults)}, (), error)
+    _write_deployment_card(deployment_card, found)
+    promise, card = cards.promise(found.guarantee), dict(found.card)
+    sign, *others = unnoticed(found)
+    document = {
+        "verified": True,
+        "signer": by,
+        "unnoticed": [sign] * (by is None) + others,
+        "promise": promise,
+        "notes": list(found.notes),
+        "card": card,
+    }
+    head = f"{file} is as its card says: {found.mechanism.name}, {found.guarantee.publishes.value}"
+    notes = [f"Signed by {shown(by)}."] * (by is not None) + [*found.notes]
+    told = ["What this cannot notice:"]
+    if by is None:
+        told.append(_dash(sign))
+        told += [f"      {line}" for line in sign_lines(shlex.quote(str(file)))]
+    told += map(_dash, others)
+    return CommandReport(
+        document, (*map(output.paragraph, (head, promise, *notes)), "\n".join(told))
+    )
+
+
+def _dash(text: str) -> str:
+    return output.paragraph(sentence(text), " " * 4, "  - ")

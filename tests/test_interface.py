@@ -1,0 +1,162 @@
+"""Commands from plain functions: what is typed is what the function gets."""
+
+import argparse
+import enum
+from dataclasses import dataclass
+from typing import Annotated
+
+import pytest
+
+from dpmc_core.errors import DpmcError
+from dpmc_core.lab.cli import COMMANDS, build_parser
+from dpmc_core.lab.cli.interface import (
+    CommandGroup,
+    CommandReport,
+    OneOf,
+    Option,
+    add_commands,
+    arguments,
+    call,
+)
+
+
+class Size(enum.Enum):
+    SMALL = "small"
+    LARGE = "large"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Way(OneOf):
+    """How to go.
+
+    Args:
+        walk: on foot
+        ride (ANIMAL): on one
+    """
+
+    walk: bool = False
+    ride: str | None = None
+
+
+def travel(
+    place: str,
+    again: int | None = None,
+    *,
+    way: Way,
+    size: Size = Size.SMALL,
+    tags: tuple[str, ...] = (),
+    stops: list[float] | None = None,
+    speed: Annotated[float, Option("KMH", "how fast", {"slow": 1.0}.__getitem__)] = 2.0,
+    secret: int = 3,
+    to: str,
+) -> CommandReport:
+    """Go somewhere.
+
+    Go to a place, 100 % by hand.
+
+    Args:
+        place (PLACE): where
+        size: of the luggage
+        to (NAME): whom to see
+
+    examples:
+      travel home
+    """
+    said = (place, again, way, size, tags, stops, speed, secret, to)
+    return CommandReport(
+        [str(one) for one in said], ["gone", "back"], DpmcError("late") if again else None
+    )
+
+
+def rest(*, quietly: bool = False) -> CommandReport:
+    """Stay."""
+    return CommandReport("quiet" if quietly else "stayed", ["stayed"])
+
+
+def parser():
+    found = argparse.ArgumentParser(prog="dpmc")
+    group = CommandGroup("Many\n\nAll of them.", rest, {"go": travel, "rest": rest})
+    add_commands(found, {"travel": travel, "all": group})
+    return found
+
+
+def given(*words):
+    return arguments(parser().parse_args(["travel", *words]))
+
+
+def test_what_is_not_typed_is_the_function_s_own_default():
+    found = given("home", "--to", "Ada")
+    assert found == {"place": "home", "again": None, "to": "Ada", "way": Way()}
+
+
+def test_texts_become_what_the_annotation_says():
+    found = given(
+        *("home", "2", "--to=Ada", "--ride", "mule", "--size", "large", "--tags", "a", "--tags"),
+        *("b", "--stops", "1", "2.5", "--speed", "slow", "--secret", "7"),
+    )
+    assert found["way"] == Way(ride="mule")
+    assert (found["again"], found["size"], found["tags"]) == (2, Size.LARGE, ["a", "b"])
+    assert (found["stops"], found["speed"], found["secret"]) == ([1.0, 2.5], 1.0, 7)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["home"], "the following arguments are required: --to"),
+        (["home", "--to", "x", "--walk", "--ride", "y"], "not allowed with argument --walk"),
+        (["home", "--to", "x", "--size", "huge"], "'huge' (choose from 'small', 'large')"),
+        (["home", "many", "--to", "x"], "must be an integer, got 'many'"),
+    ],
+)
+def test_wrong_usage_is_told(capsys, words, said):
+    with pytest.raises(SystemExit) as stopped:
+        given(*words)
+    assert stopped.value.code == 2
+    assert said in capsys.readouterr().err
+
+
+def test_help_is_the_docstring(capsys):
+    with pytest.raises(SystemExit):
+        given("--help")
+    told = " ".join(capsys.readouterr().out.split())
+    for words in (
+        "Go to a place, 100 % by hand.",
+        "PLACE where",
+        "--size {small,large} of the luggage (default small)",
+        "--speed KMH how fast (default 2)",
+        "[--walk | --ride ANIMAL]",
+        "--json one JSON document",
+        "examples: travel home",
+    ):
+        assert words in told
+    assert "--secret" not in told
+
+
+def test_a_report_is_written_as_asked_and_its_failure_comes_last(capsys):
+    call(parser().parse_args(["travel", "home", "--to", "x"]))
+    assert capsys.readouterr().out == "gone\n\nback\n"
+    with pytest.raises(DpmcError, match="late"):
+        call(parser().parse_args(["all", "--json", "go", "home", "1", "--to", "x"]))
+    assert capsys.readouterr().out.startswith('[\n  "home"')
+    for words in (["all", "--quietly", "--json"], ["all", "--quietly", "rest", "--json"]):
+        call(parser().parse_args(words))
+        assert capsys.readouterr().out == '"quiet"\n'
+
+
+def functions():
+    for command in COMMANDS.values():
+        group = isinstance(command, CommandGroup)
+        yield from command.actions.values() if group else [command]
+
+
+@pytest.mark.parametrize("function", list(functions()), ids=lambda one: one.__name__)
+def test_every_option_has_its_words(function):
+    """Only the two ends of the range, which --range is for, are not told of."""
+
+    def leaves(found):
+        inner = [a.choices for a in found._actions if isinstance(a, argparse._SubParsersAction)]
+        return [leaf for one in inner[0].values() for leaf in leaves(one)] if inner else [found]
+
+    (found,) = (p for p in leaves(build_parser()) if p.get_default("command") is function)
+    untold = {a.dest for a in found._actions if a.help == argparse.SUPPRESS}
+    assert untold <= {"low", "high"}
