@@ -24,7 +24,7 @@ ALONE = {"alpha": 1.0, "beta1": 1.0, "beta2": 0.0}
 
 
 def complementary(epsilon, rank, regularisation, largest, **split):
-    scales = bounds.scales(epsilon, rank, largest, bounds.Split(**split))
+    scales = bounds.scales(epsilon, rank, largest, bounds.BudgetSplit(**split))
     return bounds.excess_loss(scales, rank, regularisation)
 
 
@@ -34,7 +34,7 @@ def strawman(epsilon, rank, regularisation, largest):
 
 
 def printed(*size, **split):
-    return bounds.printed_excess_loss(*size, bounds.Split(**split) if split else None)
+    return bounds.printed_excess_loss(*size, bounds.BudgetSplit(**split) if split else None)
 
 
 symmetric = partial(complementary, symmetric=True)
@@ -57,13 +57,13 @@ def test_when_the_printed_bounds_are_ordered(rank, largest, beta) -> None:
         assert second >= third >= printed(*args, **ALONE)
         assert complementary(*args, **split) >= symmetric(*args, **split) >= optimal(*args)
         assert strawman(2.0, *args[1:]) == pytest.approx(strawman(*args) / 2)
-    assert all(below) == bounds.complementary_wins(bounds.Split(0.8, *beta), rank)
+    assert all(below) == bounds.complementary_wins(bounds.BudgetSplit(0.8, *beta), rank)
 
 
 def test_corollary_1_as_printed_is_too_weak() -> None:
     args = (1.0, 4, 1.0, 0.3)
-    assert bounds.complementary_wins(bounds.Split(**SPLIT), 4, printed=True)
-    assert not bounds.complementary_wins(bounds.Split(**SPLIT), 4)
+    assert bounds.complementary_wins(bounds.BudgetSplit(**SPLIT), 4, printed=True)
+    assert not bounds.complementary_wins(bounds.BudgetSplit(**SPLIT), 4)
     assert printed(*args) < printed(*args, **SPLIT)
 
 
@@ -196,12 +196,12 @@ def test_scales_are_those_of_the_cards() -> None:
     betas = split | {"beta3": 0.2}
     for mechanism, scales in (
         (Strawman(**own), bounds.scales(epsilon, d, c)),
-        (Complementary(**own, **betas), bounds.scales(epsilon, d, c, bounds.Split(**split))),
+        (Complementary(**own, **betas), bounds.scales(epsilon, d, c, bounds.BudgetSplit(**split))),
         (
             Symmetric(**own, **betas),
-            bounds.scales(epsilon, d, c, bounds.Split(**split, symmetric=True)),
+            bounds.scales(epsilon, d, c, bounds.BudgetSplit(**split, symmetric=True)),
         ),
-        (Optimal(**own), bounds.scales(epsilon, d, c, bounds.Split(**ALONE))),
+        (Optimal(**own), bounds.scales(epsilon, d, c, bounds.BudgetSplit(**ALONE))),
     ):
         found = {name: release.scale for name, release in mechanism.releases(1)}
         assert found == pytest.approx({k: v for k, v in scales._asdict().items() if v})

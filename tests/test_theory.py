@@ -352,7 +352,7 @@ def test_theorem_3_2_has_no_constant_with_steps_of_one_in_t():
 def test_corollary_1_on_one_dimension():
     """Its condition holds for d = 1, beta1 = beta2 = 1/3, alpha = 2/3, and N = c = eps = 1 give
     Eq. 25 sqrt(2) 12 and Eq. 26 sqrt(2) 13."""
-    split = implicit.Split(2 / 3, 1 / 3, 1 / 3)
+    split = implicit.BudgetSplit(2 / 3, 1 / 3, 1 / 3)
     assert implicit.printed_excess_loss(1.0, 1, 1.0, 1.0) == pytest.approx(12 * math.sqrt(2))
     better = implicit.printed_excess_loss(1.0, 1, 1.0, 1.0, split)
     assert better == pytest.approx(13 * math.sqrt(2))
@@ -363,7 +363,7 @@ def test_corollary_1_on_one_dimension():
 def test_equations_26_and_27_are_no_function_of_the_scores():
     """Factors and ridge scaled so that no score, noise or loss moves: what is printed does."""
     for symmetric in (False, True):
-        split = implicit.Split(0.8, 0.5, 0.4, symmetric)
+        split = implicit.BudgetSplit(0.8, 0.5, 0.4, symmetric)
         ours, printed = [], []
         for s in (1.0, 100.0):
             c, ridge = 0.3 * s, 0.05 * s * s

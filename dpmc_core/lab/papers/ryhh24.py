@@ -311,7 +311,7 @@ def laplace_norm(numbers: int, scale: float) -> float:
     return math.sqrt(2 * numbers) * scale
 
 
-class Split(NamedTuple):
+class BudgetSplit(NamedTuple):
     """How the complementary loss spends its budget: alpha, the shares of the first order and of the
     second moment (the ridge has the rest), and whether the noise of the second is symmetric."""
 
@@ -325,7 +325,7 @@ class Split(NamedTuple):
         return rank * (rank + 1) / 2 if self.symmetric else rank**2
 
 
-def scales(epsilon: float, rank: int, largest: float, split: Split | None = None) -> Scales:
+def scales(epsilon: float, rank: int, largest: float, split: BudgetSplit | None = None) -> Scales:
     """Eq. 15 to 18: 2 c d/(beta1 eps), (1 - alpha) c^2 d^2/(beta2 eps) and (1 - alpha)/(beta3 eps).
 
     split: None for the strawman, Eq. 9: one Delta = c^2 d^2 + 2 c d + 1 for all, at all of the
@@ -368,7 +368,11 @@ def sampling_norm(lengths: Floats, weights: Floats) -> float:
 
 
 def printed_excess_loss(
-    epsilon: float, rank: int, regularisation: float, largest: float, split: Split | None = None
+    epsilon: float,
+    rank: int,
+    regularisation: float,
+    largest: float,
+    split: BudgetSplit | None = None,
 ) -> float:
     """Theorem 5, Eq. 26 and 27 (symmetric), with one c dropped and without the ridge.
 
@@ -392,7 +396,7 @@ def printed_excess_loss(
     return math.sqrt(2) * c * d * n * terms / epsilon
 
 
-def complementary_wins(split: Split, rank: int, *, printed: bool = False) -> bool:
+def complementary_wins(split: BudgetSplit, rank: int, *, printed: bool = False) -> bool:
     """Whether the complementary loss's printed bound is below the strawman's for every N > 0.
 
     Comparing Eq. 25 and 26 term by term: (1 - alpha) d^2 <= beta2 (d + 1)^2 and
@@ -421,10 +425,10 @@ def unique_weight_exists(loss: float, epsilon: float) -> bool:
 
 _USERS, _SOLVES = 60, 600
 _SPLITS = {
-    "complementary": Split(0.8, 0.5, 0.4),
-    "symmetric": Split(0.8, 0.5, 0.4, symmetric=True),
-    "optimal": Split(1.0, 1.0, 0.0),
-    "sampled": Split(1.0, 1.0, 0.0),
+    "complementary": BudgetSplit(0.8, 0.5, 0.4),
+    "symmetric": BudgetSplit(0.8, 0.5, 0.4, symmetric=True),
+    "optimal": BudgetSplit(1.0, 1.0, 0.0),
+    "sampled": BudgetSplit(1.0, 1.0, 0.0),
 }
 _EQUATIONS = {"strawman": 25, "complementary": 26, "symmetric": 27, "optimal": 28}
 
@@ -585,7 +589,7 @@ def _variant_noise(item: _Item) -> Iterator[TheoryRow]:
 
 
 def _corollary(usual: _Item) -> Iterator[TheoryRow]:
-    split, ranks = Split(0.8, 0.1, 0.8), range(1, 41)
+    split, ranks = BudgetSplit(0.8, 0.1, 0.8), range(1, 41)
 
     def below(rank: int) -> bool:
         """Whether Eq. 26 is below Eq. 25 for N from 1e-4 to 1e4."""
