@@ -143,10 +143,15 @@ def test_no_names_travel_to_a_worker(source):
 
 @pytest.mark.parametrize("times", [True, False])
 def test_a_snapshot_gives_the_same_ratings_back(tmp_path, times):
-    dataset = make_dataset(times=times)
+    ratings = make_dataset(times=times).ratings
+    capped = dataclasses.replace(ratings.public, cap=ratings.public.items)
+    dataset = dataclasses.replace(
+        make_dataset(), ratings=dataclasses.replace(ratings, public=capped)
+    )
     path = tmp_path / f"mine{SNAPSHOT}"
     write_snapshot(dataset, path)
     back = read_snapshot(path)
+    assert back.ratings.public == capped
     assert sweep.Whole(back).fingerprint == sweep.Whole(dataset).fingerprint
     assert (back.name, back.title) == ("tiny", "Tiny")
     assert sweep.open_source(str(path)).fingerprint == sweep.Whole(dataset).fingerprint

@@ -21,6 +21,81 @@ VIEWS = family_of(
         "ddof=1)), n)",
         named("compare", "test_the_band_is_the_t_interval_of_each_row"),
     ),
+    (
+        "per rating and per user change places",
+        UNIT,
+        "{Count.RATING: RATING, Count.USER: USER_EMPTIED}[count]",
+        "{Count.RATING: USER_EMPTIED, Count.USER: RATING}[count]",
+        named("compare", "test_in_the_same_unit_the_crossover_moves_with_the_certified_values"),
+    ),
+    (
+        "a line without a bound in a unit is certified there",
+        OTHER,
+        "if np.isfinite(x).all():",
+        "if np.isfinite(shown).all():",
+        named("paired", "test_users_without_a_rating_do_not_count"),
+    ),
+    (
+        "the best of all is measured on the seeds that chose it",
+        REUSED,
+        "halves = [(name, row[::2], row[1::2]) for name, row in rows]",
+        "halves = [(name, row[::2], row[::2]) for name, row in rows]",
+        named(
+            "views",
+            "test_there_is_an_envelope_of_certified_lines_of_one_unit_with_several_seeds_only",
+        ),
+    ),
+    (
+        "the best of all takes claims too",
+        OTHER,
+        "solid = [one for one in placed if one.solid and len(one.line.seeds) > 1]",
+        "solid = [one for one in placed if len(one.line.seeds) > 1]",
+        named(
+            "views",
+            "test_there_is_an_envelope_of_certified_lines_of_one_unit_with_several_seeds_only",
+        ),
+    ),
+    (
+        "the best of all is the worst",
+        OTHER,
+        "key=lambda one: sign * float(np.nanmean(one[1]))",
+        "key=lambda one: -sign * float(np.nanmean(one[1]))",
+        named(
+            "views",
+            "test_there_is_an_envelope_of_certified_lines_of_one_unit_with_several_seeds_only",
+        ),
+    ),
+    (
+        "a line's last seed is left out",
+        OTHER,
+        "seeds=np.array(drawn),",
+        "seeds=np.array(drawn[:-1]),",
+        named("compare", "test_lines_come_from_the_store_with_what_they_certify"),
+    ),
+    (
+        "epsilons that were not asked for are drawn",
+        OTHER,
+        "if epsilon is not None and (epsilons is None or epsilon in epsilons)",
+        "if epsilon is not None",
+        named("compare", "test_lines_come_from_the_store_with_what_they_certify"),
+    ),
+) + family_of(
+    "views",
+    "lab/views/comparison.py",
+    (
+        "many epsilons are as sure as one",
+        OTHER,
+        "1 - (1 - LEVEL) / (2 * points)",
+        "1 - (1 - LEVEL) / 2",
+        named("compare", "test_the_title_ranks_only_what_the_intervals_tell_apart_in_one_unit"),
+    ),
+    (
+        "seeds are not compared in pairs",
+        OTHER,
+        "half = t * difference.std(axis=1, ddof=1) / math.sqrt(seeds)",
+        "half = t * difference.std(ddof=1) / math.sqrt(seeds)",
+        named("compare", "test_the_title_ranks_only_what_the_intervals_tell_apart_in_one_unit"),
+    ),
 )
 
 PAGES = (
