@@ -10,8 +10,8 @@ VIEWS = family_of(
     (
         "a band of one side",
         OTHER,
-        "stdtrit(n - 1, 0.5 + LEVEL / 2)",
-        "stdtrit(n - 1, LEVEL)",
+        "stdtrit(n - 1, 0.5 + level / 2)",
+        "stdtrit(n - 1, level)",
         named("compare", "test_the_band_is_the_t_interval_of_each_row"),
     ),
     (

@@ -100,18 +100,26 @@ ANSWER = (
             "math.ceil(setting / unit * (1 + 1e-12))",
             named("recommend", "test_a_method_certified_for_what_was_asked_or_a_sentence"),
         ),
+    )
+    + family_of(
+        "answer",
+        "mechanisms/private_effects.py",
         (
             "a person is protected from the server by a curator's method",
             OTHER,
-            "if local and change.per_user:",
-            "if local and change.per_user and task is Task.RANKING:",
+            "if wanted.trust is Trust.LOCAL:",
+            "if wanted.trust is Trust.LOCAL and not wanted.change.per_user:",
             named("recommend", "test_a_method_certified_for_what_was_asked_or_a_sentence"),
         ),
+    )
+    + family_of(
+        "answer",
+        "mechanisms/collection.py",
         (
             "rounded ratings for few users below three and not from there",
             OTHER,
-            "epsilon >= HEARD and public.users < public.items",
-            "epsilon < HEARD and public.users < public.items",
+            "wanted.epsilon >= _HEARD and public.users < public.items",
+            "wanted.epsilon < _HEARD and public.users < public.items",
             named("recommend", "test_the_rule"),
         ),
     )
