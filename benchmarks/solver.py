@@ -19,10 +19,8 @@ import numpy as np
 
 from dpmc_core.data import datasets
 from dpmc_core.links import LOGISTIC
-from dpmc_core.solvers.feasible import NuclearBall
 from dpmc_core.solvers.linalg import Pattern
-from dpmc_core.solvers.one_bit import likelihood
-from dpmc_core.solvers.spg import minimise
+from dpmc_core.solvers.one_bit import NuclearBall, likelihood, minimise
 
 U1 = Path(__file__).resolve().parents[2] / "shared" / "data" / "ml-100k" / "u1.base"
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,29 +13,28 @@ from dpmc_core.errors import InvalidSetting, check_number
 Floats = NDArray[np.float64]
 
 
-@runtime_checkable
-class Link(Protocol):
+class Link:
     """An increasing h with h(-x) = 1 - h(x); every method maps arrays elementwise."""
 
     def probability(self, x: Floats) -> Floats:
         """h(x)."""
-        ...
+        raise NotImplementedError
 
     def log_probability(self, x: Floats) -> Floats:
         """ln h(x); by symmetry ln(1 - h(x)) is log_probability(-x)."""
-        ...
-
-    def density(self, x: Floats) -> Floats:
-        """h'(x)."""
-        ...
+        raise NotImplementedError
 
     def score(self, x: Floats) -> Floats:
         """h'(x) / h(x); by symmetry h'(x) / (1 - h(x)) is score(-x)."""
-        ...
+        raise NotImplementedError
+
+    def density(self, x: Floats) -> Floats:
+        """h'(x)."""
+        return self.score(x) * self.probability(x)
 
 
 @dataclass(frozen=True)
-class Logistic:
+class Logistic(Link):
     """h(x) = 1/(1 + e^-x): the paper's "Logistic noise"."""
 
     def probability(self, x: Floats) -> Floats:
@@ -44,9 +42,6 @@ class Logistic:
 
     def log_probability(self, x: Floats) -> Floats:
         return log_expit(x)
-
-    def density(self, x: Floats) -> Floats:
-        return expit(x) * expit(-x)
 
     def score(self, x: Floats) -> Floats:
         return expit(-x)
@@ -56,7 +51,7 @@ class Logistic:
 
 
 @dataclass(frozen=True)
-class Probit:
+class Probit(Link):
     """h(x) = Phi(x / sigma): the paper's "Gaussian noise" of standard deviation sigma."""
 
     sigma: float = 1.0
@@ -70,15 +65,10 @@ class Probit:
     def log_probability(self, x: Floats) -> Floats:
         return log_ndtr(x / self.sigma)
 
-    def density(self, x: Floats) -> Floats:
-        density: Floats = np.exp(-0.5 * (x / self.sigma) ** 2) / (self.sigma * np.sqrt(2 * np.pi))
-        return density
-
     def score(self, x: Floats) -> Floats:
         # phi/Phi through the scaled complementary error function: no 0/0 far in the tail.
-        root = np.sqrt(2.0)
-        score: Floats = root / (np.sqrt(np.pi) * self.sigma * erfcx(-x / (self.sigma * root)))
-        return score
+        scale = self.sigma * np.sqrt(2.0)
+        return np.asarray(2 / (np.sqrt(np.pi) * scale * erfcx(-x / scale)))
 
     def __str__(self) -> str:
         return f"probit:{self.sigma:g}"
@@ -91,14 +81,15 @@ LINK_CHOICES = ("logistic", "probit", "probit:SIGMA")
 def parse_link(text: str) -> Link:
     """`logistic`, `probit` or `probit:SIGMA`. Raises InvalidSetting."""
     name, _, sigma = text.partition(":")
-    if name == "logistic" and not sigma:
+    if text == "logistic":
         return LOGISTIC
-    if name == "probit":
-        try:
+    try:
+        if name == "probit":
             return Probit(float(sigma)) if sigma else Probit()
-        except ValueError as error:
-            if isinstance(error, InvalidSetting):
-                raise
+    except InvalidSetting:
+        raise
+    except ValueError:
+        pass
     raise InvalidSetting("link", f"one of {', '.join(LINK_CHOICES)}", text)
 
 

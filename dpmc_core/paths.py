@@ -1,4 +1,4 @@
-"""Where downloads, stored results and caches live, and files written whole or not at all."""
+"""Where downloads, results and caches live, files written whole or not at all, the version."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 
 from dpmc_core.errors import DpmcError
@@ -76,3 +77,17 @@ def _umask() -> int:
     mask = os.umask(0)
     os.umask(mask)
     return mask
+
+
+@cache
+def version() -> str:
+    """As installed, or of the checkout it runs from."""
+    from importlib import metadata
+
+    try:
+        return metadata.version("dpmc-lab")
+    except metadata.PackageNotFoundError:
+        import tomllib
+
+        project = Path(__file__).resolve().parent.parent / "pyproject.toml"
+        return str(tomllib.loads(project.read_text(encoding="utf-8"))["project"]["version"])

@@ -13,8 +13,8 @@ import pytest
 
 from dpmc_core import registry
 from dpmc_core.lab.cli.output import Progress
+from dpmc_core.paths import version
 from dpmc_core.problem import SEED
-from dpmc_core.version import version
 
 ROOT = Path(__file__).resolve().parent.parent
 

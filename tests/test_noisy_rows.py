@@ -18,10 +18,10 @@ from dpmc_core.model import Constant, Estimator
 from dpmc_core.privacy import channels
 from dpmc_core.problem import RandomShare
 from dpmc_core.ratings import PublicFacts, Ratings
-from dpmc_core.solvers import noisy_rows
+from dpmc_core.solvers import noisy_reports as noisy_rows
 from dpmc_core.solvers.linalg import Pattern
+from dpmc_core.solvers.noisy_reports import effects_and_taste
 from dpmc_core.solvers.sizes import check_reports
-from dpmc_core.solvers.variational import effects_and_taste
 
 BOTH = ("modified-laplace", "randomised-response")
 EPSILONS = (0.01, 0.5, 1.0, 4.0, 10.0, 50.0)

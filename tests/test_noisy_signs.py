@@ -12,9 +12,9 @@ from dpmc_core.links import Probit
 from dpmc_core.model import Estimator
 from dpmc_core.privacy import RATING, RandomizedResponse
 from dpmc_core.ratings import PublicFacts, Ratings
-from dpmc_core.solvers import noisy_signs
+from dpmc_core.solvers import noisy_reports as noisy_signs
 from dpmc_core.solvers.linalg import Pattern
-from dpmc_core.solvers.noisy_signs import (
+from dpmc_core.solvers.noisy_reports import (
     Effects,
     Features,
     SignReports,
@@ -113,7 +113,7 @@ def test_effect_variances_maximise_the_marginal_likelihood():
 
     def evidence(of_users, of_items):
         covariance = noise * np.eye(len(x)) + of_users * same_user + of_items * same_item
-        prior = sum(math.log(t / noisy_signs._EFFECT) ** 2 for t in (of_users, of_items)) / 2
+        prior = sum(math.log(t / noisy_signs._SIGN_EFFECT) ** 2 for t in (of_users, of_items)) / 2
         _, logdet = np.linalg.slogdet(covariance)
         return -(logdet + x @ np.linalg.solve(covariance, x)) / 2 - prior
 

@@ -6,7 +6,7 @@ import pytest
 from dpmc_core.data import synthetic
 from dpmc_core.problem import RandomShare
 from dpmc_core.solvers.linalg import Pattern
-from dpmc_core.solvers.variational import effects_and_taste
+from dpmc_core.solvers.noisy_reports import effects_and_taste
 
 
 def pattern_of(shown):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,9 +28,9 @@ from dpmc_core.privacy import (
     Trust,
 )
 from dpmc_core.ratings import PublicFacts, Ratings
-from dpmc_core.settings import AsPublished, check_settings, setting
+from dpmc_core.settings import AsPublished, same_setting, setting
 from dpmc_core.solvers.linalg import Pattern
-from dpmc_core.solvers.noisy_rows import LaplaceLaw, Law, SymbolLaw, mean_rating, recovered
+from dpmc_core.solvers.noisy_reports import LaplaceLaw, Law, SymbolLaw, mean_rating, recovered
 from dpmc_core.solvers.recovery import Recovery, Regress, Reports, Rule, on_unit_scale
 from dpmc_core.solvers.sizes import check_reports
 from dpmc_core.style import GREEN, ORANGE, RED, Style
@@ -40,13 +40,12 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 
+_ONLY = "published estimator only"
 _GAMMA = 0.05  # Theorem 3's bound holds with chance 95 %
 
 
 _LOUD = 2.0  # epsilon per cell from which on rounded ratings tell more than noisy ones
 _HEARD = 3.0  # epsilon per cell from which on few users tell more one by one than together
-
-C = TypeVar("C", bound=LocalChannel)
 
 
 def _collects(wanted: Wanted) -> bool:
@@ -56,37 +55,44 @@ def _collects(wanted: Wanted) -> bool:
     return not wanted.change.per_user and (local or few)
 
 
+Channel = ModifiedLaplace | SymbolChannel
+
+
 @dataclass(frozen=True)
-class RandomisedRows(Releases, Generic[C]):
-    rows: C
+class RandomisedRows(Releases):
+    rows: Channel
 
 
 @dataclass(frozen=True, kw_only=True)
-class Collected(Mechanism, Generic[C]):
+class Collected(Mechanism):
     """Whole rows, randomised cell by cell: the budget, the card, and what the server holds."""
 
-    task: ClassVar[Task] = Task.RATINGS
-    twin: ClassVar[str] = "soft-impute"
-    floor: ClassVar[str] = "local-mean"
-    theorem: ClassVar[str]
+    task = Task.RATINGS
+    twin = "soft-impute"
+    floor = "local-mean"
+    revision = 2
+    theorem: ClassVar[str] = "Theorem 2"
     epsilon: float = setting(help="privacy budget per user-item cell", above=0, at_most=1e6)
 
-    def __post_init__(self) -> None:
-        check_settings(self)
-
-    def channel(self, public: PublicFacts) -> C:
+    def channel(self, public: PublicFacts) -> Channel:
         """The release: every cell of every row, rated or not."""
         raise NotImplementedError
 
-    def rows(self, ratings: Ratings, channel: C) -> csr_array:
+    def rows(self, ratings: Ratings, channel: Channel) -> csr_array:
         """The ratings as the channel takes them."""
-        raise NotImplementedError
+        values = np.clip(on_unit_scale(ratings.values, ratings.public), -1, 1)
+        if isinstance(channel, SymbolChannel):
+            share = (ratings.values - ratings.public.low) / ratings.public.width
+            values = 1 + np.rint(share * (len(channel.levels) - 1))
+        return Pattern.of(ratings).by_user(values)
 
-    def law(self, channel: C) -> Law:
+    def law(self, channel: Channel) -> Law:
         """What a report says of its cell, as an estimator takes it."""
-        raise NotImplementedError
+        if isinstance(channel, ModifiedLaplace):
+            return LaplaceLaw.of(channel.flip, channel.scale)
+        return SymbolLaw.of(channel.reported_if_missing, channel.gain, np.array(channel.levels))
 
-    def guarantee(self, public: PublicFacts) -> Guarantee[RandomisedRows[C]]:
+    def guarantee(self, public: PublicFacts) -> Guarantee[RandomisedRows]:
         return Guarantee(
             change=CELL,
             notion=Notion.PURE,
@@ -100,10 +106,10 @@ class Collected(Mechanism, Generic[C]):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Collection(Collected[C], Recovery):
+class Collection(Collected, Recovery):
     """What both mechanisms share: the server's estimates."""
 
-    published: ClassVar[AsPublished] = AsPublished(
+    published = AsPublished(
         {"estimator": Estimator.PUBLISHED, "recovery": Regress.NAIVE, "rule": Rule.THEOREM},
         "rho_0, how far ratings lie from any low-rank matrix, is no number of the paper's: the"
         " setting intrinsic stays what it is",
@@ -112,33 +118,16 @@ class Collection(Collected[C], Recovery):
         Estimator.NOISE_AWARE,
         "counts, means, effects and taste by what noise reports carry, or nuclear-norm recovery",
     )
-    recovery: Regress = setting(
-        Regress.NAIVE,
-        "published estimator only: take reports as they come (published), or allow for their"
-        " chance of being genuine",
-    )
-    rule: Rule = setting(
-        Rule.NOISE_LEVEL,
-        "published estimator only: what sets the penalty, the noise's spectral norm or a residual"
-        " to be met",
-    )
-    intrinsic: float = setting(
-        0.2,
-        "published estimator only: how far ratings lie from any low-rank matrix, as a share of"
-        " their range",
-        above=0,
-        at_most=1,
-    )
-    steps: int = setting(
-        30,
-        "published estimator only: most penalties tried on the way down",
-        at_least=1,
-        at_most=1_000,
-    )
+    recovery: Regress = same_setting(Recovery, "recovery", _ONLY, Regress.NAIVE)
+    rule: Rule = same_setting(Recovery, "rule", _ONLY)
+    intrinsic: float = same_setting(Recovery, "intrinsic", _ONLY)
+    steps: int = same_setting(Recovery, "steps", _ONLY)
 
-    def values(self, reported: Floats, channel: C) -> Floats:
+    def values(self, reported: Floats, channel: Channel) -> Floats:
         """Reports on the scale -1..1."""
-        raise NotImplementedError
+        if isinstance(channel, ModifiedLaplace):
+            return reported.astype(float)
+        return np.array(channel.levels)[reported.astype(np.int64) - 1]
 
     def rho(self, public: PublicFacts, rated: float, *, tight: bool = False) -> float:
         """Theorem 3's bound on the residual, on the scale -1..1; tight: ours."""
@@ -158,7 +147,7 @@ class Collection(Collected[C], Recovery):
                 channel.publish(self.rows(ratings, channel), rng), self.law(channel), public
             )
 
-    def reports(self, reported: csr_array, channel: C, public: PublicFacts) -> Reports:
+    def reports(self, reported: csr_array, channel: Channel, public: PublicFacts) -> Reports:
         """What the server knows; the density is estimated from the number of reports alone."""
         users, items = public.shape
         cells = users * items
@@ -187,7 +176,7 @@ def estimated_density(share: float, cells: int, channel: LocalChannel) -> float:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LaplaceCollection(Collection[ModifiedLaplace]):
+class LaplaceCollection(Collection):
     """Modified Laplace: ratings get Laplace(2/eps) noise and may vanish, missing cells may speak.
 
     Ratings are scaled to -1..1. With q = e^(eps/2) / (e^(eps/2) + 1) a rated cell is reported with
@@ -195,12 +184,11 @@ class LaplaceCollection(Collection[ModifiedLaplace]):
     (Z16, Definition 2).
     """
 
-    id: ClassVar[str] = "modified-laplace"
-    name: ClassVar[str] = "Modified Laplace collection"
-    short: ClassVar[str] = "Modified Laplace"
-    style: ClassVar[Style] = Style(RED, "hexagon", "dot")
-    revision: ClassVar[int] = 2
-    theorem: ClassVar[str] = "Theorem 1"
+    id = "modified-laplace"
+    name = "Modified Laplace collection"
+    short = "Modified Laplace"
+    style = Style(RED, "hexagon", "dot")
+    theorem = "Theorem 1"
 
     @classmethod
     def recommended(cls, wanted: Wanted) -> str | None:
@@ -219,16 +207,6 @@ class LaplaceCollection(Collection[ModifiedLaplace]):
             sensitivity={CELL: 1},
         )
 
-    def rows(self, ratings: Ratings, channel: ModifiedLaplace) -> csr_array:  # noqa: ARG002
-        scaled = np.clip(on_unit_scale(ratings.values, ratings.public), -1, 1)
-        return Pattern.of(ratings).by_user(scaled)
-
-    def law(self, channel: ModifiedLaplace) -> Law:
-        return LaplaceLaw.of(channel.flip, channel.scale)
-
-    def values(self, reported: Floats, channel: ModifiedLaplace) -> Floats:  # noqa: ARG002
-        return reported.astype(float)
-
     def rho(self, public: PublicFacts, rated: float, *, tight: bool = False) -> float:
         m, n = public.shape
         return modified_laplace_rho(
@@ -236,56 +214,44 @@ class LaplaceCollection(Collection[ModifiedLaplace]):
         )
 
 
-@dataclass(frozen=True, kw_only=True)
-class Symbols(Collected[SymbolChannel]):
-    """Rows of symbols 0 (missing) and 1..d, each cell kept or replaced by another one alike."""
+def levels_of(levels: int | None, public: PublicFacts) -> int:
+    """d: as set, else the whole numbers in the range where those are 2..10, else 5."""
+    if levels is not None:
+        return levels
+    whole = public.low.is_integer() and public.high.is_integer()
+    return int(public.width) + 1 if whole and public.width < 10 else 5
 
-    theorem: ClassVar[str] = "Theorem 2"
-    levels: int | None = setting(
-        None,
-        "number of different ratings (none: one per point of a whole-numbered range, at most 10)",
-        at_least=2,
-        at_most=100,
+
+def _symbols(epsilon: float, levels: int | None, public: PublicFacts) -> SymbolChannel:
+    """Symbols 0 (missing) and 1..d, each cell kept or replaced by another one alike."""
+    return SymbolChannel.symmetric(
+        epsilon,
+        tuple(np.linspace(-1, 1, levels_of(levels, public)).tolist()),
+        query="every cell of a row, as a symbol",
+        shape=public.shape,
+        sensitivity={CELL: 1},
     )
 
-    def levels_of(self, public: PublicFacts) -> int:
-        """d: as set, else the whole numbers in the range where those are 2..10, else 5."""
-        if self.levels is not None:
-            return self.levels
-        whole = public.low.is_integer() and public.high.is_integer()
-        return int(public.width) + 1 if whole and public.width < 10 else 5
-
-    def channel(self, public: PublicFacts) -> SymbolChannel:
-        return SymbolChannel.symmetric(
-            self.epsilon,
-            tuple(np.linspace(-1, 1, self.levels_of(public)).tolist()),
-            query="every cell of a row, as a symbol",
-            shape=public.shape,
-            sensitivity={CELL: 1},
-        )
-
-    def rows(self, ratings: Ratings, channel: SymbolChannel) -> csr_array:
-        share = (ratings.values - ratings.public.low) / ratings.public.width
-        symbols = 1 + np.rint(share * (len(channel.levels) - 1))
-        return Pattern.of(ratings).by_user(symbols)
-
-    def law(self, channel: SymbolChannel) -> Law:
-        return SymbolLaw.of(channel.reported_if_missing, channel.gain, np.array(channel.levels))
-
 
 @dataclass(frozen=True, kw_only=True)
-class ResponseCollection(Symbols, Collection[SymbolChannel]):
+class ResponseCollection(Collection):
     """Randomised response over 0 (missing) and 1..d: keep the symbol or take any other alike.
 
     A symbol is kept with chance e^eps / (e^eps + d) (Z16, Definition 3). The d levels are spread
     evenly over the public range and each user rounds to the nearest.
     """
 
-    id: ClassVar[str] = "randomised-response"
-    name: ClassVar[str] = "Randomised-response collection"
-    short: ClassVar[str] = "Random. response"
-    style: ClassVar[Style] = Style(GREEN, "pentagon", "longdash")
-    revision: ClassVar[int] = 2
+    id = "randomised-response"
+    name = "Randomised-response collection"
+    short = "Random. response"
+    style = Style(GREEN, "pentagon", "longdash")
+
+    levels: int | None = setting(
+        None,
+        "number of different ratings (none: one per point of a whole-numbered range, at most 10)",
+        at_least=2,
+        at_most=100,
+    )
 
     @classmethod
     def recommended(cls, wanted: Wanted) -> str | None:
@@ -294,11 +260,11 @@ class ResponseCollection(Symbols, Collection[SymbolChannel]):
         why = "nobody is trusted" if wanted.trust is Trust.LOCAL else "few users for many items"
         return f"{why}, and from epsilon {_LOUD:g} on rounded ratings tell more than noisy ones"
 
-    def values(self, reported: Floats, channel: SymbolChannel) -> Floats:
-        return np.array(channel.levels)[reported.astype(np.int64) - 1]
+    def channel(self, public: PublicFacts) -> SymbolChannel:
+        return _symbols(self.epsilon, self.levels, public)
 
     def rho(self, public: PublicFacts, rated: float, *, tight: bool = False) -> float:
-        d = self.levels_of(public)
+        d = levels_of(self.levels, public)
         m, n = public.shape
         point = 2 / (d - 1)  # one symbol on the scale -1..1
         misfit = self.misfit / point
@@ -308,7 +274,7 @@ class ResponseCollection(Symbols, Collection[SymbolChannel]):
 
 
 @dataclass(frozen=True, kw_only=True)
-class LocalMean(Symbols):
+class LocalMean(Collected):
     """The mean rating alone, from rows collected by randomised response: the guess that whoever
     trusts no server can have for the same budget.
 
@@ -316,12 +282,17 @@ class LocalMean(Symbols):
     middle of the range where they are noise.
     """
 
-    id: ClassVar[str] = "local-mean"
-    name: ClassVar[str] = "Local mean"
-    style: ClassVar[Style] = Style(ORANGE, "bowtie", "dot")
-    place: ClassVar[int] = 1
-    twin: ClassVar[str] = "global-mean"
-    revision: ClassVar[int] = 1
+    id = "local-mean"
+    name = "Local mean"
+    style = Style(ORANGE, "bowtie", "dot")
+    place = 1
+    twin = "global-mean"
+    revision = 1
+
+    levels: int | None = same_setting(ResponseCollection, "levels")
+
+    def channel(self, public: PublicFacts) -> SymbolChannel:
+        return _symbols(self.epsilon, self.levels, public)
 
     def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
         public = ratings.public

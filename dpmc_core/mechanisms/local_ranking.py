@@ -28,7 +28,7 @@ from dpmc_core.privacy import (
 )
 from dpmc_core.privacy.channels import flip_chance
 from dpmc_core.ratings import PublicFacts, Ratings
-from dpmc_core.settings import AsPublished, check_settings, setting
+from dpmc_core.settings import AsPublished, setting
 from dpmc_core.solvers.factorization import binary_matrix, check_interactions
 from dpmc_core.solvers.ranking import FlippedPairs, ItemScores, cosine, jaccard, nearest
 from dpmc_core.solvers.sizes import check_reported
@@ -48,15 +48,12 @@ class FlippedRows(Releases):
 class FlippedReports(Mechanism):
     """The report that all of them share."""
 
-    task: ClassVar[Task] = Task.RANKING
-    floor: ClassVar[str] = "local-popularity"
+    task = Task.RANKING
+    floor = "local-popularity"
     source: ClassVar[str]
     caveats: ClassVar[tuple[str, ...]] = ()
     publishes: ClassVar[Publishes] = Publishes.FLIPPED_ROWS
     epsilon: float = setting(help="privacy budget per user-item cell", above=0, at_most=1e6)
-
-    def __post_init__(self) -> None:
-        check_settings(self)
 
     @property
     def flip(self) -> float:
@@ -105,15 +102,15 @@ class FlippedReports(Mechanism):
 class LocalPopularity(FlippedReports):
     """How many users have each item, from flipped bits: (reported ones - m f) / (1 - 2 f)."""
 
-    id: ClassVar[str] = "local-popularity"
-    name: ClassVar[str] = "Local popularity"
-    style: ClassVar[Style] = Style(SKY, "square", "dot")
-    place: ClassVar[int] = 1
-    twin: ClassVar[str] = "popularity"
-    revision: ClassVar[int] = 1
-    source: ClassVar[str] = "randomised response on every bit"
-    caveats: ClassVar[tuple[str, ...]] = ("the server holds the reports, whatever it publishes",)
-    publishes: ClassVar[Publishes] = Publishes.ITEM_COUNTS
+    id = "local-popularity"
+    name = "Local popularity"
+    style = Style(SKY, "square", "dot")
+    place = 1
+    twin = "popularity"
+    revision = 1
+    source = "randomised response on every bit"
+    caveats = ("the server holds the reports, whatever it publishes",)
+    publishes = Publishes.ITEM_COUNTS
 
     def ranked(self, reports: FlippedBits, ratings: Ratings) -> tuple[Model, Mapping[str, float]]:
         users = ratings.public.users
@@ -126,17 +123,15 @@ class LocalPopularity(FlippedReports):
 class LocalNeighbours(FlippedReports):
     """The two estimates of either method, from the same reports."""
 
-    twin: ClassVar[str] = "item-knn"
-    caveats: ClassVar[tuple[str, ...]] = (
+    twin = "item-knn"
+    caveats = (
         "each user scores with the own true row, on the own device: what the server holds are the"
         " reports",
     )
     estimator: Estimator = setting(
         Estimator.NOISE_AWARE, "popularity and tastes clear of the noise, or item similarities"
     )
-    published: ClassVar[AsPublished] = AsPublished(
-        {"estimator": Estimator.PUBLISHED, "neighbours": 100}
-    )
+    published = AsPublished({"estimator": Estimator.PUBLISHED, "neighbours": 100})
     neighbours: int = setting(
         100, "nearest items that score an item (as published)", at_least=1, at_most=10_000
     )
@@ -163,11 +158,11 @@ class Dplcf(LocalNeighbours):
     Gao, Huang, Lin, Jin, Li, "DPLCF: Differentially Private Local Collaborative Filtering" (2020).
     """
 
-    id: ClassVar[str] = "dplcf"
-    name: ClassVar[str] = "DPLCF"
-    style: ClassVar[Style] = Style(ORANGE, "hourglass", "longdashdot")
-    revision: ClassVar[int] = 2
-    source: ClassVar[str] = "Gao et al. 2020; randomised response on every bit"
+    id = "dplcf"
+    name = "DPLCF"
+    style = Style(ORANGE, "hourglass", "longdashdot")
+    revision = 2
+    source = "Gao et al. 2020; randomised response on every bit"
 
     @classmethod
     def recommended(cls, wanted: Wanted) -> str | None:
@@ -188,11 +183,11 @@ class Ldpicf(LocalNeighbours):
     (2019).
     """
 
-    id: ClassVar[str] = "ldpicf"
-    name: ClassVar[str] = "LDPICF"
-    style: ClassVar[Style] = Style(GREEN, "bowtie", "dot")
-    revision: ClassVar[int] = 2
-    source: ClassVar[str] = "Guo et al. 2019; randomised response on every bit"
+    id = "ldpicf"
+    name = "LDPICF"
+    style = Style(GREEN, "bowtie", "dot")
+    revision = 2
+    source = "Guo et al. 2019; randomised response on every bit"
     iterations: int = setting(
         20, "expectation-maximisation steps of a pair", at_least=1, at_most=10_000
     )

@@ -10,7 +10,6 @@ import enum
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,61 +33,27 @@ from dpmc_core.privacy import (
 )
 from dpmc_core.privacy.channels import flip_chance
 from dpmc_core.ratings import PublicFacts, Ratings
-from dpmc_core.settings import AsPublished, check_settings, same_setting, setting
-from dpmc_core.solvers.feasible import FeasibleSet, NuclearBall
+from dpmc_core.settings import AsPublished, same_setting, setting
 from dpmc_core.solvers.linalg import Pattern
-from dpmc_core.solvers.noisy_signs import SignReports, complete_signs
+from dpmc_core.solvers.noisy_reports import SignReports, complete_signs
 from dpmc_core.solvers.one_bit import (
     Completion,
-    OneBitModel,
+    Loss,
+    NuclearBall,
+    feasible_set,
     flipped_likelihood,
     likelihood,
+    nuclear_norm,
     positive,
+    spectral_step,
 )
 from dpmc_core.solvers.sizes import check_dense
-from dpmc_core.solvers.spg import Loss, spectral_step
 from dpmc_core.style import BLUE, GREEN, ORANGE, PURPLE, RED, SKY, Style
 
 Floats = NDArray[np.float64]
-R = TypeVar("R", bound=Releases)
 
 _READS = "the estimator reads who rated what, which this unit does not protect"
 _PROJECTION = 1e-3  # accuracy of a projection, relative to ||X||_F
-
-
-@dataclass(frozen=True, kw_only=True)
-class OneBit(Mechanism):
-    """A private one-bit method with its budget per rating."""
-
-    task: ClassVar[Task] = Task.BINARY
-    twin: ClassVar[str] = "clear"
-    floor: ClassVar[str] = "private-majority"
-    epsilon: float = setting(help="privacy budget per rating", above=0, at_most=1e6)
-
-    def per_rating(
-        self,
-        public: PublicFacts,
-        *,
-        source: str,
-        releases: R,
-        trust: Trust = Trust.CURATOR,
-        publishes: Publishes = Publishes.MATRIX,
-        unaccounted: tuple[Unaccounted, ...] = (),
-        caveats: tuple[str, ...] = (),
-    ) -> Guarantee[R]:
-        """The card of a pure claim of epsilon for the value of one rating."""
-        return Guarantee(
-            change=RATING,
-            notion=Notion.PURE,
-            trust=trust,
-            publishes=publishes,
-            public=public,
-            claimed=Budget(self.epsilon),
-            source=source,
-            releases=releases,
-            unaccounted=unaccounted,
-            caveats=caveats,
-        )
 
 
 _ONLY = "published estimator only"
@@ -101,9 +66,13 @@ _LIFTED = f"{_OPEN} (bound=none lifts it)"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reported(OneBit, Completion):
+class Reported(Mechanism, Completion):
     """A noisy report of each sign, completed by one of two estimators."""
 
+    task = Task.BINARY
+    twin = "clear"
+    floor = "private-majority"
+    epsilon: float = setting(help="privacy budget per rating", above=0, at_most=1e6)
     link: Link = same_setting(Completion, "link", _ONLY)
     radius: float = same_setting(Completion, "radius", _ONLY)
     bound: float | None = same_setting(Completion, "bound", _ONLY)
@@ -177,14 +146,12 @@ class InputFlip(Reported):
     suffice for its claim; the certified value is that of the channel.
     """
 
-    id: ClassVar[str] = "input-flip"
-    name: ClassVar[str] = "Input perturbation"
-    short: ClassVar[str] = "Input"
-    style: ClassVar[Style] = Style(ORANGE, "circle")
-    revision: ClassVar[int] = 2
-    published: ClassVar[AsPublished] = AsPublished(
-        {"estimator": Estimator.PUBLISHED, **_GENERATED}, _LIFTED
-    )
+    id = "input-flip"
+    name = "Input perturbation"
+    short = "Input"
+    style = Style(ORANGE, "circle")
+    revision = 2
+    published = AsPublished({"estimator": Estimator.PUBLISHED, **_GENERATED}, _LIFTED)
     p_plus: float | None = setting(
         None, "chance that +1 turns into -1 (none: 1/(1+e^eps))", at_least=0, at_most=1
     )
@@ -235,8 +202,11 @@ class InputFlip(Reported):
 
     def guarantee(self, public: PublicFacts) -> Guarantee[FlippedSigns]:
         plus, minus = self.flips
-        return self.per_rating(
-            public,
+        return Guarantee(
+            change=RATING,
+            notion=Notion.PURE,
+            public=public,
+            claimed=Budget(self.epsilon),
             source="LWHM22, Theorem 1",
             trust=Trust.LOCAL,
             publishes=Publishes.FLIPPED_SIGNS,
@@ -255,26 +225,29 @@ class InputFlip(Reported):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PrivateMajority(OneBit):
+class PrivateMajority(Mechanism):
     """The more frequent sign, from flipped signs: what a private method must beat.
 
     One score for every cell, the log odds of +1 once the flips' bias is removed.
     """
 
-    id: ClassVar[str] = "private-majority"
-    name: ClassVar[str] = "Private majority"
-    style: ClassVar[Style] = Style(PURPLE, "pentagon", "dot")
-    place: ClassVar[int] = 1
-    twin: ClassVar[str] = "majority"
-    revision: ClassVar[int] = 1
-
-    def __post_init__(self) -> None:
-        check_settings(self)
+    id = "private-majority"
+    name = "Private majority"
+    style = Style(PURPLE, "pentagon", "dot")
+    place = 1
+    task = Task.BINARY
+    twin = "majority"
+    floor = "private-majority"
+    revision = 1
+    epsilon: float = same_setting(Reported, "epsilon")
 
     def guarantee(self, public: PublicFacts) -> Guarantee[FlippedSigns]:
         p = flip_chance(self.epsilon)
-        return self.per_rating(
-            public,
+        return Guarantee(
+            change=RATING,
+            notion=Notion.PURE,
+            public=public,
+            claimed=Budget(self.epsilon),
             source="randomised response (Warner 1965)",
             trust=Trust.LOCAL,
             publishes=Publishes.FLIPPED_SIGNS,
@@ -308,12 +281,12 @@ class Objective(Reported):
     Delta/eps with the appendix's factor (loss + sum H X).
     """
 
-    id: ClassVar[str] = "objective"
-    name: ClassVar[str] = "Objective perturbation"
-    short: ClassVar[str] = "Objective"
-    style: ClassVar[Style] = Style(BLUE, "square", "longdash")
-    revision: ClassVar[int] = 2
-    published: ClassVar[AsPublished] = AsPublished(
+    id = "objective"
+    name = "Objective perturbation"
+    short = "Objective"
+    style = Style(BLUE, "square", "longdash")
+    revision = 2
+    published = AsPublished(
         {"estimator": Estimator.PUBLISHED, "calibration": Calibration.PAPER, **_GENERATED}, _LIFTED
     )
     calibration: Calibration = setting(
@@ -353,9 +326,14 @@ class Objective(Reported):
             scale=self.delta_h / self.epsilon,
             alone=signs,
         )
-        return self.per_rating(
-            public,
+        return Guarantee(
+            change=RATING,
+            notion=Notion.PURE,
+            public=public,
+            claimed=Budget(self.epsilon),
             source="LWHM22, Theorem 2",
+            trust=Trust.CURATOR,
+            publishes=Publishes.MATRIX,
             releases=ObjectiveNoise(signs=release)
             if signs
             else ObjectiveNoise(linear_term=release),
@@ -409,11 +387,11 @@ class ObjectiveStatistic(Reported):
     (logistic link, where the loss stays convex for labels outside [0, 1]).
     """
 
-    id: ClassVar[str] = "objective-statistic"
-    name: ClassVar[str] = "Objective perturbation, certified for any link"
-    short: ClassVar[str] = "Objective, any link"
-    style: ClassVar[Style] = Style(SKY, "diamond", "dashdot")
-    revision: ClassVar[int] = 2
+    id = "objective-statistic"
+    name = "Objective perturbation, certified for any link"
+    short = "Objective, any link"
+    style = Style(SKY, "diamond", "dashdot")
+    revision = 2
     debias: bool = setting(False, f"remove the bias of clipping (logistic link, {_ONLY})")
 
     def __post_init__(self) -> None:
@@ -427,9 +405,14 @@ class ObjectiveStatistic(Reported):
         return -math.expm1(-self.epsilon) / (2 * self.epsilon)
 
     def guarantee(self, public: PublicFacts) -> Guarantee[NoisySigns]:
-        return self.per_rating(
-            public,
+        return Guarantee(
+            change=RATING,
+            notion=Notion.PURE,
+            public=public,
+            claimed=Budget(self.epsilon),
             source="Laplace mechanism on the signs, in place of LWHM22, Theorem 2",
+            trust=Trust.CURATOR,
+            publishes=Publishes.MATRIX,
             releases=NoisySigns(
                 signs=Laplace(
                     query="1{Y = +1} of each observed rating",
@@ -462,7 +445,7 @@ class NoisyGradients(Releases):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Gradient(OneBit, OneBitModel):
+class Gradient(Mechanism):
     """Gradient perturbation: projected descent on clamped, noised gradients (LWHM22, Algorithm 3).
 
     The data are touched through those gradients alone: no line search and no stopping rule on the
@@ -472,20 +455,31 @@ class Gradient(OneBit, OneBitModel):
     the default 1 + eps/10 takes a second round only where the noise allows it.
     """
 
-    id: ClassVar[str] = "gradient"
-    name: ClassVar[str] = "Gradient perturbation"
-    short: ClassVar[str] = "Gradient"
-    style: ClassVar[Style] = Style(GREEN, "triangle-up", "longdashdot")
-    revision: ClassVar[int] = 1
-    published: ClassVar[AsPublished] = AsPublished(
+    id = "gradient"
+    name = "Gradient perturbation"
+    short = "Gradient"
+    style = Style(GREEN, "triangle-up", "longdashdot")
+    revision = 1
+    published = AsPublished(
         {"rounds": 10, **_GENERATED},
         "neither the number of rounds K is printed, 10 here, nor the factor on the spectral step,"
         f" 1 here; {_LIFTED}",
     )
+    task = Task.BINARY
+    twin = "clear"
+    floor = "private-majority"
+    epsilon: float = same_setting(Reported, "epsilon")
+    link: Link = same_setting(Completion, "link")
+    radius: float = same_setting(Completion, "radius")
+    bound: float | None = same_setting(Completion, "bound")
     rounds: int | None = setting(
         None, "rounds that share the budget (none: 1 + eps/10)", at_least=1, at_most=1_000
     )
     clamp: float = setting(0.5, "largest |gradient| of one cell", above=0, at_most=1e3)
+
+    @property
+    def dense(self) -> bool:
+        return self.bound is not None
 
     @property
     def rounds_taken(self) -> int:
@@ -495,9 +489,14 @@ class Gradient(OneBit, OneBitModel):
         moves = 2 * self.clamp
         if isinstance(self.link, Logistic):
             moves = min(moves, 1.0)
-        return self.per_rating(
-            public,
+        return Guarantee(
+            change=RATING,
+            notion=Notion.PURE,
+            public=public,
+            claimed=Budget(self.epsilon),
             source="LWHM22, Theorem 3",
+            trust=Trust.CURATOR,
+            publishes=Publishes.MATRIX,
             releases=NoisyGradients(
                 gradient=Laplace(
                     query="clamped loss gradient on the observed cells",
@@ -513,7 +512,7 @@ class Gradient(OneBit, OneBitModel):
     def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
         releases = self.guarantee(ratings.public).releases
         loss = likelihood(self.link, positive(ratings))
-        feasible = self.feasible(ratings, rng)
+        feasible = feasible_set(ratings, self.radius, self.bound, rng)
         point, before, step = feasible.origin(), None, 0.0
         for k in range(1, self.rounds_taken + 1):
             objective, gradient = loss(point.observed)
@@ -523,15 +522,11 @@ class Gradient(OneBit, OneBitModel):
             else:
                 step = spectral_step(point, before[0], noisy - before[1]) or step
             before = point, noisy
-            point = feasible.project(point, step, noisy, _PROJECTION * max(1.0, point.norm()))
-            yield Step(
-                index=k,
-                total=self.rounds_taken,
-                model=point.model(),
-                trace={"objective": objective, "step length": step},
-                raw=frozenset({"objective"}),
-                final=k == self.rounds_taken,
-            )
+            accuracy = _PROJECTION * max(1.0, math.sqrt(point.dot(point)))
+            point = feasible.project(point, step, noisy, accuracy)
+            trace, raw = {"objective": objective, "step length": step}, frozenset({"objective"})
+            last = self.rounds_taken
+            yield Step(k, last, point.model(), trace, raw, final=k == last)
 
 
 class OutputBound(enum.Enum):
@@ -547,7 +542,7 @@ class NoisyMatrix(Releases):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Output(OneBit, Completion):
+class Output(Mechanism, Completion):
     """Output perturbation: complete, then Laplace(2 bound / eps) on every cell (LWHM22, Alg. 4).
 
     The paper takes 2 bound as the l1 sensitivity of the matrix; it bounds one cell. Any two
@@ -556,15 +551,19 @@ class Output(OneBit, Completion):
     limits after the solver, which meets its constraints to a tolerance only.
     """
 
-    id: ClassVar[str] = "output"
-    name: ClassVar[str] = "Output perturbation"
-    short: ClassVar[str] = "Output"
-    style: ClassVar[Style] = Style(RED, "x", "8px,3px")
-    revision: ClassVar[int] = 3
-    published: ClassVar[AsPublished] = AsPublished(
+    id = "output"
+    name = "Output perturbation"
+    short = "Output"
+    style = Style(RED, "x", "8px,3px")
+    revision = 3
+    published = AsPublished(
         {"within": OutputBound.SOLVER, **_GENERATED},
         f"{_OPEN}; what the solver's tolerance leaves beyond it is still cut off",
     )
+    task = Task.BINARY
+    twin = "clear"
+    floor = "private-majority"
+    epsilon: float = same_setting(Reported, "epsilon")
     bound: float = setting(0.1, "largest |score|; sets the noise", above=0, at_most=1e3)
     within: OutputBound = setting(
         OutputBound.CLIP,
@@ -578,9 +577,14 @@ class Output(OneBit, Completion):
     def guarantee(self, public: PublicFacts) -> Guarantee[NoisyMatrix]:
         cells = public.users * public.items
         diameter = 2 * min(self.bound * cells, self.largest_sum(public))
-        return self.per_rating(
-            public,
+        return Guarantee(
+            change=RATING,
+            notion=Notion.PURE,
+            public=public,
+            claimed=Budget(self.epsilon),
             source="LWHM22, Theorem 4",
+            trust=Trust.CURATOR,
+            publishes=Publishes.MATRIX,
             releases=NoisyMatrix(
                 matrix=Laplace(
                     query="completed matrix",
@@ -599,12 +603,11 @@ class Output(OneBit, Completion):
 
     def largest_sum(self, public: PublicFacts) -> float:
         """The largest sum of |scores|: ||X||_1 <= sqrt(m n) ||X||_F <= sqrt(m n) ||X||_*."""
-        return self.nuclear_radius(public) * math.sqrt(public.users * public.items)
+        return nuclear_norm(self.radius, public) * math.sqrt(public.users * public.items)
 
-    def feasible(self, ratings: Ratings, rng: np.random.Generator) -> FeasibleSet:
-        if self.within is OutputBound.SOLVER:
-            return super().feasible(ratings, rng)
-        return NuclearBall(Pattern.of(ratings), self.nuclear_radius(ratings.public), rng)
+    def feasible(self, ratings: Ratings, rng: np.random.Generator) -> NuclearBall:
+        bound = self.bound if self.within is OutputBound.SOLVER else None
+        return feasible_set(ratings, self.radius, bound, rng)
 
     def before_noise(self, ratings: Ratings) -> Rounds:
         """The solve without noise, the same for every epsilon."""

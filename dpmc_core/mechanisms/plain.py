@@ -27,7 +27,7 @@ from dpmc_core.solvers.factorization import (
     solve_rows,
 )
 from dpmc_core.solvers.linalg import Pattern
-from dpmc_core.solvers.noisy_signs import SignReports, complete_signs
+from dpmc_core.solvers.noisy_reports import SignReports, complete_signs, effects_and_taste
 from dpmc_core.solvers.one_bit import Completion, likelihood, positive
 from dpmc_core.solvers.ranking import (
     ItemScores,
@@ -41,7 +41,6 @@ from dpmc_core.solvers.ranking import (
 from dpmc_core.solvers.recovery import Recovery, Reports, on_unit_scale
 from dpmc_core.solvers.rows import Rows, capped, centred, item_sums, shrunken_means, with_offsets
 from dpmc_core.solvers.sizes import GRAM_LIMIT
-from dpmc_core.solvers.variational import effects_and_taste
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -229,7 +228,7 @@ class ItemMean(Plain):
 class ReferenceRatings(Plain):
     """User and item effects and low-rank taste by variational Bayes (Lim and Teh 2007).
 
-    What the estimators of the private methods are without noise, see `solvers.variational`: all
+    What the estimators of the private methods are without noise, see `solvers.noisy_reports`: all
     variances are estimated, each user's own noise too, so there is nothing to tune.
     """
 

@@ -1,95 +1,47 @@
-"""Maximum-likelihood completion of a sign matrix: settings, losses, solution. No privacy here."""
+"""Maximum-likelihood completion of a sign matrix within a nuclear-norm ball. No privacy here.
+
+Davenport, Plan, van den Berg, Wootters, "1-bit matrix completion" (2014), by the non-monotone
+spectral projected gradient of Birgin, Martinez, Raydan (2000).
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpmc_core.errors import BadRatings
 from dpmc_core.links import LINK_CHOICES, LOGISTIC, Link, Logistic, parse_link
-from dpmc_core.model import Step
+from dpmc_core.model import Dense, Factors, Step
 from dpmc_core.ratings import PublicFacts, Ratings
-from dpmc_core.settings import check_settings, setting
-from dpmc_core.solvers.feasible import FeasibleSet, NuclearBall, NuclearBox
-from dpmc_core.solvers.linalg import Pattern
-from dpmc_core.solvers.spg import Loss, minimise
+from dpmc_core.settings import setting
+from dpmc_core.solvers.linalg import (
+    Operator,
+    Pattern,
+    Shrinker,
+    Triplets,
+    dense_operator,
+    l1_threshold,
+    low_rank_plus_sparse,
+)
+from dpmc_core.solvers.sizes import check_dense
+from dpmc_core.stopping import look
 
 Floats = NDArray[np.float64]
+Loss = Callable[[Floats], tuple[float, Floats]]  # observed values to (objective, gradient there)
+
+STEP_LIMITS = (1e-3, 1e3)
+_MEMORY = 10  # objectives the line search may fall back to
+_DECREASE = 1e-4
+_BACKTRACKS = 40
+_DUAL_ROUNDS = 1_000
 
 
-@dataclass(frozen=True, kw_only=True)
-class OneBitModel:
-    """Public settings of the model and its feasible set (LWHM22, section 3.2)."""
-
-    link: Link = setting(
-        LOGISTIC,
-        "how a score becomes the chance of +1",
-        parse=parse_link,
-        choices=LINK_CHOICES,
-    )
-    radius: float = setting(
-        0.7, "nuclear-norm radius, in units of sqrt(users x items)", above=0, at_most=1e3
-    )
-    bound: float | None = setting(
-        None, "largest |score| allowed inside the solver (none: no limit)", above=0, at_most=1e3
-    )
-
-    def __post_init__(self) -> None:
-        check_settings(self)
-
-    @property
-    def dense(self) -> bool:
-        """Whether what is found is a whole matrix, not factors."""
-        return self.bound is not None
-
-    def nuclear_radius(self, public: PublicFacts) -> float:
-        """tau, in score units."""
-        return self.radius * math.sqrt(public.users * public.items)
-
-    def feasible(self, ratings: Ratings, rng: np.random.Generator) -> FeasibleSet:
-        pattern = Pattern.of(ratings)
-        tau = self.nuclear_radius(ratings.public)
-        if self.bound is None:
-            return NuclearBall(pattern, tau, rng)
-        return NuclearBox(pattern, tau, self.bound, rng)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Completion(OneBitModel):
-    """The model with the settings of the solver that fits it."""
-
-    iterations: int = setting(100, "most solver rounds", at_least=1, at_most=10_000)
-    tolerance: float = setting(
-        1e-3, "stop when the projected gradient is this small, relative to ||X||", above=0, below=1
-    )
-
-    def solve(
-        self, loss: Loss, ratings: Ratings, rng: np.random.Generator, *, raw: bool
-    ) -> Iterator[Step]:
-        """Spectral projected gradient from zero; the trace is marked raw where the loss is."""
-        feasible = self.feasible(ratings, rng)
-        for iterate in minimise(
-            loss, feasible, iterations=self.iterations, tolerance=self.tolerance
-        ):
-            trace = {
-                "objective": iterate.objective,
-                "projected gradient": iterate.stationarity,
-                "step length": iterate.step,
-            }
-            if iterate.point.rank is not None:
-                trace["rank"] = float(iterate.point.rank)
-            yield Step(
-                index=iterate.index,
-                total=self.iterations,
-                model=iterate.point.model(),
-                trace=trace,
-                raw=frozenset(trace) if raw else frozenset(),
-                final=iterate.final,
-            )
+# --- losses ----------------------------------------------------------------------------------
 
 
 def positive(ratings: Ratings) -> Floats:
@@ -106,18 +58,14 @@ def likelihood(link: Link, labels: Floats) -> Loss:
 
     For the logistic link it is sum softplus(x) - s x, linear in s and convex for every real s.
     """
-    if isinstance(link, Logistic):
 
-        def logistic(x: Floats) -> tuple[float, Floats]:
+    def loss(x: Floats) -> tuple[float, Floats]:
+        if isinstance(link, Logistic):
             return float(np.sum(np.logaddexp(0.0, x) - labels * x)), link.probability(x) - labels
-
-        return logistic
-
-    def general(x: Floats) -> tuple[float, Floats]:
         value = labels * link.log_probability(x) + (1 - labels) * link.log_probability(-x)
         return -float(np.sum(value)), (1 - labels) * link.score(-x) - labels * link.score(x)
 
-    return general
+    return loss
 
 
 def flipped_likelihood(link: Link, flipped: Floats, p_plus: float, p_minus: float) -> Loss:
@@ -131,8 +79,283 @@ def flipped_likelihood(link: Link, flipped: Floats, p_plus: float, p_minus: floa
         up = h * (1 - p_plus) + complement * p_minus
         down = h * p_plus + complement * (1 - p_minus)
         seen = np.where(flipped > 0, up, down)
-        sign = np.where(flipped > 0, 1.0, -1.0)
-        gradient = -sign * (1 - p_plus - p_minus) * link.density(x) / seen
-        return -float(np.sum(np.log(seen))), gradient
+        slope = np.where(flipped > 0, -1.0, 1.0) * (1 - p_plus - p_minus)
+        return -float(np.sum(np.log(seen))), slope * link.density(x) / seen
 
     return loss
+
+
+# --- feasible sets and their Euclidean projections -------------------------------------------
+
+
+class LowRank(NamedTuple):
+    """left @ right', and its values on the observed cells."""
+
+    left: Floats
+    right: Floats
+    observed: Floats
+
+    def dot(self, other: LowRank) -> float:
+        """Frobenius inner product."""
+        return float(np.sum((self.left.T @ other.left) * (self.right.T @ other.right)))
+
+    def towards(self, other: LowRank, share: float) -> LowRank:
+        """(1 - share) self + share other."""
+        observed = (1 - share) * self.observed + share * other.observed
+        left = np.hstack([(1 - share) * self.left, share * other.left])
+        right = np.hstack([self.right, other.right])
+        (ql, rl), (qr, rr) = np.linalg.qr(left), np.linalg.qr(right)
+        u, s, vt = np.linalg.svd(rl @ rr.T)
+        keep = s > 1e-13 * max(1.0, s[0])
+        k = len(s)
+        return LowRank((ql @ u[:, :k] * s)[:, keep], (qr @ vt.T[:, :k])[:, keep], observed)
+
+    def model(self) -> Factors:
+        return Factors(self.left, self.right)
+
+
+class Whole(NamedTuple):
+    """The same of a whole matrix."""
+
+    matrix: Floats
+    observed: Floats
+
+    def dot(self, other: Whole) -> float:
+        return float(np.vdot(self.matrix, other.matrix))
+
+    def towards(self, other: Whole, share: float) -> Whole:
+        return Whole(*((1 - share) * a + share * b for a, b in zip(self, other, strict=True)))
+
+    def model(self) -> Dense:
+        return Dense(self.matrix)
+
+
+def distance(a: Any, b: Any) -> float:
+    """||A - B||_F of two points of one kind."""
+    return math.sqrt(max(0.0, a.dot(a) - 2 * a.dot(b) + b.dot(b)))
+
+
+class NuclearBall:
+    """{||X||_* <= radius}, whose points stay factored, with a pattern of observed cells."""
+
+    def __init__(self, pattern: Pattern, radius: float, rng: np.random.Generator) -> None:
+        self.pattern, self.radius, self._shrinker = pattern, radius, Shrinker(rng)
+
+    def origin(self) -> Any:
+        """The zero matrix."""
+        rows, columns = self.pattern.shape
+        observed = np.zeros(len(self.pattern.users))
+        return LowRank(np.zeros((rows, 0)), np.zeros((columns, 0)), observed)
+
+    def project(self, point: Any, step: float, gradient: Floats, tolerance: float) -> Any:
+        """P(point - step * gradient) to `tolerance` in Frobenius norm; gradient: observed cells."""
+        operator = low_rank_plus_sparse(point.left, point.right, self.pattern, -step * gradient)
+        left, values, right = self._onto_ball(operator, tolerance)
+        left = left * values
+        return LowRank(left, right, self.pattern.sample(left, right))
+
+    def first_step(self, gradient: Floats) -> float:
+        """A step length at which the first projection has a low rank: few values are kept.
+
+        radius over a rough spectral norm of the gradient.
+        """
+        matrix, transposed = self.pattern.by_user(gradient), self.pattern.by_item(gradient)
+        vector = np.ones(self.pattern.shape[1])
+        for _ in range(4):
+            vector = transposed @ (matrix @ vector)
+            length = float(np.linalg.norm(vector))
+            if length == 0:
+                return 1.0
+            vector /= length
+        return self.radius / float(np.linalg.norm(matrix @ vector))
+
+    def _onto_ball(self, operator: Operator, tolerance: float) -> Triplets:
+        return self._shrinker.shrunk(operator, lambda v: l1_threshold(v, self.radius), tolerance)
+
+
+class NuclearBox(NuclearBall):
+    """{||X||_* <= radius, ||X||_inf <= bound}, by accelerated dual ascent; dense by nature.
+
+    Dykstra's alternating projections are dual coordinate ascent; the accelerated form needs far
+    fewer of them. Every point lies in the box exactly and in the ball to the tolerance.
+    """
+
+    def __init__(
+        self, pattern: Pattern, radius: float, bound: float, rng: np.random.Generator
+    ) -> None:
+        check_dense(pattern.shape, "the infinity-norm bound inside the solver")
+        super().__init__(pattern, radius, rng)
+        self.bound = bound
+        self._multiplier, self._step = np.zeros(pattern.shape), 1.0
+
+    def origin(self) -> Whole:
+        return Whole(np.zeros(self.pattern.shape), np.zeros(len(self.pattern.users)))
+
+    def project(self, point: Whole, step: float, gradient: Floats, tolerance: float) -> Whole:
+        cells = self.pattern.users, self.pattern.items
+        start = point.matrix.copy()
+        start[cells] -= step * gradient
+        # Multipliers grow with the step, so the last call's, rescaled, are nearly right.
+        multiplier = self._multiplier * (step / self._step)
+        momentum, pace = multiplier, 1.0
+        for _ in range(_DUAL_ROUNDS):
+            look()
+            left, values, right = self._onto_ball(dense_operator(start - momentum), 0.1 * tolerance)
+            inner = (left * values) @ right.T
+            shifted = inner + momentum
+            box = np.clip(shifted, -self.bound, self.bound)
+            before, multiplier = multiplier, shifted - box
+            if np.linalg.norm(inner - box) <= tolerance:
+                break
+            if np.vdot(momentum - multiplier, multiplier - before) > 0:
+                pace = 1.0  # momentum points uphill: restart (O'Donoghue, Candes 2015)
+            faster = (1 + math.sqrt(1 + 4 * pace * pace)) / 2
+            momentum = multiplier + ((pace - 1) / faster) * (multiplier - before)
+            pace = faster
+        self._multiplier, self._step = multiplier, step
+        return Whole(box, box[cells])
+
+
+def feasible_set(
+    ratings: Ratings, radius: float, bound: float | None, rng: np.random.Generator
+) -> NuclearBall:
+    """radius: in units of sqrt(users x items); bound: largest |score|, None for no limit."""
+    pattern, tau = Pattern.of(ratings), nuclear_norm(radius, ratings.public)
+    if bound is None:
+        return NuclearBall(pattern, tau, rng)
+    return NuclearBox(pattern, tau, bound, rng)
+
+
+def nuclear_norm(radius: float, public: PublicFacts) -> float:
+    """tau, in score units."""
+    return radius * math.sqrt(public.users * public.items)
+
+
+# --- spectral projected gradient -------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Iterate:
+    """One accepted point.
+
+    stationarity: an upper bound on ||P(X - gradient) - X||_F at the point before it; final: the
+    tolerance is met or the rounds are used up.
+    """
+
+    index: int
+    point: Any
+    objective: float
+    step: float
+    stationarity: float
+    final: bool
+
+
+def minimise(
+    loss: Loss, feasible: NuclearBall, *, iterations: int, tolerance: float
+) -> Iterator[Iterate]:
+    """Minimise the loss over the set.
+
+    Stops when ||P(X - gradient) - X||_F <= tolerance max(1, ||X||_F). The bound on that norm costs
+    nothing: ||P(X - t gradient) - X|| grows with t and, divided by t, falls with it.
+    """
+    point = feasible.origin()
+    objective, gradient = loss(point.observed)
+    history = [objective]
+    step, moved = feasible.first_step(gradient), feasible.radius
+    for index in range(1, iterations + 1):
+        goal = tolerance * max(1.0, math.sqrt(point.dot(point)))
+        accuracy = max(0.1 * goal, 0.02 * moved)
+        while True:
+            look()
+            target = feasible.project(point, step, gradient, accuracy)
+            slope = float(gradient @ (target.observed - point.observed))
+            if slope < 0 or accuracy < 1e-3 * goal:
+                break
+            accuracy /= 10  # not a descent direction: the projection was too coarse
+        far, before, taken, old = distance(target, point), point, step, gradient
+        share, objective, gradient = _line_search(
+            loss, point.observed, target.observed, max(history[-_MEMORY:]), slope
+        )
+        point = target if share == 1 else before.towards(target, share)
+        step = spectral_step(point, before, gradient - old) or STEP_LIMITS[1]
+        history.append(objective)
+        moved = share * far
+        stationarity = far * max(1.0, 1.0 / taken)
+        final = stationarity <= goal or index == iterations
+        yield Iterate(index, point, objective, taken, stationarity, final)
+        if final:
+            return
+
+
+def spectral_step(here: Any, before: Any, gradient_change: Floats) -> float | None:
+    """Barzilai-Borwein step ||s||^2 / <s, y> within its limits; None unless <s, y> > 0."""
+    curvature = float(gradient_change @ (here.observed - before.observed))
+    if curvature <= 0:
+        return None
+    return float(np.clip(distance(here, before) ** 2 / curvature, *STEP_LIMITS))
+
+
+def _line_search(
+    loss: Loss, here: Floats, there: Floats, reference: float, slope: float
+) -> tuple[float, float, Floats]:
+    """Largest tried share of the way with sufficient decrease below the reference objective."""
+    share = 1.0
+    objective, gradient = loss(there)
+    for _ in range(_BACKTRACKS):
+        look()
+        if objective <= reference + _DECREASE * share * slope:
+            break
+        curvature = objective - reference - share * slope
+        parabola = -0.5 * slope * share * share / curvature if curvature > 0 else 0.5 * share
+        share = min(max(parabola, 0.1 * share), 0.5 * share)
+        objective, gradient = loss(here + share * (there - here))
+    return share, objective, gradient
+
+
+# --- settings --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class Completion:
+    """Public settings of the model, its feasible set (LWHM22, section 3.2) and the solver."""
+
+    link: Link = setting(
+        LOGISTIC,
+        "how a score becomes the chance of +1",
+        parse=parse_link,
+        choices=LINK_CHOICES,
+    )
+    radius: float = setting(
+        0.7, "nuclear-norm radius, in units of sqrt(users x items)", above=0, at_most=1e3
+    )
+    bound: float | None = setting(
+        None, "largest |score| allowed inside the solver (none: no limit)", above=0, at_most=1e3
+    )
+    iterations: int = setting(100, "most solver rounds", at_least=1, at_most=10_000)
+    tolerance: float = setting(
+        1e-3, "stop when the projected gradient is this small, relative to ||X||", above=0, below=1
+    )
+
+    @property
+    def dense(self) -> bool:
+        """Whether what is found is a whole matrix, not factors."""
+        return self.bound is not None
+
+    def feasible(self, ratings: Ratings, rng: np.random.Generator) -> NuclearBall:
+        return feasible_set(ratings, self.radius, self.bound, rng)
+
+    def solve(
+        self, loss: Loss, ratings: Ratings, rng: np.random.Generator, *, raw: bool
+    ) -> Iterator[Step]:
+        """Rounds of the solver from zero; the trace is marked raw where the loss is."""
+        rounds, feasible = self.iterations, self.feasible(ratings, rng)
+        for found in minimise(loss, feasible, iterations=rounds, tolerance=self.tolerance):
+            trace = {
+                "objective": found.objective,
+                "projected gradient": found.stationarity,
+                "step length": found.step,
+            }
+            if isinstance(found.point, LowRank):
+                trace["rank"] = float(found.point.left.shape[1])
+            marked = frozenset(trace) if raw else frozenset()
+            yield Step(found.index, rounds, found.point.model(), trace, marked, found.final)

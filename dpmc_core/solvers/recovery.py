@@ -12,15 +12,15 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain, pairwise
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpmc_core.model import Factors, Step
+from dpmc_core.model import Step
 from dpmc_core.ratings import PublicFacts
-from dpmc_core.settings import check_settings, setting
+from dpmc_core.settings import setting
 from dpmc_core.solvers.linalg import (
-    Operator,
     Pattern,
     Shrinker,
     Triplets,
@@ -64,8 +64,7 @@ class Regression:
         return pull / (self.gain**2 * len(fitted) + self.ridge)
 
 
-@dataclass(frozen=True, eq=False)
-class Solution:
+class Solution(NamedTuple):
     """offset + left right': the minimiser at one penalty.
 
     residual: ||y - a (c + M)||_2 on the pattern.
@@ -161,7 +160,10 @@ class _Solver:
             slope = problem.gain * problem.residual(self.offset + fitted) / self.smoothness
             operator = low_rank_plus_sparse(*point, problem.pattern, slope)
             before, fitted_before = self.now, fitted_now
-            self.now = self._shrunk(operator, penalty / self.smoothness)
+            threshold = penalty / self.smoothness
+            size = max(threshold, float(np.linalg.norm(self.now.values)))
+            accuracy = 0.1 * self.tolerance * size
+            self.now = self.shrinker.shrunk(operator, lambda _: threshold, accuracy)  # noqa: B023
             fitted_now = self._on_pattern(self.now)
             size = max(float(np.linalg.norm(self.now.values)), 1e-12)
             change = _distance(self.now, before) / size
@@ -171,18 +173,12 @@ class _Solver:
                 momentum = 1.0  # the momentum points uphill (O'Donoghue, Candes 2015)
         self.offset = problem.best_offset(fitted_now)
         residual = float(np.linalg.norm(problem.residual(self.offset + fitted_now)))
-        left, values, right = self.now.left, self.now.values, self.now.right
-        return Solution(left, values, right, self.offset, penalty, residual)
+        return Solution(*self.now, self.offset, penalty, residual)
 
     def _on_pattern(self, point: Triplets) -> Floats:
         if point.rank == 0:
             return np.zeros(len(self.problem.target))
         return self.problem.pattern.sample(point.left * point.values, point.right)
-
-    def _shrunk(self, operator: Operator, threshold: float) -> Triplets:
-        """The singular values above the threshold, lowered by it."""
-        accuracy = 0.1 * self.tolerance * max(threshold, float(np.linalg.norm(self.now.values)))
-        return self.shrinker.shrunk(operator, lambda _: threshold, accuracy)
 
 
 def _combine(now: Triplets, before: Triplets, beta: float) -> tuple[Floats, Floats]:
@@ -254,9 +250,6 @@ class Recovery:
     )
     steps: int = setting(30, "most penalties tried on the way down", at_least=1, at_most=1_000)
 
-    def __post_init__(self) -> None:
-        check_settings(self)
-
     @property
     def misfit(self) -> float:
         """`intrinsic` in units of the scale -1..1: the rho_0 of Theorem 3."""
@@ -268,12 +261,8 @@ class Recovery:
         """A Step for each penalty; trace numbers are marked raw where the reports are."""
         debiased = self.recovery is Regress.DEBIASED
         gain = reports.gain if debiased else 1.0
-        problem = Regression(
-            reports.pattern,
-            reports.values,
-            gain,
-            reports.variance / _PRIOR**2 if debiased else None,
-        )
+        ridge = reports.variance / _PRIOR**2 if debiased else None
+        problem = Regression(reports.pattern, reports.values, gain, ridge)
         count = len(reports.values)
         rows, columns = reports.pattern.shape
         penalty = residual = None
@@ -284,37 +273,20 @@ class Recovery:
             residual = math.sqrt(reports.variance * count)
         else:
             residual = reports.rho
+        steps, tolerance = self.steps, _TOLERANCE
         found = path(
-            problem,
-            penalty=penalty,
-            residual=residual,
-            steps=self.steps,
-            tolerance=_TOLERANCE,
-            rng=rng,
+            problem, penalty=penalty, residual=residual, steps=steps, tolerance=tolerance, rng=rng
         )
-        for index, (solution, following) in enumerate(pairwise(chain(found, (None,))), start=1):
-            assert solution is not None
-            trace = {
-                "penalty": solution.penalty,
-                "residual": solution.residual,
-                "rank": float(solution.rank),
-            }
-            yield Step(
-                index=index,
-                total=self.steps,
-                model=_in_points(solution, public),
-                trace=trace,
-                raw=frozenset(trace) if raw else frozenset(),
-                final=following is None,
-            )
+        for index, (now, following) in enumerate(pairwise(chain(found, (None,))), start=1):
+            assert now is not None
+            trace = {"penalty": now.penalty, "residual": now.residual, "rank": float(now.rank)}
+            marked = frozenset(trace) if raw else frozenset()
+            left = public.half_width * now.left * now.values
+            offset = public.middle + public.half_width * now.offset
+            model = with_offsets(left, now.right, offset)
+            yield Step(index, self.steps, model, trace, marked, final=following is None)
 
 
 def on_unit_scale(values: Floats, public: PublicFacts) -> Floats:
     """Ratings with the public range mapped to -1..1."""
     return (values - public.middle) / public.half_width
-
-
-def _in_points(solution: Solution, public: PublicFacts) -> Factors:
-    """The solution in rating points: the inverse of `on_unit_scale`."""
-    left = public.half_width * solution.left * solution.values
-    return with_offsets(left, solution.right, public.middle + public.half_width * solution.offset)

@@ -77,8 +77,8 @@ ONE_BIT = family_of(
     (
         "private-majority: flips too rare",
         SCALE,
-        "p = flip_chance(self.epsilon)\n        return self.per_rating(",
-        "p = 0.97 * flip_chance(self.epsilon)\n        return self.per_rating(",
+        "p = flip_chance(self.epsilon)\n        return Guarantee(",
+        "p = 0.97 * flip_chance(self.epsilon)\n        return Guarantee(",
         floor("input-flip"),
     ),
     (
@@ -178,8 +178,8 @@ ONE_BIT = family_of(
     (
         "gradient: the objective's trace is not marked raw",
         OTHER,
-        'raw=frozenset({"objective"}),',
-        "raw=frozenset(),",
+        'frozenset({"objective"})',
+        "frozenset()",
         named("coins", _TRACES),
     ),
 ) + family_of(
@@ -188,8 +188,8 @@ ONE_BIT = family_of(
     (
         "output: the solver's trace is not marked raw",
         OTHER,
-        "raw=frozenset(trace) if raw else frozenset(),",
-        "raw=frozenset(),",
+        "marked = frozenset(trace) if raw else frozenset()",
+        "marked = frozenset()",
         named("coins", _TRACES),
     ),
 )

@@ -122,7 +122,7 @@ class _Version(argparse.Action):
     """Looked up when asked: reading it takes longer than starting."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: Any, **__: Any) -> None:
-        from dpmc_core.version import version
+        from dpmc_core.paths import version
 
         print(f"dpmc {version()}")
         parser.exit()

@@ -10,7 +10,7 @@ from dpmc_core.experiment import EVALUATION_ONLY
 from dpmc_core.lab.papers import picture, verdicts, words
 from dpmc_core.lab.papers.verdicts import Accuracy, Privacy
 from dpmc_core.lab.papers.words import Look
-from dpmc_core.version import version
+from dpmc_core.paths import version
 
 _COLORS = {
     Accuracy.AGREES: "good",

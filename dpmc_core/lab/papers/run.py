@@ -29,9 +29,9 @@ from dpmc_core.lab.papers.frame import (
 from dpmc_core.lab.store import Store, digest
 from dpmc_core.lab.sweep import Plan, Unit, seeds_text
 from dpmc_core.lab.views.lines import Interval, interval
+from dpmc_core.paths import version
 from dpmc_core.settings import setting_text
 from dpmc_core.stopping import Stop, Stopped, stopping
-from dpmc_core.version import version
 
 
 class Way(NamedTuple):

@@ -35,7 +35,7 @@ from dpmc_core.errors import CannotRelease, InvalidSetting, shown
 from dpmc_core.experiment import settings_dict
 from dpmc_core.lab.refute.faults import planted
 from dpmc_core.model import ArrayPart, Constant, Dense, Mechanism, Model, OwnSide, Step, Task
-from dpmc_core.paths import check_new, whole_file
+from dpmc_core.paths import check_new, version, whole_file
 from dpmc_core.privacy import (
     Additive,
     Gaussian,
@@ -54,7 +54,6 @@ from dpmc_core.privacy import (
     witness,
 )
 from dpmc_core.ratings import Catalogue, Origin, PublicFacts, Ratings
-from dpmc_core.version import version
 
 # What has an exact sampler. By exact type: another kind of noise may well be a subclass.
 ADDITIVE = (Laplace, Gaussian, SampledLaplace)

@@ -25,11 +25,10 @@ from dpmc_core.data.synthetic import names
 from dpmc_core.errors import DpmcError, number_text
 from dpmc_core.metrics import K, check_measurable, counted
 from dpmc_core.model import Task
-from dpmc_core.paths import whole_file
+from dpmc_core.paths import version, whole_file
 from dpmc_core.problem import Problem, Split, build_problem
 from dpmc_core.ratings import Ratings
 from dpmc_core.stopping import look
-from dpmc_core.version import version
 
 TRAIN, TEST, ITEMS, NOTE = "train.csv", "test.csv", "items.csv", "split.json"
 _BLOCK = 100_000  # rows turned into text at a time

@@ -41,11 +41,11 @@ from dpmc_core.lab.study.release import (
     reads_of,
 )
 from dpmc_core.model import Mechanism
+from dpmc_core.paths import version
 from dpmc_core.privacy import Guarantee, Trust
 from dpmc_core.privacy.channels import MatrixChannel
 from dpmc_core.ratings import Catalogue, Origin, PublicFacts
 from dpmc_core.settings import parse_setting, settings_of
-from dpmc_core.version import version
 
 NAMESPACE = "dpmc-release"  # of signatures: one for something else is none for a release
 _CLOSE = 1e-9  # relative: another release of SciPy may calibrate the last digits otherwise

@@ -20,7 +20,7 @@ from dpmc_core.lab.sweep import worker
 from dpmc_core.lab.sweep.grid import Unit
 from dpmc_core.lab.sweep.sources import SweepData
 from dpmc_core.lab.sweep.worker import THREADS, run_unit
-from dpmc_core.version import version
+from dpmc_core.paths import version
 
 PATIENCE = 10.0  # seconds to reach a scheduler, and to wait for its first worker
 

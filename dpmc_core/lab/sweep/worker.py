@@ -20,9 +20,9 @@ from dpmc_core.lab.sweep import toplists
 from dpmc_core.lab.sweep.grid import Unit
 from dpmc_core.lab.sweep.sources import SweepData
 from dpmc_core.model import Rounds
+from dpmc_core.paths import version
 from dpmc_core.problem import Problem, build_problem
 from dpmc_core.ratings import Ratings
-from dpmc_core.version import version
 
 T = TypeVar("T")
 
