@@ -25,7 +25,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import brentq
 
 from dpmc_core import paths, registry
 from dpmc_core.data import Dataset
@@ -82,6 +81,8 @@ class Selection:
 
     def renyi(self) -> Floats:
         """A bound on the Renyi divergence of the best run at each of `_ORDERS` (Theorem 2)."""
+        from scipy.optimize import brentq  # half a second that no other ledger needs
+
         one = np.max([renyi(loss, _ORDERS) for loss in self.losses], axis=0)
         # ln(1/gamma) of the paper's gamma, from the mean
         t = 0.0 if self.mean == 1 else brentq(self._excess, 1e-12, 50.0, xtol=1e-15)
