@@ -75,8 +75,8 @@ VIEWS = family_of(
     (
         "epsilons that were not asked for are drawn",
         OTHER,
-        "if epsilon is not None and (epsilons is None or epsilon in epsilons)",
-        "if epsilon is not None",
+        "if place[0] is None or epsilons is None or place[0] in epsilons",
+        "if True",
         named("compare", "test_lines_come_from_the_store_with_what_they_certify"),
     ),
 ) + family_of(
@@ -85,16 +85,17 @@ VIEWS = family_of(
     (
         "many epsilons are as sure as one",
         OTHER,
-        "1 - (1 - LEVEL) / (2 * points)",
-        "1 - (1 - LEVEL) / 2",
-        named("compare", "test_the_title_ranks_only_what_the_intervals_tell_apart_in_one_unit"),
+        "level = 1 - (1 - LEVEL) / len(x)",
+        "level = LEVEL",
+        named("compare", "test_equal_lines_cannot_be_told_apart"),
     ),
     (
         "seeds are not compared in pairs",
         OTHER,
-        "half = t * difference.std(axis=1, ddof=1) / math.sqrt(seeds)",
-        "half = t * difference.std(ddof=1) / math.sqrt(seeds)",
-        named("compare", "test_the_title_ranks_only_what_the_intervals_tell_apart_in_one_unit"),
+        "found = [interval(row, level) for row in difference]",
+        "found = [at._replace(half_width=at.half_width * difference.std(ddof=1) / row.std(ddof=1))"
+        " for row in difference for at in [interval(row, level)]]",
+        named("compare", "test_each_line_stands_at_each_epsilon_as_the_duels_say"),
     ),
 )
 
