@@ -17,9 +17,9 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 BUDGETS = {  # files, tokens
-    "core": (60, 100_000),
-    "lab": (70, 125_000),
-    "pages": (48, 73_900),
+    "core": (67, 124_000),
+    "lab": (88, 168_500),
+    "pages": (47, 73_900),
     "pages (js, css, html)": (7, 18_500),
 }
 NOT_CODE = {
