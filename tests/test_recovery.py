@@ -8,7 +8,11 @@ import pytest
 from dpmc_core import metrics, registry
 from dpmc_core.errors import InvalidSetting
 from dpmc_core.lab.papers.z16 import recovery_error
-from dpmc_core.mechanisms.collection import modified_laplace_rho, randomised_response_rho
+from dpmc_core.mechanisms.collection import (
+    levels_of,
+    modified_laplace_rho,
+    randomised_response_rho,
+)
 from dpmc_core.model import Estimator
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.solvers import recovery
@@ -220,7 +224,9 @@ def test_no_rating_reaches_the_model_past_the_channel(monkeypatch, id, estimator
 
 
 def test_levels_follow_a_whole_numbered_range():
-    levels = registry.get("randomised-response")(epsilon=1.0).levels_of
+    def levels(public):
+        return levels_of(None, public)
+
     facts = {"users": 2, "items": 2}
     assert levels(PublicFacts(low=1, high=5, **facts)) == 5
     assert levels(PublicFacts(low=0, high=2, **facts)) == 3

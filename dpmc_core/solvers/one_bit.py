@@ -114,17 +114,17 @@ class LowRank(NamedTuple):
         return Factors(self.left, self.right)
 
 
-class Whole(NamedTuple):
+class WholeMatrix(NamedTuple):
     """The same of a whole matrix."""
 
     matrix: Floats
     observed: Floats
 
-    def dot(self, other: Whole) -> float:
+    def dot(self, other: WholeMatrix) -> float:
         return float(np.vdot(self.matrix, other.matrix))
 
-    def towards(self, other: Whole, share: float) -> Whole:
-        return Whole(*((1 - share) * a + share * b for a, b in zip(self, other, strict=True)))
+    def towards(self, other: WholeMatrix, share: float) -> WholeMatrix:
+        return WholeMatrix(*((1 - share) * a + share * b for a, b in zip(self, other, strict=True)))
 
     def model(self) -> Dense:
         return Dense(self.matrix)
@@ -188,10 +188,12 @@ class NuclearBox(NuclearBall):
         self.bound = bound
         self._multiplier, self._step = np.zeros(pattern.shape), 1.0
 
-    def origin(self) -> Whole:
-        return Whole(np.zeros(self.pattern.shape), np.zeros(len(self.pattern.users)))
+    def origin(self) -> WholeMatrix:
+        return WholeMatrix(np.zeros(self.pattern.shape), np.zeros(len(self.pattern.users)))
 
-    def project(self, point: Whole, step: float, gradient: Floats, tolerance: float) -> Whole:
+    def project(
+        self, point: WholeMatrix, step: float, gradient: Floats, tolerance: float
+    ) -> WholeMatrix:
         cells = self.pattern.users, self.pattern.items
         start = point.matrix.copy()
         start[cells] -= step * gradient
@@ -213,7 +215,7 @@ class NuclearBox(NuclearBall):
             momentum = multiplier + ((pace - 1) / faster) * (multiplier - before)
             pace = faster
         self._multiplier, self._step = multiplier, step
-        return Whole(box, box[cells])
+        return WholeMatrix(box, box[cells])
 
 
 def feasible_set(

@@ -17,10 +17,9 @@ import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from html import escape
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
-
-import streamlit
 
 from dpmc_core import registry
 from dpmc_core.data import datasets
@@ -199,7 +198,8 @@ def _font() -> str:
 
     Source Sans, SIL Open Font License 1.1. Where Streamlit keeps it elsewhere, the browser's own.
     """
-    media = Path(streamlit.__file__).parent / "static/static/media"
+    found = find_spec("streamlit")
+    media = Path(found.origin if found and found.origin else "").parent / "static/static/media"
     for file in media.glob("SourceSansVF-Upright.*.woff2"):
         held = base64.b64encode(file.read_bytes()).decode("ascii")
         return (

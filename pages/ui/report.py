@@ -42,14 +42,14 @@ def pictures(run: Run) -> list[Exhibit]:
     if task is Task.RANKING:  # scores are no ratings: there is no error to draw
         methods = run_card.methods(found)
         bars = lines.bars(methods)
-        labels = next(iter(bars.values()))
+        labels, term = next(iter(bars.values())), glossary.TERMS["hr@10"]
         return [
             Exhibit(
                 "ranking",
                 "Held-out items among the first ten",
                 "How often is the next item among the first ten?",
                 charts_ranking.run_bars(id, methods),
-                " ".join(glossary.TERMS["hr@10"][1:3]),
+                " ".join((term.words, term.more)),
                 lines.bars_words(methods),
                 {"method": list(bars)} | {m.panel: [b[m] for b in bars.values()] for m in labels},
             )

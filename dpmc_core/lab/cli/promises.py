@@ -48,7 +48,7 @@ from dpmc_core.lab.cli.options import (
     steps_of,
     times_a_year,
 )
-from dpmc_core.lab.cli.sweep import Lines
+from dpmc_core.lab.cli.sweep import SweepLines
 from dpmc_core.lab.store import Store, StoreMissing
 from dpmc_core.lab.study import answer as inquiry
 from dpmc_core.lab.study import ledger as books
@@ -193,7 +193,7 @@ class _Asked:
         self.quiet = self.show.json or self.show.progress
         self.total = len({unit.key for plan in self.plans for unit in plan.units})
         self.seen: list[int] = []
-        self.lines, self.progress = Lines(), output.Progress()
+        self.lines, self.progress = SweepLines(), output.Progress()
 
     def run(self, store: Store, kept: inquiry.Kept) -> None:
         question, document = self.question, dict[str, Any]()

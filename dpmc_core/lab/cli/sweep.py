@@ -294,7 +294,7 @@ class _Bar:
 _GROUND = 5  # units, or seconds, before which nobody can tell how long the others take
 
 
-class Lines:
+class SweepLines:
     """The same for programs: a JSON object per line, whenever something changed."""
 
     def __init__(self) -> None:
@@ -331,7 +331,7 @@ def watched(
 
     as_json: a JSON object per line on standard output, for programs.
     """
-    show = Lines() if as_json else _Bar()
+    show = SweepLines() if as_json else _Bar()
     try:
         with _stop_button(show) as stop:
             yield show, stop
@@ -347,7 +347,7 @@ ENDED = "ended at once; every row stored before is kept, and the same command go
 
 
 @contextmanager
-def _stop_button(show: _Bar | Lines) -> Iterator[Callable[[], bool]]:
+def _stop_button(show: _Bar | SweepLines) -> Iterator[Callable[[], bool]]:
     """Ctrl-C and SIGTERM ask to stop, and are answered at once; a second one ends the process.
 
     A thread of its own listens: a main thread that waits for a locked store does not.
