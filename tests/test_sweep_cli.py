@@ -188,7 +188,7 @@ def test_time_left_is_told_once_there_is_ground_for_it(monkeypatch, capsys):
     monkeypatch.setattr(command.time, "monotonic", lambda: now)
     for seconds_each, first in ((0.1, 5), (3.0, 2)):
         now = 0.0
-        told = command.Lines()
+        told = command.SweepLines()
         for done in range(1, 9):
             now += seconds_each
             told(SweepReport(total=100, done=done))
