@@ -140,10 +140,10 @@ class Design:
             x, rated = self.features[cells.items[k]], indptr[start : stop + 1] - k.start
             filled = np.flatnonzero(np.diff(rated) > 0)
             lower = np.zeros((stop - start, d + 1, d + 1))
-            columns = np.vstack([x.T, values[k]])
-            for i in range(d + 1 if len(filled) else 0):  # much faster than whole outer products
-                sums = np.add.reduceat(columns[i] * columns[: i + 1], rated[filled], axis=1)
-                lower[filled, i, : i + 1] = sums.T
+            columns = [*np.ascontiguousarray(x.T), values[k]]
+            # one sum at a time: much faster than whole outer products, or sums of several
+            for i, j in zip(*np.tril_indices(d + 1), strict=True) if len(filled) else ():
+                lower[filled, i, j] = np.add.reduceat(columns[i] * columns[j], rated[filled])
             squares, moments = lower[:, :d, :d], lower[:, d, :d]
             squares = squares + np.tril(squares, -1).swapaxes(1, 2) + self.noise * self.precision
             inverse = np.asarray(np.linalg.inv(squares))

@@ -99,8 +99,10 @@ def centred(ratings: Ratings, effects: Floats | None = None) -> Rows:
     """
     (m, n), cells = ratings.shape, Pattern.of(ratings)
     effects = np.zeros(n) if effects is None else effects
-    means = row_means(cells, ratings.values - effects[ratings.items], ratings.public.middle)
-    return Rows.less(ratings, with_offsets(np.zeros((m, 0)), np.zeros((n, 0)), means, effects))
+    values = ratings.values - effects[cells.items]
+    means = row_means(cells, values, ratings.public.middle)
+    base = with_offsets(np.zeros((m, 0)), np.zeros((n, 0)), means, effects)
+    return Rows(cells, values - means[cells.users], base)
 
 
 def row_means(cells: Pattern, values: Floats, empty: float) -> Floats:
