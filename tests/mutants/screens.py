@@ -4,98 +4,239 @@ from __future__ import annotations
 
 from tests.mutants.base import OTHER, REUSED, SKIPPED, UNIT, family_of, named
 
-VIEWS = family_of(
-    "views",
-    "lab/views/lines.py",
-    (
-        "a band of one side",
-        OTHER,
-        "stdtrit(n - 1, 0.5 + LEVEL / 2)",
-        "stdtrit(n - 1, LEVEL)",
-        named("compare", "test_the_band_is_the_t_interval_of_each_row"),
-    ),
-    (
-        "a band of seeds and not of their mean",
-        OTHER,
-        "ddof=1)) / math.sqrt(n), n)",
-        "ddof=1)), n)",
-        named("compare", "test_the_band_is_the_t_interval_of_each_row"),
-    ),
-    (
-        "per rating and per user change places",
-        UNIT,
-        "{Count.RATING: RATING, Count.USER: USER_EMPTIED}[count]",
-        "{Count.RATING: USER_EMPTIED, Count.USER: RATING}[count]",
-        named("compare", "test_in_the_same_unit_the_crossover_moves_with_the_certified_values"),
-    ),
-    (
-        "a line without a bound in a unit is certified there",
-        OTHER,
-        "if np.isfinite(x).all():",
-        "if np.isfinite(shown).all():",
-        named("paired", "test_users_without_a_rating_do_not_count"),
-    ),
-    (
-        "the best of all is measured on the seeds that chose it",
-        REUSED,
-        "halves = [(name, row[::2], row[1::2]) for name, row in rows]",
-        "halves = [(name, row[::2], row[::2]) for name, row in rows]",
-        named(
-            "views",
-            "test_there_is_an_envelope_of_certified_lines_of_one_unit_with_several_seeds_only",
+VIEWS = (
+    family_of(
+        "views",
+        "lab/views/lines.py",
+        (
+            "a band of one side",
+            OTHER,
+            "stdtrit(n - 1, 0.5 + LEVEL / 2)",
+            "stdtrit(n - 1, LEVEL)",
+            named("compare", "test_the_band_is_the_t_interval_of_each_row"),
         ),
-    ),
-    (
-        "the best of all takes claims too",
-        OTHER,
-        "solid = [one for one in placed if one.solid and len(one.line.seeds) > 1]",
-        "solid = [one for one in placed if len(one.line.seeds) > 1]",
-        named(
-            "views",
-            "test_there_is_an_envelope_of_certified_lines_of_one_unit_with_several_seeds_only",
+        (
+            "a band of seeds and not of their mean",
+            OTHER,
+            "ddof=1)) / math.sqrt(n), n)",
+            "ddof=1)), n)",
+            named("compare", "test_the_band_is_the_t_interval_of_each_row"),
         ),
-    ),
-    (
-        "the best of all is the worst",
-        OTHER,
-        "key=lambda one: sign * float(np.nanmean(one[1]))",
-        "key=lambda one: -sign * float(np.nanmean(one[1]))",
-        named(
-            "views",
-            "test_there_is_an_envelope_of_certified_lines_of_one_unit_with_several_seeds_only",
+        (
+            "clearly better by the means alone",
+            OTHER,
+            "> one.half_width + other.half_width",
+            "> 0",
+            named("people", "test_a_share_is_told_only_of_a_gain_that_the_seeds_show"),
         ),
-    ),
-    (
-        "a line's last seed is left out",
-        OTHER,
-        "seeds=np.array(drawn),",
-        "seeds=np.array(drawn[:-1]),",
-        named("compare", "test_lines_come_from_the_store_with_what_they_certify"),
-    ),
-    (
-        "epsilons that were not asked for are drawn",
-        OTHER,
-        "if epsilon is not None and (epsilons is None or epsilon in epsilons)",
-        "if epsilon is not None",
-        named("compare", "test_lines_come_from_the_store_with_what_they_certify"),
-    ),
-) + family_of(
-    "views",
-    "lab/views/comparison.py",
-    (
-        "many epsilons are as sure as one",
-        OTHER,
-        "1 - (1 - LEVEL) / (2 * points)",
-        "1 - (1 - LEVEL) / 2",
-        named("compare", "test_the_title_ranks_only_what_the_intervals_tell_apart_in_one_unit"),
-    ),
-    (
-        "seeds are not compared in pairs",
-        OTHER,
-        "half = t * difference.std(axis=1, ddof=1) / math.sqrt(seeds)",
-        "half = t * difference.std(ddof=1) / math.sqrt(seeds)",
-        named("compare", "test_the_title_ranks_only_what_the_intervals_tell_apart_in_one_unit"),
-    ),
+        (
+            "per rating and per user change places",
+            UNIT,
+            "{Count.RATING: RATING, Count.USER: USER_EMPTIED}[count]",
+            "{Count.RATING: USER_EMPTIED, Count.USER: RATING}[count]",
+            named("compare", "test_in_the_same_unit_the_crossover_moves_with_the_certified_values"),
+        ),
+        (
+            "a line without a bound in a unit is certified there",
+            OTHER,
+            "if np.isfinite(x).all():",
+            "if np.isfinite(shown).all():",
+            named(
+                "compare",
+                "test_without_a_finite_value_in_the_unit_a_line_is_hollow_and_not_dropped",
+            ),
+        ),
+        (
+            "the best of all is measured on the seeds that chose it",
+            REUSED,
+            "halves = [(name, row[::2], row[1::2]) for name, row in rows]",
+            "halves = [(name, row[::2], row[::2]) for name, row in rows]",
+            named(
+                "views",
+                "test_there_is_an_envelope_of_certified_lines_of_one_unit_with_several_seeds_only",
+            ),
+        ),
+        (
+            "the best of all takes claims too",
+            OTHER,
+            "solid = [one for one in placed if one.solid and len(one.line.seeds) > 1]",
+            "solid = [one for one in placed if len(one.line.seeds) > 1]",
+            named(
+                "views",
+                "test_there_is_an_envelope_of_certified_lines_of_one_unit_with_several_seeds_only",
+            ),
+        ),
+        (
+            "the best of all is the worst",
+            OTHER,
+            "key=lambda one: sign * float(np.nanmean(one[1]))",
+            "key=lambda one: -sign * float(np.nanmean(one[1]))",
+            named(
+                "views",
+                "test_there_is_an_envelope_of_certified_lines_of_one_unit_with_several_seeds_only",
+            ),
+        ),
+        (
+            "a line's last seed is left out",
+            OTHER,
+            "    facts = certified(store, info.id)\n    there",
+            "    drawn = drawn[:-1] or drawn\n    facts = certified(store, info.id)\n    there",
+            named("compare", "test_lines_come_from_the_store_with_what_they_certify"),
+        ),
+        (
+            "epsilons that were not asked for are drawn",
+            OTHER,
+            "if epsilon is not None and (epsilons is None or epsilon in epsilons)",
+            "if epsilon is not None",
+            named("compare", "test_lines_come_from_the_store_with_what_they_certify"),
+        ),
+    )
+    + family_of(
+        "views",
+        "lab/views/comparison.py",
+        (
+            "many epsilons are as sure as one",
+            OTHER,
+            "1 - (1 - LEVEL) / (2 * points)",
+            "1 - (1 - LEVEL) / 2",
+            named("compare", "test_the_title_ranks_only_what_the_intervals_tell_apart_in_one_unit"),
+        ),
+        (
+            "seeds are not compared in pairs",
+            OTHER,
+            "half = t * difference.std(axis=1, ddof=1) / math.sqrt(seeds)",
+            "half = t * difference.std(ddof=1) / math.sqrt(seeds)",
+            named("compare", "test_the_title_ranks_only_what_the_intervals_tell_apart_in_one_unit"),
+        ),
+        (
+            "lines whose epsilons count other things are compared",
+            UNIT,
+            "if a.counts == b.counts and a.line.metric == b.line.metric",
+            "if a.line.metric == b.line.metric",
+            named("compare", "test_lines_in_different_units_are_never_compared"),
+        ),
+        (
+            "resampled means are not stretched",
+            OTHER,
+            "* math.sqrt(seeds / (seeds - 1))",
+            "* math.sqrt((seeds - 1) / seeds)",
+            named("compare", "test_the_planner_covers_the_true_epsilon_with_two_seeds"),
+        ),
+        (
+            "an interval from the quarters",
+            OTHER,
+            "tail = (1 - LEVEL) / 2",
+            "tail = 0.25",
+            named("compare", "test_a_percentile_interval_holds_95_percent_of_what_is_drawn"),
+        ),
+        (
+            "errors are planned as if more were better",
+            OTHER,
+            "        values = direction * line.values[:, whole]\n",
+            "        values = line.values[:, whole]\n",
+            named("compare", "test_errors_shrink_as_epsilon_grows"),
+        ),
+        (
+            "the largest epsilon of the fit and not the smallest",
+            OTHER,
+            "k = np.argmax(above, axis=1)\n",
+            "k = above.shape[1] - 1 - np.argmax(above[:, ::-1], axis=1)\n",
+            named("compare", "test_the_smallest_epsilon_is_near_the_true_one"),
+        ),
+        (
+            "what is only claimed is named before what is certified",
+            OTHER,
+            "proved = [one for one in there if one.placed.solid]",
+            "proved = there",
+            named("compare", "test_the_title_says_what_is_not_reached"),
+        ),
+        (
+            "better than one is best of all",
+            OTHER,
+            "return tuple(0 < rivals == len(ahead) for ahead, rivals in pairs)",
+            "return tuple(0 < len(ahead) for ahead, rivals in pairs)",
+            named(
+                "compare",
+                "test_the_leader_is_told_with_its_epsilons_and_only_where_something_was_decided",
+            ),
+        ),
+    )
+    + family_of(
+        "views",
+        "lab/views/data.py",
+        (
+            "busy users come last in the picture of cells",
+            OTHER,
+            'order = np.argsort(-np.bincount(index, minlength=size), kind="stable")',
+            'order = np.argsort(np.bincount(index, minlength=size), kind="stable")',
+            named("views", "test_calibration_groups_split_the_test_ratings"),
+        ),
+    )
+    + family_of(
+        "views",
+        "lab/views/training.py",
+        (
+            "groups of calibration in the order of the file",
+            OTHER,
+            'order = np.argsort(predicted, kind="stable")',
+            "order = np.arange(len(predicted))",
+            named("views", "test_calibration_groups_split_the_test_ratings"),
+        ),
+        (
+            "chances without the mechanism's own link",
+            OTHER,
+            'link: Link = getattr(mechanism, "link", LOGISTIC)',
+            "link: Link = LOGISTIC",
+            named("views", "test_chances_go_through_the_mechanisms_own_link"),
+        ),
+    )
+    + family_of(
+        "views",
+        "lab/views/people.py",
+        (
+            "the median person is the busiest",
+            OTHER,
+            'order = np.argsort(counts[users], kind="stable")',
+            'order = np.argsort(-counts[users], kind="stable")',
+            named("people", "test_people_stand_at_the_quantiles_of_their_ratings"),
+        ),
+        (
+            "reports change their mind as epsilon grows",
+            REUSED,
+            "rng = np.random.default_rng(person.place)",
+            "rng = np.random.default_rng()",
+            named("people", "test_what_is_told_truly_stays_so_as_epsilon_grows"),
+        ),
+        (
+            "lists of another curve",
+            OTHER,
+            '    if key not in text["curves"]:\n        return None\n',
+            '    key = key if key in text["curves"] else next(iter(text["curves"]))\n',
+            named("people", "test_the_file_of_lists_is_read_as_it_was_written"),
+        ),
+    )
+    + family_of(
+        "views",
+        "lab/views/stops.py",
+        (
+            "a proved limit is rounded up to certainty",
+            OTHER,
+            'return ">99" if share >= 0.995 else',
+            "return",
+            named("people", "test_certainty_is_not_rounded_up"),
+        ),
+    )
+    + family_of(
+        "views",
+        "lab/views/answer.py",
+        (
+            "the epsilon of a year is rounded in one's favour",
+            OTHER,
+            "math.ceil(steps - 1e-6)",
+            "math.floor(steps + 1e-6)",
+            named("answer", "test_epsilons_are_rounded_against_the_one_who_promises"),
+        ),
+    )
 )
 
 PAGES = (
