@@ -99,14 +99,14 @@ VIEWS = (
             OTHER,
             "1 - (1 - LEVEL) / (2 * points)",
             "1 - (1 - LEVEL) / 2",
-            named("compare", "test_the_title_ranks_only_what_the_intervals_tell_apart_in_one_unit"),
+            named("compare", "test_equal_lines_cannot_be_told_apart"),
         ),
         (
             "seeds are not compared in pairs",
             OTHER,
             "half = t * difference.std(axis=1, ddof=1) / math.sqrt(seeds)",
             "half = t * difference.std(ddof=1) / math.sqrt(seeds)",
-            named("compare", "test_the_title_ranks_only_what_the_intervals_tell_apart_in_one_unit"),
+            named("compare", "test_where_lower_is_better_the_lower_line_wins"),
         ),
         (
             "lines whose epsilons count other things are compared",
@@ -118,9 +118,9 @@ VIEWS = (
         (
             "resampled means are not stretched",
             OTHER,
-            "* math.sqrt(seeds / (seeds - 1))",
-            "* math.sqrt((seeds - 1) / seeds)",
-            named("compare", "test_the_planner_covers_the_true_epsilon_with_two_seeds"),
+            "mean + _stretch(seeds) * (values",
+            "mean + (values",
+            named("compare", "test_stretched_means_of_five_seeds_cover_the_truth"),
         ),
         (
             "an interval from the quarters",
@@ -148,7 +148,7 @@ VIEWS = (
             OTHER,
             "proved = [one for one in there if one.placed.solid]",
             "proved = there",
-            named("compare", "test_the_title_says_what_is_not_reached"),
+            named("compare", "test_the_title_names_what_a_wanted_quality_costs"),
         ),
         (
             "better than one is best of all",
@@ -169,7 +169,7 @@ VIEWS = (
             OTHER,
             'order = np.argsort(-np.bincount(index, minlength=size), kind="stable")',
             'order = np.argsort(np.bincount(index, minlength=size), kind="stable")',
-            named("views", "test_calibration_groups_split_the_test_ratings"),
+            named("views", "test_sparsity_accounts_for_every_rating"),
         ),
     )
     + family_of(
@@ -277,13 +277,6 @@ PAGES = (
             "seconds * (self.total - self.done) / done",
             "seconds * self.total / done",
             named("jobs", "test_time_left_is_told_after_three_rounds_and_two_seconds"),
-        ),
-        (
-            "the last in the queue begins first",
-            OTHER,
-            "begin = self._waiting.popleft()",
-            "begin = self._waiting.pop()",
-            named("jobs", "test_at_most_so_many_at_once_and_then_in_order"),
         ),
     )
     + family_of(
