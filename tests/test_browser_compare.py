@@ -174,6 +174,7 @@ def ledger(page):
     return found[1], found[2]
 
 
+@pytest.mark.slow
 def test_a_curve_of_an_upload_is_spent_once_for_what_if_and_compare(page, server, tmp_path):
     upload_ratings(page, server, tmp_path)
     turn_to(page, "What if")

@@ -114,7 +114,7 @@ def look_of(page):
     )
 
 
-@pytest.mark.parametrize("path", rest_slow(OWN, 3))
+@pytest.mark.parametrize("path", rest_slow(OWN))
 def test_every_choice_of_a_page_is_in_its_address_and_comes_back(page, server, path):
     own = OWN[path]
     visit(page, f"{server}{path}&{urlencode(own)}")
@@ -211,6 +211,7 @@ def test_copy_link_copies_the_whole_address(browser, server, width, plain_http):
     context.close()
 
 
+@pytest.mark.slow
 def test_every_page_ends_with_the_next_step_which_keeps_the_choices(page, server):
     """From page to page by the links at their ends."""
     entries = {entry.file: entry for section in SECTIONS.values() for entry in section}
