@@ -5,12 +5,13 @@ import io
 import itertools
 import re
 import time
+from itertools import product
 from pathlib import Path
 
 import pytest
 
 from tests.browser_helpers import settle, turn_to, upload_ratings, visit
-from tests.slow_helpers import by_turns, rest_slow
+from tests.slow_helpers import rest_slow
 
 pytestmark = pytest.mark.browser
 
@@ -217,7 +218,7 @@ NAMES = """() => [...document.querySelectorAll('.js-plotly-plot')].map(chart => 
 LINKS = ["data=bookshop-clicks", "data=movie-night&task=ratings"]
 
 
-@pytest.mark.parametrize(("width", "link"), by_turns([390, 1024, 1366], LINKS))
+@pytest.mark.parametrize(("width", "link"), rest_slow(product([1366, 390, 1024], LINKS)))
 def test_names_cover_nothing_and_none_is_cut(browser, server, width, link):
     context = browser.new_context(viewport={"width": width, "height": 900})
     tab = context.new_page()

@@ -180,6 +180,7 @@ def test_two_sweeps_on_one_store_do_each_unit_once(tmp_path, undisturbed):
     assert rows(path) == undisturbed[0]
 
 
+@pytest.mark.slow
 def test_a_killed_sweep_leaves_its_units_to_the_other(tmp_path, undisturbed):
     path = tmp_path / "results.sqlite"
     killed, other = (start(*GRID, "--store", path, "--json") for _ in range(2))
