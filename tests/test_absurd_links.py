@@ -6,6 +6,7 @@ from streamlit.runtime.state.query_params import QueryParams
 from dpmc_core import registry
 from dpmc_core.settings import settings_of
 from tests.page_helpers import open_page
+from tests.slow_helpers import rest_slow
 
 # A page with what else its address must hold for all of its controls to be there.
 WAYS = (
@@ -43,7 +44,7 @@ def bound(monkeypatch):
     return found
 
 
-@pytest.mark.parametrize(("page", "way"), WAYS)
+@pytest.mark.parametrize(("page", "way"), rest_slow(WAYS, 4))
 def test_a_page_opens_whatever_its_controls_are_asked_for(page, way, bound):
     heading = open_page(page, **way).title[0].value
     kinds = {key: kind for key, kind in bound.items() if key not in way}
@@ -61,6 +62,7 @@ def test_a_page_opens_whatever_its_controls_are_asked_for(page, way, bound):
             assert len(noted) == len([key for key in kinds if not key.startswith("row")]), told
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("clicks", [False, True])
 def test_settings_of_every_method_may_be_absurd(clicks):
     data = "bookshop-clicks" if clicks else "movie-night"

@@ -35,6 +35,7 @@ def test_an_upload_leads_to_the_answer(page, server, tmp_path):
     visit(page, server + "data")  # a new session: the upload and its folder go with the old one
 
 
+@pytest.mark.slow
 def test_the_question_is_in_the_address_and_stop_keeps_what_is_there(page, server):
     visit(page, server + "answer?data=long-tail&answer_often=daily&answer_keep=50")
     page.get_by_text("of the 1,200 items from noise").wait_for()

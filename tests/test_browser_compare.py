@@ -5,12 +5,13 @@ import io
 import itertools
 import re
 import time
+from itertools import product
 from pathlib import Path
 
 import pytest
 
 from tests.browser_helpers import settle, turn_to, upload_ratings, visit
-from tests.slow_helpers import by_turns, rest_slow
+from tests.slow_helpers import rest_slow
 
 pytestmark = pytest.mark.browser
 
@@ -174,6 +175,7 @@ def ledger(page):
     return found[1], found[2]
 
 
+@pytest.mark.slow
 def test_a_curve_of_an_upload_is_spent_once_for_what_if_and_compare(page, server, tmp_path):
     upload_ratings(page, server, tmp_path)
     turn_to(page, "What if")
@@ -216,7 +218,7 @@ NAMES = """() => [...document.querySelectorAll('.js-plotly-plot')].map(chart => 
 LINKS = ["data=bookshop-clicks", "data=movie-night&task=ratings"]
 
 
-@pytest.mark.parametrize(("width", "link"), by_turns([390, 1024, 1366], LINKS))
+@pytest.mark.parametrize(("width", "link"), rest_slow(product([1366, 390, 1024], LINKS)))
 def test_names_cover_nothing_and_none_is_cut(browser, server, width, link):
     context = browser.new_context(viewport={"width": width, "height": 900})
     tab = context.new_page()

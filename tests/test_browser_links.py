@@ -114,7 +114,7 @@ def look_of(page):
     )
 
 
-@pytest.mark.parametrize("path", rest_slow(OWN, 3))
+@pytest.mark.parametrize("path", rest_slow(OWN))
 def test_every_choice_of_a_page_is_in_its_address_and_comes_back(page, server, path):
     own = OWN[path]
     visit(page, f"{server}{path}&{urlencode(own)}")
@@ -132,6 +132,7 @@ def test_every_choice_of_a_page_is_in_its_address_and_comes_back(page, server, p
     assert look_of(page) == before
 
 
+@pytest.mark.slow
 def test_what_is_chosen_by_mouse_joins_the_address(page, server):
     visit(page, server + "protocol?data=restaurants")
     page.get_by_role("button", name="Next").click()
@@ -153,6 +154,7 @@ def test_what_is_chosen_by_mouse_joins_the_address(page, server):
     assert look_of(page) == here
 
 
+@pytest.mark.slow
 def test_names_out_of_an_upload_are_in_no_address(page, server, tmp_path):
     upload_ratings(page, server, tmp_path)
     turn_to(page, "Protocol")
@@ -176,6 +178,7 @@ def test_names_out_of_an_upload_are_in_no_address(page, server, tmp_path):
     assert field.input_value() == chosen
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("width", "plain_http"), by_turns([1024, 390], [True, False]))
 def test_copy_link_copies_the_whole_address(browser, server, width, plain_http):
     context = browser.new_context(viewport={"width": width, "height": 800})
@@ -211,6 +214,7 @@ def test_copy_link_copies_the_whole_address(browser, server, width, plain_http):
     context.close()
 
 
+@pytest.mark.slow
 def test_every_page_ends_with_the_next_step_which_keeps_the_choices(page, server):
     """From page to page by the links at their ends."""
     entries = {entry.file: entry for section in SECTIONS.values() for entry in section}

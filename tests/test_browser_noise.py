@@ -8,7 +8,7 @@ from dpmc_core import registry
 from dpmc_core.lab.views import groups
 from tests.browser_helpers import settle, turn_to, visit
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 HEADS = """() => [...document.querySelectorAll(
   '.st-key-mechanism [data-testid="stRadioGroup"] > div')].map(
@@ -85,7 +85,6 @@ def ranges(page):
       e => [e._fullLayout.xaxis.range, e._fullLayout.yaxis.range])""")
 
 
-@pytest.mark.slow
 def test_several_releases_stand_in_rows_on_a_screen_and_beneath_each_other_on_a_phone(
     browser, server
 ):
@@ -102,7 +101,6 @@ def test_several_releases_stand_in_rows_on_a_screen_and_beneath_each_other_on_a_
         tab.close()
 
 
-@pytest.mark.slow
 def test_the_promises_are_seen_without_scrolling(browser, server):
     tab = browser.new_page(viewport={"width": 1366, "height": 650})
     visit(tab, server + "guarantees")

@@ -6,7 +6,7 @@ import pytest
 
 from tests.browser_helpers import settle, visit
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 SHORT = "z16-generated"  # some seconds of computing, in many parts
 PARTS = re.compile(r"(\d+) of (\d+) parts")

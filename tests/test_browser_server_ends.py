@@ -10,7 +10,6 @@ import pytest
 
 from tests.browser_helpers import serving, settle, turn_to, upload_ratings, visit
 from tests.processes import members, needs_proc, wait_until
-from tests.slow_helpers import rest_slow
 
 pytestmark = [pytest.mark.browser, needs_proc]
 
@@ -67,7 +66,8 @@ def as_in_a_terminal():
     signal.signal(signal.SIGHUP, before)
 
 
-@pytest.mark.parametrize("name", rest_slow(["SIGTERM", "SIGHUP"]))
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP"])
 @pytest.mark.usefixtures("as_in_a_terminal")
 def test_a_server_that_is_told_to_end_ends_its_sweeps_and_removes_uploads(browser, folder, name):
     with serve(folder) as (server, process):

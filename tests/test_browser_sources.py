@@ -4,7 +4,7 @@ import pytest
 
 from tests.browser_helpers import settle, visit
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 LIKE_A_PUBLIC_SET = "userId,movieId,rating,timestamp\n" + "".join(
     f"{user},{item},{1 + user * item % 5},{978300760 + user + item}\n"

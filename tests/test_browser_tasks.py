@@ -61,6 +61,7 @@ def lists(page):
     return [side.locator("li").all_inner_texts() for side in page.locator(".dpmc-lists ol").all()]
 
 
+@pytest.mark.slow
 def test_what_epsilon_1_per_user_costs_on_a_sample(start):
     start.get_by_text("Protect the whole person").click()
     start.get_by_text("protects everything one person rated").wait_for()

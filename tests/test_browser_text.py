@@ -60,7 +60,7 @@ def test_escaped_text_is_read_as_it_was(browser, tmp_path):
             assert set(tags.split()) <= {"P", "SPAN", "STRONG"}, (text, tags)
 
 
-@pytest.mark.parametrize("path", rest_slow(PAGES, 2))
+@pytest.mark.parametrize("path", rest_slow(PAGES))
 def test_a_link_shows_its_text_and_fetches_nothing(page, server, path):
     visit(page, server + path)
     main = page.locator('[data-testid="stMain"]')

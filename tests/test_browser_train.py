@@ -116,6 +116,7 @@ def test_step_pause_go_on_stop_and_reset(page, server):
     assert chart.count() == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", rest_slow([390, 1366]))
 def test_a_run_and_two_cards_fit_the_screen(browser, server, width):
     context = browser.new_context(viewport={"width": width, "height": 844})

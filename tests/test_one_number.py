@@ -25,6 +25,7 @@ from tests.page_helpers import (
     open_page,
     spec,
 )
+from tests.slow_helpers import rest_slow
 
 pytestmark = pytest.mark.usefixtures("own_session", "home")
 SITUATIONS = [  # data, method, wanted quality as the address spells it
@@ -241,7 +242,7 @@ def look_around(said, data, id, wanted, *, epsilon=1.0):
         check_deltas(app)
 
 
-@pytest.mark.parametrize(("data", "id", "wanted"), SITUATIONS)
+@pytest.mark.parametrize(("data", "id", "wanted"), rest_slow(SITUATIONS, 2))
 def test_what_is_said_twice_is_said_the_same(data, id, wanted):
     said = Said()
     look_around(said, data, id, wanted)
@@ -250,12 +251,14 @@ def test_what_is_said_twice_is_said_the_same(data, id, wanted):
 
 @pytest.mark.parametrize(
     ("data", "id", "protect"),
-    [
-        ("movie-night", "private-effects", "person"),
-        ("restaurants", "private-effects", "person"),
-        ("restaurants", "input-flip", "rating"),
-        ("bookshop-clicks", "private-taste", "person"),
-    ],
+    rest_slow(
+        [
+            ("restaurants", "private-effects", "person"),
+            ("movie-night", "private-effects", "person"),
+            ("restaurants", "input-flip", "rating"),
+            ("bookshop-clicks", "private-taste", "person"),
+        ]
+    ),
 )
 def test_the_command_says_what_the_pages_say(capsys, data, id, protect):
     task, said = registry.get(id).task, Said()

@@ -154,6 +154,7 @@ def run(capsys, *argv):
     return status, captured.out, captured.err
 
 
+@pytest.mark.slow
 def test_the_command_counts_measures_and_tells_the_budget(capsys):
     sets = ["--set", "parties=3", "--set", "rounds=2", "--set", "local=3"]
     status, out, _ = run(capsys, "--epsilon", "2", *sets, "--watch", "4", "--json")

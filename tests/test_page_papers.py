@@ -11,6 +11,7 @@ from dpmc_core.lab.papers import picture, run, words
 from dpmc_core.lab.papers.frame import Made, Series, Stamp
 from pages.ui import sweeps
 from tests.page_helpers import all_text, button, charts_of, open_page, spec
+from tests.slow_helpers import rest_slow
 
 pytestmark = pytest.mark.usefixtures("own_session")
 FIRST = "lwhm22-1b"
@@ -108,7 +109,7 @@ def test_what_cannot_be_made_says_why_and_has_no_button(id):
     assert not charts_of(app)
 
 
-@pytest.mark.parametrize("paper", papers.PAPERS)
+@pytest.mark.parametrize("paper", rest_slow(papers.PAPERS))
 def test_every_figure_opens(paper):
     app = open_page("papers")
     for one in papers.PAPERS[paper].experiments:

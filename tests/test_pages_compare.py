@@ -467,6 +467,7 @@ def test_what_if_draws_what_the_store_has_of_a_curve():
     assert "the paper's estimate" in names
 
 
+@pytest.mark.slow
 def test_what_if_rests_on_as_many_seeds_as_compare_whatever_is_in_the_store():
     fill(epsilons=EPSILONS, ids=("input-flip",), seeds=(1, 2, 3), **BOTH)
     fill(epsilons=(1.0,), ids=("input-flip",), seeds=(6, 7), **BOTH)

@@ -158,9 +158,9 @@ def test_a_killed_owner_of_an_upload_leaves_nothing_behind_its_successor(monkeyp
         group = json.loads((path / "sweeps" / "k.json").read_text())["process"]
         private.remove_orphans()
         assert path.exists()  # its owner lives
+        assert members(group) >= 2
         owner.kill()
         owner.communicate()
-        assert members(group) >= 2
         private.remove_orphans()
         wait_for(lambda: members(group) == 0)
         assert not list(Path(short).iterdir())

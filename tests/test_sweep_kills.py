@@ -146,6 +146,7 @@ def test_a_private_sweep_ends_with_its_owner_and_its_folder_goes(short, end, at_
             os.killpg(group, signal.SIGKILL)
 
 
+@pytest.mark.slow
 def test_a_private_folder_goes_with_its_owner_when_its_sweep_is_long_over(short):
     code = "\n".join([*OWNER.splitlines()[:7], "print(folder.path, flush=True)", "time.sleep(600)"])
     owner = owns(short, code)
@@ -156,6 +157,7 @@ def test_a_private_folder_goes_with_its_owner_when_its_sweep_is_long_over(short)
     assert wait_until(lambda: not list(short.iterdir()), 3)
 
 
+@pytest.mark.slow
 def test_a_killed_worker_is_replaced(tmp_path, undisturbed):
     path = tmp_path / "results.sqlite"
     child = start(*GRID, "--store", path)
@@ -178,6 +180,7 @@ def test_two_sweeps_on_one_store_do_each_unit_once(tmp_path, undisturbed):
     assert rows(path) == undisturbed[0]
 
 
+@pytest.mark.slow
 def test_a_killed_sweep_leaves_its_units_to_the_other(tmp_path, undisturbed):
     path = tmp_path / "results.sqlite"
     killed, other = (start(*GRID, "--store", path, "--json") for _ in range(2))

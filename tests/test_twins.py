@@ -43,6 +43,7 @@ def test_at_the_same_rank_the_papers_no_privacy_is_above_every_variant_on_the_bo
         assert max(line.band.mean) < same.mean - same.half_width
 
 
+@pytest.mark.slow
 def test_the_reference_is_above_every_variant_on_the_bookshop():
     """What stands above a paper's own method without privacy does not stand above the best one."""
     best = interval(hit_ratios("reference-ranking"))

@@ -162,7 +162,7 @@ PREPARATION = family_of(
         CLIP,
         "share = (ratings.values - public.low) / public.width",
         "share = (ratings.values - ratings.values.min()) / public.width",
-        named("transforms", "test_binarise_uses_the_training_mean_on_both_sides"),
+        named("transforms", "test_rescale_is_linear_on_the_public_range_not_on_the_data"),
     ),
 ) + family_of(
     "preparation",

@@ -212,3 +212,149 @@ PAGES = (
         ),
     )
 )
+
+VIEWS += [
+    *family_of(
+        "views",
+        "lab/views/lines.py",
+        (
+            "clearly better by the means alone",
+            OTHER,
+            "> one.half_width + other.half_width",
+            "> 0",
+            named("people", "test_a_share_is_told_only_of_a_gain_that_the_seeds_show"),
+        ),
+    ),
+    *family_of(
+        "views",
+        "lab/views/comparison.py",
+        (
+            "lines whose epsilons count other things are compared",
+            UNIT,
+            "if a.counts == b.counts and a.line.metric == b.line.metric",
+            "if a.line.metric == b.line.metric",
+            named("compare", "test_lines_in_different_units_are_never_compared"),
+        ),
+        (
+            "resampled means are not stretched",
+            OTHER,
+            "mean + _stretch(seeds) * (values",
+            "mean + (values",
+            named("compare", "test_stretched_means_of_five_seeds_cover_the_truth"),
+        ),
+        (
+            "an interval from the quarters",
+            OTHER,
+            "tail = (1 - LEVEL) / 2",
+            "tail = 0.25",
+            named("compare", "test_a_percentile_interval_holds_95_percent_of_what_is_drawn"),
+        ),
+        (
+            "errors are planned as if more were better",
+            OTHER,
+            "        values = direction * line.values[:, whole]\n",
+            "        values = line.values[:, whole]\n",
+            named("compare", "test_errors_shrink_as_epsilon_grows"),
+        ),
+        (
+            "the largest epsilon of the fit and not the smallest",
+            OTHER,
+            "k = np.argmax(above, axis=1)\n",
+            "k = above.shape[1] - 1 - np.argmax(above[:, ::-1], axis=1)\n",
+            named("compare", "test_the_smallest_epsilon_is_near_the_true_one"),
+        ),
+        (
+            "what is only claimed is named before what is certified",
+            OTHER,
+            "proved = [one for one in there if one.placed.solid]",
+            "proved = there",
+            named("compare", "test_the_title_names_what_a_wanted_quality_costs"),
+        ),
+        (
+            "better than one is best of all",
+            OTHER,
+            "return tuple(0 < rivals == len(ahead) for ahead, rivals in pairs)",
+            "return tuple(0 < len(ahead) for ahead, rivals in pairs)",
+            named(
+                "compare",
+                "test_the_leader_is_told_with_its_epsilons_and_only_where_something_was_decided",
+            ),
+        ),
+    ),
+    *family_of(
+        "views",
+        "lab/views/data.py",
+        (
+            "busy users come last in the picture of cells",
+            OTHER,
+            'np.argsort(-count, kind="stable")[:most]',
+            'np.argsort(count, kind="stable")[:most]',
+            named("views", "test_sparsity_accounts_for_every_rating"),
+        ),
+    ),
+    *family_of(
+        "views",
+        "lab/views/training.py",
+        (
+            "groups of calibration in the order of the file",
+            OTHER,
+            'order = np.argsort(predicted, kind="stable")',
+            "order = np.arange(len(predicted))",
+            named("views", "test_calibration_groups_split_the_test_ratings"),
+        ),
+        (
+            "chances without the mechanism's own link",
+            OTHER,
+            'link: Link = getattr(mechanism, "link", LOGISTIC)',
+            "link: Link = LOGISTIC",
+            named("views", "test_chances_go_through_the_mechanisms_own_link"),
+        ),
+    ),
+    *family_of(
+        "views",
+        "lab/views/people.py",
+        (
+            "the median person is the busiest",
+            OTHER,
+            'order = np.argsort(counts[users], kind="stable")',
+            'order = np.argsort(-counts[users], kind="stable")',
+            named("people", "test_people_stand_at_the_quantiles_of_their_ratings"),
+        ),
+        (
+            "reports change their mind as epsilon grows",
+            REUSED,
+            "rng = np.random.default_rng(person.place)",
+            "rng = np.random.default_rng()",
+            named("people", "test_what_is_told_truly_stays_so_as_epsilon_grows"),
+        ),
+        (
+            "lists of another curve",
+            OTHER,
+            '    if key not in text["curves"]:\n        return None\n',
+            '    key = key if key in text["curves"] else next(iter(text["curves"]))\n',
+            named("people", "test_the_file_of_lists_is_read_as_it_was_written"),
+        ),
+    ),
+    *family_of(
+        "views",
+        "lab/views/comparison.py",
+        (
+            "a proved limit is rounded up to certainty",
+            OTHER,
+            'return ">99" if share >= 0.995 else',
+            "return",
+            named("people", "test_certainty_is_not_rounded_up"),
+        ),
+    ),
+    *family_of(
+        "views",
+        "lab/views/answer.py",
+        (
+            "the epsilon of a year is rounded in one's favour",
+            OTHER,
+            "math.ceil(steps - 1e-6)",
+            "math.floor(steps + 1e-6)",
+            named("answer", "test_epsilons_are_rounded_against_the_one_who_promises"),
+        ),
+    ),
+]
