@@ -10,10 +10,10 @@ import streamlit as st
 from dpmc_core import paths
 from dpmc_core.errors import DpmcError, sentence
 from dpmc_core.lab import papers
-from dpmc_core.lab.papers import picture, run, words
-from dpmc_core.lab.papers.frame import Paper
+from dpmc_core.lab.papers import engine, views
+from dpmc_core.lab.papers.engine import Paper
 from dpmc_core.lab.papers.verdicts import MEANING, Accuracy, Privacy
-from dpmc_core.lab.papers.words import Look
+from dpmc_core.lab.papers.views import Look
 from pages.ui import blocks, classroom, shell, state, sweeps, widgets
 from pages.ui.charts import papers as charts_papers
 from pages.ui.sweeps import Sweep
@@ -35,17 +35,17 @@ COLORS = {
     Privacy.UNPROVED: ("orange", ":material/radio_button_unchecked:"),
     Privacy.COUNTEREXAMPLE: ("red", ":material/dangerous:"),
 }
-HELD = {words.HOLDS[True]: "green", words.HOLDS[False]: "orange", words.HOLDS[None]: "gray"}
+HELD = {views.HOLDS[True]: "green", views.HOLDS[False]: "orange", views.HOLDS[None]: "gray"}
 
 
 def page() -> None:
     try:
-        looks = words.all_looks(papers.PAPERS.values())
+        looks = views.all_looks(papers.PAPERS.values())
     except (DpmcError, OSError) as error:
         blocks.heading("Five papers, checked", "")
         blocks.problem(error)
         return
-    blocks.heading("Five papers, checked", words.count(looks))
+    blocks.heading("Five papers, checked", views.count(looks))
     found = choose(looks)
     of_link(found)
     one(found)
@@ -95,7 +95,7 @@ def choose(looks: Sequence[Look]) -> Look:
     # What is chosen stands in the list: a cell that stays marked keeps its tool bar in the way.
     st.session_state[key] = {"selection": {"rows": [], "columns": [], "cells": []}}
     narrow = {"paper": 76, "place": 84, "run time": 76}
-    columns: dict[str, Any] = dict(words.overview([places[id] for id in ids]))
+    columns: dict[str, Any] = dict(views.overview([places[id] for id in ids]))
     for name in ("accuracy", "privacy"):
         columns[name] = [[verdict] if verdict else [] for verdict in columns[name]]
     blocks.show_table(
@@ -149,8 +149,8 @@ def one(found: Look) -> None:
         if found.worst is not None:
             badge("privacy", found.worst.verdict)
         st.markdown(blocks.escape(judged.reason), width="content")
-    numbers = words.numbers(found)
-    if picture.drawn(found) or numbers:
+    numbers = views.numbers(found)
+    if views.drawn(found) or numbers:
         left, right = st.columns([3, 2], gap="large")
         with left:
             st.markdown(f"**{blocks.escape(experiment.title)}**")
@@ -172,23 +172,23 @@ def badge(what: str, verdict: Accuracy | Privacy) -> None:
 
 def shown(found: Look, numbers: Mapping[str, Sequence[str]]) -> None:
     """The chart with its numbers, or a table where the paper has one."""
-    if not picture.drawn(found):
+    if not views.drawn(found):
         blocks.show_table(numbers, alt="Ours beside what is printed")
         return
     st.html(charts_papers.legend(found, state.theme()))
-    across, up = picture.titles(found)
+    across, up = views.titles(found)
     blocks.chart(
         charts_papers.experiment(found),
-        alt=f"{up} over {across}. {words.we_see(found)}",
+        alt=f"{up} over {across}. {views.we_see(found)}",
         key="experiment chart",
-        caption=words.legend(found),
+        caption=views.legend(found),
         table=numbers,
     )
 
 
 def said(found: Look) -> None:
     """What the paper says, why ours differs, what we changed and could not know."""
-    *known, texts, places = words.statements(found).values()
+    *known, texts, places = views.statements(found).values()
     if texts:
         st.markdown("**The paper says**")
         badges = [held(here) for here in known[0]] if known else [""] * len(texts)
@@ -198,9 +198,9 @@ def said(found: Look) -> None:
                 for badge, text, place in zip(badges, texts, places, strict=True)
             )
         )
-    for name, text in words.facts(found):
-        if name in words.TOLD:
-            st.markdown(f"**{words.TOLD[name]}**  \n{blocks.escape(text)}")
+    for name, text in views.facts(found):
+        if name in views.TOLD:
+            st.markdown(f"**{views.TOLD[name]}**  \n{blocks.escape(text)}")
 
 
 def held(here: str) -> str:
@@ -214,7 +214,7 @@ def promised(found: Look) -> None:
         return
     st.subheader("What becomes of the promises", anchor=False)
     colors = {verdict.value: COLORS[verdict] for verdict in Privacy}
-    for names, verdict, why, command in zip(*words.promises_table(found).values(), strict=True):
+    for names, verdict, why, command in zip(*views.promises_table(found).values(), strict=True):
         color, icon = colors[verdict]
         shows = "" if verdict == Privacy.PROVED.value else f"  \n`{command}`"
         st.markdown(
@@ -241,8 +241,8 @@ def more(found: Look) -> None:
 
 
 def theorems(paper: Paper) -> None:
-    blocks.show_table(words.theory_table(paper), alt="Bounds beside measurements", height="content")
-    for text in words.theory_notes(paper):
+    blocks.show_table(views.theory_table(paper), alt="Bounds beside measurements", height="content")
+    for text in views.theory_notes(paper):
         st.caption(blocks.escape(text))
 
 
@@ -255,10 +255,10 @@ def running(found: Look) -> None:
     if experiment.recipe is None:
         return
     st.subheader("Make it again" if found.made is not None else "Make it", anchor=False)
-    st.code(words.command(found), language="bash", wrap_lines=True)
+    st.code(views.command(found), language="bash", wrap_lines=True)
     if found.made is not None:
         whose = "Your own run" if found.own else "Came with the app"
-        st.caption(blocks.escape(f"{whose}. {words.made_text(found.made)}"))
+        st.caption(blocks.escape(f"{whose}. {views.made_text(found.made)}"))
     folder, key = paths.home() / "papers" / "runs", experiment.id
     now = sweeps.look(folder, key)
     active = now is not None and now.running
@@ -286,9 +286,9 @@ def buttons(found: Look, folder: Path, *, active: bool) -> None:
         if st.button("Stop", icon=":material/stop:", disabled=not active):
             sweeps.cancel(folder, key)
             st.rerun()
-        mine = run.own(key) is not None
+        mine = engine.own(key) is not None
         if mine and st.button("Forget my run", icon=":material/delete:", disabled=active):
-            run.forget(key)
+            engine.forget(key)
             st.rerun()
 
 
@@ -332,7 +332,7 @@ def take_along(found: Look) -> None:
     if classroom.allowed() and (found.made is not None or found.experiment.printed):
         st.download_button(
             "Numbers as CSV",
-            data=lambda: words.csv_text([found]),
+            data=lambda: views.csv_text([found]),
             file_name=f"{found.experiment.id}.csv",
             mime="text/csv",
             icon=":material/download:",

@@ -7,8 +7,8 @@ import pytest
 
 from dpmc_core import registry
 from dpmc_core.lab import papers
-from dpmc_core.lab.papers import picture, run, words
-from dpmc_core.lab.papers.frame import Made, Series, Stamp
+from dpmc_core.lab.papers import engine, views
+from dpmc_core.lab.papers.engine import Made, Point, Series, Stamp
 from pages.ui import sweeps
 from tests.page_helpers import all_text, button, charts_of, open_page, spec
 from tests.slow_helpers import rest_slow
@@ -27,8 +27,8 @@ def test_the_page_shows_every_figure_with_its_verdicts():
     shown = overview(app)
     assert list(shown["preset"]) == [one.id for _, one in papers.experiments()]
     assert list(shown.columns[:2]) == ["accuracy", "privacy"]
-    found = words.all_looks(papers.PAPERS.values())
-    assert [verdict for (verdict,) in shown["accuracy"]] == words.overview(found)["accuracy"]
+    found = views.all_looks(papers.PAPERS.values())
+    assert [verdict for (verdict,) in shown["accuracy"]] == views.overview(found)["accuracy"]
 
 
 def test_a_paper_can_be_shown_alone():
@@ -41,7 +41,7 @@ def test_a_paper_can_be_shown_alone():
 
 def test_one_figure_shows_our_curves_on_the_papers_axes():
     app = open_page("papers", experiment=FIRST)
-    found = words.look(*papers.find(FIRST))
+    found = views.look(*papers.find(FIRST))
     drawn = spec(app)
     labels = [trace["name"] for trace in drawn["data"] if "name" in trace]
     assert labels == [curve.label for curve in found.made.series]
@@ -53,8 +53,8 @@ def test_one_figure_shows_our_curves_on_the_papers_axes():
 
 
 def test_no_two_curves_look_alike_and_a_method_keeps_its_colour():
-    for found in words.all_looks(papers.PAPERS.values()):
-        drawn = picture.looks(found)
+    for found in views.all_looks(papers.PAPERS.values()):
+        drawn = views.looks(found)
         assert len(set(drawn.values())) == len(drawn), found.experiment.id
         for one in found.made.series if found.made else ():
             if one.mechanism and registry.get(one.mechanism).style:
@@ -65,10 +65,10 @@ def test_what_is_printed_is_laid_over_hollow(monkeypatch):
     """Whatever ships: of two printed methods, one has a curve of ours."""
     id, label = "ryhh24-table-3", "opt"
     _, one = papers.find(id)
-    ours = Series.exact(label, [0.1, 1.0], [0.2, 0.4], "dpimf-optimal")
+    ours = Series.of(label, {0.1: Point(0.2), 1.0: Point(0.4)}, "dpimf-optimal")
     stamp = Stamp("0", one.command, {}, "1", {}, 1.0)
     made = Made(id=id, series=(ours,), stamp=stamp)
-    monkeypatch.setattr(run, "shipped", lambda asked: made if asked == id else None)
+    monkeypatch.setattr(engine, "shipped", lambda asked: made if asked == id else None)
     app = open_page("papers", experiment=id)
     drawn = [t for t in spec(app)["data"] if t.get("name", "").endswith(", printed")]
     methods = list(dict.fromkeys(p.series for p in one.printed))
@@ -121,7 +121,7 @@ def test_every_figure_opens(paper):
 
 
 def test_a_permanent_link_says_where_the_result_is_another_one():
-    mark = run.shipped(FIRST).mark
+    mark = engine.shipped(FIRST).mark
     assert not open_page("papers", experiment=FIRST, made=mark).info
     (said,) = open_page("papers", experiment=FIRST, made="0" * 8).info
     assert "another result" in said.value
@@ -138,8 +138,8 @@ def test_run_it_again_starts_the_command_of_the_figure(monkeypatch):
 
 def test_ones_own_run_is_shown_and_can_be_forgotten(tmp_path, monkeypatch):
     monkeypatch.setenv("DPMC_HOME", str(tmp_path))
-    shipped = run.shipped(FIRST)
-    path = run.write(shipped, run.own_folder())
+    shipped = engine.shipped(FIRST)
+    path = engine.write(shipped, engine.own_folder())
     app = open_page("papers", experiment=FIRST)
     assert "Your own run" in all_text(app)
     button(app, "Forget my run").click().run()

@@ -13,8 +13,8 @@ from dpmc_core.data import datasets
 from dpmc_core.data.transforms import Implicit
 from dpmc_core.errors import InvalidSetting
 from dpmc_core.lab import papers
-from dpmc_core.lab.papers import hxz15, run, ryhh24
-from dpmc_core.lab.papers.frame import Piece, PieceRecipe, parsed
+from dpmc_core.lab.papers import engine, hxz15, ryhh24
+from dpmc_core.lab.papers.engine import TrialRecipe, parsed
 from dpmc_core.lab.protocol.scenarios import StaticUsers
 from dpmc_core.mechanisms.dpimf import Profiles
 from dpmc_core.model import Task
@@ -29,8 +29,8 @@ SMALL = {"size": (1, 1), "rank": 3, "ridge": 0.01}
 
 
 def among_parties(problem, variant, epsilon, seed, **settings):
-    trial = ryhh24.Trial(label="", data="", id=variant, epsilon=epsilon, **settings)
-    return trial.among_parties(problem, seed)
+    run = ryhh24.Ranking(data="", id=variant, epsilon=epsilon, **settings)
+    return run.among_parties(problem, seed)
 
 
 @pytest.fixture(scope="module")
@@ -58,8 +58,8 @@ def survivors(ratings: Ratings, ridge: float, rank: int) -> tuple[np.ndarray, fl
 
 def pieces_of(id: str) -> list[str]:
     recipe = papers.find(id)[1].recipe
-    assert isinstance(recipe, PieceRecipe)
-    return [piece.key for piece in recipe.pieces(recipe.seeds)]
+    assert isinstance(recipe, TrialRecipe)
+    return list(recipe.pieces())
 
 
 # --- RYHH24 --------------------------------------------------------------------------------------
@@ -148,18 +148,17 @@ def test_what_one_experiment_ran_another_takes(tmp_path) -> None:
 
     def counted(experiment):
         recipe = experiment.recipe
-        assert isinstance(recipe, PieceRecipe)
-        keys = [piece.key for piece in recipe.pieces(recipe.seeds)]
+        assert isinstance(recipe, TrialRecipe)
 
-        def pieces(seeds):
-            assert seeds == recipe.seeds
-            for key in keys:
-                yield Piece(key, lambda: made.append(1) or {"hr@10": 0.5, "ndcg@10": 0.25})
+        def make(seed):
+            made.append(seed)
+            return {"hr@10": 0.5, "ndcg@10": 0.25}
 
-        return dataclasses.replace(recipe, pieces=pieces)
+        trials = [trial._replace(make=make) for trial in recipe.trials]
+        return dataclasses.replace(recipe, trials=trials)
 
     for one, value in ((table, 0.5), (figure, 0.25)):
-        found = run.of_pieces(one, counted(one), folder=tmp_path)
+        found = engine.of_pieces(one, counted(one), folder=tmp_path)
         assert set(found.series[0].mean) == {value}
         assert len(made) == len(pieces_of(table.id))
     assert [path.name for path in tmp_path.glob("*.jsonl")] == ["ryhh24.pieces.jsonl"]
@@ -167,7 +166,7 @@ def test_what_one_experiment_ran_another_takes(tmp_path) -> None:
 
 def test_the_curve_over_rounds_is_over_all_solves_of_a_party() -> None:
     recipe = papers.find("ryhh24-rounds")[1].recipe
-    assert isinstance(recipe, PieceRecipe)
+    assert isinstance(recipe, TrialRecipe)
     after = {"1": {"hr@10": 0.1}, "3": {"hr@10": 0.3}}
     series = recipe.series({key: {"after": after} for key in pieces_of("ryhh24-rounds")})
     solves = {one.label: one.x for one in series}
@@ -179,7 +178,7 @@ def test_the_curve_over_rounds_is_over_all_solves_of_a_party() -> None:
 def test_curves_are_the_means_of_their_runs() -> None:
     experiment = papers.find("ryhh24-table-3")[1]
     recipe = experiment.recipe
-    assert isinstance(recipe, PieceRecipe)
+    assert isinstance(recipe, TrialRecipe)
     values = {key: {"hr@10": k / 1000} for k, key in enumerate(pieces_of(experiment.id))}
     series = {one.label: one for one in recipe.series(values)}
     best = series["opt"]
@@ -207,8 +206,8 @@ def test_what_is_not_here_has_a_reason_and_what_is_has_its_runs() -> None:
 def test_the_noise_of_figure_5_is_ordered_as_the_paper_has_it(id) -> None:
     experiment = papers.find(id)[1]
     recipe = experiment.recipe
-    assert isinstance(recipe, PieceRecipe)
-    series = recipe.series({piece.key: piece.make() for piece in recipe.pieces(())})
+    assert isinstance(recipe, TrialRecipe)
+    series = recipe.series({key: make() for key, make in recipe.pieces().items()})
     peaks = [max(one.mean) for one in series]
     assert [one.label for one in series] == ["str", "com", "sym"]
     assert peaks == sorted(peaks)
@@ -246,9 +245,8 @@ def test_of_the_forms_only_public_user_factors_prove_the_promise() -> None:
 
 def test_the_increase_is_over_the_same_seed() -> None:
     recipe = papers.find("hxz15-increase")[1].recipe
-    assert isinstance(recipe, PieceRecipe)
-    keys = [piece.key for piece in recipe.pieces((1, 2))]
-    values = {key: {"mae": 1.0 if key.startswith("PMF") else 1.25} for key in keys}
+    assert isinstance(recipe, TrialRecipe)
+    values = {key: {"mae": 1.0 if key.startswith("PMF") else 1.25} for key in recipe.pieces()}
     for one in recipe.series(values):
-        assert one.mean == pytest.approx((0.25,) * 5)
-        assert one.high == pytest.approx((0.25,) * 5)
+        assert one.mean == pytest.approx((0.25,) * len(one.x))
+        assert one.high == pytest.approx((0.25,) * len(one.x))

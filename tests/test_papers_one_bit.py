@@ -9,9 +9,8 @@ import pytest
 
 from dpmc_core import facts, registry
 from dpmc_core.lab import papers, sweep
-from dpmc_core.lab.papers import frame, jtt18, picture, words, z16
-from dpmc_core.lab.papers.frame import GridRecipe, Made, Series, Stamp
-from dpmc_core.lab.views.lines import Interval
+from dpmc_core.lab.papers import engine, jtt18, verdicts, views, z16
+from dpmc_core.lab.papers.engine import GridRecipe, Made, Point, Series, Stamp
 from dpmc_core.settings import setting_text
 
 STAMP = Stamp("0", "none", {}, "1:5", {}, 0.0)
@@ -26,7 +25,7 @@ MINE = [
 def made(**curves: dict[float, float]) -> Made:
     """Curves by label with an interval of 0.01 either side; _ stands for a space and a comma."""
     series = tuple(
-        Series.of(label, {x: Interval(y, 0.01, 5) for x, y in points.items()})
+        Series.of(label, {x: Point(y, 0.01, 5) for x, y in points.items()})
         for label, points in curves.items()
     )
     return Made(id="none", series=series, stamp=STAMP)
@@ -64,7 +63,7 @@ def test_one_clear_curve_and_one_of_each_method(link):
 
 def test_a_curve_that_approaches_another_one():
     def tells(found):
-        return frame.approaches(found, "InP", "Clear", 1.0, 10.0)
+        return verdicts.approaches(found, "InP", "Clear", 1.0, 10.0)
 
     curves = {"Clear": {1.0: 2.0, 10.0: 2.0}, "InP": {1.0: 3.0, 10.0: 2.1}}
     assert tells(made(**curves)) is True
@@ -78,16 +77,16 @@ def test_a_curve_that_approaches_another_one():
 def test_what_changes_less_and_what_levels_off():
     flat, steep = {0.2: 2.0, 0.8: 1.9}, {0.2: 2.0, 0.8: 1.0}
     found = made(A=flat, B=steep)
-    assert frame.steadier(found, "A", "B") is True
-    assert frame.steadier(found, "B", "A") is False
-    assert frame.steadier(found, "A", "C") is None
+    assert verdicts.steadier(found, "A", "B") is True
+    assert verdicts.steadier(found, "B", "A") is False
+    assert verdicts.steadier(found, "A", "C") is None
     at = {"A, epsilon 1": 3.0, "A, epsilon 5": 2.0, "A, epsilon 10": 1.9}
     found = made(**{label: {0.2: y, 0.8: y} for label, y in at.items()})
     one, five, ten = at
-    assert frame.farther(found, one, five, five, ten) is True
-    assert frame.farther(found, five, ten, one, five) is False
-    assert frame.farther(found, one, ten, one, ten) is None
-    assert frame.farther(found, "B, epsilon 1", five, five, ten) is None
+    assert verdicts.farther(found, one, five, five, ten) is True
+    assert verdicts.farther(found, five, ten, one, five) is False
+    assert verdicts.farther(found, one, ten, one, ten) is None
+    assert verdicts.farther(found, "B, epsilon 1", five, five, ten) is None
 
 
 def test_almost_always_lower():
@@ -95,7 +94,7 @@ def test_almost_always_lower():
     low, high = dict.fromkeys(x, 1.0), dict.fromkeys(x, 1.5)
 
     def tells(found):
-        return frame.mostly_below(found, "A", 0.8, x, "B", "C")
+        return verdicts.mostly_below(found, "A", 0.8, x, "B", "C")
 
     assert tells(made(A=low, B=high, C=high)) is True
     assert tells(made(A=low, B=high, C=high | {0.1: 0.5, 0.2: 0.5})) is True  # 10 of 12
@@ -106,8 +105,8 @@ def test_almost_always_lower():
 
 def test_table_1_counts_a_set():
     columns = ["users", "items", "lowest", "highest", "density"]
-    recipe = frame.counted({"restaurants": "RC"}, columns)
-    ((key, count),) = recipe.pieces((1,))
+    recipe = engine.counted({"restaurants": "RC"}, columns)
+    ((key, count),) = recipe.pieces().items()
     (curve,) = recipe.series({key: count()})
     assert curve.label == "RC"
     assert curve.mean == (138, 130, 0, 2, pytest.approx(100 * 1161 / 17_940))
@@ -119,8 +118,8 @@ def test_the_papers_rule_ends_at_the_zero_matrix():
     assert first.rho[0] != second.rho[0]
     np.testing.assert_allclose(first.published, first.size, rtol=1e-6)
     recipe = z16.recovered(["the paper's rule", "the zero matrix"])
-    keys = ("1 modified-laplace 1", "1 randomised-response 1")
-    rows = {piece.key: piece.make() for piece in recipe.pieces((1,)) if piece.key in keys}
+    pieces = recipe.pieces()
+    rows = {key: pieces[key]() for key in (f"{id} 1 seed 1" for id in z16.NAMES)}
     found = Made(id="none", series=recipe.series(rows), stamp=STAMP)
     rule = found.at("randomised response, the paper's rule", 1.0)
     assert rule.mean == pytest.approx(found.at("the zero matrix", 1.0).mean)
@@ -141,9 +140,9 @@ def test_a_piece_of_the_generated_matrix():
     asked = own["recipe"] | {"users": 400, "items": 100, "epsilons": [0.1, 1.0, 5.0]}
     del asked["make"]
     recipe = jtt18.synthetic(**asked | {"names": table["shared"]["curves"]})
-    pieces = {piece.key: piece.make for piece in recipe.pieces((1,))}
+    pieces = replace(recipe, seeds=(1,)).pieces()
     assert len(pieces) == 2 + 2 * 3
-    keys = ["1 user-mean", f"1 {jtt18.FW} 5"]
+    keys = ["user-mean seed 1", f"{jtt18.FW} 5 seed 1"]
     found = {key: pieces[key]() for key in keys}
     assert all(0 < value < 1 for value in found.values())
     assert [one.level for one in recipe.series(found)] == [True, False]
@@ -155,14 +154,14 @@ def test_powers_are_those_of_the_theory_table():
         ("Table 2, Private Frank-Wolfe", [0.3, 0.1]),
     ):
         recipe = jtt18.powers(theorem)
-        ((key, make),) = recipe.pieces((1,))
+        ((key, make),) = recipe.pieces().items()
         (curve,) = recipe.series({key: make()})
         assert curve.mean == pytest.approx(powers)
 
 
 def test_the_zero_matrix_stands_in_every_chart_of_relative_errors():
     for id in ("1a", "1b", "4", "5"):
-        found = words.look(*papers.find(f"lwhm22-{id}"))
+        found = views.look(*papers.find(f"lwhm22-{id}"))
         if found.made is not None:
             assert found.made.at("zero matrix", found.made.series[-1].x[0]).mean == 1.0
-            assert picture.looks(found)["zero matrix"] == picture.GUESS
+            assert views.looks(found)["zero matrix"] == views.GUESS

@@ -14,7 +14,7 @@ from dpmc_core.lab import papers
 from dpmc_core.lab.papers import jtt18 as frank_wolfe
 from dpmc_core.lab.papers import lwhm22 as one_bit
 from dpmc_core.lab.papers import ryhh24 as implicit
-from dpmc_core.lab.papers import verdicts, words
+from dpmc_core.lab.papers import verdicts, views
 from dpmc_core.lab.papers import z16 as recovery
 from dpmc_core.lab.views.lines import short
 from dpmc_core.links import LOGISTIC, Probit
@@ -431,7 +431,7 @@ def test_every_contradiction_names_its_instance(tables):
     """In the words of the one command that prints it, `dpmc papers NAME --theory`."""
     for paper in papers.PAPERS.values():
         mine = tables.get(paper.key, ())
-        table, notes = words.theory_table(paper), "\n".join(words.theory_notes(paper))
+        table, notes = views.theory_table(paper), "\n".join(views.theory_notes(paper))
         assert {len(column) for column in table.values()} == {len(mine)}
         assert table["instance"] == [row.setting for row in mine]
         for row, said in zip(mine, table["printed is"], strict=True):
@@ -443,7 +443,7 @@ def test_every_contradiction_names_its_instance(tables):
                 )
                 assert f"{row.theorem}: {numbers} ({row.setting})." in notes
     # a bound of the paper's, with a constant of no known size, is none of ours
-    table = words.theory_table(papers.PAPERS["JTT18"])
+    table = views.theory_table(papers.PAPERS["JTT18"])
     at = table["theorem"].index("Theorem B.3")
     assert table["printed"][at]
     assert not table["ours"][at]

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from dpmc_core.errors import InvalidSetting
-from dpmc_core.lab.papers import theory
+from dpmc_core.lab.papers import engine
 from dpmc_core.lab.papers import z16 as recovery
 from pages.ui.charts import noise as charts_noise
 
@@ -54,7 +54,7 @@ def test_a_bound_is_drawn_only_under_ten_times_what_is_measured(view):
     lines = {one["name"]: one for one in charts_noise.residual(id, found, 3.0).data}
     assert {"by the moments", "measured"} <= set(lines)
     for name, bound in (("Theorem 3", found.theorem), ("our bound", found.tight)):
-        far = bound >= theory.DRAWABLE * found.rho
+        far = bound >= engine.DRAWABLE * found.rho
         assert name not in lines or lines[name]["line"]["dash"] == "dash"
         drawn = (
             np.asarray(lines[name]["y"], float) if name in lines else np.full(len(bound), np.nan)

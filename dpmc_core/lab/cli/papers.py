@@ -18,8 +18,8 @@ from dpmc_core.lab.cli import output
 from dpmc_core.lab.cli import sweep as grids
 from dpmc_core.lab.cli.interface import CommandReport, Json, OneOf, Option
 from dpmc_core.lab.cli.options import Seeds, workers
-from dpmc_core.lab.papers import report, run, verdicts, words
-from dpmc_core.lab.papers.frame import Experiment, GridRecipe, Made, Paper, PieceRecipe
+from dpmc_core.lab.papers import engine, verdicts, views
+from dpmc_core.lab.papers.engine import Experiment, GridRecipe, Made, Paper, TrialRecipe
 from dpmc_core.lab.store import Store
 from dpmc_core.stopping import Stopped
 
@@ -94,7 +94,7 @@ def show(
             raise InvalidSetting(f"--{option}", "left out without --run", str(value))
     chosen = (paper,) if paper else tuple(papers.PAPERS.values())
     if view.report is not None:
-        page = report.html(words.all_looks(papers.PAPERS.values()))
+        page = views.html(views.all_looks(papers.PAPERS.values()))
         _write(view.report, page, "report")
         return None
     if view.bibtex:
@@ -102,18 +102,18 @@ def show(
         return CommandReport(cited, cited.values())
     if view.csv is not None:
         looks = [
-            found for found in words.all_looks(chosen) if experiment in (None, found.experiment)
+            found for found in views.all_looks(chosen) if experiment in (None, found.experiment)
         ]
-        _write(view.csv, words.csv_text(looks), "table")
+        _write(view.csv, views.csv_text(looks), "table")
         return None
     if view.theory:
-        tables = {one.key: words.theory_table(one) for one in chosen}
+        tables = {one.key: views.theory_table(one) for one in chosen}
         return CommandReport(tables, _theory(chosen, tables))
     if experiment is not None and paper is not None:
-        found = words.look(paper, experiment)
-        return CommandReport(words.as_dict(found), _one(found))
-    looks = words.all_looks(chosen)
-    return CommandReport([words.as_dict(one) for one in looks], _list(chosen, looks))
+        found = views.look(paper, experiment)
+        return CommandReport(views.as_dict(found), _one(found))
+    looks = views.all_looks(chosen)
+    return CommandReport([views.as_dict(one) for one in looks], _list(chosen, looks))
 
 
 def _write(path: Path, text: str, what: str) -> None:
@@ -133,11 +133,11 @@ def _named(name: str | None) -> tuple[Paper | None, Experiment | None]:
     return papers.find(name)
 
 
-def _list(chosen: Sequence[Paper], looks: list[words.Look]) -> Iterator[str]:
-    columns = words.overview(looks)
+def _list(chosen: Sequence[Paper], looks: list[views.Look]) -> Iterator[str]:
+    columns = views.overview(looks)
     order = ("preset", "place", "accuracy", "privacy", "run time", "what it shows")
     yield output.table({name: columns[name] for name in order})
-    yield words.count(looks)
+    yield views.count(looks)
     meant = verdicts.meanings(found.judged.verdict for found in looks)
     yield "\n".join(output.paragraph(text, "    ", "  ") for text in meant)
     if len(chosen) == 1:
@@ -147,16 +147,16 @@ def _list(chosen: Sequence[Paper], looks: list[words.Look]) -> Iterator[str]:
     yield "One of them: dpmc papers NAME; make it: dpmc papers NAME --run"
 
 
-def _one(found: words.Look) -> Iterator[str]:
+def _one(found: views.Look) -> Iterator[str]:
     paper, one = found.paper, found.experiment
     yield f"{one.id}: {paper.key}, {one.place}\n{output.paragraph(one.title)}"
     facts = [
         ("accuracy", f"{found.judged.verdict.value}: {found.judged.reason}"),
-        ("privacy", words.privacy_text(found)),
-        *words.facts(found),
+        ("privacy", views.privacy_text(found)),
+        *views.facts(found),
     ]
     yield "\n".join(output.paragraph(t, " " * 13, f"  {n:<11}") for n, t in facts if t)
-    for columns in (words.numbers(found), words.statements(found), words.promises_table(found)):
+    for columns in (views.numbers(found), views.statements(found), views.promises_table(found)):
         if columns and any(columns.values()):
             yield output.table(columns, "  ")
 
@@ -169,30 +169,30 @@ def _theory(chosen: Sequence[Paper], tables: Mapping[str, Any]) -> Iterator[str]
         if not columns["theorem"]:
             yield f"{head}\n  No theorem of it is known here."
             continue
-        notes = (output.paragraph(note, "    ", "  ") for note in words.theory_notes(paper))
+        notes = (output.paragraph(note, "    ", "  ") for note in views.theory_notes(paper))
         yield "\n".join([head, output.table(columns, "  "), *notes])
 
 
 def _make(experiment: Experiment, making: Making, json: bool) -> CommandReport | None:
     seeds = None if making.seeds is None else core.parse_seeds(making.seeds)
     processes = workers(making.jobs)
-    recipe = run.recipe_of(experiment, seeds)
-    folder = making.write or run.own_folder()
-    run.ready(folder)
+    recipe = engine.recipe_of(experiment, seeds)
+    folder = making.write or engine.own_folder()
+    engine.ready(folder)
     if isinstance(recipe, GridRecipe):
         core.warm_up()
         with Store(making.store) as store:
-            plan = run.planned(recipe)
+            plan = engine.planned(recipe)
             pool = partial(core.LocalPool, plan.sources, min(processes, max(len(plan.units), 1)))
             with grids.watched(json) as (tell, stop):
                 done = core.run(plan.units, store, pool, on_progress=tell, stop=stop)
             grids.conclude(done, store.path, json)
-            made = run.of_rows(experiment, recipe, plan, store)
+            made = engine.of_rows(experiment, recipe, plan, store)
     else:
         made = _by_pieces(experiment, recipe, json)
-    path = run.write(made, folder)
+    path = engine.write(made, folder)
     paper, _ = papers.find(experiment.id)
-    found = words.look(paper, experiment, made)
+    found = views.look(paper, experiment, made)
     if not json:
         return CommandReport(None, (f"the result is in {path}", *_one(found)))
     judged = found.judged
@@ -200,17 +200,17 @@ def _make(experiment: Experiment, making: Making, json: bool) -> CommandReport |
     return None
 
 
-def _by_pieces(experiment: Experiment, recipe: PieceRecipe, as_json: bool) -> Made:
+def _by_pieces(experiment: Experiment, recipe: TrialRecipe, as_json: bool) -> Made:
     with grids.watched(as_json) as (tell, stop):
-        ways: list[run.Way] = []
+        ways: list[engine.Way] = []
 
-        def told(way: run.Way) -> None:
+        def told(way: engine.Way) -> None:
             ways.append(way)
             before = ways[0].done
             tell(core.SweepReport(total=way.total, skipped=before, done=way.done - before))
 
         try:
-            return run.of_pieces(experiment, recipe, tell=told, stop=stop)
+            return engine.of_pieces(experiment, recipe, tell=told, stop=stop)
         except Stopped:
             kept = f"{ways[-1].done:,} of {ways[-1].total:,} parts are kept"
             print(f"dpmc: {kept}; the same command goes on from there", file=sys.stderr)

@@ -19,9 +19,16 @@ from typing import Any
 
 from dpmc_core import facts
 from dpmc_core.errors import unknown_name
-from dpmc_core.lab.papers import frame, hxz15, jtt18, lwhm22, ryhh24, z16
-from dpmc_core.lab.papers.frame import Experiment, GridRecipe, Paper, Printed, Promise, Statement
-from dpmc_core.lab.papers.theory import TheoryRow
+from dpmc_core.lab.papers import engine, hxz15, jtt18, lwhm22, ryhh24, verdicts, z16
+from dpmc_core.lab.papers.engine import (
+    Experiment,
+    GridRecipe,
+    Paper,
+    Printed,
+    Promise,
+    Statement,
+    TheoryRow,
+)
 from dpmc_core.lab.sweep import Grid, parse_seeds
 from dpmc_core.lab.sweep.presets import Preset
 from dpmc_core.privacy import Change
@@ -70,14 +77,16 @@ def _experiment(table: dict[str, Any], module: ModuleType) -> Experiment:
     if recipe is not None and "grid" in recipe:
         table["recipe"] = facts.into(GridRecipe, {**recipe, "grid": _grid(recipe["grid"])}, "grid")
     elif recipe is not None:
-        table["recipe"] = getattr(module, recipe.pop("make"))(**recipe)
+        make = recipe.pop("make")
+        table["recipe"] = getattr(module, make, None) or getattr(engine, make)
+        table["recipe"] = table["recipe"](**recipe)
     table["printed"] = [
         Printed(one["series"], float(x), float(value), float(one["error"]), one["place"])
         for one in table.get("printed", ())
         for x, value in zip(one["x"], one["values"], strict=True)
     ]
     table["statements"] = [
-        Statement(words, place, partial(frame.holds, checks))
+        Statement(words, place, partial(verdicts.holds, checks))
         for words, place, *checks in table.get("statements", ())
     ]
     table["promises"] = [
@@ -86,7 +95,7 @@ def _experiment(table: dict[str, Any], module: ModuleType) -> Experiment:
             change=Change[one["change"]],
             public=PublicFacts(**one["public"]),
             delta=one.get("delta"),
-            settings=frame.parsed(id, one.get("settings", {})),
+            settings=engine.parsed(id, one.get("settings", {})),
         )
         for one in table.get("promises", ())
         for id in one["methods"]

@@ -5,14 +5,15 @@ Known here by a summary of one page, which names data, metrics and no number.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache, partial
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
 
 from dpmc_core import metrics, registry
-from dpmc_core.lab.papers.frame import Piece, PieceRecipe, Point, Series, parsed
+from dpmc_core.lab.papers.engine import Trial, TrialRecipe, exact, parsed
 from dpmc_core.lab.protocol import simulate
 from dpmc_core.lab.protocol.messages import Traffic
 from dpmc_core.lab.protocol.scenarios import DynamicUsers, Scenario, ScenarioRun, StaticUsers
@@ -72,77 +73,49 @@ def _in_phases(epsilon: float, seed: int) -> dict[str, Any]:
     return errors(with_offsets(users, items, public.middle), problem)
 
 
-def _key(label: str, epsilon: float | None, seed: int) -> str:
-    return f"{label}{'' if epsilon is None else f' epsilon {epsilon:g}'} seed {seed}"
+def _free(label: str, value: Any) -> Trial:
+    return Trial(label, _FREE[label], None, label, partial(_fitted, _FREE[label]), value)
 
 
-def _recipe(forms: Forms, series: Any, *, in_phases: bool) -> PieceRecipe:
-    """forms: settings of the method, by the label of their curve."""
+def _private(form: str, texts: Mapping[str, str], epsilon: float) -> Trial:
+    """texts: settings of the method."""
+    make = partial(_fitted, "dpmf", **parsed("dpmf", texts), epsilon=epsilon)
+    return Trial(form, "dpmf", epsilon, f"{form} epsilon {epsilon:g}", make, itemgetter("mae"))
 
-    def pieces(seeds: tuple[int, ...]) -> Iterator[Piece]:
-        for seed in seeds:
-            for label, id in _FREE.items():
-                yield Piece(_key(label, None, seed), partial(_fitted, id, seed))
-            for label, texts in forms.items():
-                for epsilon in _EPSILONS:
-                    given = {**parsed("dpmf", texts), "epsilon": epsilon}
-                    yield Piece(_key(label, epsilon, seed), partial(_fitted, "dpmf", seed, **given))
-            for epsilon in _EPSILONS if in_phases else ():
-                yield Piece(_key(_IN_PHASES, epsilon, seed), partial(_in_phases, epsilon, seed))
 
-    settings: dict[str, Any] = {"data": _DATA, "epsilons": _EPSILONS, "forms": list(forms)}
-    if in_phases:
-        settings["forms"].append(_IN_PHASES)
-        settings["parts of epsilon by phase"] = {
-            f"{e:g}": [part.epsilon for part in StaticUsers(epsilon=e).parts(_USERS)]
-            for e in _EPSILONS
-        }
-    return PieceRecipe(
-        pieces=pieces,
-        series=series,
-        settings=settings,
-        mechanisms=("dpmf", *_FREE.values()),
-        seeds=(1, 2, 3),
+def _recipe(trials: Sequence[Trial], forms: Sequence[str], **more: Any) -> TrialRecipe:
+    settings = {"data": _DATA, "epsilons": _EPSILONS, "forms": forms, **more.pop("settings", {})}
+    mechanisms = ("dpmf", *_FREE.values())
+    return TrialRecipe(
+        trials=trials, settings=settings, mechanisms=mechanisms, seeds=(1, 2, 3), **more
     )
 
 
-def _seeds_of(found: Mapping[str, Any]) -> list[int]:
-    return sorted({int(key.rpartition(" ")[2]) for key in found})
-
-
-def shares(forms: Forms) -> PieceRecipe:
+def shares(forms: Forms) -> TrialRecipe:
     """How large the errors are, at each epsilon."""
 
-    def series(found: Mapping[str, Any]) -> Iterator[Series]:
-        private = [(f"epsilon {e:g}", "dpmf", form, e) for form in forms for e in _EPSILONS]
-        free = [(label, id, label, None) for label, id in _FREE.items()]
-        for label, id, form, epsilon in (*free, *private):
-            keys = [_key(form, epsilon, seed) for seed in _seeds_of(found)]
-            rows = np.array([found[key]["shares"] for key in keys])
-            yield Series.of(label, dict(zip(_SIZES, map(Point.of, rows.T), strict=True)), id)
+    def value(found: Mapping[str, Any]) -> Mapping[float, float]:
+        return dict(zip(_SIZES, found["shares"], strict=True))
 
-    return _recipe(forms, lambda found: tuple(series(found)), in_phases=False)
+    private = [
+        _private(form, texts, e)._replace(label=f"epsilon {e:g}", value=value)
+        for form, texts in forms.items()
+        for e in _EPSILONS
+    ]
+    return _recipe([*(_free(label, value) for label in _FREE), *private], list(forms))
 
 
-def increases(forms: Forms) -> PieceRecipe:
+def increases(forms: Forms) -> TrialRecipe:
     """How much more the mean error is than without noise, over epsilon."""
-
-    def series(found: Mapping[str, Any]) -> tuple[Series, ...]:
-        def more(label: str, epsilon: float | None) -> Point:
-            of = (label, epsilon), ("PMF", None)
-            pairs = ((found[_key(*one, seed)]["mae"] for one in of) for seed in _seeds_of(found))
-            return Point.of([here - without for here, without in pairs])
-
-        guess = dict.fromkeys(_EPSILONS, more("mean rating", None))
-        return (
-            Series.of("mean rating", guess, _FREE["mean rating"], level=True),
-            *(
-                Series.of(one, {x: more(one, x) for x in _EPSILONS}, "dpmf")
-                for one in (*forms, _IN_PHASES)
-            ),
-        )
-
-    return _recipe(forms, series, in_phases=True)
+    mae, budgets = itemgetter("mae"), {}
+    trials = [_free("mean rating", mae)]
+    trials += [_private(form, texts, e) for form, texts in forms.items() for e in _EPSILONS]
+    for e in _EPSILONS:
+        key, make = f"{_IN_PHASES} epsilon {e:g}", partial(_in_phases, e)
+        trials.append(Trial(_IN_PHASES, "dpmf", e, key, make, mae))
+        budgets[f"{e:g}"] = [part.epsilon for part in StaticUsers(epsilon=e).parts(_USERS)]
+    settings = {"parts of epsilon by phase": budgets}
+    return _recipe(trials, [*forms, _IN_PHASES], less=_free("PMF", mae), settings=settings)
 
 
 # --- bytes --------------------------------------------------------------------------------------
@@ -164,23 +137,18 @@ def bytes_by_formula(settings: Scenario, users: int) -> int:
     return Traffic.total(settings.cost(np.array([users]), users).values()).bytes
 
 
-def traffic(counted: Sequence[int], by_formula: Sequence[int]) -> PieceRecipe:
+def traffic(counted: Sequence[int], by_formula: Sequence[int]) -> TrialRecipe:
     """Bytes over users, whose noise no size knows of."""
-
-    def pieces(seeds: tuple[int, ...]) -> Iterator[Piece]:  # noqa: ARG001
-        for name, settings in SCENARIOS.items():
-            for users in counted:
-                yield Piece(f"{name} {users}", partial(bytes_counted, settings, users))
-
-    def series(found: Mapping[str, Any]) -> Iterator[Series]:
-        for name, settings in SCENARIOS.items():
-            sizes = [float(bytes_by_formula(settings, users)) for users in by_formula]
-            yield Series.exact(f"{name}, by formula", by_formula, sizes)
-            sizes = [float(found[f"{name} {users}"]) for users in counted]
-            yield Series.exact(f"{name}, counted", counted, sizes)
-
-    return PieceRecipe(
-        pieces=pieces,
-        series=lambda found: tuple(series(found)),
+    ways = {
+        "by formula": (by_formula, bytes_by_formula),
+        "counted": (counted, bytes_counted),
+    }
+    lines = {f"{name}, {way}": (name, *ways[way]) for name in SCENARIOS for way in ways}
+    return exact(
+        lambda: {
+            label: (users, [size(SCENARIOS[name], many) for many in users])
+            for label, (name, users, size) in lines.items()
+        },
+        dict.fromkeys(lines),
         settings={name: simulate.shown_settings(one) for name, one in SCENARIOS.items()},
     )

@@ -10,7 +10,6 @@ the seen entries.
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, lru_cache, partial
 from typing import NamedTuple
@@ -20,16 +19,16 @@ from numpy.typing import NDArray
 
 from dpmc_core import experiment, registry
 from dpmc_core.data import datasets
-from dpmc_core.lab.papers.frame import (
-    Piece,
-    PieceRecipe,
-    Point,
-    Series,
-    curves,
-    exact_curves,
+from dpmc_core.lab.papers.engine import (
+    TheoryRow,
+    Trial,
+    TrialRecipe,
+    end_of,
+    exact,
+    mean_of,
     parsed,
+    rows_of,
 )
-from dpmc_core.lab.papers.theory import TheoryRow, end_of, mean_of, rows_of
 from dpmc_core.mechanisms.frank_wolfe import (
     PrivateFrankWolfe,
     PrivateSvd,
@@ -433,46 +432,28 @@ def synthetic(
     names: Mapping[str, str],
     methods: Sequence[str],
     settings: Mapping[str, str],
-) -> PieceRecipe:
+) -> TrialRecipe:
     """Methods on the paper's generated matrix. names: labels, by the id that they begin with."""
     labels = {rule.split()[0]: label for rule, label in names.items()}
-    early = [id for id in methods if id != OJA]  # what takes longest comes last
-
-    def pieces(seeds: tuple[int, ...]) -> Iterator[Piece]:
-        def one(seed: int, id: str, epsilon: float | None) -> Piece:
-            at = "" if epsilon is None else f" {epsilon:g}"
-            return Piece(
-                f"{seed} {id}{at}", partial(run, users, items, settings, id, epsilon, seed)
-            )
-
-        places = sorted(epsilons, key=lambda epsilon: abs(math.log(epsilon)))
-        for place in places:
-            for seed in seeds:
-                if place == places[0]:
-                    yield from (one(seed, id, None) for id in (GUESS, FREE))
-                yield from (one(seed, id, place) for id in early)
-        for place in places if OJA in methods else ():
-            yield from (one(seed, OJA, place) for seed in seeds)
-
-    def series(found: Mapping[str, float]) -> tuple[Series, ...]:
-        values: dict[tuple[str, str], dict[float | None, list[float]]] = defaultdict(
-            lambda: defaultdict(list)
+    free: list[tuple[str, float | None]] = [(GUESS, None), (FREE, None)]
+    runs = [*free, *((id, e) for id in methods for e in epsilons)]
+    trials = [
+        Trial(
+            labels[id],
+            id,
+            epsilon,
+            id if epsilon is None else f"{id} {epsilon:g}",
+            partial(run, users, items, settings, id, epsilon),
         )
-        for key, value in found.items():
-            _, id, *at = key.split()
-            values[labels[id], id][float(at[0]) if at else None].append(value)
-        return curves(
-            {of: {x: Point.of(v) for x, v in points.items()} for of, points in values.items()}
-        )
-
+        for id, epsilon in sorted(runs, key=lambda one: one[0] == OJA)  # what takes longest
+    ]
     published = {
         f"{id}.{name}": setting_text(value)
         for id in methods
         for name, value in registry.published(id).settings.items()
     }
-    return PieceRecipe(
-        pieces=pieces,
-        series=series,
+    return TrialRecipe(
+        trials=trials,
         settings={"users": users, "items": items, **published, **settings},
         mechanisms=(GUESS, FREE, *methods),
         seeds=(1, 2),
@@ -482,12 +463,11 @@ def synthetic(
 # --- tables --------------------------------------------------------------------------------------
 
 
-def powers(theorem: str) -> PieceRecipe:
+def powers(theorem: str) -> TrialRecipe:
     """What our versions of a theorem give, by the rows of the theory table."""
 
     def measured() -> dict[str, tuple[range, list[float]]]:
         found = [row.measured for row in theorems() if row.theorem == theorem]
         return {"Private FW": (range(len(found)), found)}
 
-    settings = {"row of the theory table": theorem}
-    return exact_curves(measured, of={"Private FW": FW}, settings=settings)
+    return exact(measured, {"Private FW": FW}, settings={"row of the theory table": theorem})

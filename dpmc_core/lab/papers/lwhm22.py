@@ -25,8 +25,7 @@ from numpy.typing import NDArray
 
 from dpmc_core import links, registry
 from dpmc_core.data.synthetic import one_bit_lab
-from dpmc_core.lab.papers.frame import counted
-from dpmc_core.lab.papers.theory import TheoryRow, end_of, mean_of, rows_of
+from dpmc_core.lab.papers.engine import TheoryRow, end_of, mean_of, rows_of
 from dpmc_core.links import LOGISTIC, Link, Probit
 from dpmc_core.mechanisms.one_bit import InputFlip, Objective, Output, OutputBound
 from dpmc_core.model import Estimator, Mechanism
@@ -35,7 +34,6 @@ from dpmc_core.privacy.channels import flip_chance
 from dpmc_core.ratings import Ratings
 from dpmc_core.solvers.one_bit import positive
 
-__all__ = ["counted"]
 Floats = NDArray[np.float64]
 row = rows_of("lwhm22")
 

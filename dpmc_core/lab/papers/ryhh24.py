@@ -9,11 +9,11 @@ scores.
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache, lru_cache, partial
-from itertools import pairwise
+from itertools import pairwise, product
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,17 +21,15 @@ from numpy.typing import NDArray
 
 from dpmc_core import registry
 from dpmc_core.data import datasets
-from dpmc_core.lab.papers.frame import (
-    Piece,
-    PieceRecipe,
-    Point,
-    Series,
-    counted,
-    curves,
-    exact_curves,
+from dpmc_core.lab.papers.engine import (
+    TheoryRow,
+    Trial,
+    TrialRecipe,
+    exact,
+    mean_of,
     parsed,
+    rows_of,
 )
-from dpmc_core.lab.papers.theory import TheoryRow, mean_of, rows_of
 from dpmc_core.lab.protocol import federated
 from dpmc_core.lab.protocol.simulate import measured
 from dpmc_core.mechanisms.dpimf import Dpimf, Profiles
@@ -50,7 +48,6 @@ from dpmc_core.settings import setting_text
 from dpmc_core.solvers.factorization import ImplicitLoss, Over, binary_matrix, solve_rows
 from dpmc_core.stopping import look
 
-__all__ = ["counted"]
 Floats = NDArray[np.float64]
 row = rows_of("ryhh24")
 
@@ -647,16 +644,15 @@ def problem_of(data: str, seed: int) -> Problem:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Trial:
-    """A curve's runs at one epsilon (None: of a method without one), a piece for each seed.
+class Ranking:
+    """Runs of a method, a seed each, that rank what was held out.
 
     ridge: lambda. size: exchanges with the server, and noisy solves of a party between two of them.
     alone: one party sees all clicks, and only `settings`, as text, differ from the program's own.
     """
 
-    label: str
-    data: str
     id: str
+    data: str
     rank: int
     ridge: float
     epsilon: float | None = None
@@ -664,11 +660,6 @@ class Trial:
     size: Sequence[int] = (3, 2)
     alone: bool = False
     settings: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def place(self) -> float | None:
-        """Its epsilon, None where it holds at every one."""
-        return None if self.epsilon is None or self.epsilon >= NO_NOISE else self.epsilon
 
     @property
     def key(self) -> str:
@@ -686,12 +677,10 @@ class Trial:
     def make(self, seed: int) -> dict[str, Any]:
         """Ranking metrics, among parties also on the way. Raises DpmcError."""
         problem = problem_of(self.data, seed)
-        return self.by_one(problem, seed) if self.alone else self.among_parties(problem, seed)
-
-    def by_one(self, problem: Problem, seed: int) -> dict[str, float]:
-        """Ranking metrics of a mechanism that sees all clicks."""
-        given = parsed(self.id, self.settings)
-        mechanism = registry.create(self.id, epsilon=self.epsilon, **given)
+        if not self.alone:
+            return self.among_parties(problem, seed)
+        settings = parsed(self.id, self.settings)
+        mechanism = registry.create(self.id, epsilon=self.epsilon, **settings)
         rng = generator(seed, f"{self.id} on {problem.train.fingerprint}")
         *_, last = mechanism.fit(problem.train, rng)
         assert last.model is not None
@@ -732,83 +721,61 @@ def _metrics(model: Model, problem: Problem, seed: int) -> dict[str, float]:
     return {name: float(value) for name, value in report["metrics"].items()}
 
 
-def _trials(runs: Sequence[Mapping[str, Any]], usual: Trial) -> Iterator[Trial]:
-    """One for each method and epsilon. published: the paper's settings, but for those given."""
-    for table in runs:
-        own = dict(table)
-        ids, epsilons = own.pop("methods"), own.pop("epsilons", [None])
-        suffix, published = own.pop("suffix", ""), own.pop("published", None)
-        for id in ids:
-            texts = {}
-            if published is not None:
-                paper = registry.published(id).settings
-                texts = {name: setting_text(value) for name, value in paper.items()}
-                texts |= {name: text for name, text in published.items() if name in texts}
-            for epsilon in epsilons:
-                of = {"label": NAMES[id] + suffix, "id": id, "epsilon": epsilon}
-                yield replace(usual, settings=texts, **of, **own)
-
-
 def ranked(
     metric: str,
     runs: Sequence[Mapping[str, Any]],
     profiles: str,
     over_solves: bool = False,
     **usual: Any,
-) -> PieceRecipe:
+) -> TrialRecipe:
     """Curves of one metric; the pieces hold all metrics and are the same for each of them.
 
-    runs: `methods` at `epsilons`, and what of their trials is not `usual`. over_solves: curves over
-    the noisy solves of a party, every point of one from the same runs.
+    runs: `methods` at `epsilons`, and what of their runs is not `usual`; `published`: at the
+    paper's settings but for those given. over_solves: curves over the noisy solves of a party,
+    every point of one from the same runs.
     """
-    first = Trial(label="", id="", profiles=Profiles(profiles), **usual)
-    trials = list(_trials(runs, first))
 
-    def pieces(seeds: tuple[int, ...]) -> Iterator[Piece]:
-        for seed in seeds:
-            for trial in trials:
-                yield Piece(f"{trial.key} seed {seed}", partial(trial.make, seed))
+    def over(local: int, found: Mapping[str, Any]) -> Mapping[float, float]:
+        return {float(at) * local: one[metric] for at, one in found["after"].items()}
 
-    def series(found: Mapping[str, Any]) -> tuple[Series, ...]:
-        made = defaultdict(list)
-        for key, report in found.items():
-            made[key.rpartition(" seed ")[0]].append(report)
-        values: dict[tuple[str, str], dict[float | None, Point]] = defaultdict(dict)
-        for trial in trials:
-            curve, reports = values[trial.label, trial.id], made[trial.key]
-            if over_solves:
-                for rounds in reports[0]["after"]:
-                    solves = float(rounds) * trial.size[1]
-                    curve[solves] = Point.of([one["after"][rounds][metric] for one in reports])
-            else:
-                curve[trial.place] = Point.of([one[metric] for one in reports])
-        return curves(values)
-
-    return PieceRecipe(
-        pieces=pieces,
-        series=series,
+    trials = []
+    for own in runs:
+        named = {"epsilons", "methods", "suffix", "published"}
+        more = {**usual, **{name: one for name, one in own.items() if name not in named}}
+        for id, epsilon in product(own["methods"], own.get("epsilons", [None])):
+            paper = registry.published(id).settings if "published" in own else {}
+            texts = {n: own["published"].get(n, setting_text(v)) for n, v in paper.items()}
+            run = Ranking(
+                id=id, epsilon=epsilon, profiles=Profiles(profiles), settings=texts, **more
+            )
+            x = None if epsilon is None or epsilon >= NO_NOISE else epsilon
+            value = partial(over, run.size[1]) if over_solves else itemgetter(metric)
+            label = NAMES[id] + own.get("suffix", "")
+            trials.append(Trial(label, id, x, run.key, run.make, value))
+    return TrialRecipe(
+        trials=trials,
         settings={"runs": [trial.key for trial in trials]},
-        mechanisms=tuple(dict.fromkeys(trial.id for trial in trials)),
+        mechanisms=tuple(dict.fromkeys(str(trial.mechanism) for trial in trials)),
         seeds=(1, 2, 3),
         pool=_POOL,
     )
 
 
-def noise(public: Mapping[str, Any]) -> PieceRecipe:
+def noise(public: Mapping[str, Any]) -> TrialRecipe:
     """Figure 5: densities of the noise on the second moment."""
-    return exact_curves(
+    return exact(
         lambda: {
             NAMES[one.mechanism]: (one.x[::5].tolist(), one.density[::5].tolist())
             for one in figure_5(PublicFacts(**public))
             if one.density is not None
         },
-        of={name: id for id, name in NAMES.items()},
+        {NAMES[id]: id for id in FIGURE_5_VARIANTS[:3]},  # the last one needs none
         settings={"epsilon": FIGURE_5_EPSILON, **FIGURE_5},
-        mechanisms=tuple(NAMES)[:3],
+        mechanisms=FIGURE_5_VARIANTS[:3],
     )
 
 
-def weights(sample: int, groups: int) -> PieceRecipe:
+def weights(sample: int, groups: int) -> TrialRecipe:
     """Figure 6: sampling weights, as means of groups of users with factors of like length."""
 
     def means(values: Floats) -> list[float]:
@@ -820,8 +787,9 @@ def weights(sample: int, groups: int) -> PieceRecipe:
         (view,) = (one for one in views if one.sample == sample)
         return {name: (means(view.norm), means(w)) for name, w in view.weights.items()}
 
-    return exact_curves(
+    return exact(
         drawn,
+        dict.fromkeys(("importance", "utility-optimal", "uniform")),
         settings={"users": USERS, "rank": RANK, "sample": sample, "groups": groups},
         mechanisms=("ials",),
     )

@@ -1,7 +1,7 @@
 """Two verdicts on an experiment, computed: on its accuracy, and on what its methods promise.
 
 Accuracy: two curves are told apart where their difference is beyond its 95 % t interval, paired by
-seed where the draws are known (`frame.reach`: wrong with chance 5 % at most). A statement holds
+seed where the draws are known (`reach`: wrong with chance 5 % at most). A statement holds
 where each of its comparisons does. That it does not hold takes one of them only, so that one must
 stand with intervals wide enough for all of them at once (Bonferroni): of a true statement it is
 said with chance 5 % at most. Likewise for printed numbers: one that lies outside at 95 % is shown
@@ -12,30 +12,255 @@ interval, and tells nothing.
 from __future__ import annotations
 
 import enum
+import itertools
+import math
 import shlex
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.special import stdtrit
 
 from dpmc_core import registry
 from dpmc_core.errors import DpmcError, sentence
 from dpmc_core.lab.papers import lwhm22
-from dpmc_core.lab.papers.frame import (
+from dpmc_core.lab.papers.engine import (
     ROUNDED,
     Experiment,
     Made,
     Paper,
+    Point,
     Printed,
     Promise,
     Statement,
-    asking,
-    wider,
 )
 from dpmc_core.lab.refute import Refuted
 from dpmc_core.lab.views import as_published, audits, cards
-from dpmc_core.lab.views.lines import Interval
+from dpmc_core.lab.views.lines import LEVEL
 from dpmc_core.privacy import RATING, USER_REPLACED, Certified, Change
 
 _SLACK = 1 + 1e-9  # rounding in sums of epsilons
+
+
+# --- what a statement is made of ---------------------------------------------------------------
+
+
+@dataclass
+class Asked:
+    """What a statement asked. count: comparisons made; among: how many are to hold at once."""
+
+    count: int = 0
+    among: int = 1
+
+
+_ASKED: ContextVar[Asked] = ContextVar("asked")
+
+
+@contextmanager
+def asking(among: int = 1) -> Iterator[Asked]:
+    """Comparisons made meanwhile are counted, and told only where so many hold at once."""
+    asked = Asked(among=among)
+    token = _ASKED.set(asked)
+    try:
+        yield asked
+    finally:
+        _ASKED.reset(token)
+
+
+def wider(seeds: int, among: int) -> float:
+    """By how much a t interval over so many seeds grows where so many are to hold at once."""
+    if seeds < 2 or among < 2:
+        return 1.0
+    one, all_of_them = (float(stdtrit(seeds - 1, 1 - (1 - LEVEL) / (2 * n))) for n in (1, among))
+    return all_of_them / one
+
+
+def reach(*found: Point, signs: Sequence[float] = (1.0, -1.0)) -> float:
+    """How far a signed sum of means may be off: with chance 5 % at most it is further to one side.
+
+    Over the same seeds the interval is that of the sum in each draw, for the same seed draws the
+    same data; else the half widths add up, which holds however the means depend on each other.
+    Infinite where one of them rests on a single seed. Of several comparisons that are to hold at
+    once (`asking`) each is wider (Bonferroni).
+    """
+    asked = _ASKED.get(Asked())
+    asked.count += 1
+    if any(one.seeds == 1 for one in found):
+        return math.inf
+    drawn = [(one, sign) for one, sign in zip(found, signs, strict=True) if one.seeds]
+    draws, kept = [one.draws for one, _ in drawn], [sign for _, sign in drawn]
+    if drawn and all(draws) and len(set(map(len, draws))) == 1:
+        drawn = [(Point.of(list(kept @ np.asarray(draws))), 1.0)]
+    return sum(one.half_width * wider(one.seeds, asked.among) for one, _ in drawn)
+
+
+def surely_above(a: Point | None, b: Point | None) -> bool | None:
+    """Whether a is above b by more than their difference may be off; None where nobody can tell."""
+    if a is None or b is None:
+        return None
+    gap = a.mean - b.mean
+    rounded = ROUNDED * max(abs(a.mean), abs(b.mean))
+    return None if abs(gap) <= max(reach(a, b), rounded) else gap > 0
+
+
+def apart(a: Point | None, b: Point | None) -> Point | None:
+    """How far two means are apart."""
+    if a is None or b is None:
+        return None
+    sign = math.copysign(1.0, a.mean - b.mean)
+    paired = a.seeds == b.seeds and a.draws and b.draws
+    draws = tuple((sign * np.subtract(a.draws, b.draws)).tolist()) if paired else ()
+    few = min((one.seeds for one in (a, b) if one.seeds), default=0)
+    return Point(abs(a.mean - b.mean), a.half_width + b.half_width, few, draws)
+
+
+def every(found: Iterable[bool | None]) -> bool | None:
+    """True where all are, False where one is, None where that cannot be told."""
+    known = list(found)
+    if False in known:
+        return False
+    return None if None in known or not known else True
+
+
+def above(made: Made, label: str | float, other: str | float, at: Iterable[float]) -> bool | None:
+    """A curve, or a number, is above another one at each x (inf: at its end); not where equal in
+    every draw."""
+
+    def beyond(a: Point | None, b: Point | None) -> bool | None:
+        found = surely_above(a, b)
+        if found is not None or a is None or b is None:
+            return found
+        same = len(a.draws) == len(b.draws) > 1 and np.allclose(a.draws, b.draws, ROUNDED, 0.0)
+        return False if same else None
+
+    return every(beyond(made.at(label, x), made.at(other, x)) for x in at)
+
+
+def not_the_highest(made: Made, label: str, at: Iterable[float], *others: str) -> bool | None:
+    """At each x one of the others is above a curve."""
+
+    def tells(x: float) -> bool | None:
+        found = [surely_above(made.at(name, x), made.at(label, x)) for name in others]
+        return True if True in found else None if None in found else False
+
+    return every(map(tells, at))
+
+
+def mostly_below(
+    made: Made, label: str, share: float, at: Iterable[float], *others: str
+) -> bool | None:
+    """A curve is below the others at most places, a share of all of them at least."""
+    pairs = [(made.at(other, x), made.at(label, x)) for other in others for x in at]
+    found = [surely_above(*pair) for pair in pairs if None not in pair]
+    if found.count(False) > (1 - share) * len(found):
+        return False
+    return True if found and found.count(True) >= share * len(found) else None
+
+
+def rises(made: Made, label: str) -> bool | None:
+    """A curve ends higher than it begins."""
+    return surely_above(made.at(label, math.inf), made.at(label, -math.inf))
+
+
+def falls(made: Made, label: str) -> bool | None:
+    """A curve ends lower than it begins."""
+    return surely_above(made.at(label, -math.inf), made.at(label, math.inf))
+
+
+def steadier(made: Made, label: str, other: str) -> bool | None:
+    """A curve's ends are nearer to each other than another one's."""
+    gaps = (apart(*(made.at(one, x) for x in (-math.inf, math.inf))) for one in (other, label))
+    return surely_above(*gaps)
+
+
+def near(
+    made: Made, label: str, other: str | float, at: Iterable[float], within: float
+) -> bool | None:
+    """A curve is as close to another one, or to a number, at each x as `within`, in units of y."""
+
+    def close(a: Point | None, b: Point | None) -> bool | None:
+        if a is None or b is None:
+            return None
+        gap = abs(a.mean - b.mean)
+        return None if abs(gap - within) <= reach(a, b) else gap < within
+
+    return every(close(made.at(label, x), made.at(other, x)) for x in at)
+
+
+def farther(
+    made: Made, one: str, other: str, first: str, second: str, at: Iterable[float] = ()
+) -> bool | None:
+    """Two curves are farther apart than two others at each x, or wherever the first one is."""
+    found = made.get(one)
+    places = at or (found.x if found is not None else ())
+    return every(
+        surely_above(
+            apart(made.at(one, x), made.at(other, x)), apart(made.at(first, x), made.at(second, x))
+        )
+        for x in places
+    )
+
+
+def approaches(made: Made, label: str, goal: str, first: float, last: float) -> bool | None:
+    """A curve is nearer to another one at `last` than at `first`."""
+    return surely_above(*(apart(made.at(label, x), made.at(goal, x)) for x in (first, last)))
+
+
+def mean_lead(
+    made: Made, label: str, other: str, printed: float, error: float, at: Sequence[float]
+) -> bool | None:
+    """The mean lead over another curve is the printed one, as far as ours and `error` tell.
+
+    None where ours may be off by more than it is: no lead would be as good.
+    """
+    ends = [made.at(name, x) for x in at for name in (label, other)]
+    known = [one for one in ends if one is not None]
+    if len(known) < len(ends):
+        return None
+    signs = [1.0, -1.0] * len(at)
+    lead = np.dot(signs, [one.mean for one in known]) / len(at)
+    unsure = reach(*known, signs=signs) / len(at)
+    if abs(lead - printed) > unsure + error:
+        return False
+    return True if abs(lead) > unsure else None
+
+
+def closer_ratio(made: Made, label: str, goal: str, than: str) -> bool | None:
+    """The median ratio of a curve to another one is nearer to 1 than that of a third to it."""
+    found = [one for one in map(made.get, (label, goal, than)) if one is not None]
+    if len(found) < 3:
+        return None
+    ours, best, other = (np.log(one.mean) for one in found)
+    return bool(np.median(np.abs(ours - best)) < np.median(np.abs(other - best)))
+
+
+_CHECKS: Mapping[str, Callable[..., bool | None]] = {
+    check.__name__: check
+    for check in (
+        *(above, not_the_highest, mostly_below, rises, falls, steadier),
+        *(near, farther, approaches, mean_lead, closer_ratio),
+    )
+}
+
+
+def holds(checks: Sequence[Sequence[Any]], made: Made) -> bool | None:
+    """Whether all checks hold of a result.
+
+    checks: each a name and its arguments; of an argument that is a list of labels it is each.
+    """
+    return every(
+        _CHECKS[name](made, *chosen)
+        for name, *given in checks
+        for chosen in itertools.product(
+            *(one if isinstance(one, list) and isinstance(one[0], str) else [one] for one in given)
+        )
+    )
+
+
+# --- on accuracy ---------------------------------------------------------------------------------
 
 
 class Accuracy(enum.Enum):
@@ -83,7 +308,7 @@ class Compared(NamedTuple):
     interval and the reading error."""
 
     printed: Printed
-    ours: Interval | None
+    ours: Point | None
     within: bool | None
 
 
@@ -142,7 +367,7 @@ def _compared(printed: Printed, made: Made) -> Compared:
     return Compared(printed, ours, _within(printed, ours, 1) if ours and known else None)
 
 
-def _within(printed: Printed, ours: Interval, among: int) -> bool:
+def _within(printed: Printed, ours: Point, among: int) -> bool:
     room = ours.half_width * wider(ours.seeds, among) + printed.error
     return abs(printed.value - ours.mean) <= room + ROUNDED * abs(printed.value)
 

@@ -7,9 +7,9 @@ which 30 % are given. The bounds of Theorem 3 are settings of `dpmc_core.mechani
 from __future__ import annotations
 
 import math
-from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache, partial
+from operator import itemgetter
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 from dpmc_core import metrics, registry
 from dpmc_core.data.synthetic import known_truth
 from dpmc_core.errors import InvalidSetting, sentence
-from dpmc_core.lab.papers.frame import Piece, PieceRecipe, Point, Series
-from dpmc_core.lab.papers.theory import DRAWABLE, TheoryRow, rows_of
+from dpmc_core.lab.papers.engine import DRAWABLE, TheoryRow, Trial, TrialRecipe, rows_of
 from dpmc_core.mechanisms.collection import Collection
 from dpmc_core.model import Factors
 from dpmc_core.ratings import Ratings
@@ -253,43 +252,32 @@ _WHATS = {
 }
 
 
-def recovered(whats: Sequence[str]) -> PieceRecipe:
+def recovered(whats: Sequence[str]) -> TrialRecipe:
     """What is recovered of both mechanisms' reports. whats: the curves of each."""
-
-    def pieces(seeds: tuple[int, ...]) -> Iterator[Piece]:
-        for seed in seeds:
-            for id in NAMES:
-                for epsilon in _EPSILONS:
-                    yield Piece(f"{seed} {id} {epsilon:g}", partial(_piece, id, epsilon, seed))
-
-    def series(found: Mapping[str, Mapping[str, float]]) -> tuple[Series, ...]:
-        values: dict[tuple[str, str], dict[float, list[float]]] = defaultdict(dict)
-        for key, row in found.items():
-            _, id, epsilon = key.split()
-            for what in whats:
-                # the zero matrix is the same whatever is reported
-                if what != _ZERO or id == next(iter(NAMES)):
-                    curve = values["" if what == _ZERO else id, what]
-                    curve.setdefault(float(epsilon), []).append(row[what])
-        return tuple(
-            Series.of(
-                f"{NAMES[id]}, {what}" if id else what,
-                {x: Point.of(one) for x, one in points.items()},
-                id or None,
-                level=not id,
-            )
-            for (id, what), points in values.items()
+    first, *_ = NAMES
+    trials = [
+        Trial(
+            what if what == _ZERO else f"{name}, {what}",
+            None if what == _ZERO else id,
+            epsilon,
+            f"{id} {epsilon:g}",
+            partial(_recovered, id, epsilon),
+            itemgetter(what),
+            level=what == _ZERO,
         )
-
-    return PieceRecipe(
-        pieces=pieces,
-        series=series,
+        for id, name in NAMES.items()
+        for what in whats
+        if what != _ZERO or id == first  # it is the same whatever is reported
+        for epsilon in _EPSILONS
+    ]
+    return TrialRecipe(
+        trials=trials,
         settings={"data": "300 x 200 ratings 1..5 of rank 4, 30 % given", "gamma": "0.05"},
         mechanisms=tuple(NAMES),
         seeds=tuple(range(1, 11)),
     )
 
 
-def _piece(id: str, epsilon: float, seed: int) -> dict[str, float]:
+def _recovered(id: str, epsilon: float, seed: int) -> dict[str, float]:
     found = bounds(id, [epsilon], seed)
     return {what: float(getattr(found, name)[0]) for what, name in _WHATS.items()}

@@ -6,9 +6,9 @@ import textwrap
 
 import numpy as np
 
-from dpmc_core.lab.papers import picture
-from dpmc_core.lab.papers.frame import Axis, Series
-from dpmc_core.lab.papers.words import Look
+from dpmc_core.lab.papers import views
+from dpmc_core.lab.papers.engine import Axis, Series
+from dpmc_core.lab.papers.views import Look
 from dpmc_core.lab.views import svg
 from dpmc_core.lab.views.lines import Band
 from pages.ui.charts import INK, MUTED, Figure, Style, Theme, faded, figure, shaded, ticks
@@ -20,10 +20,10 @@ _LINE = 52  # letters that stand beside the axis, one above the other
 
 def looks(found: Look) -> dict[str, Style]:
     """How each curve is drawn, by its label, with the colours of this surface."""
-    own = {picture.OPEN.color: INK, picture.GUESS.color: MUTED}
+    own = {views.OPEN.color: INK, views.GUESS.color: MUTED}
     return {
         label: look._replace(color=own.get(look.color, look.color))
-        for label, look in picture.looks(found).items()
+        for label, look in views.looks(found).items()
     }
 
 
@@ -33,7 +33,7 @@ def legend(found: Look, theme: Theme) -> str:
         label: look._replace(color=shaded(look.color, theme))
         for label, look in looks(found).items()
     }
-    return svg.legend(picture.keys(found, drawn), images=True)
+    return svg.legend(views.keys(found, drawn), images=True)
 
 
 def experiment(found: Look) -> Figure:
@@ -44,7 +44,7 @@ def experiment(found: Look) -> Figure:
         _curve(fig, curve, drawn[curve.label], one.y)
     for label in dict.fromkeys(p.series for p in one.printed):
         _printed(fig, found, label, drawn[label])
-    named = zip(picture.titles(found), (one.x, one.y), picture.spans(found), strict=True)
+    named = zip(views.titles(found), (one.x, one.y), views.spans(found), strict=True)
     for (title, axis, over), say in zip(named, (fig.x, fig.y), strict=True):
         scale = {"type": "log", **ticks(list(over.ticks))} if axis.log else {}
         say("<br>".join(textwrap.wrap(title, _LINE)), **scale)
@@ -63,7 +63,7 @@ def _curve(fig: Figure, curve: Series, look: Style, y: Axis) -> None:
         f"{curve.label}<br>%{{x:.4g}}<br><b>%{{y:.4g}}</b>, band %{{customdata[0]:.4g}} to"
         " %{customdata[1]:.4g}<extra></extra>",
         name=curve.label,
-        mode="lines+markers" if picture.marked(curve) else "lines",
+        mode="lines+markers" if views.marked(curve) else "lines",
         customdata=[list(ends) for ends in zip(curve.low, curve.high, strict=True)],
     )
 

@@ -1,0 +1,587 @@
+"""An experiment in words, rows and pictures: what a page, a command and the report show of it.
+
+The report is one static page of all papers: no server, no script and nothing from elsewhere.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+from typing import Any, NamedTuple
+
+from dpmc_core import registry
+from dpmc_core.errors import sentence
+from dpmc_core.experiment import EVALUATION_ONLY
+from dpmc_core.lab import papers
+from dpmc_core.lab.papers import engine, verdicts
+from dpmc_core.lab.papers.engine import Experiment, Made, Paper, Series
+from dpmc_core.lab.papers.verdicts import Accuracy, Judged, Privacy, Upheld
+from dpmc_core.lab.views import svg
+from dpmc_core.lab.views.cards import delta_text
+from dpmc_core.lab.views.lines import Interval, short
+from dpmc_core.lab.views.svg import Extent, Key, Plot
+from dpmc_core.paths import version
+from dpmc_core.registry import style
+from dpmc_core.style import BLUE, GREEN, ORANGE, PURPLE, RED, SKY, Style
+
+HOLDS = {True: "holds", False: "does not hold", None: "cannot tell"}
+TOLD = {"why": "Why they differ", "changed": "We changed", "unknown": "We could not know"}
+Columns = dict[str, list[str]]
+
+
+class Look(NamedTuple):
+    """An experiment with what there is of it. own: whether the result is one's own run."""
+
+    paper: Paper
+    experiment: Experiment
+    made: Made | None
+    own: bool
+    judged: Judged
+    promises: tuple[Upheld, ...]
+
+    @property
+    def series(self) -> tuple[Series, ...]:
+        """Our curves, none without a result."""
+        return () if self.made is None else self.made.series
+
+    @property
+    def worst(self) -> Upheld | None:
+        """Of its promises, the one that says most against it."""
+        return max(self.promises, key=_badness, default=None)
+
+
+def _badness(found: Upheld) -> int:
+    return list(Privacy).index(found.verdict)
+
+
+def look(paper: Paper, experiment: Experiment, made: Made | None = None) -> Look:
+    """An experiment with its result: the given one, one's own, or the shipped one."""
+    mine = made or engine.own(experiment.id)
+    made = mine or engine.shipped(experiment.id)
+    made = made and experiment.with_guesses(made)
+    judged = verdicts.judge(paper, experiment, made)
+    kept = verdicts.promises(experiment)
+    return Look(paper, experiment, made, mine is not None, judged, kept)
+
+
+def all_looks(chosen: Iterable[Paper]) -> list[Look]:
+    """Every experiment of some papers."""
+    return [look(paper, one) for paper in chosen for one in paper.experiments]
+
+
+def _columns(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> Columns:
+    there = list(rows)
+    return {head: [row[k] for row in there] for k, head in enumerate(heads)}
+
+
+def overview(found: list[Look]) -> Columns:
+    """All of them as a table, verdicts first."""
+    heads = ("accuracy", "privacy", "paper", "place", "what it shows", "run time", "preset")
+    return _columns(
+        heads,
+        (
+            (
+                judged.verdict.value,
+                one.worst.verdict.value if one.worst else "",
+                paper.key,
+                experiment.place,
+                experiment.title,
+                "" if made is None else duration(made.stamp.seconds),
+                experiment.id,
+            )
+            for one in found
+            for paper, experiment, made, _, judged, _ in (one,)
+        ),
+    )
+
+
+def count(found: list[Look]) -> str:
+    """How many there are of each verdict, in a line."""
+    there = [one.judged.verdict for one in found]
+    parts = [f"{one.value} {there.count(one)}" for one in Accuracy if one in there]
+    return sentence(f"{len(found)} figures and tables: {', '.join(parts)}")
+
+
+def duration(seconds: float) -> str:
+    """Of computing, in one process."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+def privacy_text(found: Look) -> str:
+    """What becomes of its promises, in a line: each verdict with the methods it is on."""
+    names = {
+        verdict: [one.name for one in found.promises if one.verdict is verdict]
+        for verdict in Privacy
+    }
+    parts = [f"{verdict.value}: {', '.join(some)}" for verdict, some in names.items() if some]
+    return sentence("; ".join(parts)) if parts else ""
+
+
+def facts(found: Look) -> list[tuple[str, str]]:
+    """Name and text of what else is known, empty ones left out."""
+    one, made = found.experiment, found.made
+    whose = "Your own run: " if found.own else ""
+    listed = {
+        "we see": "" if one.x.names else we_see(found),  # a table says it itself
+        "why": "" if made is None else sentence(one.why),
+        "changed": " ".join(map(sentence, one.changed)),
+        "unknown": " ".join(map(sentence, one.unknown)),
+        "command": command(found),
+        "made": "" if made is None else f"{whose}{made_text(made)}",
+    }
+    return [(name, text) for name, text in listed.items() if text]
+
+
+def command(found: Look) -> str:
+    """What makes the result that is shown, or would make one."""
+    if found.made is not None:
+        return found.made.stamp.command
+    return found.experiment.command if found.experiment.recipe is not None else ""
+
+
+def made_text(made: Made) -> str:
+    """Version, seeds and run time of a result, and whether it is still what this program makes."""
+    stamp = made.stamp
+    text = f"version {stamp.version}, seeds {stamp.seeds}, {duration(stamp.seconds)} of computing"
+    later = "" if made.current else " Made by an earlier version: a method has been revised since."
+    return sentence(text) + later
+
+
+def we_see(found: Look) -> str:
+    """Each curve's ends in a sentence."""
+    parts = []
+    for one in found.series:
+        first, last, *at = (short(v, 3) for v in (one.mean[0], one.mean[-1], one.x[0], one.x[-1]))
+        long = "" if one.level or len(one.x) == 1 else f" to {last} (at {' to '.join(at)})"
+        parts.append(f"{one.label} {first}{long}")
+    return sentence("; ".join(parts)) if parts else ""
+
+
+def legend(found: Look) -> str:
+    """What the lines and marks of its picture stand for."""
+    many = {n for one in found.series for n in one.seeds if n > 1}
+    parts = []
+    if many:
+        seeds = " to ".join(map(str, sorted({min(many), max(many)})))
+        parts.append(f"Lines: the mean over {seeds} seeds in its 95 % band.")
+    if found.experiment.printed:
+        parts.append("Hollow: printed, with the error of reading it.")
+    return " ".join([*parts, sentence(EVALUATION_ONLY)] if many else parts)
+
+
+def numbers(found: Look) -> Columns:
+    """Ours and what is printed, a row for each curve and place; empty where there is neither.
+
+    Without columns that would have nothing in them.
+    """
+    axis, made = found.experiment.x, found.made
+    printed = {(c.printed.series, c.printed.x): c for c in found.judged.compared}
+    ours = {(one.label, x) for one in found.series for x in one.x[: 1 if one.level else None]}
+    levels = {one.label for one in found.series if one.level}
+    rows = []
+    for label, x in sorted({*printed, *ours}):
+        compared = printed.get((label, x))
+        number, within = (compared.printed, compared.within) if compared else (None, None)
+        here = made.at(label, x) if made else None
+        at = axis.names[int(x)] if axis.names else f"{x:g}"
+        rows.append(
+            (
+                label,
+                "every" if label in levels else at,
+                "none" if here is None else _with_error(here.mean, here.half_width),
+                "" if number is None else _with_error(number.value, number.error),
+                {None: "", True: "yes", False: "no"}[within],
+                "" if number is None else number.place,
+            )
+        )
+    heads = ("curve", axis.title or "quantity", "ours", "printed", "within", "printed in")
+    return {name: texts for name, texts in _columns(heads, rows).items() if any(texts)}
+
+
+def _with_error(value: float, error: float) -> str:
+    return short(value) + (f" ± {short(error, 2)}" if error else "")
+
+
+def statements(found: Look) -> Columns:
+    """What the paper says and, before it with a result, whether it holds here."""
+    told = found.judged.statements
+    rows = [(HOLDS[held], sentence(one.words), one.place) for one, held in told]
+    columns = _columns(("here", "the paper says", "in"), rows)
+    if found.made is None:
+        del columns["here"]
+    return columns
+
+
+def promises_table(found: Look) -> Columns:
+    """What becomes of the methods' promises, the worst first; those that fare alike in one row."""
+    alike: dict[tuple[str, str, str], list[str]] = {}
+    for one in sorted(found.promises, key=_badness, reverse=True):
+        alike.setdefault((one.verdict.value, one.words, one.command), []).append(one.name)
+    rows = ((", ".join(names), *told) for told, names in alike.items())
+    return _columns(("method", "promise", "why", "command"), rows)
+
+
+def theory_table(paper: Paper) -> Columns:
+    """A paper's theorems beside measurements; takes a second or two the first time."""
+    heads = "theorem", "bounds", "printed", "ours", "measured", "bound / measured", "printed is"
+    rows = []
+    for row in papers.theorems(paper):
+        theirs = row.printed is None and row.open_constant  # there is none of ours
+        numbers = row.bound if theirs else row.printed, None if theirs else row.bound
+        told = "" if not row.open_constant else "up to a constant"
+        rows.append(
+            (
+                row.theorem,
+                row.quantity,
+                *("" if n is None else short(n, 3) for n in (*numbers, row.measured, row.factor)),
+                "contradicted" if row.counterexample else told,
+                row.setting,
+            )
+        )
+    return _columns((*heads, "instance"), rows)
+
+
+def theory_notes(paper: Paper) -> list[str]:
+    """What is wrong with printed theorems, each with the instance that contradicts it."""
+    found = []
+    for row in papers.theorems(paper):
+        said = [sentence(text) for text in (row.note, row.silence) if text]
+        if row.counterexample and row.printed is not None:
+            both = f"{short(row.printed, 3)} is printed, {short(row.measured, 3)} is measured"
+            said.insert(0, sentence(f"{both} ({row.setting})"))
+        if said:
+            found.append(f"{row.theorem}: {' '.join(said)}")
+    return list(dict.fromkeys(found))
+
+
+_HEADS = ("experiment", "whose", "curve", "mechanism", "x", "value", "low", "high", "seeds", "in")
+
+
+def csv_text(found: list[Look]) -> str:
+    """Ours and what is printed, a line each; numbers with all their digits."""
+    stream = io.StringIO()
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow(_HEADS)
+    for look in found:
+        id = look.experiment.id
+        for one in look.series:
+            for row in zip(one.x, one.mean, one.low, one.high, one.seeds, strict=True):
+                writer.writerow((id, "ours", one.label, one.mechanism or "", *row, ""))
+        for series, x, value, error, place in look.experiment.printed:
+            ends = value - error, value + error
+            writer.writerow((id, "printed", series, "", x, value, *ends, "", place))
+    return stream.getvalue()
+
+
+def as_dict(found: Look) -> dict[str, Any]:
+    """As plain JSON values."""
+    paper, one, judged, made = found.paper, found.experiment, found.judged, found.made
+    return {
+        "id": one.id,
+        "paper": paper.key,
+        "place": one.place,
+        "title": one.title,
+        "x": one.x.title,
+        "y": one.y.title,
+        "accuracy": {"verdict": judged.verdict.value, "reason": judged.reason},
+        "privacy": [
+            {
+                "mechanism": p.mechanism,
+                "verdict": p.verdict.value,
+                "why": p.words,
+                "shown_by": p.command,
+            }
+            for p in found.promises
+        ],
+        "statements": [
+            {"words": s.words, "place": s.place, "here": HOLDS[held]}
+            for s, held in judged.statements
+        ],
+        "printed": [
+            {
+                **c.printed._asdict(),
+                "ours": c.ours and dict(zip(Interval._fields, c.ours, strict=False)),
+                "within": c.within,
+            }
+            for c in judged.compared
+        ],
+        "result": None if made is None else engine.as_dict(made),
+        "current": None if made is None else made.current,
+        "changed": list(one.changed),
+        "unknown": list(one.unknown),
+        "why": one.why,
+        "not_run": one.not_run,
+        "command": command(found),
+    }
+
+
+# --- pictures ------------------------------------------------------------------------------------
+
+OPEN = Style("currentColor", "circle", "dash")  # of what keeps nothing private
+GUESS = Style("var(--muted)", "circle", "dot")  # of what looks at no person's taste
+# Of further curves of one method, whose colour stays.
+_MARKS = ("square", "diamond", "triangle-up", "cross", "triangle-down", "pentagon")
+_MORE_DASHES = ("dashdot", "solid", "longdash", "dash", "longdashdot", "dot")
+_UNNAMED = (PURPLE, GREEN, ORANGE, BLUE, RED, SKY)  # curves of no method, in their order
+EPSILON = "epsilon"
+_MANY = 40  # points, beyond which a curve has no marks
+
+
+def drawn(found: Look) -> bool:
+    """Whether there is something to draw: a table has no chart."""
+    one = found.experiment
+    there = found.made is not None or bool(one.printed)
+    return there and not one.x.names
+
+
+def looks(found: Look) -> dict[str, Style]:
+    """How each curve is drawn, by its label: never two alike, and one colour for each method."""
+    one, ours = found.experiment, curves(found)
+    known = {p.series: one.methods.get(p.series) for p in one.printed}
+    known |= {label: curve.mechanism for label, curve in ours.items()}
+    levels = {label for label, curve in ours.items() if curve.level}
+    bases = {
+        label: GUESS if label in one.guesses else _base(id, label in levels, place)
+        for place, (label, id) in enumerate(known.items())
+    }
+    taken = {*bases.values(), GUESS}
+    marks = [mark for mark in _MARKS if mark not in {look.marker for look in taken}] or _MARKS
+    dashes = [dash for dash in _MORE_DASHES if dash not in {look.dash for look in taken}]
+    dashes = dashes or list(_MORE_DASHES)
+    drawn: dict[str, Style] = {}
+    further: Counter[str] = Counter()
+    for label, base in bases.items():
+        look = base
+        if base in drawn.values():
+            k = further[base.color]  # what is alike of two methods looks alike
+            look = Style(base.color, marks[k % len(marks)], dashes[k % len(dashes)])
+            further[base.color] += 1
+        drawn[label] = look
+    return drawn
+
+
+def _base(mechanism: str | None, level: bool, place: int) -> Style:
+    """level: whether it is the same whatever epsilon is, hence without noise."""
+    if mechanism is None:
+        color, mark = _UNNAMED[place % len(_UNNAMED)], _MARKS[place % len(_MARKS)]
+        return Style(color, mark, _MORE_DASHES[(place + 1) % len(_MORE_DASHES)])
+    if mechanism not in registry.MECHANISMS or registry.adds_noise(registry.get(mechanism)):
+        base = style(mechanism)
+        return base._replace(dash="dash") if level else base
+    floors = {cls.floor for cls in registry.MECHANISMS.values()}
+    return GUESS if mechanism in floors else OPEN
+
+
+def curves(found: Look) -> dict[str, Series]:
+    """Ours, by label."""
+    return {one.label: one for one in found.series}
+
+
+def drawing(found: Look) -> str:
+    """The chart with its text alternative; empty where there is none."""
+    if not drawn(found):
+        return ""
+    one, looked, (across, up) = found.experiment, looks(found), titles(found)
+    plot = Plot(*spans(found))
+    x, y = ({tick: short(tick, 3) for tick in scale.ticks} for scale in (plot.x, plot.y))
+    parts = plot.axes(x, y, across, up, "var(--grid)")
+    for label, curve in curves(found).items():
+        look = looked[label]
+        if any(high > low for high, low in zip(curve.high, curve.low, strict=True)):
+            parts.append(plot.band(curve.x, curve.low, curve.high, look.color))
+        parts.append(plot.line(curve.x, curve.mean, look))
+        if marked(curve):
+            parts.append(plot.marks(curve.x, curve.mean, look))
+    for printed in one.printed:
+        look = looked[printed.series]
+        ends = (plot.at(printed.x, printed.value + sign * printed.error) for sign in (-1, 1))
+        parts.append(svg.line(*next(ends), *next(ends), look.color, stroke_width=2))
+        parts.append(plot.marks([printed.x], [printed.value], look, hollow=True))
+    words = f"{up} over {across}: {one.title}"
+    return svg.legend(keys(found, looked)) + svg.picture(
+        parts, plot.bottom + 3, words, fill="currentColor", class_="chart"
+    )
+
+
+def keys(found: Look, looked: dict[str, Style]) -> list[Key]:
+    """What each curve is; hollow where it is printed and has no curve of ours."""
+    ours = curves(found)
+    return [
+        Key(label, look, mark=marked(ours[label]))
+        if label in ours
+        else Key(f"{label}, printed", look, line=False, hollow=True)
+        for label, look in looked.items()
+    ]
+
+
+def titles(found: Look) -> tuple[str, str]:
+    """What stands at both axes; an epsilon with the unit that it is promised for."""
+    one = found.experiment
+    across, units = one.x.title, {promise.change.label for promise in one.promises}
+    if across == EPSILON and len(units) == 1:
+        deltas = {promise.delta for promise in one.promises if promise.delta}
+        also = f", delta {delta_text(deltas.pop())}" if len(deltas) == 1 else ""
+        across = f"{across} {units.pop()}{also}"
+    return across, one.y.title
+
+
+def spans(found: Look) -> tuple[Extent, Extent]:
+    """The ranges of both axes, over ours and what is printed."""
+    one, ours = found.experiment, curves(found).values()
+    xs = [x for s in ours for x in s.x] + [p.x for p in one.printed]
+    ys = [y for s in ours for y in (*s.low, *s.high)]
+    ys += [y for p in one.printed for y in (p.value - p.error, p.value + p.error)]
+    return Extent.over(xs, log=one.x.log), Extent.over(ys, log=one.y.log)
+
+
+def marked(curve: Series) -> bool:
+    """Whether its points have marks: neither a level nor a density has."""
+    return not curve.level and len(curve.x) <= _MANY
+
+
+# --- the report ----------------------------------------------------------------------------------
+
+_COLORS = {
+    Accuracy.AGREES: "good",
+    Accuracy.TREND: "fair",
+    Accuracy.DIFFERS: "off",
+    Privacy.PROVED: "good",
+    Privacy.NARROWER: "fair",
+    Privacy.UNPROVED: "off",
+    Privacy.COUNTEREXAMPLE: "bad",
+}
+_LONG = 24  # letters, from which on a cell is of words that are wrapped
+_STYLE = """
+:root { color-scheme: light dark; --ink: #1c1e21; --muted: #5d646d; --grid: #dcdcd6;
+  --paper: #fdfdfc; --accent: #4c5fd5; --good: #1a7f37; --fair: #0b63c5; --off: #96500a;
+  --bad: #b3261e; }
+@media (prefers-color-scheme: dark) { :root { --ink: #e8e9ec; --muted: #9aa0a8; --grid: #2c3138;
+  --paper: #14161a; --accent: #9aa6f2; --good: #4ac26b; --fair: #6cb0ff; --off: #e3a04a;
+  --bad: #ff8a80; } }
+body { font: 16px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--paper);
+  max-width: 62rem; margin: 2rem auto; padding: 0 1rem; }
+h1, h2, h3 { line-height: 1.25; } h2 { margin-top: 3rem; } h3 { margin: 2.5rem 0 .3rem; }
+a { color: var(--accent); } .small { color: var(--muted); font-size: .9rem; }
+.scroll { overflow-x: auto; } table { border-collapse: collapse; font-size: .875rem; }
+td, th { padding: .25rem .8rem .25rem 0; text-align: left; vertical-align: top;
+  border-bottom: 1px solid var(--grid); }
+.badge { display: inline-block; border: 1px solid currentColor; border-radius: 1rem;
+  padding: 0 .6rem; margin-right: .4rem; font-size: .875rem; }
+.good { color: var(--good); } .fair { color: var(--fair); } .off { color: var(--off); }
+.bad { color: var(--bad); } .badge { margin-bottom: .3rem; }
+td.words { min-width: 10rem; } td.short { white-space: nowrap; }
+pre { background: color-mix(in srgb, var(--ink) 7%, transparent); padding: .6rem .8rem;
+  white-space: pre-wrap; overflow-wrap: anywhere; font-size: .875rem; }
+.chart { max-width: 44rem; margin-top: .5rem; }
+summary { cursor: pointer; } details { margin: .4rem 0; } p { margin: .5rem 0; }
+"""
+
+
+def html(found: Sequence[Look]) -> str:
+    """The page of these experiments."""
+    keys = list(dict.fromkeys(one.paper.key for one in found))
+    parts = [
+        "<!doctype html><html lang='en'><meta charset='utf-8'>"
+        "<meta name='viewport' content='width=device-width, initial-scale=1'>"
+        f"<title>Five papers, checked</title><style>{_STYLE}</style>",
+        "<h1>Five papers: what is printed beside what is measured</h1>",
+        _paragraph(count(list(found))),
+        _paragraph(
+            f"Made by dpmc papers --report, version {version()}, from stored results. Lines: ours,"
+            " the mean over seeds in its 95 % band; hollow: printed, with the error of reading it."
+            f" {sentence(EVALUATION_ONLY)}",
+            "small",
+        ),
+        _meanings(found),
+        _table(overview(list(found)), links=[one.experiment.id for one in found]),
+    ]
+    for key in keys:
+        mine = [one for one in found if one.paper.key == key]
+        paper = mine[0].paper
+        parts.append(f"<h2>{escape(key)}: {escape(paper.title)}</h2>")
+        parts.append(_paragraph(f"{', '.join(paper.authors)}. {paper.venue}, {paper.year}."))
+        if paper.unjudged:
+            parts.append(_paragraph(sentence(paper.unjudged)))
+        parts += [_experiment(one) for one in mine]
+        if paper.theory:
+            parts.append(f"<h3>{escape(key)}: theorems beside measurements</h3>")
+            parts.append(_table(theory_table(paper)))
+            parts += [_paragraph(text, "small") for text in theory_notes(paper)]
+        parts.append(f"<pre>{escape(paper.bibtex)}</pre>")
+    return "\n".join([*parts, "</html>\n"])
+
+
+def _experiment(found: Look) -> str:
+    one = found.experiment
+    badges = _badge("accuracy", found.judged.verdict)
+    if found.worst is not None:
+        badges += _badge("privacy", found.worst.verdict)
+    name = f"{found.paper.key}, {one.place}: {one.title}"
+    columns = numbers(found)
+    table = _table(columns) if columns else ""
+    parts = [
+        f"<h3 id='{escape(one.id)}'>{escape(name)}</h3>",
+        f"<p>{badges}</p>",
+        _paragraph(found.judged.reason),
+        table if one.x.names else drawing(found),
+    ]
+    said = statements(found)
+    if said["the paper says"]:
+        parts.append(_table(said))
+    parts += [_fact(*fact) for fact in facts(found) if fact[0] not in _unsaid(found)]
+    if text := command(found):
+        parts.append(f"<pre>{escape(text)}</pre>")
+    if table and not one.x.names:
+        parts.append(f"<details><summary>Numbers</summary>{table}</details>")
+    kept = promises_table(found)
+    if kept["method"]:
+        parts.append(f"<details><summary>Promises</summary>{_table(kept)}</details>")
+    return "\n".join(part for part in parts if part)
+
+
+def _meanings(found: Sequence[Look]) -> str:
+    said = verdicts.meanings(one.judged.verdict for one in found)
+    rows = "".join(f"<li>{escape(text)}</li>" for text in said)
+    return (
+        f"<details><summary>What the verdicts on accuracy mean</summary><ul>{rows}</ul></details>"
+    )
+
+
+def _unsaid(found: Look) -> set[str]:
+    """Facts with a place of their own: what we see is in the picture, where there is one."""
+    return {"command", "we see"} if drawn(found) else {"command"}
+
+
+def _fact(name: str, text: str) -> str:
+    label = TOLD.get(name, name.capitalize())
+    return f"<p class='small'><b>{escape(label)}</b>: {escape(text)}</p>"
+
+
+def _badge(what: str, verdict: Accuracy | Privacy) -> str:
+    color = _COLORS.get(verdict, "small")
+    return f"<span class='badge {color}'>{what}: {escape(verdict.value)}</span>"
+
+
+def _paragraph(text: str, kind: str = "") -> str:
+    return f"<p{f' class={kind!r}' if kind else ''}>{escape(text)}</p>" if text else ""
+
+
+def _table(columns: Mapping[str, Sequence[str]], links: Sequence[str] = ()) -> str:
+    """links: the id of the place that `place` of each row leads to."""
+    head = "".join(f"<th>{escape(name)}</th>" for name in columns)
+    wide = [max(map(len, texts), default=0) > _LONG for texts in columns.values()]
+    rows = []
+    for k, row in enumerate(zip(*columns.values(), strict=True)):
+        cells = []
+        for name, text, long in zip(columns, row, wide, strict=True):
+            shown = escape(text)
+            if links and name == "place":
+                shown = f"<a href='#{escape(links[k])}'>{shown}</a>"
+            cells.append(f"<td class='{'words' if long else 'short'}'>{shown}</td>")
+        rows.append(f"<tr>{''.join(cells)}</tr>")
+    return f"<div class='scroll'><table><tr>{head}</tr>{''.join(rows)}</table></div>"
