@@ -190,7 +190,7 @@ class Mechanism:
     name: ClassVar[str]  # on screen
     short: ClassVar[str] = ""  # in a narrow column, where it differs
     style: ClassVar[Style | None] = None  # how it is drawn; None: one of the spare ones
-    place: ClassVar[int] = 0  # in lists of a task: guesses later, without privacy last
+    place: ClassVar[int] = 0  # in lists of a task: -1 first, guesses 2 and 3, without privacy 5
     twin: ClassVar[str]  # id of the same method without privacy
     floor: ClassVar[str]  # id of the guess drawn beside it: private too, where it reads the data
     task: ClassVar[Task]

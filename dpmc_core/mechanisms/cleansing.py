@@ -225,6 +225,7 @@ class SvdAfterCleansing(PerUser, Cleansing):
     """
 
     id = "svd-after-cleansing"
+    place = 1
     name = "SVD after cleansing"
     short = "Cleansed SVD"
     style = Style(RED, "triangle-up", "8px,3px")

@@ -285,7 +285,7 @@ class LocalMean(Collected):
     id = "local-mean"
     name = "Local mean"
     style = Style(ORANGE, "bowtie", "dot")
-    place = 1
+    place = 2
     twin = "global-mean"
     revision = 1
 

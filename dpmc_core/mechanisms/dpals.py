@@ -112,6 +112,7 @@ class Dpals(EffectsFirst):
     """
 
     id = "dpals"
+    place = 1
     name = "DPALS"
     style = Style(GREEN, "triangle-left")
     twin = "als"

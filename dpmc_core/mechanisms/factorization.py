@@ -280,7 +280,7 @@ class PrivateMean(Mechanism):
     id = "private-mean"
     name = "Private mean"
     style = Style(SKY, "hourglass", "dot")
-    place = 1
+    place = 2
     task = Task.RATINGS
     twin = "global-mean"
     floor = "private-mean"

@@ -105,7 +105,7 @@ class LocalPopularity(FlippedReports):
     id = "local-popularity"
     name = "Local popularity"
     style = Style(SKY, "square", "dot")
-    place = 1
+    place = 2
     twin = "popularity"
     revision = 1
     source = "randomised response on every bit"

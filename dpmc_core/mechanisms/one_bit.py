@@ -234,7 +234,7 @@ class PrivateMajority(Mechanism):
     id = "private-majority"
     name = "Private majority"
     style = Style(PURPLE, "pentagon", "dot")
-    place = 1
+    place = 2
     task = Task.BINARY
     twin = "majority"
     floor = "private-majority"

@@ -411,7 +411,7 @@ class PrivateItemMean(PerUser):
     name = "Private user and item means"
     short = "Private means"
     style = Style(PURPLE, "cross", "dash")
-    place = 1
+    place = 2
     twin = "item-mean"
     publishes = Publishes.ITEM_MEANS
 

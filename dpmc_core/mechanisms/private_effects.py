@@ -71,6 +71,7 @@ class PrivateEffects(PerUser):
     """
 
     id = "private-effects"
+    place = -1
     name = "Private effects and taste"
     short = "Private effects"
     style = Style(ORANGE, "diamond-tall")

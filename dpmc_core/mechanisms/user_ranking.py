@@ -89,7 +89,7 @@ class PrivatePopularity(Mechanism):
     name = "Private popularity"
     short = "Popularity"
     style = Style(PURPLE, "triangle-left", "dot")
-    place = 2
+    place = 3
     task = Task.RANKING
     twin = "popularity"
     floor = "private-popularity"
@@ -176,6 +176,7 @@ class PrivateTaste(PerUser):
     """
 
     id = "private-taste"
+    place = -1
     name = "Private popularity and taste"
     short = "Private taste"
     style = Style(PURPLE, "diamond-tall")
