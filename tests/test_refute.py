@@ -23,9 +23,8 @@ from dpmc_core.errors import CannotRelease, InvalidSetting
 from dpmc_core.lab.refute import Method, Refuted, refute, sampler, small_data
 from dpmc_core.lab.refute.canaries import CanaryPlan, Keeper, plans
 from dpmc_core.lab.refute.faults import Flaw, faults_of, plant
-from dpmc_core.lab.refute.pairs import RatingTable, changed, neighbours
-from dpmc_core.lab.refute.probe import run
-from dpmc_core.lab.refute.shipped import _records, shipped
+from dpmc_core.lab.refute.probe import RatingTable, changed, neighbours, run
+from dpmc_core.lab.refute.report import _records, shipped
 from dpmc_core.lab.study.release import export
 from dpmc_core.lab.views import audits
 from dpmc_core.lab.views.audits import known_instance, lights
@@ -332,7 +331,7 @@ class Pairwise:
 
 def keeper_of(mechanism, ratings):
     card = mechanism.guarantee(ratings.public)
-    return Keeper(mechanism, card, RATING, 4.0, 0.0, 1)
+    return Keeper(mechanism, card, RATING, 1)
 
 
 @pytest.mark.parametrize("larger", [True, False])
@@ -423,11 +422,11 @@ def test_the_sampler_knows_the_density_of_each_noise(release):
     5 % short are."""
     for seed in range(8):
         rng = np.random.default_rng(seed)
-        p_values, epsilon, _ = sampler._additive(release, release, 1.0, 1e-5, 1e-4, rng)
+        p_values, epsilon = sampler._additive(release, release, 1.0, 1e-5, 1e-4, rng)
         assert min(p_values) > 1e-4
         assert epsilon <= release.loss(1.0).epsilon_at(1e-5)
         short = dataclasses.replace(release, scale=0.95 * release.scale)
-        p_values, _, _ = sampler._additive(release, short, 1.0, 1e-5, 1e-4, rng)
+        p_values, _ = sampler._additive(release, short, 1.0, 1e-5, 1e-4, rng)
         assert min(p_values) < 1e-4
 
 

@@ -39,7 +39,7 @@ from dpmc_core.lab.refute import RUNS, refute
 from dpmc_core.lab.refute import Method as Way
 from dpmc_core.lab.refute import Report as Audit
 from dpmc_core.lab.refute.faults import Flaw
-from dpmc_core.lab.refute.shipped import Shipped, record, records_text, shipped
+from dpmc_core.lab.refute.report import Shipped, record, records_text, shipped
 from dpmc_core.lab.study import ledger
 from dpmc_core.lab.study.recommend import recommend as advise
 from dpmc_core.lab.sweep import Pair
