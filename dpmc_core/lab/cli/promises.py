@@ -10,7 +10,7 @@ import signal
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from json import dumps
@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from dpmc_core import registry
-from dpmc_core.data import Dataset, Outside, Transform, datasets, from_data, on_catalogue, read_ids
+from dpmc_core.data import Dataset, Outside, Transform, from_data, on_catalogue, read_ids
 from dpmc_core.data.samples import SAMPLES
 from dpmc_core.errors import (
     DpmcError,
@@ -30,9 +30,19 @@ from dpmc_core.errors import (
     shown,
 )
 from dpmc_core.lab import sweep
-from dpmc_core.lab.cli import output
-from dpmc_core.lab.cli.interface import CommandReport, Json, OneOf, Option, extensible, number
-from dpmc_core.lab.cli.methods import note
+from dpmc_core.lab.cli.interface import (
+    CommandReport,
+    Json,
+    OneOf,
+    Option,
+    Progress,
+    extensible,
+    number,
+    paragraph,
+    table,
+    write_json,
+)
+from dpmc_core.lab.cli.methods import card_text, note
 from dpmc_core.lab.cli.options import (
     Budgeted,
     Data,
@@ -132,7 +142,7 @@ def answer(
     """
     chosen = inquiry.SEEDS if seeds is None else sweep.parse_seeds(seeds)
     times = times_a_year("--often", often)
-    source = sweep.open_source(data, **reading.of(data, [task] if task else ()))
+    source = sweep.open_source(data, **reading.of(data, task))
     ratings = _ratings(source, chosen[0])
     question = inquiry.Inquiry(
         task=task or usual_task(ratings),
@@ -193,7 +203,7 @@ class _Asked:
         self.quiet = self.show.json or self.show.progress
         self.total = len({unit.key for plan in self.plans for unit in plan.units})
         self.seen: list[int] = []
-        self.lines, self.progress = SweepLines(), output.Progress()
+        self.lines, self.progress = SweepLines(), Progress()
 
     def run(self, store: Store, kept: inquiry.Kept) -> None:
         question, document = self.question, dict[str, Any]()
@@ -219,7 +229,7 @@ class _Asked:
             document["curve_seeds"] = len({unit.seed for unit in plan.units})
             self._note(store)
         if self.show.json:
-            output.write_json(document)
+            write_json(document)
 
     def _curve(self, plan: sweep.Plan, store: Store) -> list[dict[str, Any]]:
         """What the fourteen epsilons keep, as far as they were computed."""
@@ -243,7 +253,7 @@ class _Asked:
         found = answers.curve(picture, id, self.question.reference)
         if found:
             if not self.quiet:
-                print(output.table(answers.curve_table(found, picture), indent="  "))
+                print(table(answers.curve_table(found, picture), "  "))
             self._say(answers.curve_words(found, self.question.keep))
         return [one._asdict() for one in found]
 
@@ -267,7 +277,7 @@ class _Asked:
     def _say(self, *sentences: str) -> None:
         if not self.quiet:
             for text in filter(None, sentences):
-                print(output.paragraph(answers.plain(text)))
+                print(paragraph(answers.plain(text)))
             print(flush=True)
 
     def _note(self, store: Store) -> None:
@@ -322,15 +332,15 @@ def ledger(
         names = ("--mechanism", "--repeat")
         missing, given = names if mechanism is None else names[::-1]
         raise InvalidSetting(missing, f"given where {given} is", "none")
-    tasks = [] if mechanism is None else [registry.get(mechanism).task]
-    source = sweep.open_source(data, test, **reading.of(data, tasks))
+    task = None if mechanism is None else registry.get(mechanism).task
+    source = sweep.open_source(data, test, **reading.of(data, task))
     study = _study(source.fingerprint, store, delta)
     document = words.as_dict(study) | {"data": source.name, "source": source.fingerprint}
     text = _books(source.name, study)
     if mechanism is not None and repeat is not None:
         public = _ratings(source, 0).public
         document["repeated"], told = _repeated(mechanism, repeat, public, epsilon, delta, unit)
-        text.append(output.paragraph(told))
+        text.append(paragraph(told))
     return CommandReport(document, text)
 
 
@@ -348,16 +358,16 @@ def _study(source: str, store: Path | None, delta: float) -> books.Study:
 
 def _books(name: str, study: books.Study) -> list[str]:
     """What was done, both sums, what they are made of, what to know."""
-    blocks = [output.paragraph(f"{name}: {words.summary(study)}")]
+    blocks = [paragraph(f"{name}: {words.summary(study)}")]
     if study.count():
         for head, columns in (
             (f"At delta {cards.delta_text(study.delta)}", words.table(study)),
             ("Made of", words.parts(study)),
         ):
-            blocks.append(f"{head}\n{output.table(columns, indent='  ')}")
+            blocks.append(f"{head}\n{table(columns, '  ')}")
     if study.entries:
         told = [*words.reasons(study), *words.NOTES]
-        blocks.append("\n".join(map(output.paragraph, told)))
+        blocks.append("\n".join(map(paragraph, told)))
     return blocks
 
 
@@ -451,7 +461,7 @@ def release(
     if deployment_card is not None:
         check_new(deployment_card)
     known = _catalogue(catalogue, users, outside)
-    loaded = datasets.load(data, **reading.of(data, [made.task], prepare))
+    loaded = reading.load(data, made.task, prepare)
     listed = _over(known, loaded.ratings, made, steps, outside)
     ratings, prepared = prepare_all(listed, made.task, steps)
     check(made, ratings, prepared)  # noise that nobody can sample exactly is told first
@@ -459,7 +469,7 @@ def release(
     seconds = waiting(made, ratings)
     if seconds > _LONG:
         print(f"exact noise is slow: about {1 + seconds / 60:.0f} minutes", file=sys.stderr)
-    with closing(output.Progress()) as progress:
+    with Progress() as progress:
         found = export(made, ratings, prepared, on_step=progress.step)
     source = books.source_of(loaded)
     books.note(source, loaded.name, [books.release(made, found.guarantee)])
@@ -470,13 +480,13 @@ def release(
     together = words.released(study, proved.change)
     if json:
         print(f"dpmc: {together}", file=sys.stderr)
-    arrays = {name: line["what"] for name, line in found.card["arrays"].items()}
     rows = [("array", "shape", "what it is")]
-    rows += [(k, " x ".join(map(str, found.arrays[k].shape)), what) for k, what in arrays.items()]
+    for name, line in found.card["arrays"].items():
+        rows.append((name, " x ".join(map(str, found.arrays[name].shape)), line["what"]))
     head = f"Wrote {out}: {made.name}, {found.guarantee.publishes.value}"
-    promise = output.card(cards.card(found.guarantee, sampled=True))
-    files = f"{head}\n{output.table(rows, indent='  ')}"
-    return CommandReport(found.card, (files, promise, output.paragraph(together)))
+    promise = card_text(cards.card(found.guarantee, sampled=True))
+    files = f"{head}\n{table(rows, '  ')}"
+    return CommandReport(found.card, (files, promise, paragraph(together)))
 
 
 def _write_deployment_card(path: Path | None, found: Export | Verified) -> None:
@@ -581,15 +591,15 @@ def verify(
     }
     head = f"{file} is as its card says: {found.mechanism.name}, {found.guarantee.publishes.value}"
     notes = [f"Signed by {shown(by)}."] * (by is not None) + [*found.notes]
-    told = ["What this cannot notice:"]
+    told = list(map(_dash, others))
     if by is None:
-        told.append(_dash(sign))
-        told += [f"      {line}" for line in sign_lines(shlex.quote(str(file)))]
-    told += map(_dash, others)
+        how = sign_lines(shlex.quote(str(file)))
+        told = [_dash(sign), *(f"      {line}" for line in how), *told]
     return CommandReport(
-        document, (*map(output.paragraph, (head, promise, *notes)), "\n".join(told))
+        document,
+        (*map(paragraph, (head, promise, *notes)), "\n".join(["What this cannot notice:", *told])),
     )
 
 
 def _dash(text: str) -> str:
-    return output.paragraph(sentence(text), " " * 4, "  - ")
+    return paragraph(sentence(text), " " * 4, "  - ")
