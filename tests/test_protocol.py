@@ -9,14 +9,14 @@ from scipy import stats
 
 from dpmc_core import privacy
 from dpmc_core.errors import BadRatings, InvalidSetting
-from dpmc_core.lab.protocol import attacks
-from dpmc_core.lab.protocol.messages import (
+from dpmc_core.lab.protocol import (
     RECOMMENDER,
     THIRD_PARTY,
     FixedPoint,
     Message,
     Traffic,
     Transcript,
+    attacks,
 )
 from dpmc_core.lab.protocol.scenarios import (
     ANSWER,
@@ -130,7 +130,7 @@ def test_kept_messages_have_the_counted_sizes():
     assert len(run.transcript) == run.transcript.total.messages
     assert sum(m.bytes for m in run.transcript) == run.transcript.total.bytes
     assert all(m.summary for m in run.transcript)
-    assert run.transcript.messages[0].sender == RECOMMENDER
+    assert run.transcript[0].sender == RECOMMENDER
     kinds = {m.kind for m in received(run.transcript, THIRD_PARTY)}
     assert kinds == {ANSWER}  # no ratings, no factors, no masks
 
@@ -499,9 +499,9 @@ def test_a_watched_item_must_have_raters_to_hide_behind():
 def test_a_transcript_counts_and_shows_what_each_party_saw():
     transcript = Transcript()
     for message in (Message("a", "b", "hello", 10), Message("b", "a", "answer", 5, round=1)):
-        transcript.count(message.kind, Traffic(1, message.bytes))
-        transcript.keep(message)
-    transcript.count("hello", Traffic(3, 30))
+        transcript.tally(message.kind, Traffic(1, message.bytes))
+        transcript.append(message)
+    transcript.tally("hello", Traffic(3, 30))
     assert transcript.total == (5, 45)
     assert transcript.traffic["hello"] == (4, 40)
     assert [m.kind for m in received(transcript, "a")] == ["answer"]

@@ -220,7 +220,7 @@ PROTOCOL = (
     )
     + family_of(
         "protocol",
-        "lab/protocol/messages.py",
+        "lab/protocol/__init__.py",
         (
             "sums may wrap around",
             CLIP,

@@ -71,6 +71,16 @@ Plugins = Annotated[
 ]
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Extensible:
+    plugin: Plugins = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Reporting:
+    json: Json = False
+
+
 class OneOf:
     """Base of a record whose options exclude each other."""
 
@@ -187,32 +197,25 @@ def _add(
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.set_defaults(command=function)
-    _add_options(parser, _parameters(function).values(), told)
-    common = {
-        "plugin": (Plugins, hasattr(function, "plugin")),
-        "json": (Json, "CommandReport" in str(function.__annotations__.get("return"))),
-    }
-    kind = inspect.Parameter.KEYWORD_ONLY
-    more_options = [
-        inspect.Parameter(option, kind, default=None, annotation=hint)
-        for option, (hint, known) in common.items()
-        if known
-    ]
-    _add_options(parser, more_options, told)
+    _add_options(parser, function, told)
+    if hasattr(function, "plugin"):
+        _add_options(parser, _Extensible, told)
+    if "CommandReport" in str(function.__annotations__.get("return")):
+        _add_options(parser, _Reporting, told)
     return parser
 
 
 _Told = Mapping[str, tuple[str, str]]
 
 
-def _add_options(parser: Any, parameters: Iterable[inspect.Parameter], told: _Told) -> None:
-    for one in parameters:
+def _add_options(parser: Any, function: Any, told: _Told) -> None:
+    for one in _parameters(function).values():
         record: Any = one.annotation
         if dataclasses.is_dataclass(record):
             docs = (_docs(cls)[1].items() for cls in record.__mro__)  # type: ignore[union-attr]
             alone = issubclass(record, OneOf)  # type: ignore[arg-type]
             inner = parser.add_mutually_exclusive_group() if alone else parser
-            _add_options(inner, _parameters(record).values(), dict(itertools.chain(*docs)))
+            _add_options(inner, record, dict(itertools.chain(*docs)))
         elif all(action.dest != one.name for action in parser._actions):
             _add_option(parser, one, *told.get(one.name, ("", "")))
 

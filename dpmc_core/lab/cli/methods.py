@@ -46,9 +46,8 @@ from dpmc_core.lab.cli.options import (
     Steps,
     Unit,
 )
-from dpmc_core.lab.protocol import federated, simulate
+from dpmc_core.lab.protocol import Transcript, federated, simulate
 from dpmc_core.lab.protocol.federated import Federation
-from dpmc_core.lab.protocol.messages import Transcript
 from dpmc_core.lab.protocol.scenarios import DynamicUsers, Scenario
 from dpmc_core.lab.refute import RUNS, refute
 from dpmc_core.lab.refute import Method as Way
@@ -701,7 +700,7 @@ def federation_from(asked: PlayOptions) -> tuple[Federation, dict[str, Any]]:
     variant = asked.mechanism or "dpimf-optimal"
     if variant not in federated.VARIANTS:
         raise unknown_name("--mechanism", variant, federated.VARIANTS)
-    own = {s.name: s.default for s in settings_of(Federation)}
+    own = [s.name for s in settings_of(Federation)]
     more = "".join(f", {name}" for name in own if name != "rounds")
     given = options.settings(
         asked.set,
@@ -711,7 +710,7 @@ def federation_from(asked: PlayOptions) -> tuple[Federation, dict[str, Any]]:
         lambda known: known + more,
     )
     paper = dict(federated.published(variant).settings) if asked.as_published else {}
-    return federated.build(variant, asked.epsilon, **own | paper | given), given
+    return federated.build(variant, asked.epsilon, **paper | given), given
 
 
 def _traffic(sent: dict[str, Any]) -> str:

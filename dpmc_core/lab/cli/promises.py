@@ -9,7 +9,7 @@ import shlex
 import signal
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -62,7 +62,6 @@ from dpmc_core.lab.cli.sweep import SweepLines
 from dpmc_core.lab.store import Store, StoreMissing
 from dpmc_core.lab.study import answer as inquiry
 from dpmc_core.lab.study import ledger as books
-from dpmc_core.lab.study.recommend import Advice
 from dpmc_core.lab.study.release import Export, check, check_path, export, waiting, write
 from dpmc_core.lab.study.release import deployment_card as deployment_sections
 from dpmc_core.lab.study.verify import Verified, sign_lines, signed, unnoticed
@@ -159,22 +158,77 @@ def answer(
     if not no_curve:
         few = chosen[: inquiry.CURVE]
         plans.append(sweep.plan(grid(seeds=few, epsilons=EPSILONS), [source]))
-    asked = _Asked(question, advice, data, ratings, source, plans, show, lasting=store is not None)
+    total = len({unit.key for plan in plans for unit in plan.units})
+    work, document = _Work(total, show.progress), dict[str, Any]()
+
+    def told(rows: Store, kept: inquiry.Kept) -> Iterator[list[str]]:
+        """The answer as it is found: in blocks of lines, and in the document."""
+        found = inquiry.told_apart(advice.mechanism, ratings)
+        if found is not None:
+            document["told_from_noise"] = {"items": found.items, "of": found.of}
+            items = answers.told_words(found, question, data not in SAMPLES)
+            yield _said(f"{items}. {answers.told_rule(question.task, protect)}")
+        units, id = plans[0].units, advice.mechanism.id
+        tell = partial(work.tell, "answer")
+        work.do(partial(inquiry.collect, units, source, kept, store=rows, tell=tell))
+        note_runs(rows)
+        finding = inquiry.answer(question, advice, units, kept, ratings)
+        if finding is None:
+            if not work.stopped:
+                raise DpmcError("no held-out rating could be measured: take more ratings")
+            document.clear()
+            return
+        document.update(answers.as_dict(finding))
+        yield _said(*answers.said(finding))
+        for plan in plans[1:]:  # over the fourteen epsilons, as far as they were computed
+            others = total - len(plan.units)  # of seeds that the curve has not
+
+            def tell_curve(report: sweep.SweepReport, others: int = others) -> None:
+                done = others + report.skipped + report.done + len(report.failed)
+                work.tell("curve", done, total)
+
+            jobs = min(sweep.default_jobs(), len(plan.units))
+            pool = partial(sweep.LocalPool, plan.sources, jobs)
+            if not work.stopped:
+                work.do(partial(sweep.run, plan.units, rows, pool, on_progress=tell_curve))
+            few = {unit.seed for unit in plan.units}
+            known = {"keys": plan.keys.curves, "epsilons": EPSILONS, "seeds": few}
+            picture = lines.read(rows, [id], question.metric, **known)
+            curve = answers.curve(picture, id, reference)
+            if curve:
+                values = table(answers.curve_table(curve, picture), "  ")
+                yield [values, *_said(answers.curve_words(curve, keep))]
+            document["curve"] = [one._asdict() for one in curve]
+            document["curve_seeds"] = len(few)
+            note_runs(rows)
+
+    def note_runs(rows: Store) -> None:
+        """Put the runs of a store that does not last in the ledger."""
+        if store is None:
+            units = [unit for plan in plans for unit in plan.units]
+            there = rows.present(unit.key for unit in units)
+            public = prepared_facts(ratings.public, question.task)
+            done = books.units_done((unit for unit in units if unit.key in there), public)
+            note(source.fingerprint, source.name, done)
+
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         with ExitStack() as stack:
-            path, kept = store, inquiry.Kept()
+            path = store
             if path is None:
                 folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="dpmc-answer-"))
                 path = Path(folder, "results.sqlite")
             rows = stack.enter_context(Store(path))
-            if asked.lasting:
-                kept = inquiry.Kept.beside(rows.path)
-            asked.run(rows, kept)
+            kept = inquiry.Kept() if store is None else inquiry.Kept.beside(rows.path)
+            for block in told(rows, kept):
+                if not (show.json or show.progress):
+                    print(*block, "", sep="\n", flush=True)
+            if show.json and document:
+                write_json(document)
     finally:
         signal.signal(signal.SIGTERM, before)
-    if asked.stopped:
-        if asked.lasting:
+    if work.stopped:
+        if store is not None:
             print("dpmc: the same command goes on from there", file=sys.stderr)
         raise KeyboardInterrupt
 
@@ -185,110 +239,33 @@ def _ratings(source: sweep.SweepData, seed: int) -> Ratings:
     return found.ratings if isinstance(found, Dataset) else found[0]
 
 
-@dataclass
-class _Asked:
-    """A question with its plans, at the epsilon asked about and over the curve: run and told."""
+def _said(*sentences: str) -> list[str]:
+    return [paragraph(answers.plain(text)) for text in sentences if text]
 
-    question: inquiry.Inquiry
-    advice: Advice
-    data: str
-    ratings: Ratings
-    source: sweep.SweepData
-    plans: list[sweep.Plan]
-    show: AnswerForm
-    lasting: bool
-    stopped: bool = False
 
-    def __post_init__(self) -> None:
-        self.quiet = self.show.json or self.show.progress
-        self.total = len({unit.key for plan in self.plans for unit in plan.units})
-        self.seen: list[int] = []
-        self.lines, self.progress = SweepLines(), Progress()
+class _Work:
+    """Long work that tells its progress; Ctrl-C ends it, and what is there by then is kept."""
 
-    def run(self, store: Store, kept: inquiry.Kept) -> None:
-        question, document = self.question, dict[str, Any]()
-        units = self.plans[0].units
-        told = inquiry.told_apart(self.advice.mechanism, self.ratings)
-        if told is not None:
-            document["told_from_noise"] = {"items": told.items, "of": told.of}
-            rule = answers.told_rule(question.task, question.protect)
-            own = self.data not in SAMPLES
-            self._say(f"{answers.told_words(told, question, own)}. {rule}")
-        tell = partial(self._tell, "answer")
-        self._work(partial(inquiry.collect, units, self.source, kept, store=store, tell=tell))
-        self._note(store)
-        found = inquiry.answer(question, self.advice, units, kept, self.ratings)
-        if found is None:
-            if not self.stopped:
-                raise DpmcError("no held-out rating could be measured: take more ratings")
-            return
-        document |= answers.as_dict(found)
-        self._say(*answers.said(found))
-        for plan in self.plans[1:]:
-            document["curve"] = self._curve(plan, store)
-            document["curve_seeds"] = len({unit.seed for unit in plan.units})
-            self._note(store)
-        if self.show.json:
-            write_json(document)
+    def __init__(self, total: int, as_json: bool) -> None:
+        self.stopped, self._total = False, total
+        self._progress, self._lines = Progress(), SweepLines() if as_json else None
+        self._seen: list[int] = []
 
-    def _curve(self, plan: sweep.Plan, store: Store) -> list[dict[str, Any]]:
-        """What the fourteen epsilons keep, as far as they were computed."""
-        others = self.total - len(plan.units)  # of seeds that the curve has not
+    def do(self, work: Callable[[], object]) -> None:
+        with self._progress:
+            try:
+                work()
+            except KeyboardInterrupt:
+                self.stopped = True
 
-        def tell(report: sweep.SweepReport) -> None:
-            done = others + report.skipped + report.done + len(report.failed)
-            self._tell("curve", done, self.total)
-
-        jobs = min(sweep.default_jobs(), len(plan.units))
-        pool = partial(sweep.LocalPool, plan.sources, jobs)
-        if not self.stopped:
-            self._work(partial(sweep.run, plan.units, store, pool, on_progress=tell))
-        id, seeds = self.advice.mechanism.id, {unit.seed for unit in plan.units}
-        picture = lines.read(
-            *(store, [id], self.question.metric),
-            keys=plan.keys.curves,
-            epsilons=EPSILONS,
-            seeds=seeds,
-        )
-        found = answers.curve(picture, id, self.question.reference)
-        if found:
-            if not self.quiet:
-                print(table(answers.curve_table(found, picture), "  "))
-            self._say(answers.curve_words(found, self.question.keep))
-        return [one._asdict() for one in found]
-
-    def _work(self, work: Callable[[], object]) -> None:
-        try:
-            work()
-        except KeyboardInterrupt:
-            self.stopped = True
-        finally:
-            self.progress.close()
-
-    def _tell(self, task: str, done: int, total: int) -> None:
-        if not self.show.progress:
+    def tell(self, task: str, done: int, total: int) -> None:
+        if self._lines is None:
             if total:
-                self.progress.update(task, done, total)
-        elif not self.seen or done > self.seen[-1]:
-            self.seen.append(done)
-            first = self.seen[0]
-            self.lines(sweep.SweepReport(self.total, skipped=first, done=done - first))
-
-    def _say(self, *sentences: str) -> None:
-        if not self.quiet:
-            for text in filter(None, sentences):
-                print(paragraph(answers.plain(text)))
-            print(flush=True)
-
-    def _note(self, store: Store) -> None:
-        """Put the runs of a store that does not last in the ledger."""
-        if self.lasting:
-            return
-        units = [unit for plan in self.plans for unit in plan.units]
-        there = store.present(unit.key for unit in units)
-        public = prepared_facts(self.ratings.public, self.question.task)
-        done = books.units_done((unit for unit in units if unit.key in there), public)
-        note(self.source.fingerprint, self.source.name, done)
+                self._progress.update(task, done, total)
+        elif not self._seen or done > self._seen[-1]:
+            self._seen.append(done)
+            first = self._seen[0]
+            self._lines(sweep.SweepReport(self._total, skipped=first, done=done - first))
 
 
 @extensible

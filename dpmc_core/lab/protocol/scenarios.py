@@ -34,7 +34,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmc_core.errors import BadRatings, DpmcError, InvalidSetting
-from dpmc_core.lab.protocol.messages import (
+from dpmc_core.lab.protocol import (
     RECOMMENDER,
     THIRD_PARTY,
     USERS,

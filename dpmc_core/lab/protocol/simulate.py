@@ -13,8 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmc_core import experiment, metrics
-from dpmc_core.lab.protocol import attacks
-from dpmc_core.lab.protocol.messages import Traffic, Transcript
+from dpmc_core.lab.protocol import Traffic, Transcript, attacks
 from dpmc_core.lab.protocol.scenarios import DynamicUsers, Scenario, ScenarioRun, StaticUsers
 from dpmc_core.mechanisms.factorization import DPMF
 from dpmc_core.model import Mechanism, Model, Task
