@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,6 +28,7 @@ from dpmc_core.lab.refute.report import (
     Subject,
 )
 from dpmc_core.mechanisms.dpimf import Sampled
+from dpmc_core.model import Mechanism
 from dpmc_core.privacy import (
     CELL,
     RATING,
@@ -129,6 +131,102 @@ def plans(table: RatingTable, change: Change, rng: Rng) -> list[CanaryPlan]:
     return found
 
 
+@dataclass(frozen=True, eq=False)
+class Scorer:
+    """A published run with canaries, and the runs that score them: they hear its answers."""
+
+    mechanism: Mechanism
+    plan: CanaryPlan
+    history: History
+    seed: int
+
+    def seen(self, coins: Bits) -> History:
+        """What is asked of other coins after the same answers."""
+        look()
+        ratings = self.plan.planted(coins)
+        return run(self.mechanism, ratings, self.seed, self.history)[: len(self.history)]
+
+    def only(self, canary: int) -> History:
+        """What is asked where one canary alone is there."""
+        return self.seen(np.arange(self.plan.count) == canary)
+
+    @cached_property
+    def none(self) -> History:
+        """What is asked with no canary there."""
+        return self.only(-1)
+
+    @cached_property
+    def every(self) -> History:
+        """What is asked with all canaries there."""
+        return self.seen(np.ones(self.plan.count, dtype=bool))
+
+    @cached_property
+    def owners(self) -> dict[int, Ints]:
+        """Answers in which every part hangs on one canary's coin at most: which one's, by part.
+
+        Every canary has a number, which runs write digit by digit, and then its complement: a part
+        that several canaries reach shows a value of its own, or no number.
+        """
+        none, every = self.none, self.every
+        differs = [~_near(p, q) for p, q in zip(none, every, strict=True)]
+        widths = [np.abs(_values(p) - _values(q)) for p, q in zip(none, every, strict=True)]
+        apart = {k: np.zeros(d.shape, dtype=np.int64) for k, d in enumerate(differs) if d.any()}
+        codes = np.arange(1, self.plan.count + 1)
+        for digit in range(int(self.plan.count).bit_length()):
+            written = (codes >> digit) & 1 == 1
+            for complement in (False, True):
+                if not apart:
+                    return {}
+                seen = self.seen(written != complement)
+                for k, numbers in tuple(apart.items()):
+                    off = _near(none[k], seen[k], widths[k])
+                    on = _near(every[k], seen[k], widths[k])
+                    if not complement:
+                        numbers += on.astype(np.int64) << digit
+                    one = (numbers >> digit) & 1 == 1
+                    told = np.where(differs[k], (on ^ off) & (on == (one ^ complement)), on & off)
+                    if not told.all():
+                        del apart[k]
+        return {
+            k: np.where(differs[k], numbers - 1, -1)
+            for k, numbers in apart.items()
+            if np.isin(numbers[differs[k]], codes).all()
+        }
+
+    def at_once(self, alone: Collection[int]) -> Floats:
+        """Log likelihood ratios of all canaries, from answers in which they do not meet."""
+        scores = np.zeros(self.plan.count)
+        for k, owner in self.owners.items():
+            if k in alone:
+                ratio = _likelier(self.history[k], self.every[k].private, self.none[k].private)
+                owned = owner >= 0
+                scores += np.bincount(owner[owned], ratio[owned], minlength=len(scores))
+        return scores
+
+    def one_by_one(self) -> Iterator[float]:
+        """The log likelihood ratio of each canary, every other one taken half for there."""
+        for canary in range(self.plan.count):
+            total = 0.0
+            asked = self.history, self.none, self.every, self.only(canary)
+            for p, low, high, with_it in zip(*asked, strict=True):
+                one, other = with_it.private, low.private
+                if isinstance(p.release, Additive):
+                    middle, half = (low.private + high.private) / 2, (one - other) / 2
+                    one, other = middle + half, middle - half
+                total += float(_likelier(p, one, other).sum())
+            yield total
+
+    def power(self, alone: Collection[int]) -> float:
+        """How far the scores of a canary with and without lie apart, in standard deviations."""
+        count = min(_REHEARSED, self.plan.count)
+        moves = [_moves(self.none, self.only(canary), alone) for canary in range(count)]
+        inner = np.array([[float(a @ b) for a in moves] for b in moves])
+        own = np.diag(inner)
+        others = (np.square(inner).sum() - np.square(own).sum()) / max(1, count * (count - 1))
+        noise = np.sqrt(own + 0.25 * others * (0 if alone else self.plan.count - 1) + 1e-300)
+        return float(np.median(own / noise))
+
+
 class Rehearsal(NamedTuple):
     """What a rehearsal decided. alone: the answers in which canaries do not meet; none: each
     canary takes a run to score."""
@@ -150,7 +248,10 @@ class Keeper(Subject):
         """
         plan, alone, guesses = rehearsed or self.rehearsed(ratings, runs)
         coins = np.random.default_rng([self.seed, 5]).random(plan.count) < 0.5
-        history = run(self.mechanism, plan.planted(coins), self.seed + 2)
+        # Those runs draw as the published one, whose random choices are taken for known, but where
+        # they are a part of the noise.
+        known = self.seed + (4 if isinstance(self.mechanism, Sampled) else 2)
+        scorer = self._published(plan, coins, self.seed + 2, known)
         found = Measured(
             method=Method.CANARIES,
             valid=False,
@@ -166,9 +267,9 @@ class Keeper(Subject):
         )
         scores = np.zeros(plan.count)
         if alone:
-            scores = self._apart(plan, history, alone, self._known)
+            scores = scorer.at_once(alone)
         else:
-            for canary, score in enumerate(self._one_by_one(plan, history)):
+            for canary, score in enumerate(scorer.one_by_one()):
                 scores[canary] = score
                 yield replace(found, done=canary + 1)
         right = canary_audit(scores, coins, guesses).right
@@ -181,19 +282,43 @@ class Keeper(Subject):
             right=right,
         )
 
-    def _guesses(self, plan: CanaryPlan, history: History, alone: Collection[int]) -> int:
+    def rehearsed(self, ratings: Ratings, runs: int) -> Rehearsal:
+        """Which canaries promise most, how they are scored, and how many to guess.
+
+        Raises Inapplicable where nothing can change.
+        """
+        table, rng = RatingTable.of(ratings), np.random.default_rng([self.seed, 2])
+        if self.change in (RATING, ROW_VALUES) and len(table.ends) == 1:
+            raise Inapplicable("all ratings are alike, so no value can change")
+        found = []
+        for plan in plans(table, self.change, rng):
+            coins = rng.random(plan.count) < 0.5
+            scorer = self._published(plan, coins, self.seed + 3, self.seed + 3)
+            alone = scorer.owners.keys()
+            if not alone:
+                scorer = replace(scorer, plan=plan.first(runs))
+            found.append((scorer.power(alone), scorer, alone))
+        _, scorer, alone = max(found, key=lambda one: one[0])
+        return Rehearsal(scorer.plan, alone, self._guesses(scorer, alone))
+
+    def _published(self, plan: CanaryPlan, coins: Bits, seed: int, scored: int) -> Scorer:
+        """A run with these coins. scored: the seed of the runs that score."""
+        return Scorer(self.mechanism, plan, run(self.mechanism, plan.planted(coins), seed), scored)
+
+    def _guesses(self, scorer: Scorer, alone: Collection[int]) -> int:
         """How many to guess: what the rehearsal's scores promise to be best.
 
         A log likelihood ratio of s is right with chance 1/(1 + e^-|s|). Where canaries meet it is
         not, and the surest few, or all if everything is pure, stand.
         """
+        count = scorer.plan.count
         if not alone:
             every = self.card.loss(self.change).mu == 0 and self.certified.delta == 0
-            return plan.count if every else max(min(plan.count, 50), plan.count // _SUREST)
-        sure = np.sort(np.abs(self._apart(plan, history, alone, self.seed + 3)))[::-1]
+            return count if every else max(min(count, 50), count // _SUREST)
+        sure = np.sort(np.abs(scorer.at_once(alone)))[::-1]
         right = np.cumsum(1 / (1 + np.exp(-np.minimum(sure, 700.0))))
-        counts = {max(1, int(share * plan.count)) for share in _SHARES}
-        return max(counts, key=lambda k: (self._bound(plan.count, k, int(right[k - 1])), k))
+        counts = {max(1, int(share * count)) for share in _SHARES}
+        return max(counts, key=lambda k: (self._bound(count, k, int(right[k - 1])), k))
 
     def _bound(
         self, canaries: int, guesses: int, right: int, confidence: float = CONFIDENCE
@@ -209,113 +334,6 @@ class Keeper(Subject):
         """Whether all that the card spends is Gaussian, with a sharper bound."""
         noise = (release for _, release in self.card.releases)
         return self.certified.delta > 0 and all(isinstance(one, Gaussian) for one in noise)
-
-    def rehearsed(self, ratings: Ratings, runs: int) -> Rehearsal:
-        """Which canaries promise most, how they are scored, and how many to guess.
-
-        Raises Inapplicable where nothing can change.
-        """
-        table, rng = RatingTable.of(ratings), np.random.default_rng([self.seed, 2])
-        if self.change in (RATING, ROW_VALUES) and len(table.ends) == 1:
-            raise Inapplicable("all ratings are alike, so no value can change")
-        found = []
-        for plan in plans(table, self.change, rng):
-            coins = rng.random(plan.count) < 0.5
-            history = run(self.mechanism, plan.planted(coins), self.seed + 3)
-            alone = self._owners(plan, history, self.seed + 3).keys()
-            used = plan if alone else plan.first(runs)
-            found.append((self._power(used, history, alone), used, history, alone))
-        _, plan, history, alone = max(found, key=lambda one: one[0])
-        return Rehearsal(plan, alone, self._guesses(plan, history, alone))
-
-    def _power(self, plan: CanaryPlan, history: History, alone: Collection[int]) -> float:
-        """How far the scores of a canary with and without lie apart, in standard deviations."""
-        count = min(_REHEARSED, plan.count)
-        without = self._seen(plan, _only(plan.count, -1), history, self.seed + 3)
-        moves = []
-        for canary in range(count):
-            look()
-            seen = self._seen(plan, _only(plan.count, canary), history, self.seed + 3)
-            moves.append(_moves(without, seen, alone))
-        inner = np.array([[float(a @ b) for a in moves] for b in moves])
-        own = np.diag(inner)
-        others = (np.square(inner).sum() - np.square(own).sum()) / max(1, count * (count - 1))
-        noise = np.sqrt(own + 0.25 * others * (0 if alone else plan.count - 1) + 1e-300)
-        return float(np.median(own / noise))
-
-    def _one_by_one(self, plan: CanaryPlan, history: History) -> Iterator[float]:
-        """The log likelihood ratio of each canary, every other one taken half for there."""
-        none, every = self._ends(plan, history, self._known)
-        for canary in range(plan.count):
-            look()
-            seen = self._seen(plan, _only(plan.count, canary), history, self._known)
-            yield _ratio(history, none, every, seen)
-
-    def _apart(
-        self, plan: CanaryPlan, history: History, alone: Collection[int], seed: int
-    ) -> Floats:
-        """Log likelihood ratios of all canaries at once, from answers in which they do not meet."""
-        none, every = self._ends(plan, history, seed)
-        scores = np.zeros(plan.count)
-        for k, owner in self._owners(plan, history, seed).items():
-            if k in alone:
-                ratio = _likelier(history[k], every[k].private, none[k].private)
-                owned = owner >= 0
-                scores += np.bincount(owner[owned], ratio[owned], minlength=plan.count)
-        return scores
-
-    def _owners(self, plan: CanaryPlan, history: History, seed: int) -> dict[int, Ints]:
-        """Answers in which every part hangs on one canary's coin at most: which one's, by part.
-
-        Every canary has a number, which runs write digit by digit, and then its complement: a part
-        that several canaries reach shows a value of its own, or no number.
-        """
-        none, every = self._ends(plan, history, seed)
-        differs = [~_near(p, q) for p, q in zip(none, every, strict=True)]
-        widths = [np.abs(_values(p) - _values(q)) for p, q in zip(none, every, strict=True)]
-        apart = {k: np.zeros(d.shape, dtype=np.int64) for k, d in enumerate(differs) if d.any()}
-        codes = np.arange(1, plan.count + 1)
-        for digit in range(int(plan.count).bit_length()):
-            written = (codes >> digit) & 1 == 1
-            for complement in (False, True):
-                if not apart:
-                    return {}
-                look()
-                seen = self._seen(plan, written != complement, history, seed)
-                for k, numbers in tuple(apart.items()):
-                    off = _near(none[k], seen[k], widths[k])
-                    on = _near(every[k], seen[k], widths[k])
-                    if not complement:
-                        numbers += on.astype(np.int64) << digit
-                    one = (numbers >> digit) & 1 == 1
-                    told = np.where(differs[k], (on ^ off) & (on == (one ^ complement)), on & off)
-                    if not told.all():
-                        del apart[k]
-        return {
-            k: np.where(differs[k], numbers - 1, -1)
-            for k, numbers in apart.items()
-            if np.isin(numbers[differs[k]], codes).all()
-        }
-
-    def _ends(self, plan: CanaryPlan, history: History, seed: int) -> tuple[History, History]:
-        """What is asked with no canary there and with all of them."""
-        every = np.ones(plan.count, dtype=bool)
-        return self._seen(plan, ~every, history, seed), self._seen(plan, every, history, seed)
-
-    def _seen(self, plan: CanaryPlan, coins: Bits, history: History, seed: int) -> History:
-        return run(self.mechanism, plan.planted(coins), seed, history)[: len(history)]
-
-    @property
-    def _known(self) -> int:
-        """The seed of the runs that score: that of the published run, whose random choices are
-        taken for known, but where they are a part of the noise."""
-        return self.seed + (4 if isinstance(self.mechanism, Sampled) else 2)
-
-
-def _only(count: int, canary: int) -> Bits:
-    """The coins of one canary alone, of none for -1."""
-    coins: Bits = np.arange(count) == canary
-    return coins
 
 
 def _values(publication: Publication) -> Floats:
@@ -341,18 +359,6 @@ def _likelier(p: Publication, one: Any, other: Any) -> Floats:
     """The log likelihood ratio of each part of an answer."""
     logs: Floats = p.release.log_likelihood(p.published, one)
     return logs - p.release.log_likelihood(p.published, other)
-
-
-def _ratio(history: History, none: History, every: History, seen: History) -> float:
-    """The log likelihood ratio of one canary, from all that was published."""
-    total = 0.0
-    for p, low, high, with_it in zip(history, none, every, seen, strict=True):
-        one, other = with_it.private, low.private
-        if isinstance(p.release, Additive):
-            middle, half = (low.private + high.private) / 2, (one - other) / 2
-            one, other = middle + half, middle - half
-        total += float(_likelier(p, one, other).sum())
-    return total
 
 
 def _moves(without: History, seen: History, alone: Collection[int]) -> Floats:
