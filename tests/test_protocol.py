@@ -26,6 +26,7 @@ from dpmc_core.lab.protocol.scenarios import (
     RESTART,
     SUM,
     DynamicUsers,
+    HeldUserFactors,
     Leaves,
     ProtocolAborted,
     ScenarioRun,
@@ -207,16 +208,25 @@ def test_each_user_draws_a_share_of_the_own(scenario):
     assert np.diff(np.sort(added)).min() > 1e-13
 
 
+class Given(HeldUserFactors):
+    """Any user factors, held."""
+
+    public = None
+
+    def load(self, *_):
+        return self.source
+
+
 def test_long_user_factors_move_no_linear_term_further_than_stated():
     """Every rating from one end of the range to the other. Planted bug: factors that are not cut
     to the unit ball."""
     ratings, factors = ratings_of(), 3 * np.random.default_rng(9).normal(size=(12, 3))
-    settings = StaticUsers(epsilon=1.0, iterations=1)
+    settings = StaticUsers(epsilon=1.0, iterations=1, user_factors=Given(factors))
     ends = []
     for value in (1.0, 5.0):
         data = dataclasses.replace(ratings, values=np.full(len(ratings), value))
         with privacy.witness() as published:
-            play(settings, data, user_factors=factors)
+            play(settings, data)
         ends.append(published[0].private)
     moved = np.abs(ends[0] - ends[1]).sum(axis=1).max()
     stated = published[0].release.sensitivity[RATING]
@@ -369,11 +379,12 @@ def test_in_scenario_3_nothing_of_who_left_reaches_the_others():
     k = int(np.flatnonzero((ratings.users == 1) & (ratings.items == 0))[0])
     values = ratings.values.copy()
     values[k] = 6 - values[k] if values[k] != 3 else 5
-    settings = DynamicUsers(epsilon=1.0, iterations=1, leaves=Leaves(((1, 1),)))
-    factors = np.random.default_rng(9).normal(size=(12, 3))
+    held = Given(np.random.default_rng(9).normal(size=(12, 3)))
+    leaves = Leaves(((1, 1),))
+    settings = DynamicUsers(epsilon=1.0, iterations=1, leaves=leaves, user_factors=held)
     seen = []
     for data in (ratings, dataclasses.replace(ratings, values=values)):
-        run, _ = play(settings, data, watch=0, user_factors=factors)
+        run, _ = play(settings, data, watch=0)
         seen.append([(m.sender, m.receiver, m.kind, m.summary) for m in run.transcript])
     assert seen[0] == seen[1]
     assert any(kind == RESTART for _, _, kind, _ in seen[0])

@@ -513,7 +513,6 @@ class ScenarioRun:
     fits the own factors to them at home, and after every phase to those published then. Gradient
     steps go on from where the last phase ended.
 
-    user_factors: users x rank, held for one phase instead of those that the settings ask for.
     watch: the item whose messages are kept.
     """
 
@@ -523,30 +522,18 @@ class ScenarioRun:
         ratings: Ratings,
         rng: np.random.Generator,
         *,
-        user_factors: Floats | None = None,
         watch: int | None = None,
     ) -> None:
-        if user_factors is not None:
-            settings = dataclasses.replace(settings, phases=1, user_factors=None)
-        self.settings, self.public, fixed = settings, ratings.public, settings.fixed
+        public, fixed = ratings.public, settings.fixed
+        self.settings, self.public, self.mechanism = settings, public, settings.mechanism
         own, self.rng, masks, secrets = rng.spawn(4)
-        self.mechanism = mechanism = settings.mechanism
-        self.sides: Sides = mechanism.sides(ratings)
-        first = mechanism.first_items(ratings.public.items, own)
-        if user_factors is None and settings.user_factors is not None:
-            user_factors = settings.user_factors.load(mechanism, self.sides, self.public, own)
-        if user_factors is not None and user_factors.shape != (self.public.users, settings.rank):
-            raise InvalidSetting(
-                "shape of user_factors",
-                f"({ratings.public.users}, {settings.rank})",
-                user_factors.shape,
-            )
-        self._held = user_factors
-        self.parts, self.releases = (
-            settings.parts(self.public.users),
-            settings.releases(self.public),
-        )
-        self.raters = raters = np.bincount(ratings.items, minlength=ratings.public.items)
+        self.sides: Sides = self.mechanism.sides(ratings)
+        first = self.mechanism.first_items(public.items, own)
+        self._held: Floats | None = None
+        if settings.user_factors is not None:
+            self._held = settings.user_factors.load(self.mechanism, self.sides, public, own)
+        self.parts, self.releases = settings.parts(public.users), settings.releases(public)
+        self.raters = raters = np.bincount(ratings.items, minlength=public.items)
         fewest = self.releases[0].fewest
         self._silent = np.flatnonzero(np.diff(ratings.indptr) == 0)
         part = raters[ratings.items] >= fewest
@@ -557,17 +544,13 @@ class ScenarioRun:
             )
         last = settings.iterations * len(self.parts)
         for t, user in settings.leaves.who:
-            if t > last or user >= ratings.public.users:
-                raise InvalidSetting(
-                    "leaves",
-                    f"ROUND:USER with rounds 0..{last} and users 0..{ratings.public.users - 1}",
-                    str(settings.leaves),
-                )
+            if t > last or user >= public.users:
+                limit = f"ROUND:USER with rounds 0..{last} and users 0..{public.users - 1}"
+                raise InvalidSetting("leaves", limit, str(settings.leaves))
         if watch is not None and (not 0 <= watch < len(raters) or raters[watch] < fewest):
             raise InvalidSetting("watched item", f"an item with at least {fewest} raters", watch)
         # user and item of each pair that takes part, and the items
-        self.who = ratings.users[part].astype(np.int64)
-        self.what = ratings.items[part].astype(np.int64)
+        self.who, self.what = (ids[part].astype(np.int64) for ids in (ratings.users, ratings.items))
         self._shared: Ints = np.flatnonzero(raters >= fewest)
         ids = ratings.user_ids
         names = None if ids is None else [f"user {id}" for id in ids]
@@ -898,8 +881,8 @@ class DynamicUsers(Scenario):
         if not self.picked:
             return pairs
         order = pairs[np.lexsort((run.recommender.rng.random(len(pairs)), run.what[pairs]))]
-        _, first, size = np.unique(run.what[order], return_index=True, return_counts=True)
-        place = np.arange(len(order)) - np.repeat(first, size)
+        group = run.what[order]
+        place = np.arange(len(order)) - np.searchsorted(group, group)
         return np.sort(order[place < self.picked])
 
     def _enough(self, run: ScenarioRun, pairs: Ints) -> Ints:
