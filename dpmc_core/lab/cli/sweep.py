@@ -336,13 +336,8 @@ class SweepLines:
     def __call__(self, report: core.SweepReport) -> None:
         done = report.done + len(report.failed)
         left = report.total - report.skipped - done
-        state = {
-            "total": report.total,
-            "skipped": report.skipped,
-            "done": report.done,
-            "failed": len(report.failed),
-            "note": report.note,
-        }
+        state = vars(report) | {"failed": len(report.failed)}
+        del state["stopped"]
         if state == self._last:
             return
         self._last = state

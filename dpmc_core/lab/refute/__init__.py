@@ -83,15 +83,14 @@ def refute(
     if not any(card.releases):
         raise InvalidSetting("the mechanism", "one that adds noise", mechanism.id)
     audited = mechanism if flaw is None else plant(mechanism, flaw, public)
-    subject = audited, card, change or card.change, seed
-    found = Prober(*subject)
-    report = Report(mechanism, data, found.change, found.claimed, found.certified, seed, runs, flaw)
+    change = change or card.change
+    report = Report(mechanism, card, change, seed, data, runs, flaw)
     order = [method for method in _METHODS if method in methods]
     with stopping(stop):
         for place, method in enumerate(order):
             before = report
             try:
-                for part in _METHODS[method](*subject).audit(ratings, runs):
+                for part in _METHODS[method](audited, card, change, seed).audit(ratings, runs):
                     report = replace(before, findings=(*before.findings, part))
                     if tell is not None:
                         done = (place + part.done / max(part.total, 1)) * _PARTS

@@ -278,7 +278,7 @@ class Keeper(Subject):
             valid=True,
             epsilon=self._bound(plan.count, guesses, right),
             done=plan.count,
-            refuted=self.refuted(self._bound(plan.count, guesses, right, 1 - FALSE_ALARM)),
+            refuted=self.contradicted(self._bound(plan.count, guesses, right, 1 - FALSE_ALARM)),
             right=right,
         )
 

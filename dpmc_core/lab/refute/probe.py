@@ -281,7 +281,7 @@ class Prober(Subject):
             delta=delta,
             done=done,
             total=pairs,
-            refuted=self.refuted(epsilon, found.values()),
+            refuted=self.contradicted(epsilon, found.values()),
             releases=tuple(found.values()),
             pair=worst.rows.told(),
             given=given,

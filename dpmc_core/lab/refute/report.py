@@ -8,7 +8,7 @@ import json
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from importlib.resources import files
 from typing import Any
 
@@ -63,13 +63,12 @@ class Subject:
         claim = self.card.claimed
         return claim.epsilon if claim and self.card.change is self.change else None
 
-    @property
+    @cached_property
     def certified(self) -> Certified:
         """What the card certifies for the change, at the claim's delta."""
-        claim = self.card.claimed
-        return self.card.certified(self.change, claim.delta if claim else 0.0)
+        return self.card.certified(self.change)
 
-    def refuted(self, epsilon: float, releases: Iterable[Spent] = ()) -> Refuted:
+    def contradicted(self, epsilon: float, releases: Iterable[Spent] = ()) -> Refuted:
         """What a valid bound, or a release that does not fit its record, contradicts.
 
         Where nothing is certified, a record that is passed refutes no certificate.
@@ -171,20 +170,14 @@ def _plain(value: Any) -> Any:
 
 
 @dataclass(frozen=True)
-class Report:
-    """All that an audit found so far.
+class Report(Subject):
+    """All that an audit of an honest mechanism, or of a copy with a flaw, found so far.
 
-    claimed: the claim's epsilon; None where there is none for this change. certified: for the
-    change, at the claim's delta. skipped: methods that do not apply, and why. flaw: what was
-    planted; the card is the honest one. stopped: asked to, before all was done.
+    data: what the ratings are called. skipped: methods that do not apply, and why. stopped: asked
+    to, before all was done.
     """
 
-    mechanism: Mechanism
     data: str
-    change: Change
-    claimed: float | None
-    certified: Certified
-    seed: int
     runs: int
     flaw: Flaw | None = None
     findings: tuple[Measured, ...] = ()
