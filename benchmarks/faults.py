@@ -34,7 +34,7 @@ sys.path.insert(0, str(ROOT))
 
 from dpmc_core.lab import store  # noqa: E402
 from dpmc_core.lab.cli import main as dpmc  # noqa: E402
-from dpmc_core.lab.cli.output import table  # noqa: E402
+from dpmc_core.lab.cli.interface import table  # noqa: E402
 from dpmc_core.lab.store import Store, StoreError  # noqa: E402
 from tests import test_browser_server_ends as server_ends  # noqa: E402
 from tests.browser_helpers import serving, settle, turn_to, upload_ratings, visit  # noqa: E402
