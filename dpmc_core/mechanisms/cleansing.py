@@ -14,8 +14,9 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from dpmc_core.arrays import Floats, Rng
 from dpmc_core.mechanisms.per_user import (
     EffectsFirst,
     EffectsReleases,
@@ -29,7 +30,7 @@ from dpmc_core.mechanisms.per_user import (
     user_gaussian,
 )
 from dpmc_core.mechanisms.plain import Plain, on_most_rated
-from dpmc_core.model import ArrayPart, Estimator, Model, OwnSide, Rng, Step, Steps
+from dpmc_core.model import ArrayPart, Estimator, Model, OwnSide, Step, Steps
 from dpmc_core.privacy import Gaussian, Guarantee, Loss, Publishes, Releases
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import AsPublished, mechanism, same_setting, setting
@@ -41,8 +42,6 @@ from dpmc_core.solvers.rows import Rows, capped, gram, item_sums, row_sums, with
 from dpmc_core.solvers.sizes import check_gram, check_rank, gram_items
 from dpmc_core.stopping import look
 from dpmc_core.style import RED, Style
-
-Floats = NDArray[np.float64]
 
 _EFFECTS_SHARE = 0.5  # of the budget, with the noise-aware estimator
 _LEAST_WEIGHT = 0.01  # noise may leave the weights of two items at nothing or below
@@ -135,8 +134,7 @@ def shrunken_covariance(products: Floats, weights: Floats, shrink: float) -> Flo
     look()
     found = (products + shrink * average) / np.maximum(total, _LEAST_WEIGHT)
     look()
-    symmetric: Floats = 0.5 * (found + found.T)
-    return symmetric
+    return 0.5 * (found + found.T)
 
 
 def leading_factors(matrix: Floats, rank: int) -> tuple[Floats, float]:

@@ -6,15 +6,14 @@ Z16: Zheng, "Two Differentially Private Rating Collection Mechanisms for Recomme
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpmc_core.arrays import Floats, Rng, Sparse
 from dpmc_core.errors import check_number
-from dpmc_core.model import Constant, Estimator, Mechanism, Step, Task, Wanted
+from dpmc_core.model import Constant, Estimator, Mechanism, Step, Steps, Task, Wanted
 from dpmc_core.privacy import (
     CELL,
     Budget,
@@ -34,11 +33,6 @@ from dpmc_core.solvers.noisy_reports import LaplaceLaw, Law, SymbolLaw, mean_rat
 from dpmc_core.solvers.recovery import Recovery, Regress, Reports, Rule, on_unit_scale
 from dpmc_core.solvers.sizes import check_reports
 from dpmc_core.style import GREEN, ORANGE, RED, Style
-
-if TYPE_CHECKING:
-    from scipy.sparse import csr_array
-
-Floats = NDArray[np.float64]
 
 _ONLY = "published estimator only"
 _GAMMA = 0.05  # Theorem 3's bound holds with chance 95 %
@@ -78,7 +72,7 @@ class Collected(Mechanism):
         """The release: every cell of every row, rated or not."""
         raise NotImplementedError
 
-    def rows(self, ratings: Ratings, channel: Channel) -> csr_array:
+    def rows(self, ratings: Ratings, channel: Channel) -> Sparse:
         """The ratings as the channel takes them."""
         values = np.clip(on_unit_scale(ratings.values, ratings.public), -1, 1)
         if isinstance(channel, SymbolChannel):
@@ -133,7 +127,7 @@ class Collection(Collected, Recovery):
         """Theorem 3's bound on the residual, on the scale -1..1; tight: ours."""
         raise NotImplementedError
 
-    def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
+    def fit(self, ratings: Ratings, rng: Rng) -> Steps:
         public, published = ratings.public, self.estimator is Estimator.PUBLISHED
         channel = self.guarantee(public).releases.rows
         check_reports(public, channel.reported_if_missing, regressed=published)
@@ -147,7 +141,7 @@ class Collection(Collected, Recovery):
                 channel.publish(self.rows(ratings, channel), rng), self.law(channel), public
             )
 
-    def reports(self, reported: csr_array, channel: Channel, public: PublicFacts) -> Reports:
+    def reports(self, reported: Sparse, channel: Channel, public: PublicFacts) -> Reports:
         """What the server knows; the density is estimated from the number of reports alone."""
         users, items = public.shape
         cells = users * items
@@ -294,7 +288,7 @@ class LocalMean(Collected):
     def channel(self, public: PublicFacts) -> SymbolChannel:
         return _symbols(self.epsilon, self.levels, public)
 
-    def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
+    def fit(self, ratings: Ratings, rng: Rng) -> Steps:
         public = ratings.public
         channel = self.guarantee(public).releases.rows
         check_reports(public, channel.reported_if_missing, regressed=False)

@@ -13,15 +13,14 @@ from __future__ import annotations
 
 import enum
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpmc_core.arrays import Floats, Rng, Sparse
 from dpmc_core.errors import InvalidSetting
-from dpmc_core.model import Factors, Mechanism, OwnSide, Step, Task
+from dpmc_core.model import Factors, Mechanism, OwnSide, Step, Steps, Task
 from dpmc_core.privacy import (
     CELL,
     USER_REPLACED,
@@ -51,13 +50,6 @@ from dpmc_core.solvers.factorization import (
 from dpmc_core.solvers.rows import shrinkage
 from dpmc_core.solvers.sizes import check_noise
 from dpmc_core.style import BLUE, GREEN, ORANGE, RED, SKY, Style
-
-if TYPE_CHECKING:
-    from scipy.sparse import csr_array
-
-
-Floats = NDArray[np.float64]
-Rng = np.random.Generator
 
 
 class Profiles(enum.Enum):
@@ -266,7 +258,7 @@ class Dpimf(Mechanism):
             ),
         )
 
-    def fit(self, ratings: Ratings, rng: Rng) -> Iterator[Step]:
+    def fit(self, ratings: Ratings, rng: Rng) -> Steps:
         matrix, items = binary_matrix(ratings), self.profiles is Profiles.ITEMS
         if not items:
             matrix = matrix.T.tocsr()
@@ -286,7 +278,7 @@ class Dpimf(Mechanism):
             yield Step(k, self.rounds, model, raw, frozenset(raw), k == self.rounds)
 
     def private_profiles(
-        self, columns: csr_array, factors: Floats, releases: Coefficients, rng: Rng
+        self, columns: Sparse, factors: Floats, releases: Coefficients, rng: Rng
     ) -> Floats:
         """Clip the fixed factors and solve every profile once with noise: profiles x d.
 

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import enum
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from dpmc_core.model import Constant, Factors, Mechanism, OwnSide, Step, Task
+from dpmc_core.arrays import Floats, Rng, Sparse
+from dpmc_core.model import Constant, Factors, Mechanism, OwnSide, Step, Steps, Task
 from dpmc_core.privacy import (
     CELL,
     RATING,
@@ -41,11 +40,6 @@ from dpmc_core.solvers.factorization import (
 )
 from dpmc_core.solvers.rows import with_offsets
 from dpmc_core.style import PURPLE, RED, SKY, Style
-
-if TYPE_CHECKING:
-    from scipy.sparse import csr_array
-
-Floats = NDArray[np.float64]
 
 LINEAR_TERM = "linear term of each item's objective"
 
@@ -160,7 +154,7 @@ class DPMF(Mechanism, LeastSquaresMF):
             caveats=() if self.user_factors is None else given,
         )
 
-    def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
+    def fit(self, ratings: Ratings, rng: Rng) -> Steps:
         sides, public, raw = self.sides(ratings), ratings.public, frozenset({"objective"})
         rounds = 1 if self.user_factors else self.iterations + 1
         if self.user_factors is not None:
@@ -174,9 +168,7 @@ class DPMF(Mechanism, LeastSquaresMF):
         trace = {"objective": self.objective(sides, users, items)}
         yield Step(rounds, rounds, self.model(users, items, public), trace, raw, final=True)
 
-    def private_items(
-        self, sides: Sides, users: Floats, public: PublicFacts, rng: np.random.Generator
-    ) -> Floats:
+    def private_items(self, sides: Sides, users: Floats, public: PublicFacts, rng: Rng) -> Floats:
         """Item factors from the noisy linear terms."""
         releases = self.guarantee(public).releases
         squares, moments = self.equations(sides.by_item, users)
@@ -245,7 +237,7 @@ class ClickDPMF(DPMF):
         matrix = binary_matrix(ratings)
         return Sides(matrix, matrix.T.tocsr())
 
-    def equations(self, rows: csr_array, factors: Floats) -> tuple[Floats, Floats]:
+    def equations(self, rows: Sparse, factors: Floats) -> tuple[Floats, Floats]:
         """All rows share one quadratic, the Gram matrix of the other side's factors."""
         return factors.T @ factors, rows @ factors
 
@@ -306,7 +298,7 @@ class PrivateMean(Mechanism):
             ),
         )
 
-    def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
+    def fit(self, ratings: Ratings, rng: Rng) -> Steps:
         public = ratings.public
         total = float((ratings.values - public.middle).sum())
         noisy = float(self.guarantee(public).releases.total.publish(total, rng))

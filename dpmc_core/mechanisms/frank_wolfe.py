@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpmc_core.arrays import Floats, Rng
 from dpmc_core.errors import InvalidSetting
 from dpmc_core.mechanisms.per_user import (
     EffectsFirst,
@@ -26,7 +26,7 @@ from dpmc_core.mechanisms.per_user import (
 )
 from dpmc_core.mechanisms.plain import Plain, centred_on_means, on_most_rated
 from dpmc_core.metrics import rmse
-from dpmc_core.model import ArrayPart, Estimator, Factors, OwnSide, Rng, Step, Steps
+from dpmc_core.model import ArrayPart, Estimator, Factors, OwnSide, Step, Steps
 from dpmc_core.privacy import Calibration, Gaussian, Guarantee, Loss
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import AsPublished, mechanism, same_setting, setting
@@ -53,7 +53,6 @@ from dpmc_core.solvers.sizes import check_descent, check_rank, gram_items
 from dpmc_core.stopping import look, waited
 from dpmc_core.style import BLUE, ORANGE, PURPLE, SKY, Style
 
-Floats = NDArray[np.float64]
 TopPair = Callable[[int, Floats], tuple[Floats, float, bool]]
 Eigenpair = tuple[Floats, float, float, float]  # v, lambda^2, the noise's scale and its lambda^2
 

@@ -8,14 +8,14 @@ noise.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from dpmc_core.model import Estimator, Factors, Mechanism, Model, Step, Task, Wanted
+from dpmc_core.arrays import Floats, Ints, Rng
+from dpmc_core.model import Estimator, Factors, Mechanism, Model, Step, Steps, Task, Wanted
 from dpmc_core.privacy import (
     CELL,
     Budget,
@@ -34,9 +34,6 @@ from dpmc_core.solvers.ranking import FlippedPairs, ItemScores, cosine, jaccard,
 from dpmc_core.solvers.sizes import check_reported
 from dpmc_core.solvers.spectral_ranking import ClickTaste, FlippedBits
 from dpmc_core.style import GREEN, ORANGE, SKY, Style
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -81,7 +78,7 @@ class FlippedReports(Mechanism):
             caveats=self.caveats,
         )
 
-    def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
+    def fit(self, ratings: Ratings, rng: Rng) -> Steps:
         check_interactions(ratings)
         check_reported(ratings.public)
         bits = np.zeros(ratings.shape, dtype=np.uint8)

@@ -8,15 +8,14 @@ from __future__ import annotations
 import dataclasses
 import enum
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpmc_core.arrays import Floats, Rng
 from dpmc_core.errors import InvalidSetting
 from dpmc_core.links import Link, Logistic, steepness
-from dpmc_core.model import Constant, Dense, Estimator, Mechanism, Rounds, Step, Task, Wanted
+from dpmc_core.model import Constant, Dense, Estimator, Mechanism, Rounds, Step, Steps, Task, Wanted
 from dpmc_core.privacy import (
     RATING,
     USER_REPLACED,
@@ -49,8 +48,6 @@ from dpmc_core.solvers.one_bit import (
 )
 from dpmc_core.solvers.sizes import check_dense
 from dpmc_core.style import BLUE, GREEN, ORANGE, PURPLE, RED, SKY, Style
-
-Floats = NDArray[np.float64]
 
 _READS = "the estimator reads who rated what, which this unit does not protect"
 _PROJECTION = 1e-3  # accuracy of a projection, relative to ||X||_F
@@ -97,9 +94,7 @@ class Reported(Mechanism, Completion):
         """What the estimator adds to the card."""
         return (_READS,) if self.aware else ()
 
-    def completed(
-        self, reports: SignReports, loss: Loss, ratings: Ratings, rng: np.random.Generator
-    ) -> Iterator[Step]:
+    def completed(self, reports: SignReports, loss: Loss, ratings: Ratings, rng: Rng) -> Steps:
         """By the estimator in force, from the reports debiased or from the paper's loss of them."""
         if self.aware:
             yield from complete_signs(Pattern.of(ratings), reports)
@@ -130,7 +125,7 @@ class FlippedSigns(Releases):
             )
         )
 
-    def reports(self, ratings: Ratings, rng: np.random.Generator) -> tuple[Floats, SignReports]:
+    def reports(self, ratings: Ratings, rng: Rng) -> tuple[Floats, SignReports]:
         """The signs published, as 0/1, and debiased."""
         flipped = self.signs.publish(positive(ratings), rng).astype(float)
         (_, minus), (plus, _) = self.signs.channel
@@ -214,7 +209,7 @@ class InputFlip(Reported):
             caveats=self.caveats,
         )
 
-    def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
+    def fit(self, ratings: Ratings, rng: Rng) -> Steps:
         flipped, reports = self.guarantee(ratings.public).releases.reports(ratings, rng)
         plus, minus = self.flips
         if self.loss is InputLoss.UNBIASED:
@@ -254,7 +249,7 @@ class PrivateMajority(Mechanism):
             releases=FlippedSigns.of(p, p),
         )
 
-    def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
+    def fit(self, ratings: Ratings, rng: Rng) -> Steps:
         _, reports = self.guarantee(ratings.public).releases.reports(ratings, rng)
         most = 1 - 1 / (len(ratings) + 1)  # half a rating on either side
         mean = min(max(reports.mean, -most), most)
@@ -356,7 +351,7 @@ class Objective(Reported):
             else (),
         )
 
-    def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
+    def fit(self, ratings: Ratings, rng: Rng) -> Steps:
         releases = self.guarantee(ratings.public).releases
         if releases.signs is not None:
             noisy = releases.signs.publish(positive(ratings), rng)
@@ -429,7 +424,7 @@ class ObjectiveStatistic(Reported):
             ),
         )
 
-    def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
+    def fit(self, ratings: Ratings, rng: Rng) -> Steps:
         releases = self.guarantee(ratings.public).releases
         noisy = releases.signs.publish(positive(ratings), rng)
         labels = np.clip(noisy, 0.0, 1.0)
@@ -509,7 +504,7 @@ class Gradient(Mechanism):
             ),
         )
 
-    def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
+    def fit(self, ratings: Ratings, rng: Rng) -> Steps:
         releases = self.guarantee(ratings.public).releases
         loss = likelihood(self.link, positive(ratings))
         feasible = feasible_set(ratings, self.radius, self.bound, rng)
@@ -605,7 +600,7 @@ class Output(Mechanism, Completion):
         """The largest sum of |scores|: ||X||_1 <= sqrt(m n) ||X||_F <= sqrt(m n) ||X||_*."""
         return nuclear_norm(self.radius, public) * math.sqrt(public.users * public.items)
 
-    def feasible(self, ratings: Ratings, rng: np.random.Generator) -> NuclearBall:
+    def feasible(self, ratings: Ratings, rng: Rng) -> NuclearBall:
         bound = self.bound if self.within is OutputBound.SOLVER else None
         return feasible_set(ratings, self.radius, bound, rng)
 
@@ -616,9 +611,7 @@ class Output(Mechanism, Completion):
         for step in self.solve(loss, ratings, start, raw=True):
             yield dataclasses.replace(step, model=None), step.model if step.final else None
 
-    def fit(
-        self, ratings: Ratings, rng: np.random.Generator, rounds: Rounds | None = None
-    ) -> Iterator[Step]:
+    def fit(self, ratings: Ratings, rng: Rng, rounds: Rounds | None = None) -> Steps:
         check_dense(ratings.shape, "output perturbation")
         releases = self.guarantee(ratings.public).releases
         largest = self.largest_sum(ratings.public)

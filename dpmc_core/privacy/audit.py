@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import betainc, betaincinv, ndtr, ndtri
 
+from dpmc_core.arrays import Floats, Ints
 from dpmc_core.errors import InvalidSetting, check_number
 from dpmc_core.privacy.accounting import Loss
 from dpmc_core.privacy.releases import Additive
@@ -241,7 +242,7 @@ def event_bound(
 _CUTS = np.linspace(0.002, 0.998, 61)
 
 
-def _share(scores: NDArray[np.float64], cut: float, above: bool) -> int:
+def _share(scores: Floats, cut: float, above: bool) -> int:
     return int(np.count_nonzero(scores > cut if above else scores <= cut))
 
 
@@ -251,9 +252,6 @@ def _event_epsilon(p: int, q: int, of: int, delta: float, alarm: float) -> float
     return math.log(low / high) if low > 0 else -math.inf
 
 
-def _at_least(counts: NDArray[np.int64], n: int, q: float) -> NDArray[np.float64]:
+def _at_least(counts: Ints, n: int, q: float) -> Floats:
     """P[Bin(n, q) >= count] for each count in 0..n."""
-    tail: NDArray[np.float64] = np.where(
-        counts <= 0, 1.0, betainc(np.maximum(counts, 1), n - counts + 1, q)
-    )
-    return tail
+    return np.where(counts <= 0, 1.0, betainc(np.maximum(counts, 1), n - counts + 1, q))

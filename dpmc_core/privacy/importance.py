@@ -5,12 +5,11 @@ probability 1/w_k and then counted w_k times, which leaves the expected sum as i
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from dpmc_core.arrays import Bools, Floats
 from dpmc_core.errors import check_number
 from dpmc_core.stopping import look
-
-Floats = NDArray[np.float64]
 
 _BISECTIONS = 200
 _EXPONENT = 700.0  # e to it is a float
@@ -31,8 +30,8 @@ def importance_weights(losses: ArrayLike, epsilon: float) -> Floats:
     a = np.asarray(losses, dtype=float)
     target = _log_expm1(np.asarray(float(epsilon)))
 
-    def too_large(w: Floats) -> NDArray[np.bool_]:
-        return np.asarray(_log_expm1(a * w) > target + np.log(w))
+    def too_large(w: Floats) -> Bools:
+        return _log_expm1(a * w) > target + np.log(w)
 
     low = np.ones_like(a)
     high = np.full_like(a, 2.0)

@@ -16,6 +16,7 @@ from typing import Any, ClassVar, Self, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dpmc_core.arrays import Floats, Rng
 from dpmc_core.errors import CannotRelease, InvalidSetting, check_number
 from dpmc_core.privacy import noise
 from dpmc_core.privacy.accounting import Loss, Pure
@@ -23,7 +24,6 @@ from dpmc_core.privacy.changes import RATING, ROW_VALUES, Sensitivity, read_only
 from dpmc_core.privacy.exact_noise import SecureSource
 from dpmc_core.stopping import look
 
-Floats = NDArray[np.float64]
 Answer = TypeVar("Answer", bound=Any)
 
 
@@ -117,7 +117,7 @@ class Release:
         """
         raise NotImplementedError
 
-    def publish(self, value: ArrayLike, rng: np.random.Generator) -> NDArray[Any]:
+    def publish(self, value: ArrayLike, rng: Rng) -> NDArray[Any]:
         """The noisy answer, of the value's own shape; the only way private values leave `fit`."""
         raise NotImplementedError
 
@@ -141,7 +141,8 @@ class Release:
         answered = until and until <= {p.release.query for p in publications}
         if answered or len(publications) >= most:
             raise _Enough
-        return answer  # type: ignore[no-any-return]
+        found: Answer = answer
+        return found
 
 
 def whole(count: float) -> int:
@@ -164,7 +165,7 @@ class Additive(Release):
         check_number(f"noise scale of '{self.query}'", self.scale, above=0)
         object.__setattr__(self, "scale", float(self.scale))
 
-    def publish(self, value: ArrayLike, rng: np.random.Generator) -> Floats:
+    def publish(self, value: ArrayLike, rng: Rng) -> Floats:
         array = self._finite(value)
         self._admit(array)
         look()
@@ -177,7 +178,7 @@ class Additive(Release):
         look()
         return answer
 
-    def sample(self, count: int, rng: np.random.Generator) -> Floats:
+    def sample(self, count: int, rng: Rng) -> Floats:
         """`count` draws of one coordinate's noise, for pictures."""
         return self._noise((count,), rng)
 
@@ -199,7 +200,7 @@ class Additive(Release):
         self,
         value: ArrayLike,  # noqa: ARG002
         array: Floats,
-        rng: np.random.Generator,  # noqa: ARG002
+        rng: Rng,  # noqa: ARG002
     ) -> Floats:
         """What the noise is added to: the array itself, unless only a part of it is drawn."""
         return array
@@ -207,7 +208,7 @@ class Additive(Release):
     def _exact(self, value: Floats, source: SecureSource) -> Floats:  # noqa: ARG002
         raise CannotRelease(f"the noise of '{self.query}' has no exact sampler")
 
-    def _noise(self, shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
+    def _noise(self, shape: tuple[int, ...], rng: Rng) -> Floats:
         raise NotImplementedError
 
 
@@ -230,8 +231,8 @@ class Laplace(Additive):
         return Loss.of(Pure(sensitivity / count / self.scale, self.times * count, laplace=True))
 
     def log_likelihood(self, published: Any, private: Any) -> Floats:
-        logs: Floats = -np.abs(np.subtract(published, private)) / self.scale
-        return logs
+        found: Floats = -np.abs(np.subtract(published, private)) / self.scale
+        return found
 
     def density(self, x: ArrayLike) -> Floats:
         return noise.laplace_density(x, self.scale)
@@ -239,7 +240,7 @@ class Laplace(Additive):
     def _exact(self, value: Floats, source: SecureSource) -> Floats:
         return source.add_laplace(value, self.scale)
 
-    def _noise(self, shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
+    def _noise(self, shape: tuple[int, ...], rng: Rng) -> Floats:
         return noise.laplace(self.scale, shape, rng)
 
 
@@ -266,16 +267,16 @@ class NormLaplace(Additive):
         return Loss.of(Pure(sensitivity / self.scale, self.times))
 
     def log_likelihood(self, published: Any, private: Any) -> Floats:
-        logs: Floats = -np.linalg.norm(np.subtract(published, private), axis=-1) / self.scale
-        return logs
+        found: Floats = -np.linalg.norm(np.subtract(published, private), axis=-1) / self.scale
+        return found
 
-    def sample(self, count: int, rng: np.random.Generator) -> Floats:
+    def sample(self, count: int, rng: Rng) -> Floats:
         return self._noise((count, self.length), rng)[:, 0]
 
     def density(self, x: ArrayLike) -> Floats:
         return noise.norm_laplace_density(x, self.scale, self.length)
 
-    def _noise(self, shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
+    def _noise(self, shape: tuple[int, ...], rng: Rng) -> Floats:
         return noise.norm_laplace(self.scale, shape, rng)
 
 
@@ -292,8 +293,8 @@ class Gaussian(Additive):
         return Loss(mu=math.sqrt(self.times) * sensitivity / self.scale)
 
     def log_likelihood(self, published: Any, private: Any) -> Floats:
-        logs: Floats = -0.5 * np.square(np.subtract(published, private) / self.scale)
-        return logs
+        found: Floats = -0.5 * np.square(np.subtract(published, private) / self.scale)
+        return found
 
     def density(self, x: ArrayLike) -> Floats:
         return noise.gaussian_density(x, self.scale)
@@ -301,7 +302,7 @@ class Gaussian(Additive):
     def _exact(self, value: Floats, source: SecureSource) -> Floats:
         return source.add_gaussian(value, self.scale)
 
-    def _noise(self, shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
+    def _noise(self, shape: tuple[int, ...], rng: Rng) -> Floats:
         return noise.gaussian(self.scale, shape, rng)
 
 

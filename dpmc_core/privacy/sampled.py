@@ -4,21 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from dpmc_core.arrays import Floats, Rng, Sparse
 from dpmc_core.errors import InvalidSetting, check_number
 from dpmc_core.privacy import noise
 from dpmc_core.privacy.accounting import Loss, Pure
 from dpmc_core.privacy.importance import amplified_losses, importance_weights
 from dpmc_core.privacy.releases import Laplace
-
-if TYPE_CHECKING:
-    from scipy.sparse import csr_array
-
-Floats = NDArray[np.float64]
 
 _LENGTHS = 2.0 ** -np.arange(40)  # of terms whose loss is worked out, in the longest one's length
 _SLACK = 1e-9  # relative: what floats lose in a term's length and weight
@@ -32,7 +28,7 @@ class Sums:
     their values. terms: of d numbers each.
     """
 
-    rows: csr_array
+    rows: Sparse
     terms: Floats
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Floats:
@@ -41,7 +37,8 @@ class Sums:
     @property
     def lengths(self) -> Floats:
         """The l1 length of each term."""
-        return np.asarray(np.abs(self.terms).sum(axis=1))
+        found: Floats = np.abs(self.terms).sum(axis=1)
+        return found
 
     def counted(self, times: Floats) -> Floats:
         """The sums with each of the stored cells counted so often."""
@@ -102,7 +99,7 @@ class SampledLaplace(Laplace):
         # terms may meet in one row, where several are no independent answers
         return Loss.of(Pure(sensitivity / self.longest * self.term_epsilon, self.times))
 
-    def _counted(self, value: ArrayLike, array: Floats, rng: np.random.Generator) -> Floats:
+    def _counted(self, value: ArrayLike, array: Floats, rng: Rng) -> Floats:
         if not isinstance(value, Sums):
             return array
         weights = self.weights(value.lengths)

@@ -18,15 +18,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpmc_core.arrays import Floats, Ints
 from dpmc_core.ratings import PublicFacts
 from dpmc_core.solvers.linalg import Pattern, top_eigenpairs
 from dpmc_core.solvers.rows import item_sums, positive_part, row_norms, row_sums, spread_out
 from dpmc_core.stopping import look
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 MOST = 4.0  # of a user's gain or square, as released
 _BLOCK = 4_000_000  # numbers gathered at once: 32 MB
@@ -496,8 +493,7 @@ def without_noise(values: Floats, edge: float) -> Floats:
     in Frobenius norm as the matrix grows (Gavish, Donoho 2017, for Wigner noise).
     """
     above = values > _WOBBLE * edge
-    found: Floats = np.where(above, np.sqrt(np.maximum(values**2 - edge**2, 0.0)), 0.0)
-    return found
+    return np.where(above, np.sqrt(np.maximum(values**2 - edge**2, 0.0)), 0.0)
 
 
 def taste_of_gram(

@@ -10,18 +10,16 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpmc_core.arrays import Bools, Floats, Ints, Rng, Sparse
 from dpmc_core.model import Factors
 from dpmc_core.privacy import Harmless, harmless
 from dpmc_core.ratings import Index, Ratings
 from dpmc_core.stopping import look, waited
 
 if TYPE_CHECKING:
-    from scipy.sparse import csr_array
     from scipy.sparse.linalg import LinearOperator
 
-Floats = NDArray[np.float64]
 
 _BLOCK_CELLS = 2_000_000  # dense scratch of one block of rows: 16 MB
 _PASSES = 40  # of subspace iteration; it needs a few
@@ -36,7 +34,7 @@ class Pattern:
 
     users: Index
     items: Index
-    indptr: NDArray[np.int64]
+    indptr: Ints
     shape: tuple[int, int]
 
     @classmethod
@@ -44,19 +42,19 @@ class Pattern:
         return cls(ratings.users, ratings.items, ratings.indptr, ratings.shape)
 
     @classmethod
-    def of_matrix(cls, matrix: csr_array) -> Pattern:
+    def of_matrix(cls, matrix: Sparse) -> Pattern:
         """The stored cells of a row-compressed matrix."""
         users = np.repeat(np.arange(matrix.shape[0], dtype=np.int32), np.diff(matrix.indptr))
         items, indptr = matrix.indices.astype(np.int32), matrix.indptr.astype(np.int64)
         return cls(users, items, indptr, matrix.shape)
 
     @cached_property
-    def _by_item(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def _by_item(self) -> tuple[Ints, Ints]:
         order = np.argsort(self.items, kind="stable")
         counts = np.bincount(self.items, minlength=self.shape[1])
         return order, np.concatenate(([0], np.cumsum(counts)))
 
-    def on(self, columns: NDArray[np.int64]) -> tuple[Pattern, NDArray[np.bool_]]:
+    def on(self, columns: Ints) -> tuple[Pattern, Bools]:
         """The cells of some columns (increasing), counted anew, and which cells those are."""
         inside = np.isin(self.items, columns)
         users = self.users[inside]
@@ -64,13 +62,13 @@ class Pattern:
         indptr = np.searchsorted(users, np.arange(self.shape[0] + 1))
         return Pattern(users, items, indptr, (self.shape[0], len(columns))), inside
 
-    def by_user(self, values: Floats) -> csr_array:
+    def by_user(self, values: Floats) -> Sparse:
         """The sparse matrix with these values on the observed cells."""
         from scipy.sparse import csr_array
 
         return csr_array((values, self.items, self.indptr), shape=self.shape)
 
-    def by_item(self, values: Floats) -> csr_array:
+    def by_item(self, values: Floats) -> Sparse:
         """Its transpose, also row-compressed, because CSR products run along rows."""
         from scipy.sparse import csr_array
 
@@ -173,7 +171,7 @@ def leading_triplets(
     start: Floats,
     enough: Callable[[Floats], int],
     tolerance: float,
-    rng: np.random.Generator,
+    rng: Rng,
 ) -> Triplets | None:
     """Leading singular triplets by Chebyshev-filtered subspace iteration (Zhou, Saad et al. 2006).
 
@@ -222,7 +220,7 @@ def leading_triplets(
 class Shrinker:
     """Soft-thresholds singular values; each search starts at the vectors of the last."""
 
-    def __init__(self, rng: np.random.Generator) -> None:
+    def __init__(self, rng: Rng) -> None:
         self._rng = rng
         self._basis: Floats | None = None
 
@@ -251,7 +249,7 @@ class Shrinker:
         return Triplets(left, values[keep] - theta, right)
 
 
-def looking(matrix: csr_array) -> LinearOperator:
+def looking(matrix: Sparse) -> LinearOperator:
     """The matrix for a search that takes many products with it: each looks whether to stop."""
     from scipy.sparse.linalg import LinearOperator
 
@@ -297,7 +295,8 @@ def top_right_pair(cells: Pattern, values: Floats, start: Floats) -> tuple[float
 
     def product(x: Floats) -> Floats:
         look()
-        return np.asarray(columns @ (rows @ x.ravel()))
+        found: Floats = columns @ (rows @ x.ravel())
+        return found
 
     operator = LinearOperator((n, n), matvec=product, dtype=np.float64)
     if n <= 3:  # too small for the iterative solver
@@ -332,7 +331,7 @@ def _filtered(
     return current / np.linalg.norm(current, axis=0), degree
 
 
-def _widen(block: Floats, width: int, rows: int, rng: np.random.Generator) -> Floats:
+def _widen(block: Floats, width: int, rows: int, rng: Rng) -> Floats:
     start = harmless(rng, Harmless.START)
     extra = start.standard_normal((rows, max(0, width - block.shape[1])))
     return np.hstack([block.reshape(rows, -1), extra])

@@ -9,21 +9,17 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpmc_core.model import Factors, Step
+from dpmc_core.arrays import Bools, Floats, Ints, Sparse
+from dpmc_core.model import Factors, Step, Steps
 from dpmc_core.ratings import Index, PublicFacts
 from dpmc_core.solvers.linalg import Pattern, looking
 from dpmc_core.solvers.rows import with_offsets
 from dpmc_core.stopping import look, waited
-
-if TYPE_CHECKING:
-    from scipy.sparse import csr_array
-
-Floats = NDArray[np.float64]
 
 _TINY = 1e-12
 
@@ -166,7 +162,7 @@ class _Side:
         each = np.full(count, precision)
         return cls(np.zeros((count, 1)), np.zeros((count, 1, 1)), np.full(1, spread), pseudo, each)
 
-    def update(self, w: csr_array, wx: csr_array, other: _Side, *, centre: bool = False) -> Floats:
+    def update(self, w: Sparse, wx: Sparse, other: _Side, *, centre: bool = False) -> Floats:
         """The posterior given the other side's, then the prior, its centre too where asked.
 
         Returns each row's sum of w (E[(theta . f)^2] - 2 E[theta . f (x - b)]), f and b the other
@@ -386,11 +382,10 @@ class Features(NamedTuple):
             second = found**2 + np.diag(covariance)
             count = np.bincount(kind, minlength=9)
             variance = (np.bincount(kind, second, minlength=9) + 2 * 0.001) / (count + 2)
-        coefficients: Floats = found.reshape(p, q)
-        return coefficients
+        return np.asarray(found.reshape(p, q))
 
 
-def _kinds(width: int) -> NDArray[np.int64]:
+def _kinds(width: int) -> Ints:
     """0: the constant; 1: log count; 2: singular vectors."""
     return np.minimum(np.arange(width), 2)
 
@@ -469,7 +464,7 @@ class Fit(NamedTuple):
         return pattern.sample(self.user, self.item) + self.effects.predict(pattern)
 
 
-def complete_signs(pattern: Pattern, reports: SignReports, *, raw: bool = False) -> Iterator[Step]:
+def complete_signs(pattern: Pattern, reports: SignReports, *, raw: bool = False) -> Steps:
     """Rounds of the engine on what the features leave; a score's sign is the prediction.
 
     raw: the reports are the signs themselves, so the trace is marked.
@@ -524,7 +519,7 @@ def features_share(pattern: Pattern, values: Floats, noise: float) -> float:
     return float(np.average(shares, weights=np.exp(chance - chance.max())))
 
 
-def _part(pattern: Pattern, chosen: NDArray[np.bool_]) -> Pattern:
+def _part(pattern: Pattern, chosen: Bools) -> Pattern:
     users = pattern.users[chosen]
     counts = np.bincount(users, minlength=pattern.shape[0])
     indptr = np.concatenate(([0], np.cumsum(counts)))
@@ -680,21 +675,21 @@ class LaplaceLaw(Law):
         """E[T] where it tells of a rating x."""
         b, size = self.scale, np.abs(x)
         sinh = -np.exp((size - 1) / b) * np.expm1(-2 * size / b) / 2  # times e^(-1/b)
-        return np.asarray(self.inner * (x - np.sign(x) * (1 + b - self.end) * sinh))
+        return self.inner * (x - np.sign(x) * (1 + b - self.end) * sinh)
 
     def spread(self, x: Floats) -> Floats:
         b, end = self.scale, self.end
         within = (np.expm1((x - 1) / b) + np.expm1((-1 - x) / b)) / 2  # -P(|z| <= 1)
         more = end**2 - 1 - 2 * b
         square = x**2 + more + (more - 2 * b**2) * within
-        return np.asarray(self.inner**2 * square - self.expected(x) ** 2)
+        return self.inner**2 * square - self.expected(x) ** 2
 
 
 class _Part(NamedTuple):
     """The reports of a block of users: rows, their starts within it, items and scores."""
 
     rows: slice
-    starts: NDArray[np.int64]
+    starts: Ints
     items: Index
     scores: Floats
 
@@ -715,7 +710,7 @@ class _Part(NamedTuple):
 class _Reports:
     """Published rows and their law: passes over a block of users at a time."""
 
-    def __init__(self, reported: csr_array, law: Law, block: int) -> None:
+    def __init__(self, reported: Sparse, law: Law, block: int) -> None:
         self.reported, self.law, self.shape, self.block = reported, law, reported.shape, block
 
     def parts(self) -> Iterator[_Part]:
@@ -837,9 +832,7 @@ def mean_rating(told: float, scored: float, cells: int, law: Law) -> Mean:
     return Mean(gain * scored / law.gain, count)
 
 
-def recovered(
-    reported: csr_array, law: Law, public: PublicFacts, *, block: int = BLOCK
-) -> Iterator[Step]:
+def recovered(reported: Sparse, law: Law, public: PublicFacts, *, block: int = BLOCK) -> Steps:
     """Models in rating points from published rows: effects first, then rounds of taste.
 
     reported: users x items, a stored number for each reported cell, sorted by user and item.

@@ -11,23 +11,18 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dpmc_core.arrays import Floats, Ints, Sparse
 from dpmc_core.data.transforms import TopItems
 from dpmc_core.model import Factors, Model
 from dpmc_core.ratings import Ratings
 from dpmc_core.solvers.linalg import Pattern, inverse_triangle
 from dpmc_core.solvers.rows import gram, positive_part
 from dpmc_core.stopping import look
-
-if TYPE_CHECKING:
-    from scipy.sparse import csr_array
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 BLOCK = 2_000_000  # scores, or pairs of items, held at once: 16 MB
 _RAREST = 1e-150  # flip chance whose square is still a number: no cell of a pair is impossible
@@ -48,7 +43,7 @@ class ItemScores:
     rows: users x items, the users' own ones. weights: items x items, dense or sparse.
     """
 
-    rows: csr_array
+    rows: Sparse
     weights: Any
     factors: ClassVar[None] = None
 
@@ -107,7 +102,7 @@ def most_rated(ratings: Ratings, count: int) -> tuple[Ratings, NDArray[np.int32]
     return choice.apply(ratings, ratings), choice.places(ratings)
 
 
-def nearest(items: int, count: int, similarities: Callable[[Ints], Floats]) -> csr_array:
+def nearest(items: int, count: int, similarities: Callable[[Ints], Floats]) -> Sparse:
     """The `count` most similar items of each item with positive similarity (ties: lower index).
 
     similarities(block): similarity of the items of a block to all items, len(block) x items.
@@ -169,8 +164,8 @@ class FlippedPairs:
     @property
     def counts(self) -> Floats:
         """Unbiased estimate of each item's ones."""
-        counts: Floats = (self.sums - self.users * self.flip) / (1 - 2 * self.flip)
-        return counts
+        found: Floats = (self.sums - self.users * self.flip) / (1 - 2 * self.flip)
+        return found
 
     def both(self, block: Ints) -> Floats:
         """Unbiased estimate of the users who have both items: the inverse of the 2x2 channel on
@@ -245,7 +240,7 @@ def cross_moments(pattern: Pattern, weights: Floats, features: Floats) -> Floats
 
 
 def _sums(pattern: Pattern, features: Floats) -> Floats:
-    return np.asarray(pattern.by_user(np.ones(len(pattern.users))) @ features)
+    return pattern.by_user(np.ones(len(pattern.users))) @ features
 
 
 def _shortest(features: Floats) -> float:
@@ -389,8 +384,8 @@ class Audiences(NamedTuple):
         found = self.faint @ axes
         square = believed @ found**2 / believed.sum()
         known = square + np.diag(axes.T @ self.faint_doubt @ axes)
-        scaled: Floats = found / np.sqrt(np.maximum(known, np.finfo(float).tiny))
-        return scaled
+        found /= np.sqrt(np.maximum(known, np.finfo(float).tiny))
+        return np.asarray(found)
 
 
 def _posterior(

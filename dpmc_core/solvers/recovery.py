@@ -15,9 +15,9 @@ from itertools import chain, pairwise
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from dpmc_core.model import Step
+from dpmc_core.arrays import Floats, Rng
+from dpmc_core.model import Step, Steps
 from dpmc_core.ratings import PublicFacts
 from dpmc_core.settings import setting
 from dpmc_core.solvers.linalg import (
@@ -28,8 +28,6 @@ from dpmc_core.solvers.linalg import (
 )
 from dpmc_core.solvers.rows import with_offsets
 from dpmc_core.stopping import look
-
-Floats = NDArray[np.float64]
 
 FACTOR = 0.7  # from one penalty of the path to the next
 _BISECTIONS = 6  # of the last gap: the residual then meets its goal within a percent or so
@@ -89,7 +87,7 @@ def path(
     residual: float | None = None,
     steps: int,
     tolerance: float,
-    rng: np.random.Generator,
+    rng: Rng,
 ) -> Iterator[Solution]:
     """Solutions along falling penalties, each started at the one before.
 
@@ -128,7 +126,7 @@ def path(
 class _Solver:
     """Warm-started accelerated proximal gradient for one regression."""
 
-    def __init__(self, problem: Regression, tolerance: float, rng: np.random.Generator) -> None:
+    def __init__(self, problem: Regression, tolerance: float, rng: Rng) -> None:
         self.problem, self.tolerance, self.shrinker = problem, tolerance, Shrinker(rng)
         self.smoothness = problem.gain**2
         rows, columns = problem.pattern.shape
@@ -255,9 +253,7 @@ class Recovery:
         """`intrinsic` in units of the scale -1..1: the rho_0 of Theorem 3."""
         return 2 * self.intrinsic
 
-    def recover(
-        self, reports: Reports, public: PublicFacts, rng: np.random.Generator, *, raw: bool
-    ) -> Iterator[Step]:
+    def recover(self, reports: Reports, public: PublicFacts, rng: Rng, *, raw: bool) -> Steps:
         """A Step for each penalty; trace numbers are marked raw where the reports are."""
         debiased = self.recovery is Regress.DEBIASED
         gain = reports.gain if debiased else 1.0

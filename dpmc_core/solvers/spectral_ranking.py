@@ -9,18 +9,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dpmc_core.arrays import Floats, Sparse
 from dpmc_core.model import Factors
 from dpmc_core.stopping import look
 
-if TYPE_CHECKING:
-    from scipy.sparse import csr_array
-
-Floats = NDArray[np.float64]
 Bits = NDArray[np.integer]
 
 _BLOCK = 4_000_000  # cells of reports held in single precision at once: 16 MB
@@ -45,8 +42,8 @@ class FlippedBits:
     def shares(self) -> Floats:
         """Unbiased estimate of the share of users with each item, length n; may be negative."""
         sums = self.bits.sum(axis=0, dtype=np.int64)
-        shares: Floats = (sums / len(self.bits) - self.flip) / self.gain
-        return shares
+        found: Floats = (sums / len(self.bits) - self.flip) / self.gain
+        return found
 
     @property
     def variance(self) -> float:
@@ -66,8 +63,8 @@ class FlippedBits:
         single = block.astype(np.float32)
         for rows, part in self._blocks():
             out[rows] = part @ single
-        unbiased: Floats = (out - self.flip * block.sum(axis=0)) / self.gain
-        return unbiased
+        found: Floats = (out - self.flip * block.sum(axis=0)) / self.gain
+        return found
 
     def transposed(self, block: Floats) -> Floats:
         """H' @ block."""
@@ -75,8 +72,8 @@ class FlippedBits:
         single = block.astype(np.float32)
         for rows, part in self._blocks():
             out += part.T @ single[rows]
-        unbiased: Floats = (out - self.flip * block.sum(axis=0)) / self.gain
-        return unbiased
+        found: Floats = (out - self.flip * block.sum(axis=0)) / self.gain
+        return found
 
     def _blocks(self) -> Iterator[tuple[slice, NDArray[np.float32]]]:
         users, items = self.bits.shape
@@ -128,7 +125,7 @@ class ClickTaste(NamedTuple):
         loadings /= np.sqrt(strength * reports.activity(float(expected.sum())))
         return cls(shares, expected, loadings, noise)
 
-    def scores(self, rows: csr_array) -> Factors:
+    def scores(self, rows: Sparse) -> Factors:
         """Each user's ranking from the own true row (users x items of ones), as factors.
 
         A user with a times as many items as expected has each with chance a (p + loadings z), z the
@@ -173,8 +170,7 @@ class _Edge:
         """The alpha whose eigenvalue is `seen`, which is above the noise."""
         from scipy.optimize import brentq
 
-        found: float = brentq(lambda alpha: self.psi(alpha) - seen, self._least, seen)
-        return found
+        return brentq(lambda alpha: self.psi(alpha) - seen, self._least, seen)
 
 
 def _leading(reports: FlippedBits, common: Floats) -> tuple[Floats, Floats]:
