@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
@@ -16,18 +15,16 @@ from dpmc_core.errors import check_number
 from dpmc_core.model import Constant, Estimator, Mechanism, Step, Steps, Task, Wanted
 from dpmc_core.privacy import (
     CELL,
-    Budget,
     Guarantee,
     LocalChannel,
     ModifiedLaplace,
-    Notion,
     Publishes,
     Releases,
     SymbolChannel,
     Trust,
 )
 from dpmc_core.ratings import PublicFacts, Ratings
-from dpmc_core.settings import AsPublished, same_setting, setting
+from dpmc_core.settings import AsPublished, mechanism, same_setting, setting
 from dpmc_core.solvers.linalg import Pattern
 from dpmc_core.solvers.noisy_reports import LaplaceLaw, Law, SymbolLaw, mean_rating, recovered
 from dpmc_core.solvers.recovery import Recovery, Regress, Reports, Rule, on_unit_scale
@@ -57,15 +54,18 @@ class RandomisedRows(Releases):
     rows: Channel
 
 
-@dataclass(frozen=True, kw_only=True)
+@mechanism
 class Collected(Mechanism):
     """Whole rows, randomised cell by cell: the budget, the card, and what the server holds."""
 
+    change = CELL
+    trust = Trust.LOCAL
+    publishes = Publishes.RANDOMISED_ROWS
     task = Task.RATINGS
     twin = "soft-impute"
     floor = "local-mean"
     revision = 2
-    theorem: ClassVar[str] = "Theorem 2"
+    source = "Z16, Theorem 2: epsilon per cell, items x epsilon for a row"
     epsilon: float = setting(help="privacy budget per user-item cell", above=0, at_most=1e6)
 
     def channel(self, public: PublicFacts) -> Channel:
@@ -87,19 +87,10 @@ class Collected(Mechanism):
         return SymbolLaw.of(channel.reported_if_missing, channel.gain, np.array(channel.levels))
 
     def guarantee(self, public: PublicFacts) -> Guarantee[RandomisedRows]:
-        return Guarantee(
-            change=CELL,
-            notion=Notion.PURE,
-            trust=Trust.LOCAL,
-            publishes=Publishes.RANDOMISED_ROWS,
-            public=public,
-            claimed=Budget(self.epsilon),
-            source=f"Z16, {self.theorem}: epsilon per cell, items x epsilon for a row",
-            releases=RandomisedRows(self.channel(public)),
-        )
+        return self.pure_card(public, RandomisedRows(self.channel(public)))
 
 
-@dataclass(frozen=True, kw_only=True)
+@mechanism
 class Collection(Collected, Recovery):
     """What both mechanisms share: the server's estimates."""
 
@@ -169,7 +160,7 @@ def estimated_density(share: float, cells: int, channel: LocalChannel) -> float:
     return float(np.clip((share - channel.reported_if_missing) / slope, min(error, 1.0), 1.0))
 
 
-@dataclass(frozen=True, kw_only=True)
+@mechanism
 class LaplaceCollection(Collection):
     """Modified Laplace: ratings get Laplace(2/eps) noise and may vanish, missing cells may speak.
 
@@ -182,7 +173,7 @@ class LaplaceCollection(Collection):
     name = "Modified Laplace collection"
     short = "Modified Laplace"
     style = Style(RED, "hexagon", "dot")
-    theorem = "Theorem 1"
+    source = "Z16, Theorem 1: epsilon per cell, items x epsilon for a row"
 
     @classmethod
     def recommended(cls, wanted: Wanted) -> str | None:
@@ -227,7 +218,7 @@ def _symbols(epsilon: float, levels: int | None, public: PublicFacts) -> SymbolC
     )
 
 
-@dataclass(frozen=True, kw_only=True)
+@mechanism
 class ResponseCollection(Collection):
     """Randomised response over 0 (missing) and 1..d: keep the symbol or take any other alike.
 
@@ -267,7 +258,7 @@ class ResponseCollection(Collection):
         )
 
 
-@dataclass(frozen=True, kw_only=True)
+@mechanism
 class LocalMean(Collected):
     """The mean rating alone, from rows collected by randomised response: the guess that whoever
     trusts no server can have for the same budget.

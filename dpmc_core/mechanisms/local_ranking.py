@@ -18,9 +18,7 @@ from dpmc_core.arrays import Floats, Ints, Rng
 from dpmc_core.model import Estimator, Factors, Mechanism, Model, Step, Steps, Task, Wanted
 from dpmc_core.privacy import (
     CELL,
-    Budget,
     Guarantee,
-    Notion,
     Publishes,
     RandomizedResponse,
     Releases,
@@ -28,7 +26,7 @@ from dpmc_core.privacy import (
 )
 from dpmc_core.privacy.channels import flip_chance
 from dpmc_core.ratings import PublicFacts, Ratings
-from dpmc_core.settings import AsPublished, setting
+from dpmc_core.settings import AsPublished, mechanism, setting
 from dpmc_core.solvers.factorization import binary_matrix, check_interactions
 from dpmc_core.solvers.ranking import FlippedPairs, ItemScores, cosine, jaccard, nearest
 from dpmc_core.solvers.sizes import check_reported
@@ -41,15 +39,16 @@ class FlippedRows(Releases):
     bits: RandomizedResponse
 
 
-@dataclass(frozen=True, kw_only=True)
+@mechanism
 class FlippedReports(Mechanism):
     """The report that all of them share."""
 
+    change = CELL
+    trust = Trust.LOCAL
+    publishes = Publishes.FLIPPED_ROWS
     task = Task.RANKING
     floor = "local-popularity"
-    source: ClassVar[str]
     caveats: ClassVar[tuple[str, ...]] = ()
-    publishes: ClassVar[Publishes] = Publishes.FLIPPED_ROWS
     epsilon: float = setting(help="privacy budget per user-item cell", above=0, at_most=1e6)
 
     @property
@@ -58,25 +57,13 @@ class FlippedReports(Mechanism):
         return flip_chance(self.epsilon)
 
     def guarantee(self, public: PublicFacts) -> Guarantee[FlippedRows]:
-        return Guarantee(
-            change=CELL,
-            notion=Notion.PURE,
-            trust=Trust.LOCAL,
-            publishes=self.publishes,
-            public=public,
-            claimed=Budget(self.epsilon),
-            source=self.source,
-            releases=FlippedRows(
-                bits=RandomizedResponse.binary(
-                    self.flip,
-                    self.flip,
-                    query="every bit of every row",
-                    shape=public.shape,
-                    sensitivity={CELL: 1},
-                )
-            ),
-            caveats=self.caveats,
+        bits = RandomizedResponse.binary(
+            *(self.flip, self.flip),
+            query="every bit of every row",
+            shape=public.shape,
+            sensitivity={CELL: 1},
         )
+        return self.pure_card(public, FlippedRows(bits), self.caveats)
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
         check_interactions(ratings)
@@ -95,7 +82,7 @@ class FlippedReports(Mechanism):
         raise NotImplementedError
 
 
-@dataclass(frozen=True, kw_only=True)
+@mechanism
 class LocalPopularity(FlippedReports):
     """How many users have each item, from flipped bits: (reported ones - m f) / (1 - 2 f)."""
 
@@ -116,7 +103,7 @@ class LocalPopularity(FlippedReports):
         return model, {"most popular item": float(counts.max())}
 
 
-@dataclass(frozen=True, kw_only=True)
+@mechanism
 class LocalNeighbours(FlippedReports):
     """The two estimates of either method, from the same reports."""
 
@@ -148,7 +135,7 @@ class LocalNeighbours(FlippedReports):
         return ItemScores(rows, similar.T.tocsr()), {"neighbours per item": similar.nnz / items}
 
 
-@dataclass(frozen=True, kw_only=True)
+@mechanism
 class Dplcf(LocalNeighbours):
     """DPLCF: Jaccard similarity from unbiased estimates of intersections and unions.
 
@@ -172,7 +159,7 @@ class Dplcf(LocalNeighbours):
         return jaccard(pairs.both(block), counts[block][:, None], counts)
 
 
-@dataclass(frozen=True, kw_only=True)
+@mechanism
 class Ldpicf(LocalNeighbours):
     """LDPICF: cosine similarity from maximum-likelihood pair frequencies in the simplex.
 

@@ -211,13 +211,26 @@ def _boundary(holds: Callable[[float], bool], start: float) -> float:
     low = high / 2.0
     while holds(low):
         high, low = low, low / 2.0
-    while high - low > 1e-14 * high:
+    return bisect(lambda x: not holds(x), low, high, relative=1e-14)[1]
+
+
+def bisect(
+    below: Callable[[float], bool],
+    low: float,
+    high: float,
+    absolute: float = 0.0,
+    relative: float = 0.0,
+) -> tuple[float, float]:
+    """Where a condition that holds up to some point ends: its last and first sides, so close.
+
+    Args:
+        below: holds at `low` and not at `high`.
+        absolute, relative: how far apart both may stay; relative: to the upper one.
+    """
+    while high - low > absolute + relative * high:
         middle = 0.5 * (low + high)
-        if holds(middle):
-            high = middle
-        else:
-            low = middle
-    return high
+        low, high = (middle, high) if below(middle) else (low, middle)
+    return low, high
 
 
 def channel_epsilon(channel: Floats) -> float:
@@ -261,11 +274,7 @@ def composed_epsilon(pure: tuple[Pure, ...], mu: float, delta: float) -> float:
         return 0.0
     if law.delta(high) > target:  # the grid is too coarse to say anything
         return high
-    low = 0.0
-    while high - low > 1e-8 * high:
-        middle = 0.5 * (low + high)
-        low, high = (low, middle) if law.delta(middle) <= target else (middle, high)
-    return high
+    return bisect(lambda epsilon: law.delta(epsilon) > target, 0.0, high, relative=1e-8)[1]
 
 
 @lru_cache(maxsize=_KNOWN)

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 
 from dpmc_core.arrays import Bools, Floats
 from dpmc_core.errors import check_number
+from dpmc_core.privacy.accounting import bisect
 from dpmc_core.stopping import look
 
 _BISECTIONS = 200
@@ -64,13 +65,12 @@ def utility_weights(norms: ArrayLike, sample: float) -> Floats:
     """
     size = np.asarray(norms, dtype=float)
     check_number("sample size", sample, above=0, at_most=int(np.count_nonzero(size)))
-    low, high = 0.0, float(size.sum() / sample) + float(size.max())
-    for _ in range(_BISECTIONS):
-        level = 0.5 * (low + high)
-        if np.minimum(1.0, size / level).sum() > sample:
-            low = level
-        else:
-            high = level
+    high = float(size.sum() / sample) + float(size.max())
+
+    def too_many(level: float) -> bool:
+        return bool(np.minimum(1.0, size / level).sum() > sample)
+
+    high = bisect(too_many, float(size[size > 0].min()), high, relative=1e-15)[1]
     with np.errstate(divide="ignore"):
         return np.maximum(1.0, high / size)
 
@@ -102,15 +102,14 @@ def weights_of_sample(losses: ArrayLike, sample: float) -> tuple[Floats, float]:
     """
     a = np.asarray(losses, dtype=float)
     check_number("sample size", sample, above=0, at_most=int(np.count_nonzero(a)))
+
+    def too_many(epsilon: float) -> bool:
+        return bool((1.0 / importance_weights(a, epsilon)).sum() > sample)
+
     low, high = float(a[a > 0].min()) * 1e-6, float(a.max())
-    while (1.0 / importance_weights(a, high)).sum() > sample:
+    while too_many(high):
         low, high = high, 2.0 * high
-    for _ in range(60):
-        epsilon = 0.5 * (low + high)
-        if (1.0 / importance_weights(a, epsilon)).sum() > sample:
-            low = epsilon
-        else:
-            high = epsilon
+    high = bisect(too_many, low, high, relative=1e-14)[1]
     return importance_weights(a, high), high
 
 

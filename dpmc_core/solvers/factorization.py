@@ -29,7 +29,7 @@ from dpmc_core import archives
 from dpmc_core.arrays import Floats, Ints, Rng, Sparse
 from dpmc_core.errors import BadRatings, InvalidSetting
 from dpmc_core.ratings import Ratings
-from dpmc_core.settings import setting
+from dpmc_core.settings import mechanism, setting
 from dpmc_core.solvers.als import Equations, normal_equations, random_factors, ridge
 from dpmc_core.solvers.linalg import Pattern
 from dpmc_core.solvers.rows import clip_dense_rows
@@ -171,7 +171,7 @@ class Sides(NamedTuple):
     by_item: Sparse
 
 
-@dataclass(frozen=True, kw_only=True)
+@mechanism
 class LeastSquaresMF:
     """Settings of the factorization, and its two half steps."""
 

@@ -558,7 +558,7 @@ _SPREAD, _POOL = 2.5e-3, 1.25e-3  # variances of effects that the search for tas
 _LEAST = 1e-12  # a chance below it counts as this one
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Law:
     """What the channel does to one cell, whose rating is x in -1..1 where there is one.
 
@@ -607,7 +607,7 @@ class Law:
         return told - noise_less * self.square / self.gain**2
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class SymbolLaw(Law):
     """Symbols 1..d that stand for levels of mean 0, kept or replaced by any one alike."""
 
@@ -627,7 +627,7 @@ class SymbolLaw(Law):
         return np.zeros(len(x))
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class LaplaceLaw(Law):
     """Ratings with Laplace noise of scale b, that may vanish; missing cells speak in noise alone.
 

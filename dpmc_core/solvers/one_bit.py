@@ -18,7 +18,7 @@ from dpmc_core.errors import BadRatings
 from dpmc_core.links import LINK_CHOICES, LOGISTIC, Link, Logistic, parse_link
 from dpmc_core.model import Dense, Factors, Step, Steps
 from dpmc_core.ratings import PublicFacts, Ratings
-from dpmc_core.settings import setting
+from dpmc_core.settings import mechanism, setting
 from dpmc_core.solvers.linalg import (
     Operator,
     Pattern,
@@ -312,7 +312,7 @@ def _line_search(
 # --- settings --------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, kw_only=True)
+@mechanism
 class Completion:
     """Public settings of the model, its feasible set (LWHM22, section 3.2) and the solver."""
 

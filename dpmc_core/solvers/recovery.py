@@ -19,7 +19,7 @@ import numpy as np
 from dpmc_core.arrays import Floats, Rng
 from dpmc_core.model import Step, Steps
 from dpmc_core.ratings import PublicFacts
-from dpmc_core.settings import setting
+from dpmc_core.settings import mechanism, setting
 from dpmc_core.solvers.linalg import (
     Pattern,
     Shrinker,
@@ -213,7 +213,7 @@ class Rule(enum.Enum):
     THEOREM = "theorem-3"  # discrepancy principle, residual from the paper's Theorem 3
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Reports:
     """What a server holds: reported values on a pattern, and what is known of the channel.
 
@@ -228,7 +228,7 @@ class Reports:
     rho: float
 
 
-@dataclass(frozen=True, kw_only=True)
+@mechanism
 class Recovery:
     """Settings of the recovery, and the recovery."""
 
