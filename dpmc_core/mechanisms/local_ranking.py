@@ -28,9 +28,16 @@ from dpmc_core.privacy.channels import flip_chance
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import AsPublished, mechanism, setting
 from dpmc_core.solvers.factorization import binary_matrix, check_interactions
-from dpmc_core.solvers.ranking import FlippedPairs, ItemScores, cosine, jaccard, nearest
+from dpmc_core.solvers.ranking import (
+    ClickTaste,
+    FlippedBits,
+    FlippedPairs,
+    ItemScores,
+    cosine,
+    jaccard,
+    nearest,
+)
 from dpmc_core.solvers.sizes import check_reported
-from dpmc_core.solvers.spectral_ranking import ClickTaste, FlippedBits
 from dpmc_core.style import GREEN, ORANGE, SKY, Style
 
 

@@ -255,7 +255,7 @@ CORE = [
          "return rng.random(len(weights)) * weights < 1.03", _TOSSED),
     ),
     *family_of(
-        "sampled sums", "privacy/importance.py",
+        "sampled sums", "privacy/sampled.py",
         ("weights without the paper's -1/w", OTHER, "_log_expm1(a * w) > target + np.log(w)",
          "a * w > float(epsilon) + np.log(w)",
          named("dpimf", "test_weights_solve_their_equation_and_short_terms_weigh_more")),
