@@ -11,8 +11,7 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from scipy.special import gammaln, kve
+from numpy.typing import NDArray
 
 from dpmc_core.arrays import Bools, Floats, Ints, Rng
 from dpmc_core.errors import CannotRelease
@@ -44,23 +43,10 @@ def laplace(scale: float, shape: tuple[int, ...], rng: Rng) -> Floats:
     return _drawn(lambda count: rng.laplace(0.0, scale, count), shape)
 
 
-def laplace_density(x: ArrayLike, scale: float) -> Floats:
-    """Density of Laplace(0, scale) at x."""
-    found: Floats = np.exp(-np.abs(np.asarray(x, dtype=float)) / scale) / (2.0 * scale)
-    return found
-
-
 def gaussian(sigma: float, shape: tuple[int, ...], rng: Rng) -> Floats:
     """Independent N(0, sigma^2) draws."""
     _simulated("Gaussian noise drawn apart from the value", rng)
     return _drawn(lambda count: rng.normal(0.0, sigma, count), shape)
-
-
-def gaussian_density(x: ArrayLike, sigma: float) -> Floats:
-    """Density of N(0, sigma^2) at x."""
-    z = np.asarray(x, dtype=float) / sigma
-    found: Floats = np.exp(-0.5 * z * z) / (sigma * np.sqrt(2.0 * np.pi))
-    return found
 
 
 def norm_laplace(scale: float, shape: tuple[int, ...], rng: Rng) -> Floats:
@@ -72,24 +58,6 @@ def norm_laplace(scale: float, shape: tuple[int, ...], rng: Rng) -> Floats:
     direction = rng.normal(size=shape)
     direction /= np.linalg.norm(direction, axis=-1, keepdims=True)
     return rng.gamma(shape[-1], scale, (*shape[:-1], 1)) * direction
-
-
-def norm_laplace_density(x: ArrayLike, scale: float, length: int) -> Floats:
-    """Density at x of one coordinate of a `norm_laplace` row of that length.
-
-    With z = |x|/scale and nu = length/2 it is z^nu K_nu(z) / (scale 2^nu sqrt(pi) Gamma(nu + 1/2)),
-    K the modified Bessel function of the second kind; length 1 gives the Laplace density. Exact to
-    1e-6 up to length 400.
-    """
-    nu = length / 2.0
-    z = np.abs(np.asarray(x, dtype=float)) / scale
-    log_front = -np.log(scale) - nu * np.log(2.0) - 0.5 * np.log(np.pi) - gammaln(nu + 0.5)
-    # Next to 0, where K_nu overflows for long rows, the series about the limit is as good.
-    near_zero = (nu - 1.0) * np.log(2.0) + gammaln(nu) - z * z / (4.0 * max(nu - 1.0, 0.5))
-    with np.errstate(all="ignore"):
-        log_shape = nu * np.log(z) + np.log(kve(nu, z)) - z
-    found: Floats = np.exp(log_front + np.where(np.isfinite(log_shape), log_shape, near_zero))
-    return found
 
 
 _STEP = 2.0**-53  # of the uniform draws

@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -47,8 +48,7 @@ _WOBBLE = 1.05  # of the edge of a noise matrix
 _ROUNDS = 30  # of EM
 
 
-@dataclass(frozen=True, eq=False)
-class Block:
+class Block(NamedTuple):
     """Some whole rows, each regressed on the features of its items.
 
     rows, cells: where they are. pattern, values: their cells. features: c x d, of a cell's item.
@@ -74,8 +74,7 @@ class Block:
         return residual, self.coefficients[own] - solved * residual[:, None]
 
 
-@dataclass(frozen=True, eq=False)
-class Design:
+class Design(NamedTuple):
     """A user's regression of values on the features of the rated items.
 
     Nothing here looks at two rows at once, so one changed row never changes what another user
@@ -312,8 +311,7 @@ class ItemEffects:
         return Design(features, both, float(self.own[OWN]) * (_OWN_SD * width) ** 2)
 
 
-@dataclass(frozen=True, eq=False)
-class Taste:
+class Taste(NamedTuple):
     """directions: n x r, in rating points; a user's taste is a vector u about which is known that
     E u u' = moments (r x r, positive definite)."""
 

@@ -436,8 +436,7 @@ _WIDTH, _DEPTH = 48, 6  # of the block Krylov space that finds them
 _CLEAR = 1.01  # how far above the edge of the noise a direction stands, which itself wobbles
 
 
-@dataclass(frozen=True, eq=False)
-class FlippedBits:
+class FlippedBits(NamedTuple):
     """What the server has: bits, users x items, each flipped with chance `flip` < 1/2."""
 
     bits: Bits

@@ -10,7 +10,6 @@ from __future__ import annotations
 import enum
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import chain, pairwise
 from typing import NamedTuple
 
@@ -37,8 +36,7 @@ _PRIOR = 0.5  # standard deviation of a mean rating in -1..1, before any is seen
 _TOLERANCE = 1e-2  # relative change of a proximal step
 
 
-@dataclass(frozen=True, eq=False)
-class Regression:
+class Regression(NamedTuple):
     """Reports on a pattern: target y, gain a > 0.
 
     ridge: adds ridge c^2 / 2 to the loss, which holds back an offset that little is known of;
@@ -213,8 +211,7 @@ class Rule(enum.Enum):
     THEOREM = "theorem-3"  # discrepancy principle, residual from the paper's Theorem 3
 
 
-@dataclass(frozen=True)
-class Reports:
+class Reports(NamedTuple):
     """What a server holds: reported values on a pattern, and what is known of the channel.
 
     gain: E[report | cell reported] = gain x the rating there; variance: of a report around that;
