@@ -31,7 +31,7 @@ from dpmc_core.mechanisms.per_user import (
 )
 from dpmc_core.mechanisms.plain import Plain, on_most_rated
 from dpmc_core.model import ArrayPart, Estimator, Model, OwnSide, Step, Steps
-from dpmc_core.privacy import Gaussian, Guarantee, Loss, Publishes, Releases
+from dpmc_core.privacy import Gaussian, Guarantee, Publishes, Releases
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import AsPublished, mechanism, same_setting, setting
 from dpmc_core.solvers.als import ridge_rows
@@ -257,7 +257,22 @@ class SvdAfterCleansing(PerUser, Cleansing):
             products, weights = rest.split(0.95, 0.05)
         else:
             # The overall mean and the item means are easy, the covariance is what costs.
-            means = self._means(public, budget)
+            most, half = enforced_cap(self.cap, public), public.half_width
+            means = CleansingMeans(
+                total=user_gaussian(
+                    *("sum of all ratings less the middle of the range", (), budget * 0.01),
+                    *(most * half, 2 * most * half),
+                ),
+                count=user_gaussian("number of ratings", (), budget * 0.01, most, most),
+                item_sums=user_gaussian(
+                    "sum of the ratings of each item less the middle of the range",
+                    *((n,), budget * 0.05, root * half, 2 * root * half),
+                ),
+                item_counts=user_gaussian(
+                    "number of ratings of each item",
+                    *((n,), budget * 0.03, root, math.sqrt(min(2 * most, n))),
+                ),
+            )
             products, weights = budget * 0.7, budget * 0.2
         releases = CleansingStatistics(
             means=means,
@@ -275,24 +290,6 @@ class SvdAfterCleansing(PerUser, Cleansing):
             releases,
             "exact Gaussian curve for McSherry and Mironov (2009), whose own card is per rating",
             *most_rated_only(public),
-        )
-
-    def _means(self, public: PublicFacts, budget: Loss) -> CleansingMeans:
-        n, most, half = public.items, enforced_cap(self.cap, public), public.half_width
-        root, both = math.sqrt(most), math.sqrt(min(2 * most, n))
-        return CleansingMeans(
-            total=user_gaussian(
-                *("sum of all ratings less the middle of the range", (), budget * 0.01),
-                *(most * half, 2 * most * half),
-            ),
-            count=user_gaussian("number of ratings", (), budget * 0.01, most, most),
-            item_sums=user_gaussian(
-                "sum of the ratings of each item less the middle of the range",
-                *((n,), budget * 0.05, root * half, 2 * root * half),
-            ),
-            item_counts=user_gaussian(
-                "number of ratings of each item", (n,), budget * 0.03, root, both
-            ),
         )
 
     def own_side(self, public: PublicFacts, columns: int) -> OwnSide:

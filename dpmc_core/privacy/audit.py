@@ -6,6 +6,7 @@ A certified value above the bound is consistent with it; a claimed value below i
 from __future__ import annotations
 
 import math
+from itertools import product
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -113,11 +114,9 @@ def clopper_pearson(count: int, of: int, *, lower: bool, alarm: float) -> float:
 
     It lies on the wrong side of the chance with probability at most `alarm`.
     """
-    if (count == 0 and lower) or (count == of and not lower):
-        return 0.0 if lower else 1.0
     if lower:
-        return float(betaincinv(count, of - count + 1, alarm))
-    return float(betaincinv(count + 1, of - count, 1 - alarm))
+        return float(betaincinv(count, of - count + 1, alarm)) if count else 0.0
+    return float(betaincinv(count + 1, of - count, 1 - alarm)) if count < of else 1.0
 
 
 def event_bound(
@@ -133,33 +132,23 @@ def event_bound(
     if one.ndim != 1 or one.shape != other.shape or len(one) < 4:
         raise InvalidSetting("scores", "two lists of the same length, 4 or more", one.shape)
     half = len(one) // 2
-    best, found = -math.inf, (0.0, False, False)
     cuts = np.unique(np.quantile(np.concatenate([one[:half], other[:half]]), _CUTS))
-    for swapped, (a, b) in enumerate(((one, other), (other, one))):
-        for above in (True, False):
-            for cut in cuts:
-                p, q = _share(a[:half], cut, above), _share(b[:half], cut, above)
-                # by the ends of the intervals: a rare event is no good event
-                epsilon = _event_epsilon(p, q, half, delta, alarm)
-                if epsilon > best:
-                    best, found = epsilon, (float(cut), above, bool(swapped))
-    cut, above, swap = found
-    a, b = (other, one) if swap else (one, other)
-    p, q = _share(a[half:], cut, above), _share(b[half:], cut, above)
-    return max(0.0, _event_epsilon(p, q, len(one) - half, delta, alarm))
+    pairs = ((one, other), (other, one))
+
+    def epsilon(event: tuple[tuple[Floats, Floats], bool, float], draws: slice) -> float:
+        """By the ends of the intervals: a rare event is no good event."""
+        pair, above, cut = event
+        a, b = ((s[draws] > cut) == above for s in pair)
+        low = clopper_pearson(a.sum(), len(a), lower=True, alarm=alarm / 2) - delta
+        high = clopper_pearson(b.sum(), len(b), lower=False, alarm=alarm / 2)
+        return math.log(low / high) if low > 0 else -math.inf
+
+    events = product(pairs, (True, False), cuts)
+    best = max(events, key=lambda event: epsilon(event, slice(half)))
+    return max(0.0, epsilon(best, slice(half, None)))
 
 
 _CUTS = np.linspace(0.002, 0.998, 61)
-
-
-def _share(scores: Floats, cut: float, above: bool) -> int:
-    return int(np.count_nonzero(scores > cut if above else scores <= cut))
-
-
-def _event_epsilon(p: int, q: int, of: int, delta: float, alarm: float) -> float:
-    low = clopper_pearson(p, of, lower=True, alarm=alarm / 2) - delta
-    high = clopper_pearson(q, of, lower=False, alarm=alarm / 2)
-    return math.log(low / high) if low > 0 else -math.inf
 
 
 def _at_least(counts: Ints, n: int, q: float) -> Floats:

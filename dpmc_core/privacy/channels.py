@@ -254,9 +254,7 @@ class ModifiedLaplace(LocalChannel):
     def reported_if_rated(self) -> float:
         return 1 - self.flip
 
-    @property
-    def gain(self) -> float:
-        return 1 - self.flip
+    gain = reported_if_rated
 
     @property
     def number(self) -> type[np.generic]:
@@ -311,10 +309,9 @@ class SymbolChannel(LocalChannel, MatrixChannel):
         """Keep with e^eps / (e^eps + d), else each of the d others alike (Zheng, Definition 3)."""
         d = len(levels)
         other = flip_chance(epsilon, d)
-        rows = [[other] * (d + 1) for _ in range(d + 1)]
-        for k in range(d + 1):
-            rows[k][k] = 1 - d * other
-        return cls(channel=tuple(map(tuple, rows)), levels=levels, **release)
+        matrix = np.full((d + 1, d + 1), other)
+        np.fill_diagonal(matrix, 1 - d * other)
+        return cls(channel=tuple(map(tuple, matrix.tolist())), levels=levels, **release)
 
     @property
     def reported_if_missing(self) -> float:

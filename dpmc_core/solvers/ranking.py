@@ -190,23 +190,14 @@ class FlippedPairs:
         channel = np.kron(keep, keep)  # of cells (1,1), (1,0), (0,1), (0,0); symmetric
         share = (seen / m) @ np.linalg.inv(channel)
         outside = (share < 0).any(axis=-1)
-        share[outside] = _expectation_maximisation(
-            share[outside], seen[outside] / m, channel, iterations
-        )
+        inside, told = np.maximum(share[outside], 1e-3), seen[outside] / m
+        inside /= inside.sum(axis=-1, keepdims=True)
+        for _ in range(iterations):
+            look()
+            inside = inside * ((told / (inside @ channel)) @ channel)
+        share[outside] = inside
         both = m * share[..., 0]
         return both, both + m * share[..., 1], both + m * share[..., 2]
-
-
-def _expectation_maximisation(
-    start: Floats, seen: Floats, channel: Floats, iterations: int
-) -> Floats:
-    """Pairs x 4 shares after so many steps, from the start moved just inside the simplex."""
-    share = np.maximum(start, 1e-3)
-    share /= share.sum(axis=-1, keepdims=True)
-    for _ in range(iterations):
-        look()
-        share = share * ((seen / (share @ channel)) @ channel)
-    return share
 
 
 def profiles(pattern: Pattern, features: Floats) -> Floats:

@@ -1099,7 +1099,7 @@ CLEANSING = family_of(
     (
         "item counts of a replaced row",
         UNIT,
-        "budget * 0.03, root, both",
+        "budget * 0.03, root, math.sqrt(min(2 * most, n))",
         "budget * 0.03, root, root",
         moves(f"{_CLEANSED}-16-REPLACED"),
     ),
