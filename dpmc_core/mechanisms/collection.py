@@ -141,13 +141,9 @@ class Collection(Collected, Recovery):
         gain = channel.gain * density / share
         # around gain x rating; what ratings keep apart from a low-rank matrix stays in reports
         variance = channel.energy(0.0, density) / share + gain * self.misfit**2
-        return Reports(
-            pattern=Pattern.of_matrix(reported),
-            values=self.values(reported.data, channel),
-            gain=min(gain, 1.0),
-            variance=variance,
-            rho=self.rho(public, density * cells),
-        )
+        pattern, values = Pattern.of_matrix(reported), self.values(reported.data, channel)
+        rho = self.rho(public, density * cells)
+        return Reports(pattern, values, min(gain, 1.0), variance, rho)
 
 
 def estimated_density(share: float, cells: int, channel: LocalChannel) -> float:

@@ -153,13 +153,9 @@ class SoftImpute(Recovery, Plain):
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
         public = ratings.public
-        reports = Reports(
-            pattern=Pattern.of(ratings),
-            values=on_unit_scale(ratings.values, public),
-            gain=1.0,
-            variance=self.misfit**2,
-            rho=self.misfit * len(ratings) ** 0.5,
-        )
+        values = on_unit_scale(ratings.values, public)
+        spread, rho = self.misfit**2, self.misfit * math.sqrt(len(ratings))
+        reports = Reports(Pattern.of(ratings), values, 1.0, spread, rho)
         yield from self.recover(reports, public, rng, raw=True)
 
 
@@ -405,7 +401,7 @@ class ReferenceRanking(Plain):
         held = self._held_out(ratings, rng)
         seed = int(rng.integers(2**63))
         total = len(_RIVALS) + 1
-        best, rated = _RIVALS[0], dict.fromkeys((rival.name for rival in _RIVALS), 0.0)
+        best, rated = _RIVALS[0], {rival.name: 0.0 for rival in _RIVALS}
         for index, rival in enumerate(_RIVALS, start=1):
             found = _hit_ratio(rival, ratings, held, seed)
             if found > max(rated.values()):

@@ -366,17 +366,16 @@ def with_sums(prior: ItemEffects, sums: Floats, noise: float, gain: float) -> It
     seen = sums / reach
     log = np.log(reach)
     log = (log - log.mean()) / max(float(log.std()), 1e-9)
-    trend = np.column_stack([np.ones_like(log), log, log**2])
+    trend = np.vander(log, 3, increasing=True)
     precision = np.diag(1.0 / (np.array(_TREND_SDS) * width) ** 2)
     best = -math.inf
     for tau in (_EFFECT_SD * width * _GRID) ** 2:
         weight = 1.0 / (variance + tau)
         normal = trend.T @ (trend * weight[:, None]) + precision
         mean = trend @ np.linalg.solve(normal, trend.T @ (weight * seen))
-        likelihood = float(np.log(weight).sum() - weight @ (seen - mean) ** 2)
-        likelihood -= float(np.linalg.slogdet(normal)[1])
         usual = (_EFFECT_SD * width) ** 2 / tau
-        likelihood += _EFFECT_PSEUDO * (math.log(usual) - usual)
+        likelihood = np.log(weight).sum() - weight @ (seen - mean) ** 2
+        likelihood += _EFFECT_PSEUDO * (math.log(usual) - usual) - np.linalg.slogdet(normal)[1]
         if likelihood > best:
             best = likelihood
             effects = mean + tau * weight * (seen - mean)

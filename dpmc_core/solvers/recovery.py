@@ -80,9 +80,9 @@ class Solution(NamedTuple):
 
 def path(
     problem: Regression,
-    *,
     penalty: float | None = None,
     residual: float | None = None,
+    *,
     steps: int,
     tolerance: float,
     rng: Rng,
@@ -135,8 +135,7 @@ class _Solver:
         """The smallest penalty whose solution is M = 0: the loss gradient's spectral norm."""
         nothing = np.full(len(self.problem.target), self.offset)
         gradient = self.problem.gain * self.problem.residual(nothing)
-        rows, columns = self.problem.pattern.shape
-        empty = np.empty((rows, 0)), np.empty((columns, 0))
+        empty = self.now.left, self.now.right
         operator = low_rank_plus_sparse(*empty, self.problem.pattern, gradient)
         accuracy = 1e-3 * float(np.linalg.norm(gradient))
         leading = self.shrinker.leading(operator, lambda _: 1, accuracy)
@@ -266,14 +265,11 @@ class Recovery:
             residual = math.sqrt(reports.variance * count)
         else:
             residual = reports.rho
-        steps, tolerance = self.steps, _TOLERANCE
-        found = path(
-            problem, penalty=penalty, residual=residual, steps=steps, tolerance=tolerance, rng=rng
-        )
+        found = path(problem, penalty, residual, steps=self.steps, tolerance=_TOLERANCE, rng=rng)
         for index, (now, following) in enumerate(pairwise(chain(found, (None,))), start=1):
             assert now is not None
             trace = {"penalty": now.penalty, "residual": now.residual, "rank": float(now.rank)}
-            marked = frozenset(trace) if raw else frozenset()
+            marked = frozenset(trace if raw else ())
             left = public.half_width * now.left * now.values
             offset = public.middle + public.half_width * now.offset
             model = with_offsets(left, now.right, offset)
