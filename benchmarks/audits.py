@@ -23,7 +23,7 @@ from dpmc_core.lab.refute.canaries import Keeper
 from dpmc_core.lab.refute.faults import faults_of
 from dpmc_core.privacy import RATING, Gaussian
 from dpmc_core.privacy.accounting import gaussian_epsilon, gaussian_mu
-from dpmc_core.privacy.audit import canary_audit, gaussian_canary_bound
+from dpmc_core.privacy.audit import gaussian_canary_bound, right_guesses
 
 CANARIES = 40  # where each takes a run to score
 NOISY = [id for id, cls in registry.MECHANISMS.items() if registry.adds_noise(cls)]
@@ -68,7 +68,7 @@ def gaussian_release(
         coins = rng.random(canaries) < 0.5
         told = release.publish(coins, rng)
         scores = release.log_likelihood(told, 1.0) - release.log_likelihood(told, 0.0)
-        right = canary_audit(scores, coins, guesses).right
+        right = right_guesses(scores, coins, guesses)
         found.append(gaussian_epsilon(gaussian_canary_bound(canaries, guesses, right), delta))
     return float(np.median(found))
 

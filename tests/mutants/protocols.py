@@ -192,15 +192,15 @@ PROTOCOL = (
         (
             "Gamma shares are short",
             SCALE,
-            "Floats = scale * (rng.standard_gamma(shape)",
-            "Floats = 0.97 * scale * (rng.standard_gamma(shape)",
+            "return scale * (rng.standard_gamma(shape)",
+            "return 0.97 * scale * (rng.standard_gamma(shape)",
             named("shares", "test_the_scale_of_the_sums_is_exact[Shares.GAMMA]"),
         ),
         (
             "Gaussian shares are short",
             SCALE,
-            "Floats = scale * np.sqrt(2 * mixing",
-            "Floats = 0.97 * scale * np.sqrt(2 * mixing",
+            "return scale * np.sqrt(2 * mixing",
+            "return 0.97 * scale * np.sqrt(2 * mixing",
             named("shares", "test_the_scale_of_the_sums_is_exact[Shares.GAUSSIAN]"),
         ),
     )

@@ -41,7 +41,7 @@ from dpmc_core.privacy import (
     Publication,
 )
 from dpmc_core.privacy.accounting import gaussian_epsilon
-from dpmc_core.privacy.audit import canary_audit, canary_bound, gaussian_canary_bound
+from dpmc_core.privacy.audit import canary_bound, gaussian_canary_bound, right_guesses
 from dpmc_core.ratings import Ratings
 from dpmc_core.stopping import look
 
@@ -272,7 +272,7 @@ class Keeper(Subject):
             for canary, score in enumerate(scorer.one_by_one()):
                 scores[canary] = score
                 yield replace(found, done=canary + 1)
-        right = canary_audit(scores, coins, guesses).right
+        right = right_guesses(scores, coins, guesses)
         yield replace(
             found,
             valid=True,
