@@ -12,11 +12,11 @@ from dpmc_core.data import (
     Duplicates,
     Refused,
     datasets,
-    download,
+    public_sets,
 )
 from dpmc_core.data.cleaning import size_words
-from dpmc_core.data.samples import DRAWN, options_of
 from dpmc_core.data.source import NONE
+from dpmc_core.data.synthetic import DRAWN, options_of
 from dpmc_core.data.transforms import apply_steps
 from dpmc_core.errors import DpmcError, sentence
 from dpmc_core.lab.views import data as picture
@@ -298,17 +298,17 @@ def draw_anew() -> None:
 
 def public_set() -> None:
     """Choose a set, read its terms, fetch it once."""
-    sets = download.ARCHIVES
+    sets = public_sets.ARCHIVES
     names = {id: f"{archive.title} ({archive.megabytes:g} MB)" for id, archive in sets.items()}
-    names |= {id: f"{known.title} (your copy)" for id, known in download.BY_HAND.items()}
+    names |= {id: f"{known.title} (your copy)" for id, known in public_sets.BY_HAND.items()}
     name = widgets.choose("Public set", "the public set", names, "public_set", next(iter(names)))
-    terms = sets[name].terms if name in sets else download.BY_HAND[name].licence
-    if name in sets or download.available(name):
+    terms = public_sets.SETS[name].licence
+    if name in sets or public_sets.available(name):
         st.caption(blocks.escape(sentence(terms)))
     else:
-        st.info(blocks.escape(sentence(download.by_hand(name))))
+        st.info(blocks.escape(sentence(public_sets.by_hand(name))))
         return
-    if download.available(name):
+    if public_sets.available(name):
         st.button(
             "Open it",
             type="primary",
