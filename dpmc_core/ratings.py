@@ -258,6 +258,11 @@ class Ratings:
         return dataclasses.replace(self, values=array, public=public, prepared=prepared)
 
 
+def numbered(count: int) -> tuple[str, ...]:
+    """Ids of users or items, or names of columns, that have none: 1, 2, ..., count."""
+    return tuple(map(str, range(1, count + 1)))
+
+
 def kept_at_random(ratings: Ratings, count: int, key: int) -> NDArray[np.bool_]:
     """Which ratings stay where each user keeps at most `count`, chosen at random.
 

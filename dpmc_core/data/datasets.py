@@ -15,9 +15,10 @@ from typing import Any
 import numpy as np
 
 from dpmc_core.data import public_sets, synthetic
-from dpmc_core.data.cleaning import build, check, clean, clean_pair, facts_of
-from dpmc_core.data.reading import RANGE_ASKED, Preview, Table, preview, read_table
+from dpmc_core.data.cleaning import build, check, clean, facts_of
+from dpmc_core.data.reading import RANGE_ASKED, Table, layout_of, read_table
 from dpmc_core.data.source import NONE, Fault, LineCount, ReadOptions, Refused, Source, Tell
+from dpmc_core.data.text import Layout
 from dpmc_core.errors import (
     BadRatings,
     InvalidSetting,
@@ -194,9 +195,9 @@ def examine(path: str | Path, **options: Any) -> Examination:
     return Examination(source.name, (), tuple(faults), None)
 
 
-def preview_upload(content: bytes, filename: str, **options: Any) -> Preview:
+def preview_upload(content: bytes, filename: str, **options: Any) -> Layout:
     """An upload's columns and first rows, before it is read."""
-    return preview(Source.upload(content, filename), ReadOptions(**options))
+    return layout_of(Source.upload(content, filename), ReadOptions(**options))
 
 
 def read_pair(train: str | Path, test: str | Path, **options: Any) -> tuple[Ratings, Ratings]:
@@ -212,11 +213,8 @@ def read_pair(train: str | Path, test: str | Path, **options: Any) -> tuple[Rati
             f"official test ratings belong to a file of training ratings, not to {train}: leave"
             " --test out, or give both files"
         )
-    tables = (
-        read_table(Source.file(train), settings),
-        read_table(Source.file(test), settings),
-    )
-    left, right = clean_pair(tables, settings)
+    tables = [read_table(Source.file(path), settings) for path in (train, test)]
+    (left, right), _ = clean(settings, *tables)
     cells, test_cells = (r.users.astype(np.int64) * r.public.items + r.items for r in (left, right))
     both = np.intersect1d(cells, test_cells, assume_unique=True)
     if len(both):
@@ -272,9 +270,9 @@ def _load_source(
 ) -> Dataset:
     options = ReadOptions(**reading)
     table = read_table(source, options, tell)
-    ratings, checked = clean(table, options)
+    (ratings,), (checked,) = clean(options, table)
     ratings, genres = _with_titles(ratings, table)
-    about = table.known
+    about = table.layout.known
     catalogue = Catalogue(Origin.READ)
     if about is not None:
         changed = "" if about.exact else _CHANGED
@@ -296,14 +294,14 @@ def _load_source(
 
 def _name_of(table: Table) -> str:
     """A short name: the public set's, with the file where it is one fold of it; else the file's."""
-    known = table.known
+    known = table.layout.known
     if known is None:
         return table.source.name
     return known.id if known.file == known.files[0] else f"{known.id}/{known.file}"
 
 
 def _with_titles(ratings: Ratings, table: Table) -> tuple[Ratings, Genres | None]:
-    found = public_sets.titles(table.source) if table.known else {}
+    found = public_sets.titles(table.source) if table.layout.known else {}
     if not found or ratings.item_ids is None:
         return ratings, None
     titles = tuple(found[id][0] if id in found else id for id in ratings.item_ids)

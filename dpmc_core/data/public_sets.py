@@ -77,6 +77,11 @@ class Known:
     by: str = ""
     exact: bool = False
 
+    @property
+    def words(self) -> str:
+        """Which set it is, and how that is known."""
+        return f"{self.title}, {self.by}"
+
 
 _FACTS = facts.load("dpmc_core.data", "public_sets.toml")
 SETS: Mapping[str, Known] = {

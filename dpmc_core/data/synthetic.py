@@ -27,7 +27,7 @@ from dpmc_core import archives, facts
 from dpmc_core.errors import BadRatings, check_number
 from dpmc_core.links import LOGISTIC, Link
 from dpmc_core.model import Factors, Rng
-from dpmc_core.ratings import PublicFacts, Ratings
+from dpmc_core.ratings import PublicFacts, Ratings, numbered
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -207,16 +207,11 @@ def _named(
         *cells,
         public,
         times=times,
-        user_ids=names(public.users),
-        item_ids=names(public.items),
+        user_ids=numbered(public.users),
+        item_ids=numbered(public.items),
         titles=titles,
     )
     return Generated(ratings, genres)
-
-
-def names(count: int) -> tuple[str, ...]:
-    """Ids of generated users or items: 1, 2, ..., count."""
-    return tuple(map(str, range(1, count + 1)))
 
 
 MOVIE_NIGHT = Shape(
@@ -638,8 +633,8 @@ def read(name: str) -> Generated:
         parts["values"] / 10 ** SAMPLES[name].decimals,
         PublicFacts(users=users, items=items, low=low, high=high),
         times=parts.get("times"),
-        user_ids=titles and names(users),
-        item_ids=titles and names(items),
+        user_ids=titles and numbered(users),
+        item_ids=titles and numbered(items),
         titles=titles,
     )
     truth = Factors(parts["left"], parts["right"]) if "left" in parts else None

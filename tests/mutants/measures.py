@@ -237,7 +237,7 @@ LINES = family_of(
     ),
 ) + family_of(
     "reading",
-    "data/lines.py",
+    "data/text.py",
     (
         "a last line without an end is lost",
         OTHER,
