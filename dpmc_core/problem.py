@@ -23,8 +23,12 @@ from dpmc_core.ratings import PublicFacts, Ratings, place_in_row
 from dpmc_core.settings import show_setting
 from dpmc_core.stopping import look
 
-# The step that brings ratings into the form a task is about; RATINGS are as they are.
-_FORMS: Mapping[Task, Transform] = {Task.BINARY: Binarise(), Task.RANKING: Implicit()}
+# What brings ratings into the form a task is about.
+_FORMS: Mapping[Task, tuple[Transform, ...]] = {
+    Task.BINARY: (Binarise(),),
+    Task.RATINGS: (),
+    Task.RANKING: (Implicit(),),
+}
 GIVEN = "the given test ratings"  # what a problem calls the split of an official pair
 SEED = 1  # where a person gives none, on the command line and in the app
 
@@ -216,10 +220,11 @@ def prepare_all(
     them. To bring ratings into the form they have changes no value.
     """
     prepared, _, _ = _prepare(task, steps, ratings)
+    last = _FORMS[task]
     if task is Task.RANKING:
-        prepared, _ = apply_steps([_FORMS[task]], prepared)
-    if task in _FORMS and not (steps and isinstance(steps[-1], type(_FORMS[task]))):
-        steps = [*steps, _FORMS[task]]
+        prepared, _ = apply_steps(last, prepared)
+    if not (last and steps and isinstance(steps[-1], type(last[0]))):
+        steps = [*steps, *last]
     return prepared, tuple(str(step) for step in steps)
 
 
@@ -228,7 +233,7 @@ def prepared_facts(public: PublicFacts, task: Task, steps: Sequence[Transform] =
 
     No rating is looked at: RANKING means 0..1, though ratings that are all 1 keep another range.
     """
-    for step in [*steps, *[_FORMS[task]] * (task in _FORMS)]:
+    for step in (*steps, *_FORMS[task]):
         public = step.facts(public)
     return public
 
@@ -239,12 +244,10 @@ def _prepare(
     """Both sides after the steps and the one that the task needs; all steps as text."""
     train, test = apply_steps(steps, train, test)
     signed = (train.public.low, train.public.high) == (-1, 1)
-    there = {
-        Task.BINARY: signed and bool((np.abs(train.values) == 1).all()),
-        Task.RATINGS: True,
-        Task.RANKING: train.clicks,
-    }
-    needed = [] if there[task] else [_FORMS[task]]
+    there = (
+        train.clicks if task is Task.RANKING else signed and bool((abs(train.values) == 1).all())
+    )
+    needed = () if there else _FORMS[task]
     train, test = apply_steps(needed, train, test)
     return train, test, tuple(str(step) for step in [*steps, *needed])
 
@@ -283,7 +286,8 @@ def options_text(
     reading: as `data.load` takes it; steps: as command-line text; split: None where none is given.
     """
     given = {name: show_setting(value) for name, value in reading.items() if value is not None}
-    ends = {end: number_text(given.pop(end)) for end in ("low", "high") if end in given}
+    ends: dict[str, str] = {}
+    ends |= {end: number_text(given.pop(end)) for end in ("low", "high") if end in given}
     if len(ends) == 2:  # with = because it may begin with a minus
         ends = {"range": ":".join(ends.values())}
     words = [f"--{name}={text}" for name, text in ends.items()]  # samples take one end alone

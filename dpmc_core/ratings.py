@@ -251,7 +251,7 @@ class Ratings:
         """The ratings of the items with a place >= 0, over these items, in their order."""
         chosen, kept = self.select(place[self.items] >= 0), np.flatnonzero(place >= 0)
         item_ids, titles = (
-            None if names is None else tuple(names[k] for k in kept)
+            None if names is None else tuple(names[k] for k in kept.tolist())
             for names in (self.item_ids, self.titles)
         )
         return dataclasses.replace(

@@ -151,13 +151,6 @@ PREPARATION = family_of(
         named("transforms", "test_binarise_uses_the_training_mean_on_both_sides"),
     ),
     (
-        "the least rated items are kept",
-        OTHER,
-        'np.argsort(-counts, kind="stable")[: self.count]',
-        'np.argsort(counts, kind="stable")[: self.count]',
-        named("transforms", "test_top_items_are_those_of_the_training_side"),
-    ),
-    (
         "rescaled from the smallest rating that is seen",
         CLIP,
         "share = (ratings.values - public.low) / public.width",
@@ -208,6 +201,18 @@ PREPARATION = family_of(
         'np.random.SeedSequence([seed, int.from_bytes(digest[:16], "little")])',
         "np.random.SeedSequence([seed])",
         named("experiment", "test_noise_is_keyed_by_everything_that_names_a_run"),
+    ),
+)
+
+PREPARATION += family_of(
+    "preparation",
+    "ratings.py",
+    (
+        "the least rated items are kept",
+        OTHER,
+        'np.argsort(-counts, kind="stable")[:count]',
+        'np.argsort(counts, kind="stable")[:count]',
+        named("transforms", "test_top_items_are_those_of_the_training_side"),
     ),
 )
 
