@@ -7,7 +7,7 @@ import pytest
 
 from dpmc_core import registry
 from dpmc_core.data import datasets
-from dpmc_core.data.samples import SAMPLES
+from dpmc_core.data.synthetic import SAMPLES
 from dpmc_core.lab import shipped
 from dpmc_core.lab.store import curves
 from dpmc_core.lab.study.recommend import recommend

@@ -140,7 +140,7 @@ def test_the_same_reports_give_both_methods_the_same_ranking_and_a_row_moves_its
 def test_on_a_generated_shop_it_is_above_its_debiased_popularity():
     gaps = {1.0: [], 2.0: [], 4.0: []}
     for seed in (1, 2):
-        ratings = synthetic.bookshop_clicks(seed).ratings
+        ratings = synthetic.shop(seed).ratings
         train, test = LeaveLast()(ratings, np.random.default_rng(seed))
         for epsilon, found in gaps.items():
             hits = []

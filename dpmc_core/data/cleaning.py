@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 
 from dpmc_core.data.reading import RANGE_ASKED, Column, Table, merge, natural_order, recode
 from dpmc_core.data.source import NONE, BadRows, Duplicates, Fault, LineCount, ReadOptions, Refused
+from dpmc_core.data.text import Format
 from dpmc_core.errors import BadRatings
-from dpmc_core.ratings import PublicFacts, Ratings
+from dpmc_core.ratings import PublicFacts, Ratings, numbered
 from dpmc_core.stopping import look
 
 FEW = 5  # a user with fewer ratings is worth a sentence
 _LATEST = 253_402_300_799.0  # Unix seconds at the end of the year 9999
-_LEAVE_OUT = "bad_rows=leave-out"
 _REPEATS = ("duplicates=last", "duplicates=mean")
 Mask = NDArray[np.bool_]
 Floats = NDArray[np.float64]
@@ -45,68 +45,48 @@ class Checked:
     count: LineCount
 
 
-def clean(table: Table, options: ReadOptions) -> tuple[Ratings, Checked]:
-    """Validate rows against the public range. Raises Refused with everything that is wrong, where
-    the options do not say to leave such rows out or how to settle repeated pairs.
-
-    Returns the ratings, and how each row was judged.
+def clean(options: ReadOptions, *tables: Table) -> tuple[list[Ratings], list[Checked]]:
+    """Ratings of a table, or of training and test rows over one shared index space; and how each
+    row was judged. Raises Refused with everything that is wrong, where the options do not say to
+    leave such rows out or how to settle repeated pairs.
     """
-    checked = check(table, options)
-    if checked.faults:
-        raise Refused(table.source.name, checked.faults)
-    return build([checked])[0], checked
-
-
-def clean_pair(tables: tuple[Table, Table], options: ReadOptions) -> tuple[Ratings, Ratings]:
-    """The same for training and test rows, over one shared index space."""
-    pair = [check(table, options) for table in merge(*tables)]
-    for one in pair:
+    judged = [check(table, options) for table in merge(tables)]
+    for one in judged:
         if one.faults:
             raise Refused(one.table.source.name, one.faults)
-    left, right = build(pair)
-    return left, right
+    return build(judged), judged
 
 
 def check(table: Table, options: ReadOptions) -> Checked:
     """Judge every row; nothing is raised for what is wrong with them."""
     faults: list[Fault] = []
-    clicks = table.clicks
+    known, clicks = table.layout.known, table.layout.clicks
     low, high, origin = 0.0, 1.0, "clicks"
     if options.low is not None and options.high is not None:
         low, high, origin = options.low, options.high, "the public range as given"
-    elif table.known is not None:
-        known = table.known
+    elif known is not None:
         low, high, origin = known.low, known.high, f"the public range of {known.title}"
     elif not clicks and options.for_ranking:
         clicks = True
-        table = replace(table, ratings=_as_clicks(table.ratings))
+        table = replace(table, ratings=np.where(np.isfinite(table.ratings), 1.0, table.ratings))
     elif not clicks:
         faults.append(RANGE_ASKED)
         low, high = -np.inf, np.inf
     if clicks and not low <= 1 <= high:
         faults.append(Fault(f"every row is a click, a 1, which {low:g}..{high:g} does not hold"))
-    report = [f"{table.source.name}: {table.words}"]
+    report = [f"{table.source.name}: {table.layout.words}"]
     if not faults:
         report.append(f"ratings lie in {low:g}..{high:g} ({origin})")
-    if table.known is not None:
-        changed = "" if table.known.exact else "; the file itself may have been changed"
-        report.append(f"from {table.known.title}, {table.known.by}{changed}")
-    keep, reasons = _usable(table, low, high)
+    if known is not None:
+        changed = "" if known.exact else "; the file itself may have been changed"
+        report.append(f"from {known.words}{changed}")
+    keep, unusable = _usable(table, low, high)
     left_out: dict[str, int] = {}
-    spoilt = [
-        (
-            what,
-            broken.count,
-            f"first '{broken.example}' in line {broken.line}",
-            "correct it, or leave such rows out",
-        )
-        for what, broken in table.broken.items()
-    ]
-    for what, number, shown, advice in (*spoilt, *reasons):
+    for what, number, shown, advice in unusable:
         left_out[what] = number
-        told = f"{_count(number)} {what}, {shown}"
+        told = f"{count_words(number, 'row')} {what}, first {shown}"
         if options.bad_rows is BadRows.ERROR:
-            faults.append(Fault(told, advice, (_LEAVE_OUT,)))
+            faults.append(Fault(told, advice, ("bad_rows=leave-out",)))
         else:
             report.append(f"left out: {told}")
     if not keep.any() and (options.bad_rows is BadRows.LEAVE_OUT or not left_out):
@@ -120,30 +100,23 @@ def check(table: Table, options: ReadOptions) -> Checked:
         report.append(f"times are left alone: {note}")
     rows, values, repeated, words = _settle(table, keep, times, options, clicks, faults)
     report.append(words)
-    report += [
-        f"the ids of the {what} look like {names[0]}: whole numbers written with decimals, kept as"
-        " they are"
-        for what, column in (("users", table.user), ("items", table.item))
-        if (names := column.names) and all(re.fullmatch(r"-?\d+\.0+", name) for name in names)
-    ]
+    for what, column in (("users", table.user), ("items", table.item)):
+        if column.names and all(re.fullmatch(r"-?\d+\.0+", name) for name in column.names):
+            report.append(
+                f"the ids of the {what} look like {column.names[0]}: whole numbers written with"
+                " decimals, kept as they are"
+            )
     count = replace(table.count, used=len(rows), left_out=left_out, repeated=repeated)
     report.insert(1, line_words(count))
+    times = None if times is None else times[rows]
     return Checked(
-        table=table,
-        faults=tuple(faults),
-        low=low,
-        high=high,
-        rows=rows,
-        values=values,
-        times=None if times is None else times[rows],
-        clicks=clicks,
-        report=tuple(report),
-        count=count,
+        table, tuple(faults), low, high, rows, values, times, clicks, tuple(report), count
     )
 
 
-def _as_clicks(ratings: Floats) -> Floats:
-    return np.where(np.isfinite(ratings), 1.0, ratings)
+def count_words(number: int, what: str) -> str:
+    """So many of a thing: '1 row', '2,000 rows'."""
+    return f"{number:,} {what}{'s' * (number != 1)}"
 
 
 def size_words(ratings: Ratings) -> str:
@@ -164,15 +137,19 @@ def facts_of(ratings: Ratings) -> tuple[str, ...]:
         f"a user has {counts.min():,} to {counts.max():,} ratings, the median is"
         f" {np.median(counts):g}",
     ]
-    for count, what in (
-        (int((counts == 0).sum()), "no ratings: what is predicted for them rests on others alone"),
-        (int(((counts > 0) & (counts < FEW)).sum()), f"fewer than {FEW} ratings"),
-    ):
-        if count:
-            lines.append(f"{count:,} {'user has' if count == 1 else 'users have'} {what}")
+    few = (counts > 0) & (counts < FEW)
     unrated = public.items - len(np.unique(ratings.items))
-    if unrated:
-        lines.append(f"{unrated:,} {'item has' if unrated == 1 else 'items have'} no ratings")
+    for number, who, what in (
+        (
+            int(np.count_nonzero(counts == 0)),
+            "user",
+            "no ratings: what is predicted for them rests on others alone",
+        ),
+        (int(np.count_nonzero(few)), "user", f"fewer than {FEW} ratings"),
+        (unrated, "item", "no ratings"),
+    ):
+        if number:
+            lines.append(f"{count_words(number, who)} {'has' if number == 1 else 'have'} {what}")
     if ratings.values.min() == ratings.values.max():
         value = float(ratings.values[0])
         clicks, equal = "as clicks are: items can be ranked", "so there is nothing to tell apart"
@@ -184,69 +161,69 @@ def facts_of(ratings: Ratings) -> tuple[str, ...]:
 
 def line_words(count: LineCount) -> str:
     """What became of every line, in words."""
-    parts = [
-        f"{number:,} {what}"
-        for number, what in (
-            (count.header, "names the columns"),
-            (count.blank, "blank"),
-            (count.continued, "continuing quoted text"),
-        )
-        if number
-    ]
-    lines = "1 line" if count.lines == 1 else f"{count.lines:,} lines"
-    rows = "1 row" if count.rows == 1 else f"{count.rows:,} rows"
-    lines = f"{lines}: {', '.join([rows, *parts])}"
+    parts = {
+        "names the columns": count.header,
+        "blank": count.blank,
+        "continuing quoted text": count.continued,
+    }
+    found = [f"{number:,} {what}" for what, number in parts.items() if number]
+    lines = ", ".join([count_words(count.rows, "row"), *found])
     if count.entries != count.rows:
         lines += f", with {count.entries:,} filled cells"
     out = sum(count.left_out.values())
-    return f"{lines}. {count.used:,} used, {out:,} left out, {count.repeated:,} repeated"
-
-
-def _count(number: int) -> str:
-    return "1 row" if number == 1 else f"{number:,} rows"
+    return (
+        f"{count_words(count.lines, 'line')}: {lines}. {count.used:,} used, {out:,} left out,"
+        f" {count.repeated:,} repeated"
+    )
 
 
 def _usable(table: Table, low: float, high: float) -> tuple[Mask, list[tuple[str, int, str, str]]]:
     """Rows that can be used, and for each kind of those that cannot: what is wrong, how many, an
     example, what to do."""
-    empty = np.isnan(table.ratings)
+    leave = "or leave such rows out"
+    fill, correct = f"fill it in, {leave}", f"correct it, {leave}"
+    empty, infinite = np.isnan(table.ratings), np.isinf(table.ratings)
     text = empty & (table.written.codes >= 0) if table.written else np.zeros_like(empty)
-    missing = empty & ~text
-    infinite = np.isinf(table.ratings)
-    fill = "fill it in, or leave such rows out"
-    correct = "correct it, or leave such rows out"
-    all_text = bool(text.any()) and bool((text | missing).all())
-    other = f"{table.rating_name} may be the wrong column: choose the one that holds the ratings"
+    wrong_column = correct
+    if text.any() and empty.all():
+        name = table.layout.name_of("rating")
+        wrong_column = f"{name} may be the wrong column: choose the one that holds the ratings"
     with np.errstate(invalid="ignore"):
-        outside = ~empty & ~infinite & ((table.ratings < low) | (table.ratings > high))
+        outside = ~infinite & ((table.ratings < low) | (table.ratings > high))
     kinds = (
         (table.user.codes < 0, "without a user", fill),
         (table.item.codes < 0, "without an item", fill),
-        (missing, "without a rating", fill),
-        (text, "with a rating that is no number", other if all_text else correct),
+        (empty & ~text, "without a rating", fill),
+        (text, "with a rating that is no number", wrong_column),
         (infinite, "with a rating that is not finite", correct),
         (
             outside,
             f"with a rating outside {low:g}..{high:g}",
-            "correct the range or the rating, or leave such rows out",
+            f"correct the range or the rating, {leave}",
         ),
     )
     keep = np.ones(len(table.ratings), dtype=bool)
-    found = []
+    found = [
+        (what, broken.count, f"'{broken.example}' in line {broken.line}", correct)
+        for what, broken in table.broken.items()
+    ]
     for rows, what, advice in kinds:
         bad = rows & keep
-        if count := int(np.count_nonzero(bad)):
-            found.append((what, count, f"first {_show(table, int(np.argmax(bad)))}", advice))
+        if bad.any():
+            example = _show(table, int(np.argmax(bad)))
+            found.append((what, int(np.count_nonzero(bad)), example, advice))
             keep &= ~bad
     return keep, found
 
 
 def _show(table: Table, row: int) -> str:
     """A row's rating and place, for a sentence."""
-    value, code = table.ratings[row], table.written.codes[row] if table.written else -1
-    if table.written and code >= 0 and (np.isnan(value) or "," in table.written.names[code]):
-        return f"'{table.written.names[code][:30]}' in {table.place(row)}"
-    return f"in {table.place(row)}" if np.isnan(value) else f"{value:g} in {table.place(row)}"
+    value, place, text = table.ratings[row], f"in {table.place(row)}", ""
+    if table.written and (code := table.written.codes[row]) >= 0:
+        text = table.written.names[code]
+    if text and (np.isnan(value) or "," in text):
+        return f"'{text[:30]}' {place}"
+    return place if np.isnan(value) else f"{value:g} {place}"
 
 
 def _times(table: Table, keep: Mask) -> tuple[Ints | None, str]:
@@ -256,7 +233,7 @@ def _times(table: Table, keep: Mask) -> tuple[Ints | None, str]:
     stamps = table.times
     finite = np.isfinite(stamps) & keep
     dated = np.zeros(len(stamps), dtype=bool) if table.dated is None else table.dated
-    if 0 < np.count_nonzero(dated & finite) < np.count_nonzero(finite):
+    if dated[finite].any() and not dated[finite].all():
         return None, "some are numbers and some are dates"
     numbers = np.abs(stamps[finite & ~dated])
     usual = float(np.median(numbers)) if len(numbers) else 0.0
@@ -268,7 +245,7 @@ def _times(table: Table, keep: Mask) -> tuple[Ints | None, str]:
     if wrong.any():
         first = int(np.argmax(wrong))
         return None, (
-            f"{_count(int(wrong.sum()))} without a time that is Unix seconds or a"
+            f"{count_words(int(wrong.sum()), 'row')} without a time that is Unix seconds or a"
             f" date like 2024-03-31 18:00, first {table.place(first)}"
         )
     return np.where(keep, seconds, 0).astype(np.int64), ""
@@ -296,11 +273,10 @@ def _settle(
     again = np.flatnonzero(~last)
     if not len(again):
         return rows, values, 0, "no user-item pair appears twice"
-    user = table.user.names[table.user.codes[rows[again[0]]]]
-    item = table.item.names[table.item.codes[rows[again[0]]]]
+    user, item = (c.names[c.codes[rows[again[0]]]][:60] for c in (table.user, table.item))
     sentence = (
-        f"{_count(len(again))} repeat{'s' if len(again) == 1 else ''} a user-item pair, first user"
-        f" '{user[:60]}' with item '{item[:60]}'"
+        f"{count_words(len(again), 'row')} repeat{'s' * (len(again) == 1)} a user-item pair, first"
+        f" user '{user}' with item '{item}'"
     )
     how = options.duplicates
     if how is Duplicates.ERROR and not clicks:
@@ -331,35 +307,32 @@ def build(pair: Sequence[Checked]) -> list[Ratings]:
                 f"{first.table.source.name} and {one.table.source.name} have different rating"
                 " ranges: give the range, low and high"
             )
-    catalogue = first.table.known.catalogue if first.table.known is not None else None
-    kept = [
-        _kept(
-            columns,
-            [one.rows for one in pair],
-            None if catalogue is None else catalogue[k],
-            whole=all(one.table.whole for one in pair),
+    known, rows = first.table.layout.known, [one.rows for one in pair]
+    whole = all(one.table.layout.format is Format.JESTER for one in pair)
+    users, items = (
+        _kept(columns, rows, catalogue, whole=whole)
+        for columns, catalogue in zip(
+            ([one.table.user for one in pair], [one.table.item for one in pair]),
+            (known and known.catalogue) or (None, None),
+            strict=True,
         )
-        for k, columns in enumerate(
-            ([one.table.user for one in pair], [one.table.item for one in pair])
-        )
-    ]
-    users, items = kept
+    )
     look()
     public = PublicFacts(
         users=len(users[0].names), items=len(items[0].names), low=first.low, high=first.high
     )
     return [
         Ratings.build(
-            users[k].codes[one.rows],
-            items[k].codes[one.rows],
+            user.codes[one.rows],
+            item.codes[one.rows],
             # A mean of equal numbers can lie beyond them by rounding.
             np.clip(one.values, one.low, one.high),
             public,
             times=one.times,
-            user_ids=users[k].names,
-            item_ids=items[k].names,
+            user_ids=user.names,
+            item_ids=item.names,
         )
-        for k, one in enumerate(pair)
+        for one, user, item in zip(pair, users, items, strict=True)
     ]
 
 
@@ -370,7 +343,7 @@ def _kept(
     look()
     names = columns[0].names
     if catalogue is not None:
-        full = tuple(str(k + 1) for k in range(catalogue))
+        full = numbered(catalogue)
         if set(names) <= set(full):
             return [recode(column, full) for column in columns]
     used = np.full(len(names), whole)

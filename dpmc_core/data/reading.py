@@ -16,17 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmc_core.data import public_sets
-from dpmc_core.data.layout import (
-    ROLES,
-    Format,
-    Layout,
-    date_of,
-    find_roles,
-    number_of,
-    recognise,
-)
-from dpmc_core.data.lines import Broken, Cut, Fields, Lines, Objects, blocks
-from dpmc_core.data.public_sets import Known
 from dpmc_core.data.source import (
     MEGABYTE,
     Fault,
@@ -37,7 +26,22 @@ from dpmc_core.data.source import (
     Source,
     Tell,
 )
+from dpmc_core.data.text import (
+    ROLES,
+    Broken,
+    Cut,
+    Fields,
+    Format,
+    Layout,
+    Objects,
+    blocks,
+    date_of,
+    number_of,
+    recognise,
+    with_roles,
+)
 from dpmc_core.errors import BadRatings
+from dpmc_core.ratings import numbered
 from dpmc_core.stopping import look
 
 Ints = NDArray[np.int64]
@@ -60,32 +64,25 @@ class Table:
 
     ratings: NaN where missing or no number; written: their texts, None where all are numbers.
     times: as numbers or dates say, NaN where neither, or None where there is no column. dated:
-    which of them are dates.
-    lines: the line of each row, or its number from 1 where a file has no lines. broken: lines that
-    could not be cut. count: of lines and entries, nothing used yet. words: the layout in words.
-    whole: every user and item stays, rated or not: the file is a public matrix of known size.
+    which of them are dates. lines: the line of each row, or its number from 1 where a file has no
+    lines. count: of lines and entries, nothing used yet. broken: lines that could not be cut.
     """
 
     source: Source
+    layout: Layout
     user: Column
     item: Column
     ratings: Floats
     lines: Ints
     count: LineCount
-    words: str
-    known: Known | None = None
     written: Column | None = None
     times: Floats | None = None
     dated: Bools | None = None
     broken: Mapping[str, Broken] = field(default_factory=dict)
-    rating_name: str = "the ratings"
-    clicks: bool = False
-    row_name: str = "line"
-    whole: bool = False
 
     def place(self, row: int) -> str:
         """Where a person finds the row."""
-        return f"{self.row_name} {self.lines[row]}"
+        return f"{'line' if self.layout.encoding else 'row'} {self.lines[row]}"
 
 
 def _texts(column: Any) -> Any:
@@ -178,23 +175,14 @@ class _Columns(defaultdict[str, list[Any]]):
         self.count += len(columns["user"])
 
     def table(self, source: Source, layout: Layout, **about: Any) -> Table:
-        if layout.clicks:
-            values, written = np.ones(self.count), None
-        else:
+        values, written, times, dated = np.ones(self.count), None, None, None
+        if not layout.clicks:
             values, written = _numbers(_joined(self["rating"]))
-        times, dated = _times(_joined(self["time"])) if "time" in layout.roles else (None, None)
+        if "time" in layout.roles:
+            times, dated = _times(_joined(self["time"]))
+        user, item = (_ids(_joined(self[role])) for role in ("user", "item"))
         return Table(
-            source=source,
-            user=_ids(_joined(self["user"])),
-            item=_ids(_joined(self["item"])),
-            ratings=values,
-            written=written,
-            times=times,
-            dated=dated,
-            clicks=layout.clicks,
-            words=layout.words,
-            rating_name=layout.name_of("rating") if "rating" in layout.roles else "the ratings",
-            **about,
+            source, layout, user, item, values, written=written, times=times, dated=dated, **about
         )
 
 
@@ -206,35 +194,27 @@ def read_table(
     tell: told how far the reading is, several times a megabyte. What is missing is asked for before
     the file is read, the public range included unless ask_range is False.
     """
-    known = known_set(source, options)
     layout = layout_of(source, options)
-    faults = list(layout.faults)
-    ranged = options.low is not None or known is not None or layout.clicks or options.for_ranking
-    if ask_range and not ranged:
-        faults.append(RANGE_ASKED)
-    if faults:
+    ranged = layout.known is not None or layout.clicks or options.for_ranking
+    asked = ask_range and not ranged and options.low is None
+    if faults := [*layout.faults, *[RANGE_ASKED] * asked]:
         raise Refused(source.name, faults)
-    if layout.format is Format.PARQUET:
-        return _read_parquet(source, layout, options, tell)
-    if layout.format is Format.JESTER:
-        return _read_jester(source, layout, known, tell)
-    return _read_text(source, layout, options, known, tell)
+    special = {Format.PARQUET: _read_parquet, Format.JESTER: _read_jester}
+    return special.get(layout.format, _read_text)(source, layout, options, tell)
 
 
 def layout_of(source: Source, options: ReadOptions) -> Layout:
-    """How the file is built, read from its beginning. Raises BadRatings where it is no table."""
-    if source.head().startswith(b"PAR1"):
-        return _parquet_layout(source, options)
-    return recognise(source, options)
+    """What is found of a file before it is read: how it is built, and which public set it is.
 
-
-def known_set(source: Source, options: ReadOptions) -> Known | None:
-    """The public set that a file is. Raises BadRatings where the file is too large."""
+    Raises BadRatings where it is no table, or too large.
+    """
     known = public_sets.recognise(source)
     # A public set on disk is what it is; the limit guards uploads and unknown files.
     on_disk = known is not None and source.path is not None
     source.check_size(max(options.max_bytes, 2000 * MEGABYTE) if on_disk else options.max_bytes)
-    return known
+    parquet = source.head().startswith(b"PAR1")
+    layout = (_parquet_layout if parquet else recognise)(source, options)
+    return replace(layout, known=known)
 
 
 RANGE_ASKED = Fault(
@@ -245,18 +225,16 @@ RANGE_ASKED = Fault(
 )
 
 
-def _read_text(
-    source: Source, layout: Layout, options: ReadOptions, known: Known | None, tell: Tell | None
-) -> Table:
+def _read_text(source: Source, layout: Layout, options: ReadOptions, tell: Tell | None) -> Table:
     wide = layout.shape is FileShape.WIDE
-    names, places = layout.columns or (), tuple(layout.roles.values())
-    cutter: Lines
+    names, places = layout.columns, tuple(layout.roles.values())
+    cutter: Fields | Objects
     if layout.format is Format.JSON:
         cutter = Objects(layout.skip, [names[k] for k in places])
     else:
-        used = range(layout.width) if wide else places
+        used = range(len(names)) if wide else places
         plain = layout.roles.get("time")
-        cutter = Fields(layout.skip, layout.separator, layout.width, used, plain)
+        cutter = Fields(layout.skip, layout.separator, len(names), used, plain)
     read = _Columns(list)
     lines = [np.zeros(0, dtype=np.int64)]
     rows = unusable = 0
@@ -268,21 +246,16 @@ def _read_text(
         read.add(dict(zip(ROLES if wide else layout.roles, columns, strict=False)))
         _check_rows(source, read.count + unusable, options.max_rows)  # of a matrix, its cells
         lines.append(at)
-    return read.table(
-        source,
-        layout,
-        known=known,
-        lines=np.concatenate(lines),
-        broken=cutter.broken,
-        count=LineCount(
-            lines=cutter.lines,
-            header=int(layout.header),
-            blank=cutter.blank + layout.skip - layout.header,
-            continued=cutter.continued,
-            rows=rows + unusable,
-            entries=read.count + unusable,
-        ),
+    count = LineCount(
+        lines=cutter.lines,
+        header=int(layout.header),
+        blank=cutter.blank + layout.skip - layout.header,
+        continued=cutter.continued,
+        rows=rows + unusable,
+        entries=read.count + unusable,
     )
+    at = np.concatenate(lines)
+    return read.table(source, layout, lines=at, broken=cutter.broken, count=count)
 
 
 def _cells(columns: Sequence[Any], at: Ints, items: Sequence[str]) -> Cut:
@@ -297,7 +270,7 @@ def _cells(columns: Sequence[Any], at: Ints, items: Sequence[str]) -> Cut:
     return [_texts(users).take(row), items_of, texts.take(item * len(at) + row)], at[row]
 
 
-def _read_jester(source: Source, layout: Layout, known: Known | None, tell: Tell | None) -> Table:
+def _read_jester(source: Source, layout: Layout, options: ReadOptions, tell: Tell | None) -> Table:  # noqa: ARG001 - of whoever reads
     pieces = blocks(source, layout.encoding, tell)
     lines = [line for piece in pieces for line in piece.split("\n")[:-1]]
     filled = [line for line in lines if line.strip()]
@@ -315,21 +288,15 @@ def _read_jester(source: Source, layout: Layout, known: Known | None, tell: Tell
             f" but {int(seen[row].sum())} are (99 stands for not rated)"
         )
     users, items = (codes.astype(np.int32) for codes in np.nonzero(seen))
+    blank = len(lines) - len(filled)
     return Table(
-        source=source,
-        known=known,
-        user=Column(users, tuple(str(k + 1) for k in range(len(values)))),
-        item=Column(items, tuple(str(k + 1) for k in range(100))),
-        ratings=values[seen],
+        source,
+        layout,
+        Column(users, numbered(len(values))),
+        Column(items, numbered(100)),
+        values[seen],
         lines=users.astype(np.int64) + 1,
-        count=LineCount(
-            lines=len(lines),
-            blank=len(lines) - len(filled),
-            rows=len(values),
-            entries=len(users),
-        ),
-        words=layout.words,
-        whole=True,
+        count=LineCount(lines=len(lines), blank=blank, rows=len(values), entries=len(users)),
     )
 
 
@@ -345,20 +312,14 @@ def _parquet_layout(source: Source, options: ReadOptions) -> Layout:
     with _parquet(source) as (stored, pa):
         schema = stored.schema_arrow
         names = tuple(map(str, schema.names))
-        roles, guessed, faults = find_roles(options, names, header=True)
-        for role, k in roles.items():
+        layout = with_roles(Layout(names, format=Format.PARQUET), options)
+        faults = []
+        for role, k in layout.roles.items():
             kind = schema.field(k).type
-            if not faults and not _usable(pa, kind, role):
+            if not _usable(pa, kind, role):
                 what = f"column '{names[k]}' holds {kind}, which is no {role}"
                 faults.append(Fault(what, "choose another column", (f"{role}=COLUMN",)))
-    return Layout(
-        format=Format.PARQUET,
-        columns=names,
-        width=len(names),
-        roles=roles,
-        guessed=guessed,
-        faults=tuple(faults),
-    )
+    return replace(layout, faults=layout.faults or tuple(faults[:1]))
 
 
 def _usable(pa: Any, kind: Any, role: str) -> bool:
@@ -398,7 +359,7 @@ def _parquet(source: Source, strings: Sequence[str] = ()) -> Iterator[tuple[Any,
 
 
 def _read_parquet(source: Source, layout: Layout, options: ReadOptions, tell: Tell | None) -> Table:
-    names = {role: (layout.columns or ())[k] for role, k in layout.roles.items()}
+    names = {role: layout.columns[k] for role, k in layout.roles.items()}
     read = _Columns(list)
     # As dictionaries, a column of a few long texts repeated a million times stays small.
     with _parquet(source, list(names.values())) as (stored, pa):
@@ -417,13 +378,8 @@ def _read_parquet(source: Source, layout: Layout, options: ReadOptions, tell: Te
             look()
             if tell is not None:
                 tell(read.count, max(stated, read.count))
-        return read.table(
-            source,
-            layout,
-            lines=np.arange(1, read.count + 1),
-            count=LineCount(lines=read.count, rows=read.count, entries=read.count),
-            row_name="row",
-        )
+        count = LineCount(lines=read.count, rows=read.count, entries=read.count)
+        return read.table(source, layout, lines=np.arange(1, read.count + 1), count=count)
 
 
 def _check_decoded(source: Source, size: int) -> None:
@@ -482,65 +438,21 @@ def _check_rows(source: Source, rows: int, limit: int) -> None:
         raise BadRatings(f"{source.name} has more than {limit:,} rows, the limit: use a part of it")
 
 
-# A first look -------------------------------------------------------------------------------------
+# Ids ----------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Preview:
-    """A first look at a file before it is read: for choosing columns by hand.
-
-    columns: names, or 1, 2, ... where there is no header; roles: role -> position from 0;
-    rows: the first few as text; known: the public set it is and how it was recognised; low, high:
-    its public range; None where it is none.
-    columns_matter: each line is one rating, so that there are columns to choose. text: a text file,
-    with an encoding. faults: what has to be said before it can be read, beside the range.
-    """
-
-    columns: tuple[str, ...]
-    roles: dict[str, int]
-    rows: tuple[tuple[str, ...], ...]
-    words: str
-    known: str | None = None
-    low: float | None = None
-    high: float | None = None
-    columns_matter: bool = True
-    text: bool = True
-    faults: tuple[Fault, ...] = ()
-
-
-def preview(source: Source, options: ReadOptions) -> Preview:
-    """Recognise the file's layout from its beginning. Raises BadRatings as reading would."""
-    known = known_set(source, options)
-    layout = layout_of(source, options)
-    return Preview(
-        columns=layout.columns or tuple(str(k + 1) for k in range(layout.width)),
-        roles=dict(layout.roles),
-        rows=layout.rows[:8],
-        words=layout.words,
-        known=f"{known.title}, {known.by}" if known else None,
-        low=known.low if known else None,
-        high=known.high if known else None,
-        columns_matter=layout.format is not Format.JESTER and layout.shape is FileShape.ROWS,
-        text=layout.format is not Format.PARQUET,
-        faults=layout.faults,
-    )
-
-
-# Both parts of an official pair -------------------------------------------------------------------
-
-
-def merge(first: Table, second: Table) -> tuple[Table, Table]:
+def merge(tables: Sequence[Table]) -> list[Table]:
     """The same rows with codes into shared lists of users and items."""
-    users, items = _union(first.user, second.user), _union(first.item, second.item)
-    return (
-        replace(first, user=users[0], item=items[0]),
-        replace(second, user=users[1], item=items[1]),
+    if len(tables) == 1:
+        return [*tables]
+    users, items = (
+        tuple(dict.fromkeys(name for column in columns for name in column.names))
+        for columns in zip(*((table.user, table.item) for table in tables), strict=True)
     )
-
-
-def _union(first: Column, second: Column) -> tuple[Column, Column]:
-    names = tuple(dict.fromkeys((*first.names, *second.names)))
-    return recode(first, names), recode(second, names)
+    return [
+        replace(table, user=recode(table.user, users), item=recode(table.item, items))
+        for table in tables
+    ]
 
 
 def recode(column: Column, names: tuple[str, ...]) -> Column:

@@ -15,7 +15,7 @@ from dpmc_core.errors import BadRatings
 from dpmc_core.metrics import ranking, rmse
 from dpmc_core.model import Constant, Factors, Mechanism, Model, Step, Steps, Task
 from dpmc_core.privacy import RATING, Guarantee, Notion, Publishes, Releases, Trust, Unaccounted
-from dpmc_core.ratings import PublicFacts, Ratings, place_in_row
+from dpmc_core.ratings import PublicFacts, Ratings, most_rated, place_in_row
 from dpmc_core.settings import mechanism, setting
 from dpmc_core.solvers.als import random_factors
 from dpmc_core.solvers.factorization import (
@@ -35,7 +35,6 @@ from dpmc_core.solvers.ranking import (
     cosine,
     ease_weights,
     jaccard,
-    most_rated,
     nearest,
 )
 from dpmc_core.solvers.recovery import Recovery, Reports, on_unit_scale
@@ -190,9 +189,9 @@ def on_most_rated(fit: Fit, ratings: Ratings, rng: Rng) -> Steps:
     if ratings.public.items <= GRAM_LIMIT:
         yield from fit(ratings, rng)
         return
-    inside, place = most_rated(ratings, GRAM_LIMIT)
+    place = most_rated(ratings, GRAM_LIMIT)
     other = centred_on_means(ratings, rng).base
-    for step in fit(inside, rng):
+    for step in fit(ratings.on_items(place), rng):
         yield replace(step, model=step.model and OnMostRated(step.model, place, other))
 
 
@@ -358,7 +357,8 @@ class Ease(Plain):
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:  # noqa: ARG002
         check_interactions(ratings)
-        inside, place = most_rated(ratings, GRAM_LIMIT)
+        place = most_rated(ratings, GRAM_LIMIT)
+        inside = ratings.on_items(place)
         weights = ease_weights(inside, self.ridge)
         model: Model = ItemScores(inside.matrix, weights)
         if inside.shape != ratings.shape:

@@ -17,7 +17,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpmc_core.arrays import Floats, Ints, Sparse
-from dpmc_core.data.transforms import TopItems
 from dpmc_core.model import Factors, Model
 from dpmc_core.ratings import Ratings
 from dpmc_core.solvers.linalg import Pattern, inverse_triangle
@@ -93,13 +92,6 @@ class OnMostRated:
         inside = place >= 0
         scores[inside] = self.model.predict(u[inside], place[inside])
         return scores
-
-
-def most_rated(ratings: Ratings, count: int) -> tuple[Ratings, NDArray[np.int32]]:
-    """The ratings of the `count` most rated items (ties: the lower index) as ratings of so many
-    items, and where each item is among them, -1 for one that is not. Looks at the ratings."""
-    choice = TopItems(count)
-    return choice.apply(ratings, ratings), choice.places(ratings)
 
 
 def nearest(items: int, count: int, similarities: Callable[[Ints], Floats]) -> Sparse:

@@ -57,7 +57,7 @@ READING = (
     )
     + family_of(
         "reading",
-        "data/layout.py",
+        "data/text.py",
         (
             "a file with a range is clicks unasked",
             UNIT,

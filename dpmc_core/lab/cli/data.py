@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from dpmc_core import paths, registry
-from dpmc_core.data import MEGABYTE, datasets, download, samples
-from dpmc_core.data.samples import DRAWN, ON_DEMAND, SAMPLES
+from dpmc_core.data import MEGABYTE, datasets, public_sets, synthetic
+from dpmc_core.data.synthetic import DRAWN, ON_DEMAND, SAMPLES
 from dpmc_core.errors import DpmcError, InvalidSetting, check_number, unknown_name
 from dpmc_core.lab import shipped
 from dpmc_core.lab import store as rows
@@ -39,7 +39,7 @@ def listing() -> CommandReport:
     rows = [("name", "title", "")]
 
     def add(name: str, kind: str, title: str, about: str, terms: str, **more: Any) -> None:
-        available = kind == "sample" or download.available(name)
+        available = kind == "sample" or public_sets.available(name)
         entry = {"name": name, "kind": kind, "title": title, "available": available}
         entries.append(entry | {"about": about, "terms": terms} | more)
         note = about.partition(" from")[0]
@@ -50,13 +50,13 @@ def listing() -> CommandReport:
         rows.append((name, title, note))
 
     for name, sample in {**SAMPLES, **ON_DEMAND}.items():
-        drawn = list(samples.options_of(name)) if name in DRAWN else []
-        add(name, "sample", sample.title, sample.made, samples.LICENCE, options=drawn)
-    for name, archive in download.ARCHIVES.items():
+        drawn = list(synthetic.options_of(name)) if name in DRAWN else []
+        add(name, "sample", sample.title, sample.made, synthetic.LICENCE, options=drawn)
+    for name, archive in public_sets.ARCHIVES.items():
         about = f"{archive.megabytes:g} MB from {archive.url}"
-        add(name, "public", archive.title, about, archive.terms)
-    for name, known in download.BY_HAND.items():
-        about = f"your copy of {known.files[0]} in {download.folder_of(name)}"
+        add(name, "public", archive.title, about, archive.licence)
+    for name, known in public_sets.BY_HAND.items():
+        about = f"your copy of {known.files[0]} in {public_sets.folder_of(name)}"
         add(name, "by-hand", known.title, about, known.licence)
     more = (
         "More on one: dpmc data describe NAME. Download one: dpmc data get NAME. Draw one anew:\n"
@@ -66,18 +66,18 @@ def listing() -> CommandReport:
 
 
 def get(
-    name: Annotated[str, Option("NAME", f"one of {', '.join(download.ARCHIVES)}")],
+    name: Annotated[str, Option("NAME", f"one of {', '.join(public_sets.ARCHIVES)}")],
     *,
     json: Json = False,
 ) -> CommandReport:
     """Download a public set and check it."""
-    if name in download.BY_HAND:
-        folder, terms, more = download.downloaded(name), download.BY_HAND[name].licence, ""
-    elif name not in download.ARCHIVES:
-        raise unknown_name("public set", name, download.ARCHIVES)
+    if name in public_sets.BY_HAND:
+        folder, terms, more = public_sets.downloaded(name), public_sets.BY_HAND[name].licence, ""
+    elif name not in public_sets.ARCHIVES:
+        raise unknown_name("public set", name, public_sets.ARCHIVES)
     else:
-        archive = download.ARCHIVES[name]
-        terms, more = archive.terms, f"; try: dpmc fit {name} input-flip --epsilon 2"
+        archive = public_sets.ARCHIVES[name]
+        terms, more = archive.licence, f"; try: dpmc fit {name} input-flip --epsilon 2"
         if not json:
             print(f"{archive.title}: {archive.megabytes:g} MB from {archive.url}")
             print(paragraph(terms), flush=True)
@@ -86,7 +86,7 @@ def get(
             def show(done: int, total: int | None) -> None:
                 bar.update(name, done, total or done, lambda count: f"{count / MEGABYTE:.1f} MB")
 
-            folder = download.get(name, progress=show)
+            folder = public_sets.get(name, progress=show)
     document = {"name": name, "folder": str(folder), "terms": terms}
     return CommandReport(document, [f"ready in {folder}{more}"])
 

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 from dpmc_core import registry
 from dpmc_core.data import Dataset, ReadOptions, Transform, datasets, parse_step
-from dpmc_core.data.samples import DRAWN
+from dpmc_core.data.synthetic import DRAWN
 from dpmc_core.errors import (
     InvalidSetting,
     limit_words,

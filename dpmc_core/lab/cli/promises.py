@@ -19,7 +19,7 @@ from typing import Annotated, Any
 
 from dpmc_core import registry
 from dpmc_core.data import Dataset, Outside, Transform, from_data, on_catalogue, read_ids
-from dpmc_core.data.samples import SAMPLES
+from dpmc_core.data.synthetic import SAMPLES
 from dpmc_core.errors import (
     DpmcError,
     InvalidSetting,

@@ -24,7 +24,7 @@ from typing import Annotated, Any
 
 from dpmc_core import paths, registry
 from dpmc_core.data import SAMPLES, datasets
-from dpmc_core.data.samples import DRAWN
+from dpmc_core.data.synthetic import DRAWN
 from dpmc_core.errors import DpmcError, InvalidSetting, check_number, unknown_name
 from dpmc_core.lab import papers, shipped
 from dpmc_core.lab import sweep as core
