@@ -14,7 +14,7 @@ from dpmc_core.data import (
     datasets,
     public_sets,
 )
-from dpmc_core.data.cleaning import size_words
+from dpmc_core.data.reading import size_words
 from dpmc_core.data.source import NONE, FileShape
 from dpmc_core.data.synthetic import DRAWN, options_of
 from dpmc_core.data.transforms import apply_steps

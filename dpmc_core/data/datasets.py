@@ -15,8 +15,16 @@ from typing import Any
 import numpy as np
 
 from dpmc_core.data import public_sets, synthetic
-from dpmc_core.data.cleaning import build, check, clean, facts_of
-from dpmc_core.data.reading import RANGE_ASKED, Table, layout_of, read_table
+from dpmc_core.data.reading import (
+    RANGE_ASKED,
+    Table,
+    build,
+    check,
+    clean,
+    facts_of,
+    layout_of,
+    read_table,
+)
 from dpmc_core.data.source import NONE, Fault, LineCount, ReadOptions, Refused, Source, Tell
 from dpmc_core.data.text import Layout
 from dpmc_core.errors import (

@@ -218,7 +218,7 @@ PREPARATION += family_of(
 
 LINES = family_of(
     "reading",
-    "data/cleaning.py",
+    "data/reading.py",
     (
         "times in milliseconds are taken for seconds",
         UNIT,

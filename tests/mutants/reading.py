@@ -68,7 +68,7 @@ READING = (
     )
     + family_of(
         "reading",
-        "data/cleaning.py",
+        "data/reading.py",
         (
             "the range is read off the data",
             CLIP,
