@@ -34,7 +34,7 @@ sys.path.insert(0, str(ROOT))
 
 from dpmc_core.lab import store  # noqa: E402
 from dpmc_core.lab.cli import main as dpmc  # noqa: E402
-from dpmc_core.lab.cli.output import table  # noqa: E402
+from dpmc_core.lab.cli.interface import table  # noqa: E402
 from dpmc_core.lab.store import Store, StoreError  # noqa: E402
 from tests import test_browser_server_ends as server_ends  # noqa: E402
 from tests.browser_helpers import serving, settle, turn_to, upload_ratings, visit  # noqa: E402
@@ -287,8 +287,7 @@ def asked(path: Path) -> dict[object, object]:
             found[info.key] = info
             found[info.key, "top"] = store.top_lists(opened, info.id)
             found[info.key, "card"] = store.certified(opened, info.id)
-            for ask in (store.summaries, store.points):
-                found[info.key, ask] = ask(opened, info.id, "accuracy")
+            found[info.key, "points"] = store.points(opened, info.id, "accuracy")
             found[info.key, "counts"] = store.counts(opened, info.source)
     return found
 
@@ -380,7 +379,7 @@ _CLOCK = """
 import datetime, json, sys, time
 from dpmc_core.lab.study import ledger
 from dpmc_core.lab.cli import data, main
-from dpmc_core.lab.store import connection
+from dpmc_core.lab import store as connection
 real, begun = time.time, time.time()
 def shifted():
     now = real()

@@ -16,10 +16,18 @@ PAGES = ROOT / "pages"
 
 # Each place may import those before it: modules and packages of the core, then those of the lab.
 ORDER = [
-    *("errors", "facts", "archives", "stopping", "style", "paths", "settings"),
+    *("arrays", "errors", "facts", "archives", "stopping", "style", "paths", "settings"),
     *("ratings", "privacy", "model", "links", "data", "metrics", "solvers", "mechanisms"),
     *("registry", "plugins", "problem", "experiment"),
-    *("lab.locks", "lab.refute", "lab.store", "lab.sweep", "lab.study", "lab.protocol"),
+    *(
+        "lab.locks",
+        "lab.refute",
+        "lab.store",
+        "lab.shipped",
+        "lab.sweep",
+        "lab.study",
+        "lab.protocol",
+    ),
     *("lab.views", "lab.teach", "lab.papers", "lab.cli"),
     "__main__",
 ]

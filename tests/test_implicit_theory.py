@@ -293,7 +293,7 @@ def test_sampled_losses_do_not_overflow() -> None:
 
 def test_factors_behind_figure_6_are_those_of_the_first_users() -> None:
     shape = synthetic.Shop(users=2100, items=150, clicks=12_000)
-    ratings = synthetic.shop(shape, 3).ratings
+    ratings = synthetic.shop(3, shape).ratings
     factors = views.user_factors(ratings)
     assert factors.shape == (2000, 20)
     assert np.array_equal(factors, views.user_factors(ratings.select(ratings.users < 2000)))

@@ -10,8 +10,8 @@ from scipy import stats
 
 from dpmc_core import registry
 from dpmc_core.data import SAMPLES, datasets
-from dpmc_core.lab import sweep
-from dpmc_core.lab.store import Store, shipped, top_lists
+from dpmc_core.lab import shipped, sweep
+from dpmc_core.lab.store import Store, top_lists
 from dpmc_core.lab.sweep import LISTS_OF, Grid, toplists
 from dpmc_core.lab.sweep.presets import EPSILONS
 from dpmc_core.lab.views import comparison, lines, people
@@ -327,7 +327,7 @@ def test_certainty_is_not_rounded_up(share, text):
 def picture_of(values, guess, without):
     line = placed_line("input-flip", values, epsilons=(0.1, 1.0, 10.0)).line
     floor, reference = (
-        lines.Reference(id, id, id, line.metric, np.array([value] * 3))
+        lines.Reference(id, id, id, np.array([value] * 3))
         for id, value in (
             (registry.get("input-flip").floor, guess),
             (registry.REFERENCES[Task.BINARY], without),

@@ -85,6 +85,12 @@ class ReadOptions:
     max_bytes: int = 200 * MEGABYTE
     max_rows: int = 40_000_000
 
+    @property
+    def columns(self) -> dict[str, str | int]:
+        """What is said of columns, by role."""
+        given = {"user": self.user, "item": self.item, "rating": self.rating, "time": self.time}
+        return {role: wanted for role, wanted in given.items() if wanted is not None}
+
     def __post_init__(self) -> None:
         if (self.low is None) != (self.high is None):
             raise InvalidSetting("rating range", "given with both ends", f"{self.low}:{self.high}")

@@ -14,8 +14,7 @@ import numpy as np
 
 from dpmc_core import metrics, registry
 from dpmc_core.lab.papers.engine import Trial, TrialRecipe, exact, parsed
-from dpmc_core.lab.protocol import simulate
-from dpmc_core.lab.protocol.messages import Traffic
+from dpmc_core.lab.protocol import Traffic, simulate
 from dpmc_core.lab.protocol.scenarios import DynamicUsers, Scenario, ScenarioRun, StaticUsers
 from dpmc_core.lab.sweep import open_source
 from dpmc_core.model import Model, Task

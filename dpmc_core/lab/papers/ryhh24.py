@@ -35,13 +35,13 @@ from dpmc_core.lab.protocol.simulate import measured
 from dpmc_core.mechanisms.dpimf import Dpimf, Profiles
 from dpmc_core.model import Factors, Model, Task
 from dpmc_core.privacy import Additive
-from dpmc_core.privacy.importance import (
+from dpmc_core.privacy.sampled import (
+    SampledLaplace,
     amplified_losses,
     uniform_weights,
     utility_weights,
     weights_of_sample,
 )
-from dpmc_core.privacy.sampled import SampledLaplace
 from dpmc_core.problem import LeaveLast, Problem, build_problem, generator
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import setting_text
