@@ -194,7 +194,7 @@ def test_a_throw_counts_what_it_draws():
 
 def test_throws_lie_as_often_as_the_coin_says():
     """False alarms: fewer than one in a million (six standard deviations of 40,000 coins)."""
-    lies = sum(sum(numbers.people(1.0, 100, 1.0, throw)[1]) for throw in range(400))
+    lies = sum(numbers.people(1.0, 100, 1.0, throw).turned for throw in range(400))
     assert abs(lies / 40_000 - lie(1)) < 6 * math.sqrt(lie(1) * (1 - lie(1)) / 40_000)
 
 
@@ -217,7 +217,7 @@ def test_the_numbers_of_the_crowd():
         normal = 1.96 * math.sqrt(0.25 / many) / (1 - 2 * f)
         assert normal < numbers.around(many, epsilon) < normal + 0.025
     for share, pulled in ((0.1, 0.1 + 0.8 * lie(1)), (0.5, 0.5)):
-        assert numbers.crowd_count(share, 1.0, 0)["pulled"] == pytest.approx(pulled)
+        assert lessons.Now({"share": share, "epsilon": 1.0})["pulled"] == pytest.approx(pulled)
     found = told("crowd/more", people=300.0, epsilon=1.0)
     assert f"{100 * numbers.around(300, 1.0):.0f} points" in found.says[0]
     line = found.picture.lines["epsilon 1"]

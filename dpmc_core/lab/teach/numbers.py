@@ -1,15 +1,16 @@
-"""The numbers of the lessons: one function a slide, from what is moved to what its texts name.
+"""The numbers of the lessons, each by its name: what its arguments are called are other numbers, or
+what is moved, so that text and picture ask for the same one, and nothing else is computed.
 
-A slide's function is called as its lesson and its key (coin_throw); what a room that is open has to
-say comes from functions of its view. Texts, and which number a picture shows where, stand in the
-lessons' files.
+What a room that is open has to say comes from functions of its view. Texts, and which number a
+picture shows where, stand in the lessons' files.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from dpmc_core import registry
 from dpmc_core.errors import DpmcError
 from dpmc_core.lab.refute.report import Shipped, shipped
 from dpmc_core.lab.sweep.presets import EPSILONS
+from dpmc_core.lab.teach.pictures import Dots
 from dpmc_core.lab.teach.room import (
     CLASS,
     MISSED,
@@ -41,19 +43,23 @@ from dpmc_core.privacy import USER_EMPTIED, Guarantee
 from dpmc_core.privacy.accounting import attacker_certainty
 from dpmc_core.problem import SEED
 
-Numbers = dict[str, Any]
-HUNDRED = 100
+SQUARES = 40  # across a picture of the table
+_SEEN = 0.01  # of the brightest square: what is darker stays dark
+DATA = "movie-night"
+PER_RATING, PER_PERSON = InputFlip.id, PrivateEffects.id
+RATED = 20  # ratings of the person whose values are asked about together
 
 
-def people(
-    share: float, many: int, epsilon: float, throw: int
-) -> tuple[tuple[int, ...], tuple[bool, ...]]:
+# --- one coin, and many -------------------------------------------------------------------------
+
+
+def people(share: float, many: int, epsilon: float, throw: int) -> Dots:
     """A simulated class: what so many people report, of whom a share answers yes (rounded to whole
     people), and whose answers their coins have turned around. Fit to show and never to protect."""
     rng = np.random.default_rng((SEED, throw))
     answers = rng.permutation(np.arange(many) < round(share * many))
     reports = reports_of(answers, coin(epsilon), rng)
-    return tuple(map(int, reports)), tuple(map(bool, reports != answers))
+    return Dots(tuple(map(int, reports)), tuple(map(bool, reports != answers)))
 
 
 def lie(epsilon: float) -> float:
@@ -67,150 +73,27 @@ def after(before: float, epsilon: float, sent: str = "yes") -> float:
     return float(yes / (yes + no))
 
 
-def around(many: float, epsilon: float) -> float:
+def around(people: float, epsilon: float) -> float:
     """Half the 95 % interval of the debiased share, for people like those, where half of the
     reports say yes: there it is widest."""
-    return good_to(truth() if math.isinf(epsilon) else coin(epsilon), int(many))
+    return good_to(truth() if math.isinf(epsilon) else coin(epsilon), int(people))
 
 
-def spent(epsilon: float, times: float) -> float:
+def spent(epsilon: float, times: float = 1) -> float:
     """What so many answers through the room's coin add up to."""
     return coin(epsilon, int(times)).loss(1).epsilon
 
 
-def best(epsilon: float, times: float, before: float = 0.5) -> float:
+def best(epsilon: float, times: float = 1, before: float = 0.5) -> float:
     """How often the best guess from so many reports is right; before: how sure of a yes."""
     return min(attacker(coin(epsilon, int(times)), before), math.nextafter(1.0, 0.0))  # never sure
-
-
-# --- the coin -----------------------------------------------------------------------------------
-
-
-def coin_throw(epsilon: float, throw: int) -> Numbers:
-    reports, flipped = people(1.0, HUNDRED, epsilon, throw)
-    turned = {"turned": sum(flipped), "reports": reports, "flipped": flipped}
-    return coin_deny(epsilon) | turned
-
-
-def coin_deny(epsilon: float) -> Numbers:
-    lies = lie(epsilon)
-    return {"lies": lies, "truth": 1 - lies, "two_coins": two_coins(epsilon)}
-
-
-def coin_evidence(epsilon: float, sent: str) -> Numbers:
-    other = {"yes": "no", "no": "yes"}[sent]
-    odds = {"odds": math.exp(epsilon), "square": epsilon**2, "other": other}
-    return coin_deny(epsilon) | odds
-
-
-def coin_dial(epsilon: float) -> Numbers:
-    least, most = EPSILONS[0], EPSILONS[-1]
-    ends = {"most_lies": lie(least), "least_lies": lie(most)}
-    return {"lies": lie(epsilon), "least": least, "most": most} | ends
-
-
-# --- the crowd ----------------------------------------------------------------------------------
-
-
-def crowd_count(share: float, epsilon: float, throw: int) -> Numbers:
-    reports, flipped = people(share, CLASS, epsilon, throw)
-    poll, true = Poll(sum(reports), CLASS, coin(epsilon)), round(share * CLASS) / CLASS
-    lies = lie(epsilon)
-    return {
-        "poll": poll,
-        "truth": true,
-        "pulled": true * (1 - lies) + (1 - true) * lies,
-        "lies": lies,
-        "stretch": 1 - 2 * lies,
-        "counted_holds": holds(poll.naive, true),
-        "this_holds": holds(poll.of_class, true),
-        "reports": reports,
-        "flipped": flipped,
-        "missed": MISSED,
-        "often": 1 - MISSED,
-    }
 
 
 def holds(found: Bounds | None, true: float) -> bool:
     return found is not None and found.low <= true <= found.high
 
 
-crowd_undo = crowd_count
-
-
-def crowd_more(people: float, epsilon: float) -> Numbers:
-    reach, free = around(people, epsilon), around(people, math.inf)
-    aim = {"aim": 3000, "aimed": around(3000, epsilon), "often": 1 - MISSED}
-    return {"reach": reach, "free": free} | aim
-
-
-def crowd_me(people: float, epsilon: float) -> Numbers:
-    return {"reach": around(people, epsilon), "sure": attacker(coin(epsilon)), "crowd": 10_000}
-
-
-# --- the attacker -------------------------------------------------------------------------------
-
-
-def attacker_even(before: float, epsilon: float) -> Numbers:
-    return {"right": attacker(coin(epsilon), before), "alone": max(before, 1 - before)}
-
-
-def attacker_suspicion(before: float, epsilon: float) -> Numbers:
-    return attacker_against(before, "yes", epsilon)
-
-
-def attacker_against(before: float, sent: str, epsilon: float) -> Numbers:
-    other = {"even": after(0.5, epsilon, sent), "doubt": 1 - before}
-    return {"now": after(before, epsilon, sent), "step": math.exp(epsilon)} | other
-
-
-def attacker_without(before: float, epsilon: float) -> Numbers:
-    return {"up": after(before, epsilon), "down": after(before, epsilon, "no")}
-
-
-# --- again and again ----------------------------------------------------------------------------
-
-
-def again_add(times: float, epsilon: float) -> Numbers:
-    single = {"single": spent(epsilon, 1), "power": epsilon**times}
-    return {"together": spent(epsilon, times)} | single
-
-
-def again_majority(times: float, before: float, epsilon: float, throw: int) -> Numbers:
-    reports, _ = people(1.0, int(times), epsilon, throw)
-    yes, together, alone = sum(reports), spent(epsilon, times), max(before, 1 - before)
-    return {
-        "right": best(epsilon, times, before),
-        "once": best(epsilon, 1, before),
-        "alone": alone,
-        "yes": yes,
-        "verdict": 1 + (2 * yes > times) - (2 * yes < times),
-        "together": together,
-        "limit": max(alone, attacker_certainty(together)),
-        "reports": reports,
-    }
-
-
-def again_keep(times: float, epsilon: float) -> Numbers:
-    return {"once": best(epsilon, 1), "anew": best(epsilon, times)}
-
-
-def again_person(rated: float, epsilon: float) -> Numbers:
-    found = card(PER_RATING, epsilon)
-    return {
-        "together": cards.row_of_ratings(found, int(rated)).epsilon,
-        "share": epsilon / rated,
-        "once": right(PER_RATING, epsilon),
-        "taste": right(PER_RATING, epsilon, int(rated)),
-        "card": found,
-        "bounded": found.certified(USER_EMPTIED).finite,
-    }
-
-
-# --- the false claim ----------------------------------------------------------------------------
-
-SQUARES = 40  # across a picture of the table
-_SEEN = 0.01  # of the brightest square: what is darker stays dark
+# --- a false claim ------------------------------------------------------------------------------
 
 
 @cache
@@ -225,6 +108,22 @@ def example(whose: str = "only") -> tuple[Lights, Guarantee, int]:
     return found, mechanism.guarantee(ratings.public), int(counts[found.user])
 
 
+class Squares(NamedTuple):
+    """The table in squares of neighbouring cells, `side` of them each, as bright as the brightest;
+    marked: that of the rating that changes."""
+
+    rows: tuple[tuple[float, ...], ...]
+    marked: tuple[int, int]
+    side: int
+
+
+def squares(lit: Lights) -> Squares:
+    side = lit.moved.shape[1] // SQUARES
+    blocks = lit.moved.reshape(len(lit.moved), SQUARES, side).max(axis=2)
+    seen = np.sqrt(blocks * (blocks >= _SEEN * blocks.max()) / blocks.max())
+    return Squares(tuple(map(tuple, seen.tolist())), (lit.user, lit.item // side), side)
+
+
 def audited() -> Shipped:
     """What the shipped audit measured of the method at epsilon 1."""
     found = shipped(registry.create(Output.id, epsilon=1.0))
@@ -233,62 +132,7 @@ def audited() -> Shipped:
     return found
 
 
-def claim_cells(whose: str) -> Numbers:
-    """The table is shown in squares of neighbouring cells, as bright as the brightest of them."""
-    lit, _, rated = example(whose)
-    side = lit.moved.shape[1] // SQUARES
-    blocks = lit.moved.reshape(len(lit.moved), SQUARES, side).max(axis=2)
-    seen = np.sqrt(blocks * (blocks >= _SEEN * blocks.max()) / blocks.max())
-    return {
-        "lit": lit,
-        "rated": rated,
-        "side": side,
-        "rows": tuple(map(tuple, seen.tolist())),
-        "marked": (lit.user, lit.item // side),
-    }
-
-
-def claim_sum(whose: str, cells: float) -> Numbers:
-    lit, found, _ = example(whose)
-    moved = np.sort(lit.moved, axis=None)[::-1]
-    added = {"largest": float(moved[0]), "moved": float(moved[: int(cells)].sum())}
-    return {"lit": lit, "card": found} | added
-
-
-def claim_promise(whose: str, epsilon: float) -> Numbers:
-    lit, found, _ = example(whose)
-    least, most = lit.epsilon / lit.claimed, found.certified().epsilon / lit.claimed
-    allowed = {"claimed": epsilon, "least": least * epsilon, "certified": most * epsilon}
-    logs = {f"log_{name}": math.log10(value) for name, value in allowed.items()}
-    top = {"odds": math.exp(epsilon), "log_top": math.log10(most * EPSILONS[-1])}
-    return {"lit": lit, "card": found, "audit": audited()} | allowed | logs | top
-
-
-def claim_repair(epsilon: float) -> Numbers:
-    lit, found, _ = example()
-    method = Output(epsilon=epsilon)
-    theirs = method.guarantee(card(Output.id, epsilon).public)
-    there = theirs.certified().epsilon / epsilon
-    return {
-        "lit": lit,
-        "wider": found.certified().epsilon / lit.claimed,
-        "least": lit.epsilon / lit.claimed,
-        "there": there,
-        "scale": there * theirs.releases.matrix.scale,
-        "lowest": -method.bound,
-        "highest": method.bound,
-        "keeps": keeps(Output.id, epsilon),
-        "gain": kept(Output.id, epsilon).share,
-        "bottom": min(0.0, *(kept(Output.id, stop).share for stop in EPSILONS)),
-        **flips(epsilon),
-    }
-
-
-# --- choose -------------------------------------------------------------------------------------
-
-DATA = "movie-night"
-RATED = 20  # ratings of the person whose values are asked about together
-PER_RATING, PER_PERSON = InputFlip.id, PrivateEffects.id
+# --- film ratings -------------------------------------------------------------------------------
 
 
 @cache
@@ -321,14 +165,10 @@ def card(mechanism: str, epsilon: float) -> Guarantee:
     return registry.create(mechanism, epsilon=epsilon).guarantee(public)
 
 
-def right(mechanism: str, epsilon: float, rated: int | None = None) -> float:
-    """How often the best attacker is right about one protected unit; rated: about all values of a
-    person with so many ratings."""
+def taste(mechanism: str, epsilon: float, rated: float) -> float:
+    """How often the best attacker is right about all values of a person with so many ratings."""
     found = card(mechanism, epsilon)
-    if rated is None:
-        return found.attacker()
-    task = registry.get(mechanism).task
-    return comparison.questions(found, task, rated)[1].right(found)
+    return comparison.questions(found, registry.get(mechanism).task, int(rated))[1].right(found)
 
 
 def budget(mechanism: str, epsilon: float) -> str:
@@ -338,43 +178,88 @@ def budget(mechanism: str, epsilon: float) -> str:
     return f"epsilon {cards.budget_text(own.epsilon, own.delta)} {found.change.label}"
 
 
-def flips(epsilon: float) -> Numbers:
-    """Of each rating that is flipped before it is sent."""
-    told = {"flips_keep": keeps(PER_RATING, epsilon), "flips_budget": budget(PER_RATING, epsilon)}
-    return {"flips_gain": kept(PER_RATING, epsilon).share} | told
+# --- by name ------------------------------------------------------------------------------------
 
-
-def of_method(mechanism: str, epsilon: float) -> Numbers:
-    """What it keeps and what it risks."""
-    whole = mechanism == PER_PERSON
-    return {
-        "gain": kept(mechanism, epsilon).share,
-        "keeps": keeps(mechanism, epsilon),
-        "right": right(mechanism, epsilon),
-        "taste": None if whole else right(mechanism, epsilon, RATED),
-        "rated": RATED,
-        "unit": "person" if whole else "rating",
-        "budget": budget(mechanism, epsilon),
-    }
-
-
-def choose_price(epsilon: float) -> Numbers:
-    low, high = (kept(PER_RATING, EPSILONS[k]).share for k in (3, -5))
-    return of_method(PER_RATING, epsilon) | {"low_gain": low, "high_gain": high}
-
-
-def choose_decide(who: str, epsilon: float) -> Numbers:
-    found = of_method(PER_RATING, epsilon)
-    return found | {"who": who, "gain_bar": max(0.0, found["gain"])}
-
-
-def choose_unit(epsilon: float) -> Numbers:
-    found = of_method(PER_PERSON, epsilon) | flips(epsilon)
-    return found | {"between": (found["gain"] + found["flips_gain"]) / 2}
-
-
-def choose_write(who: str, promise: str, epsilon: float) -> Numbers:
-    return of_method(promise, epsilon) | {"who": who}
+NUMBERS: Mapping[str, Callable[..., Any]] = {
+    # one coin
+    "lies": lie,
+    "honest": lambda lies: 1 - lies,
+    "hundred": lambda epsilon, throw: people(1.0, 100, epsilon, throw),
+    "two_coins": two_coins,
+    "odds": lambda epsilon: math.exp(epsilon),
+    "square": lambda epsilon: epsilon**2,
+    "other": lambda sent: {"yes": "no", "no": "yes"}[sent],
+    "lowest": lambda: EPSILONS[0],
+    "highest": lambda: EPSILONS[-1],
+    "most_lies": lambda lowest: lie(lowest),
+    "least_lies": lambda highest: lie(highest),
+    # a class, or more people
+    "phones": lambda share, epsilon, throw: people(share, CLASS, epsilon, throw),
+    "poll": lambda phones, epsilon: Poll(phones.yes, CLASS, coin(epsilon)),
+    "truth": lambda share: round(share * CLASS) / CLASS,
+    "pulled": lambda truth, lies: truth * (1 - lies) + (1 - truth) * lies,
+    "stretch": lambda lies: 1 - 2 * lies,
+    "counted_holds": lambda poll, truth: holds(poll.naive, truth),
+    "this_holds": lambda poll, truth: holds(poll.of_class, truth),
+    "missed": lambda: MISSED,
+    "often": lambda: 1 - MISSED,
+    "reach": around,
+    "free": lambda people: around(people, math.inf),
+    "aim": lambda: 3000,
+    "aimed": lambda aim, epsilon: around(aim, epsilon),
+    "crowd": lambda: 10_000,
+    # an attacker, who was so sure before
+    "best": best,
+    "once": lambda epsilon, before=0.5: best(epsilon, 1, before),
+    "alone": lambda before: max(before, 1 - before),
+    "now": after,
+    "even": lambda epsilon, sent="yes": after(0.5, epsilon, sent),
+    "doubt": lambda before: 1 - before,
+    "down": lambda before, epsilon: after(before, epsilon, "no"),
+    # the same again
+    "together": spent,
+    "single": lambda epsilon: spent(epsilon),
+    "power": lambda epsilon, times: epsilon**times,
+    "own": lambda times, epsilon, throw: Dots(people(1.0, int(times), epsilon, throw).reports),
+    "verdict": lambda own, times: 1 + (2 * own.yes > times) - (2 * own.yes < times),
+    "limit": lambda alone, together: max(alone, attacker_certainty(together)),
+    # a false claim
+    "lit": lambda whose="only": example(whose)[0],
+    "proof": lambda whose="only": example(whose)[1],
+    "films": lambda whose: example(whose)[2],
+    "squares": squares,
+    "largest": lambda lit: float(lit.moved.max()),
+    "moved": lambda lit, cells: float(np.sort(lit.moved, axis=None)[::-1][: int(cells)].sum()),
+    "wider": lambda lit, proof: proof.certified().epsilon / lit.claimed,
+    "least": lambda lit, epsilon: lit.epsilon / lit.claimed * epsilon,
+    "certified": lambda wider, epsilon: wider * epsilon,
+    "top": lambda wider, highest: wider * highest,
+    "audit": audited,
+    "there": lambda card, epsilon: card.certified().epsilon / epsilon,
+    "scale": lambda there, card: there * card.releases.matrix.scale,
+    "bound": lambda: Output(epsilon=1.0).bound,
+    "bottom": lambda method: min(0.0, *(kept(method, stop).share for stop in EPSILONS)),
+    # film ratings: what a method keeps and what it risks
+    "method": lambda promise=PER_RATING: promise,
+    "card": lambda method, epsilon: card(method, epsilon),
+    "gain": lambda method, epsilon: kept(method, epsilon).share,
+    "gain_bar": lambda gain: max(0.0, gain),
+    "keeps": lambda method, epsilon: keeps(method, epsilon),
+    "right": lambda card: card.attacker(),
+    "rated": lambda: RATED,
+    "taste": lambda method, epsilon, rated: taste(method, epsilon, rated),
+    "unit": lambda method: "person" if method == PER_PERSON else "rating",
+    "budget": lambda method, epsilon: budget(method, epsilon),
+    "all_rated": lambda card, rated: cards.row_of_ratings(card, int(rated)).epsilon,
+    "each_rated": lambda epsilon, rated: epsilon / rated,
+    "bounded": lambda card: card.certified(USER_EMPTIED).finite,
+    "low_gain": lambda: kept(PER_RATING, EPSILONS[3]).share,
+    "high_gain": lambda: kept(PER_RATING, EPSILONS[-5]).share,
+    "flips_gain": lambda epsilon: kept(PER_RATING, epsilon).share,
+    "flips_keep": lambda epsilon: keeps(PER_RATING, epsilon),
+    "flips_budget": lambda epsilon: budget(PER_RATING, epsilon),
+    "between": lambda gain, flips_gain: (gain + flips_gain) / 2,
+}
 
 
 # --- in a room ----------------------------------------------------------------------------------
@@ -386,7 +271,7 @@ _WHOSE = {
 }
 
 
-def heard(view: View) -> Numbers | None:
+def heard(view: View) -> dict[str, Any] | None:
     """What a room has heard to the question that is on: from phones, else from hands, else from
     simulated phones; None without any. Reports are sorted, so that none tells who has just sent
     it."""
@@ -400,15 +285,14 @@ def heard(view: View) -> Numbers | None:
         epsilon = cards.epsilon_text(poll.channel.cell_epsilon)
         return {
             "poll": poll,
-            "lies": float(poll.channel.matrix[1, 0]) * poll.reports,
-            "often": 1 - MISSED,
-            "reports": (1,) * poll.yes + (0,) * (poll.reports - poll.yes),
+            "opposite": float(poll.channel.matrix[1, 0]) * poll.reports,
+            "phones": Dots((1,) * poll.yes + (0,) * (poll.reports - poll.yes)),
             "whose": _WHOSE[sender].format(epsilon, view.questions[question]),
         }
     return None
 
 
-def spending(view: View) -> Numbers | None:
+def spending(view: View) -> dict[str, Any] | None:
     """What whoever answered every time has spent; None where nothing has been asked."""
     if not view.askings:
         return None

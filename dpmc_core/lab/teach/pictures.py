@@ -91,15 +91,22 @@ class Dots(NamedTuple):
     reports: tuple[int, ...]
     flipped: tuple[bool, ...] = ()
 
+    @property
+    def yes(self) -> int:
+        return sum(self.reports)
+
+    @property
+    def turned(self) -> int:
+        return sum(self.flipped)
+
     def table(self) -> Columns:
-        yes, turned = sum(self.reports), [str(sum(self.flipped))]
-        told = {"yes": [str(yes)], "no": [str(len(self.reports) - yes)]}
-        return told | ({"turned around": turned} if self.flipped else {})
+        told = {"yes": [str(self.yes)], "no": [str(len(self.reports) - self.yes)]}
+        return told | ({"turned around": [str(self.turned)]} if self.flipped else {})
 
     @property
     def words(self) -> str:
-        turned = f"; {sum(self.flipped)} turned around" if self.flipped else ""
-        return f"{len(self.reports)} dots, {sum(self.reports)} of them yes{turned}"
+        turned = f"; {self.turned} turned around" if self.flipped else ""
+        return f"{len(self.reports)} dots, {self.yes} of them yes{turned}"
 
     def drawn(self, colors: Colors) -> Drawn:
         many = len(self.reports)

@@ -1,28 +1,31 @@
 """Lessons on epsilon: predict, move, see, and one sentence to take home.
 
 A lesson is one TOML file here: its words, its slides, and which of its numbers a picture shows
-where. Every number is computed when it is asked for, by a function of numbers.py that is called as
-the lesson and the slide's key: a page and a worksheet draw from the same slides, so text and chart
-cannot disagree.
+where. Every number is computed when it is asked for by its name in numbers.py: a page and a
+worksheet draw from the same slides, so text and chart cannot disagree.
 
-In a text, {name} is a number of its slide or what is moved, at its start where nothing has been, or
-what belongs to it, as in {poll.reports};
+In a text, {name} is a number or what is moved, at its start where nothing has been, or what belongs
+to it, as in {poll.reports};
 {name:FORM} writes it by one of FORMS or by Python's own; {name:none|one|more} takes the text that
 the number counts to; {phrase} is a text of [phrases], or one of several by what `by` names.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib import resources
+from inspect import signature
 from string import Formatter
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from dpmc_core.facts import into, load
 from dpmc_core.lab.sweep.presets import EPSILONS
 from dpmc_core.lab.teach import numbers
+from dpmc_core.lab.teach.numbers import NUMBERS
 from dpmc_core.lab.teach.pictures import Bend, Cells, Dots, Picture, Spans, Worlds, percent
 from dpmc_core.lab.teach.room import EPSILON, View
 from dpmc_core.lab.views.cards import epsilon_text, hundred
@@ -50,14 +53,6 @@ FORMS: Mapping[str, Callable[[float], str]] = {
 
 
 class _Text(Formatter):
-    def get_value(self, key: int | str, args: Any, kwargs: Any) -> Any:
-        if isinstance(key, int) or key in kwargs:
-            return super().get_value(key, args, kwargs)
-        phrase = kwargs["phrases"][key]
-        return self.vformat(
-            phrase if isinstance(phrase, str) else phrase[kwargs[phrase["by"]]], args, kwargs
-        )
-
     def format_field(self, value: Any, format_spec: str) -> str:
         if "|" in format_spec:
             texts = format_spec.split("|")
@@ -66,12 +61,30 @@ class _Text(Formatter):
         return form(value) if form else str(super().format_field(value, format_spec))
 
 
-_text = _Text().format
+def _text(text: str, *values: Any, now: Table = MappingProxyType({})) -> str:
+    return _Text().vformat(text, values, now)
 
 
 def _named(given: Any, now: Table) -> Any:
     """A number as it is written, or by its name."""
     return _Text().get_field(given, (), now)[0] if isinstance(given, str) else given
+
+
+class Now(dict[str, Any]):
+    """What a text may name: what is moved, phrases, and numbers, which are computed when asked."""
+
+    def __init__(self, moved: Moved, phrases: Table = MappingProxyType({})) -> None:
+        super().__init__(moved)
+        self._phrases = phrases
+
+    def __missing__(self, name: str) -> Any:
+        if phrase := self._phrases.get(name):
+            text = phrase if isinstance(phrase, str) else phrase[self[phrase["by"]]]
+            return _text(text, now=self)
+        number = NUMBERS[name]
+        asked = (one for one in signature(number).parameters if one in self or one in NUMBERS)
+        self[name] = number(**{one: self[one] for one in asked})
+        return self[name]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,7 +130,7 @@ class Reveal(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Written:
-    """What a slide shows, as it is written. of: the function of its numbers."""
+    """What a slide shows, as it is written. of: the function of a room's numbers."""
 
     says: tuple[str, ...]
     picture: Table = field(default_factory=dict)
@@ -127,20 +140,21 @@ class Written:
     def __call__(self, view: View) -> Reveal | None:
         """By a room that is open, where it has something to say."""
         found = getattr(numbers, self.of)(view)
-        return None if found is None else self.told(found)
+        return None if found is None else self.told(Now(found))
 
     def told(
         self, now: Table, over: Control | None = None, along: tuple[Table, ...] = ()
     ) -> Reveal:
         """By numbers. along: the same ones at every stop of the control `over`."""
-        says = tuple(_text(one, **now) for one in self.says)
-        return Reveal(says, self._drawn(now, over, along), _text(self.note, **now))
+        says = tuple(_text(one, now=now) for one in self.says)
+        return Reveal(says, self._drawn(now, over, along), _text(self.note, now=now))
 
     def _drawn(self, now: Table, over: Control | None, along: tuple[Table, ...]) -> Picture | None:
         asked = self.picture
+        scale = math.log10 if asked.get("log") else float
 
         def named(texts: str) -> dict[str, Any]:
-            return {_text(text, **now): found for text, found in asked.get(texts, {}).items()}
+            return {_text(text, now=now): found for text, found in asked.get(texts, {}).items()}
 
         match asked.get("kind"):
             case "worlds":
@@ -148,30 +162,31 @@ class Written:
                     text: tuple(_named(k, now) for k in row)
                     for text, row in named("shares").items()
                 }
-                return Worlds(tuple(_text(one, **now) for one in asked["outcomes"]), shares)
+                return Worlds(tuple(_text(one, now=now) for one in asked["outcomes"]), shares)
             case "dots":
-                return Dots(now["reports"], now.get("flipped", ()))
+                dots: Dots = _named(asked["of"], now)
+                return dots
             case "spans":
                 rows = {text: _named(row, now) for text, row in named("rows").items()}
-                return Spans(rows, now.get(asked.get("truth", "")))
+                return Spans(rows, _named(asked.get("truth"), now))
             case "bend" if over is not None:
                 form, high = asked.get("form", "{:hundred}"), asked.get("high")
                 return Bend(
                     asked.get("across", over.label),
                     tuple(map(over.name, over.values)),
                     {
-                        text: tuple(_named(k, one) for one in along)
+                        text: tuple(scale(_named(k, one)) for one in along)
                         for text, k in named("lines").items()
                     },
                     over.values.index(now[over.key]),
-                    _text(asked["up"], **now),
+                    _text(asked["up"], now=now),
                     lambda value: _text(form, value),
-                    _named(asked.get("low", 0.0), now),
-                    _named(high, now),
+                    scale(_named(asked.get("low", 0.0), now)),
+                    high if high is None else scale(_named(high, now)),
                     {text: _named(level, now) for text, level in named("levels").items()},
                 )
             case "cells":
-                return Cells(now["rows"], asked["says"], now["marked"])
+                return Cells(now["squares"].rows, asked["says"], now["squares"].marked)
         return None
 
 
@@ -190,11 +205,11 @@ class Predict:
     def at(self, now: Table) -> Predict:
         """The question with its numbers."""
         found = [_named(one, now) for one in self.numbers]
-        options, right = [_text(one, **now) for one in self.options], self.right
+        options, right = [_text(one, now=now) for one in self.options], self.right
         if found:
             options = list(dict.fromkeys(_text(self.form, one) for one in sorted(found)))
             right = options.index(_text(self.form, found[0]))
-        return Predict(question=_text(self.question, **now), options=tuple(options), right=right)
+        return Predict(question=_text(self.question, now=now), options=tuple(options), right=right)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -211,8 +226,8 @@ class Slide:
     """One step of a lesson. key: its name in the address.
 
     move: what one moves; shows: what comes out. teacher: a line for the teacher, never projected.
-    in_class: the same by a room that is open. after: where the app shows the same. phrases: of the
-    lesson.
+    in_class: the same by a room that is open. after: where the app shows the same. given: numbers
+    of this slide alone. phrases: of the lesson.
     """
 
     key: str
@@ -224,6 +239,7 @@ class Slide:
     move: tuple[Control, ...] = ()
     in_class: Written | None = None
     after: Elsewhere | None = None
+    given: Table = field(default_factory=dict)
     phrases: Table
 
     @property
@@ -231,11 +247,10 @@ class Slide:
         """What is moved, before anything has been."""
         return {control.key: control.start for control in self.move}
 
-    def numbers(self, moved: Moved) -> dict[str, Any]:
+    def numbers(self, moved: Moved) -> Now:
         """What the texts may name."""
         names = {f"{one.key}_name": one.name(moved[one.key]) for one in self.move if one.options}
-        of = getattr(numbers, self.shows.of, None)
-        return {"phrases": self.phrases, **moved, **names, **(of(**moved) if of else {})}
+        return Now({**self.given, **moved, **names}, self.phrases)
 
     def reveal(self, moved: Moved) -> Reveal:
         """What comes out, by what is moved."""
@@ -250,11 +265,11 @@ class Slide:
         now, after = self.numbers(self.start), self.after
         return replace(
             self,
-            said=_text(self.said, **now),
-            teacher=_text(self.teacher, **now),
+            said=_text(self.said, now=now),
+            teacher=_text(self.teacher, now=now),
             predict=self.predict and self.predict.at(now),
             after=after
-            and replace(after, query={k: _text(v, **now) for k, v in after.query.items()}),
+            and replace(after, query={k: _text(v, now=now) for k, v in after.query.items()}),
         )
 
 
@@ -286,8 +301,7 @@ class Lesson:
             name, more = given["control"], {k: v for k, v in given.items() if k != "control"}
             first = next(iter(known[name].get("options", [0])))
             move.append({"key": name, "start": first, **known[name], **more})
-        shows = {"of": f"{self.id}_{table['key']}"} | table["shows"]
-        whole = {**table, "move": move, "shows": shows, "phrases": self.phrases}
+        whole = {**table, "move": move, "phrases": self.phrases}
         return into(Slide, whole, f"lesson {self.id}").opened()
 
 
