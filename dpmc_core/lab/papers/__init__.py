@@ -42,7 +42,8 @@ def _read(module: ModuleType) -> Paper:
     """A paper from its file. Raises ValueError where that is not as it has to be."""
     name = module.__name__.rpartition(".")[2]
     table = facts.load(__name__, f"{name}.toml")
-    shared, likes, _ = table.pop("shared"), table.pop("likes", {}), table.pop("theorems", {})
+    shared, likes = table.pop("shared"), table.pop("likes", {})
+    table = {key: one for key, one in table.items() if key not in ("theorems", "figures")}
     found = []
     for own in table["experiments"]:
         for each in own.pop("each", [{}]):

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dpmc_core import registry
+from dpmc_core import facts, registry
 from dpmc_core.data import datasets
 from dpmc_core.lab.papers.engine import (
     TheoryRow,
@@ -50,6 +50,7 @@ from dpmc_core.stopping import look
 
 Floats = NDArray[np.float64]
 row = rows_of("ryhh24")
+_FIGURES = facts.load(__package__, "ryhh24.toml")["figures"]
 
 
 # --- figures 5 and 6 ---------------------------------------------------------------------------
@@ -141,41 +142,19 @@ def noise_table(view: Sequence[VariantNoise]) -> dict[str, list[str]]:
 def noise_sentences(view: Sequence[VariantNoise], coefficient: str) -> dict[str, str]:
     """What one sees in figure 5, what the paper reports, and why they differ."""
     scale = {one.mechanism.removeprefix("dpimf-"): one.scale for one in view}
-    straw, both = scale["strawman"], scale["complementary"]
-    if coefficient == "second":
-        return {
-            "What we see": f"The complementary loss needs {straw / both:.3g} times less noise here"
-            f" than the strawman, with symmetric noise {straw / scale['symmetric']:.3g} times"
-            " less; the optimal variant needs none.",
-            "What the paper reports": "The same order on ML-10M, YahooMusic and Amazon: symmetric"
-            " noise is the sharpest curve, the strawman's the flattest.",
-            "Why they differ": "In size only. The strawman gives every coefficient one sensitivity,"
-            " 2 L + L x L + 1 for factors no longer than L: its 1 belongs to the ridge, and no"
-            " bound shrinks it. So the shorter the factors, the larger its loss. The paper takes L"
-            " from the private data; here it is a public bound. Where a factor may be a single"
-            " number, symmetric noise gains nothing: it pays as long as the second bound, on the"
-            " root of the sum of squares, is well below L.",
-        }
-    if coefficient == "first":
-        return {
-            "What we see": f"Here the strawman is not the worst: its scale is {straw:.3g}, that of"
-            f" the complementary variants {both:.3g}. They spend a tenth of epsilon on this"
-            f" coefficient; the optimal variant spends all of it: {scale['optimal']:.3g}.",
-            "What the paper reports": "Figure 5 leaves this coefficient out, though it is the one"
-            " that carries the clicks.",
-            "Why they differ": "The shares 0.1, 0.8, 0.1 of figure 5 favour the second moment. This"
-            " app's defaults spend 0.8 on the first order instead.",
-        }
-    less = "less" if both < straw else "more"
-    factor = max(straw / both, both / straw)
-    return {
-        "What we see": f"The complementary variants put {factor:.3g} times {less} noise on the"
-        " ridge than the strawman; the optimal variant none.",
-        "What the paper reports": "Figure 5 leaves the ridge out.",
-        "Why they differ": "A click moves the complementary ridge by 0.2 = 1 - alpha, whatever the"
-        " factors, and a tenth of epsilon pays for it. The strawman's one sensitivity covers it"
-        " together with the factors.",
-    }
+    times = scale["strawman"] / scale["complementary"]
+    return _said(
+        coefficient,
+        **scale,
+        times=times,
+        symmetric_times=scale["strawman"] / scale["symmetric"],
+        less="less" if times > 1 else "more",
+        factor=max(times, 1 / times),
+    )
+
+
+def _said(figure: str, **numbers: Any) -> dict[str, str]:
+    return {head: text.format(**numbers) for head, text in _FIGURES[figure].items()}
 
 
 class SamplingWeights(NamedTuple):
@@ -249,22 +228,7 @@ def weights_sentences(views: Sequence[SamplingWeights]) -> dict[str, str]:
         for view in views
     )
     free = max(view.kept["importance"] for view in views) < 1.001
-    cost = (
-        "Here the sample costs no privacy, because a few long factors set the noise for all."
-        if free
-        else "But at the same noise the sample costs more privacy than taking all users: that a"
-        " click counts w times outweighs its chance 1 - 1/w of being left out."
-    )
-    return {
-        "What we see": "Importance weights and utility-optimal weights nearly coincide: both give"
-        " users with short factors large weights and draw them seldom. Uniform weights ignore"
-        f" length. Largest privacy loss of a click, 1 without sampling: {kept}.",
-        "What the paper reports": "The same for 2,000 users of ML-10M: the two are very close, and"
-        " uniform sampling is far worse.",
-        "Why they differ": "The picture does not; the conclusion does. Importance weights are the"
-        f" best way to sample. {cost} No weights allow less noise than none do: what sampling saves"
-        " is work, not privacy.",
-    }
+    return _said("weights at no cost" if free else "weights", kept=kept)
 
 
 # --- bounds ------------------------------------------------------------------------------------
