@@ -21,7 +21,7 @@ from dpmc_core.errors import BadRatings, InvalidSetting, check_number, number_te
 from dpmc_core.model import Factors, Task
 from dpmc_core.ratings import PublicFacts, Ratings, place_in_row
 from dpmc_core.settings import show_setting
-from dpmc_core.stopping import look
+from dpmc_core.stopping import check_cancelled
 
 # What brings ratings into the form a task is about.
 _FORMS: Mapping[Task, tuple[Transform, ...]] = {
@@ -177,9 +177,9 @@ def build_problem(
     else:
         split = split or default_split(task)
         key = f"split {split} of {data.ratings.fingerprint}"
-        look()
+        check_cancelled()
         train, test = split(data.ratings, generator(seed, key))
-        look()
+        check_cancelled()
         words, name, truth = split.told(data.ratings), name or data.name, data.truth
     check_varied(task, train)
     before = train.public

@@ -43,7 +43,7 @@ from dpmc_core.data.source import (
 )
 from dpmc_core.errors import BadRatings, printable
 from dpmc_core.ratings import numbered
-from dpmc_core.stopping import look
+from dpmc_core.stopping import check_cancelled
 
 Ints = NDArray[np.int64]
 Cut = tuple[list[Any], Ints]  # the used columns, as arrays of pyarrow, and the line of each row
@@ -497,7 +497,7 @@ def blocks(source: Source, encoding: str, tell: Tell | None = None) -> Iterator[
                     " limit"
                 )
             done += len(piece)
-            look()
+            check_cancelled()
             if tell is not None:
                 tell(done, source.size)
     if rest:

@@ -43,7 +43,7 @@ from dpmc_core.privacy import (
 from dpmc_core.privacy.accounting import gaussian_epsilon
 from dpmc_core.privacy.audit import canary_bound, gaussian_canary_bound, right_guesses
 from dpmc_core.ratings import Ratings
-from dpmc_core.stopping import look
+from dpmc_core.stopping import check_cancelled
 
 Ints = NDArray[np.int64]
 
@@ -142,7 +142,7 @@ class Scorer:
 
     def seen(self, coins: Bits) -> History:
         """What is asked of other coins after the same answers."""
-        look()
+        check_cancelled()
         ratings = self.plan.planted(coins)
         return run(self.mechanism, ratings, self.seed, self.history)[: len(self.history)]
 

@@ -42,7 +42,7 @@ from dpmc_core.privacy import (
     witness,
 )
 from dpmc_core.ratings import PublicFacts, Ratings
-from dpmc_core.stopping import look
+from dpmc_core.stopping import check_cancelled
 
 _DRAWN = 0.5  # share of the pairs that are drawn; the others change the worst one so far
 _COINS = "random choices that no noise is for (what a cap keeps, where a solver starts)"
@@ -196,7 +196,7 @@ def run(
     most = sum(release.times for _, release in mechanism.guarantee(ratings.public).releases)
     with witness(answers=answers, most=most) as found:
         for _ in mechanism.fit(ratings, np.random.default_rng(seed)):
-            look()
+            check_cancelled()
     return found
 
 
@@ -225,7 +225,7 @@ class Prober(Subject):
         free = self._free(ratings, run(self.mechanism, ratings, self.seed))
         worst: _Tried | None = None
         for done in range(1, runs + 1):
-            look()
+            check_cancelled()
             greedy = worst is not None and done > max(_DRAWN * runs, 8)
             rows = changed(worst.rows, table, self.change, rng) if worst and greedy else next(drawn)
             found = self._tried(rows, table, free)

@@ -30,7 +30,7 @@ from dpmc_core.privacy import (
     sensitivity_at,
 )
 from dpmc_core.privacy.audit import event_bound
-from dpmc_core.stopping import look
+from dpmc_core.stopping import check_cancelled
 
 Floats = NDArray[np.float64]
 Rng = np.random.Generator
@@ -50,7 +50,7 @@ class Sampler(Subject):
         alarm = FALSE_ALARM / len(releases) / 2
         found: list[Spent] = []
         for name, honest in releases.items():
-            look()
+            check_cancelled()
             rng = np.random.default_rng([self.seed, 4, len(found)])
             if isinstance(honest, Additive):
                 moves = sensitivity_at(honest.sensitivity, self.change, self.card.public)
@@ -85,7 +85,7 @@ def _told(release: Release, value: Any, times: int, rng: Rng) -> list[Any]:
     """So many publications of a value."""
     found = []
     for _ in range(times):
-        look()
+        check_cancelled()
         found.append(release.publish(value, rng))
     return found
 

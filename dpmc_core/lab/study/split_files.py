@@ -27,7 +27,7 @@ from dpmc_core.model import Task
 from dpmc_core.paths import version, whole_file
 from dpmc_core.problem import Problem, Split, build_problem
 from dpmc_core.ratings import Ratings, numbered
-from dpmc_core.stopping import look
+from dpmc_core.stopping import check_cancelled
 
 TRAIN, TEST, ITEMS, NOTE = "train.csv", "test.csv", "items.csv", "split.json"
 _BLOCK = 100_000  # rows turned into text at a time
@@ -179,7 +179,7 @@ def _write(path: Path, columns: dict[str, _Column]) -> None:
         writer.writerow(columns)
         rows = len(next(iter(columns.values()))[0])
         for start in range(0, rows, _BLOCK):
-            look()
+            check_cancelled()
             part = slice(start, start + _BLOCK)
             texts = [_texts(values[part], ids) for values, ids in columns.values()]
             writer.writerows(zip(*texts, strict=True))
