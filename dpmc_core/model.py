@@ -23,7 +23,7 @@ from dpmc_core.privacy import (
 )
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import AsPublished, check_settings
-from dpmc_core.stopping import look
+from dpmc_core.stopping import check_cancelled
 from dpmc_core.style import Style
 
 R = TypeVar("R", bound=Releases)
@@ -110,7 +110,7 @@ class Factors:
         flat_u, flat_i = u.ravel(), i.ravel()
         block = max(1, 4_000_000 // max(1, self.left.shape[1]))  # at most 32 MB per gathered side
         for start in range(0, u.size, block):
-            look()
+            check_cancelled()
             part = slice(start, start + block)
             np.einsum("kr,kr->k", self.left[flat_u[part]], self.right[flat_i[part]], out=out[part])
         return out.reshape(u.shape)

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpmc_core.arrays import Bools, Floats, Ints
 from dpmc_core.data import public_sets
 from dpmc_core.data.source import (
     MEGABYTE,
@@ -47,12 +48,9 @@ from dpmc_core.data.text import (
 )
 from dpmc_core.errors import BadRatings
 from dpmc_core.ratings import PublicFacts, Ratings, numbered
-from dpmc_core.stopping import look
+from dpmc_core.stopping import check_cancelled
 
-Ints = NDArray[np.int64]
 Codes = NDArray[np.int32]
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)
@@ -380,7 +378,7 @@ def _read_parquet(source: Source, layout: Layout, options: ReadOptions, tell: Te
             for role in ("user", "item"):
                 columns[role] = _as_ids(pa, columns[role], names[role], source)
             read.add(columns)
-            look()
+            check_cancelled()
             if tell is not None:
                 tell(read.count, max(stated, read.count))
         count = LineCount(lines=read.count, rows=read.count, entries=read.count)
@@ -554,7 +552,7 @@ def check(table: Table, options: ReadOptions) -> Checked:
     if not keep.any() and (options.bad_rows is BadRows.LEAVE_OUT or not left_out):
         why = f": {report[-1]}" if left_out else ""
         faults.append(Fault(f"no row of it can be used{why}"))
-    look()
+    check_cancelled()
     times, note = _seconds(table, keep)
     if note and options.time not in (None, NONE):
         faults.append(Fault(note, "choose another column, or none", ("time=none",)))
@@ -722,7 +720,7 @@ def _settle(
     faults: list[Fault],
 ) -> tuple[Ints, Floats, int, str]:
     """(rows, values, how many gave way, words): one for each pair of user and item."""
-    look()
+    check_cancelled()
     rows = np.flatnonzero(keep)
     cells = table.user.codes[rows].astype(np.int64) * len(table.item.names)
     cells += table.item.codes[rows]
@@ -779,7 +777,7 @@ def build(pair: Sequence[Checked]) -> list[Ratings]:
             strict=True,
         )
     )
-    look()
+    check_cancelled()
     public = PublicFacts(
         users=len(users[0].names), items=len(items[0].names), low=first.low, high=first.high
     )
@@ -802,7 +800,7 @@ def _kept(
     columns: Sequence[Column], rows: Sequence[Ints], catalogue: int | None, *, whole: bool
 ) -> list[Column]:
     """Columns over the ids that appear in the rows, or over a catalogue 1..n that holds them."""
-    look()
+    check_cancelled()
     names = columns[0].names
     if catalogue is not None:
         full = numbered(catalogue)
@@ -812,7 +810,7 @@ def _kept(
     for column, mine in zip(columns, rows, strict=True):
         used[column.codes[mine]] = True
     there = np.flatnonzero(used)
-    look()
+    check_cancelled()
     order = there[natural_order([names[k] for k in there.tolist()])]
     place = np.full(len(names) + 1, -1, dtype=np.int32)  # the last is where code -1 points
     place[order] = np.arange(len(order), dtype=np.int32)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from dpmc_core.errors import BadRatings, InvalidSetting, check_number, check_range, printable
-from dpmc_core.stopping import look
+from dpmc_core.stopping import check_cancelled
 
 MEGABYTE = 1_000_000
 HEAD = 65_536  # bytes looked at to recognise a format
@@ -241,7 +241,7 @@ class Source:
         with self.open() as file:
             while piece := file.read(MEGABYTE):
                 digest.update(piece)
-                look()
+                check_cancelled()
         return digest.hexdigest()
 
     def beside(self, name: str) -> Path | None:

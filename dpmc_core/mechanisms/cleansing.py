@@ -40,7 +40,7 @@ from dpmc_core.solvers.linalg import Pattern, top_eigenpairs
 from dpmc_core.solvers.ranking import ItemScores
 from dpmc_core.solvers.rows import Rows, capped, gram, item_sums, row_sums, with_offsets
 from dpmc_core.solvers.sizes import check_gram, check_rank, gram_items
-from dpmc_core.stopping import look
+from dpmc_core.stopping import check_cancelled
 from dpmc_core.style import RED, Style
 
 _EFFECTS_SHARE = 0.5  # of the budget, with the noise-aware estimator
@@ -128,12 +128,12 @@ def shrunken_covariance(products: Floats, weights: Floats, shrink: float) -> Flo
 
     `shrink` average products and weights are added to every entry; the average is over entries.
     """
-    look()
+    check_cancelled()
     average, weight = float(products.mean()), max(float(weights.mean()), _LEAST_WEIGHT)
     total = np.maximum(weights, 0.0) + shrink * weight
-    look()
+    check_cancelled()
     found = (products + shrink * average) / np.maximum(total, _LEAST_WEIGHT)
-    look()
+    check_cancelled()
     return 0.5 * (found + found.T)
 
 

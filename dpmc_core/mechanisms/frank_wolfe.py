@@ -50,7 +50,7 @@ from dpmc_core.solvers.rows import (
     times_vector,
 )
 from dpmc_core.solvers.sizes import check_descent, check_rank, gram_items
-from dpmc_core.stopping import look, waited
+from dpmc_core.stopping import cancellable, check_cancelled
 from dpmc_core.style import BLUE, ORANGE, PURPLE, SKY, Style
 
 TopPair = Callable[[int, Floats], tuple[Floats, float, bool]]
@@ -218,7 +218,7 @@ def oja(
     v = random_factors(size, 1, rng)[:, 0]
     v /= np.linalg.norm(v)
     for _ in range(updates):
-        look()
+        check_cancelled()
         v = v + step * product(v)
         v /= np.linalg.norm(v)
     return v
@@ -718,7 +718,7 @@ class PrivatePgd(EffectsFirst):
 
         def eigenpairs(exact: Floats) -> tuple[Floats, Floats]:
             noisy, edge = noisy_gram(releases.gram[0], exact, self.symmetric, rng)
-            squares, vectors = waited(np.linalg.eigh, noisy)
+            squares, vectors = cancellable(np.linalg.eigh, noisy)
             return (without_noise(squares, edge) if self.aware else squares), vectors
 
         steps = [self.schedule.step(t, self.step) for t in range(1, self.rounds + 1)]
@@ -762,7 +762,7 @@ class Pgd(Plain):
         steps = [self.schedule.step(t, self.step) for t in range(1, self.rounds + 1)]
 
         def eigenpairs(square: Floats) -> tuple[Floats, Floats]:
-            return waited(np.linalg.eigh, square)
+            return cancellable(np.linalg.eigh, square)
 
         for found in projected_gradient(rows.cells, rows.values, radius, steps, eigenpairs):
             trace = _descent_trace(rows.cells, rows.values, found.factors)

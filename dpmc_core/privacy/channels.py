@@ -20,7 +20,7 @@ from dpmc_core.errors import InvalidSetting, check_number
 from dpmc_core.privacy import noise
 from dpmc_core.privacy.accounting import Loss, Pure, channel_epsilon
 from dpmc_core.privacy.releases import Release, whole
-from dpmc_core.stopping import look
+from dpmc_core.stopping import check_cancelled
 
 _LARGEST = 700.0  # an exponent of e that is still a float
 _BLOCK = 1_400_000  # reports drawn at once, roughly: some 100 MB of scratch
@@ -101,7 +101,7 @@ class RandomizedResponse(MatrixChannel):
 
     def publish(self, value: ArrayLike, rng: Rng) -> NDArray[np.integer]:
         """Randomised symbols for symbols 0..inputs-1; bytes stay bytes."""
-        look()
+        check_cancelled()
         array = np.asarray(value)
         with np.errstate(invalid="ignore"):  # a NaN is reported below
             bytes_stay = array.dtype == np.uint8 and len(self.channel[0]) <= 256
@@ -114,7 +114,7 @@ class RandomizedResponse(MatrixChannel):
                 f"symbols of '{self.query}'", f"integers 0..{inputs - 1}", array[wrong].flat[0]
             )
         self._admit(symbols)
-        look()
+        check_cancelled()
         return self._shown(symbols, self._passed(symbols, rng))
 
     def _passed(self, symbols: NDArray[np.integer], rng: Rng) -> NDArray[np.integer]:
@@ -167,7 +167,7 @@ class LocalChannel(Channel):
         step = max(1, int(_BLOCK * users / max(expected, 1.0)))
         filled = 0
         for start in range(0, users, step):
-            look()
+            check_cancelled()
             block = slice(start, min(start + step, users))
             cells, values = self._reports(rows, block, rng)
             end = filled + len(cells)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from dpmc_core.arrays import Bools, Floats, Ints, Rng
 from dpmc_core.errors import CannotRelease
 from dpmc_core.privacy.exact_noise import SecureSource
-from dpmc_core.stopping import look
+from dpmc_core.stopping import check_cancelled
 
 _CELLS = 4_000_000  # numbers drawn, or symbols that pass a channel, at once: 32 MB
 
@@ -31,7 +31,7 @@ def _drawn(draw: Callable[[int], Floats], shape: tuple[int, ...]) -> Floats:
     """Numbers drawn some at a time, the same as all at once."""
     numbers = np.empty(math.prod(shape))
     for start in range(0, len(numbers), _CELLS):
-        look()
+        check_cancelled()
         part = numbers[start : start + _CELLS]
         part[:] = draw(len(part))
     return numbers.reshape(shape)
@@ -83,7 +83,7 @@ def channel(matrix: Floats, symbols: NDArray[np.integer], rng: Rng) -> NDArray[n
     for a in range(len(matrix)):
         below, above = ends[a, :-1], tails[a, :-1]
         for start in range(0, flat.size, _CELLS):
-            look()
+            check_cancelled()
             part = slice(start, start + _CELLS)
             here = flat[part] == a
             uniform = rng.random(int(here.sum()))

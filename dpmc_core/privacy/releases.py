@@ -23,7 +23,7 @@ from dpmc_core.privacy import noise
 from dpmc_core.privacy.accounting import Loss, Pure
 from dpmc_core.privacy.changes import RATING, ROW_VALUES, Sensitivity, read_only
 from dpmc_core.privacy.exact_noise import SecureSource
-from dpmc_core.stopping import look
+from dpmc_core.stopping import check_cancelled
 
 Answer = TypeVar("Answer", bound=Any)
 
@@ -169,14 +169,14 @@ class Additive(Release):
     def publish(self, value: ArrayLike, rng: Rng) -> Floats:
         array = self._finite(value)
         self._admit(array)
-        look()
+        check_cancelled()
         counted = self._counted(value, array, rng)
         if isinstance(rng, SecureSource):
             published = self._exact(counted, rng)
         else:
             published = counted + self._noise(counted.shape, rng)
         answer = self._shown(array, published)
-        look()
+        check_cancelled()
         return answer
 
     def sample(self, count: int, rng: Rng) -> Floats:

@@ -17,7 +17,7 @@ from dpmc_core.errors import InvalidSetting, check_number
 from dpmc_core.privacy import noise
 from dpmc_core.privacy.accounting import Loss, Pure, bisect
 from dpmc_core.privacy.releases import Laplace
-from dpmc_core.stopping import look
+from dpmc_core.stopping import check_cancelled
 
 _BISECTIONS = 200
 _EXPONENT = 700.0  # e to it is a float
@@ -49,7 +49,7 @@ def importance_weights(losses: ArrayLike, epsilon: float) -> Floats:
         high = np.where(growing, 2.0 * high, high)
     endless = (a == 0) | (open_end & ~too_large(high))
     for _ in range(_BISECTIONS):
-        look()
+        check_cancelled()
         middle = 0.5 * (low + high)
         above = too_large(middle)
         high = np.where(above, middle, high)

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dpmc_core.arrays import Floats, Ints, Rng, Sparse
 from dpmc_core.privacy import Harmless, harmless
-from dpmc_core.stopping import look, waited
+from dpmc_core.stopping import cancellable, check_cancelled
 
 _BLOCK = 20_000  # gathered rows of factors at once: they stay near the cache
 
@@ -42,7 +42,7 @@ class Equations:
             longest = int(lengths[start]) * 9 // 8
             end = int(np.searchsorted(lengths, longest, side="right"))
             end = min(end, start + max(1, _BLOCK // longest))
-            look()
+            check_cancelled()
             yield order[start:end]
             start = end
 
@@ -80,7 +80,7 @@ def ridge(squares: Floats, moments: Floats, penalty: ArrayLike) -> Floats:
     shifted = squares.copy()
     diagonal = np.arange(squares.shape[1])
     shifted[:, diagonal, diagonal] += np.asarray(penalty)[..., None]
-    return waited(np.linalg.solve, shifted, moments[..., None])[..., 0]
+    return cancellable(np.linalg.solve, shifted, moments[..., None])[..., 0]
 
 
 def ridge_rows(rows: Sparse, factors: Floats, penalty: float) -> Floats:

@@ -24,7 +24,7 @@ from dpmc_core.arrays import Floats, Ints
 from dpmc_core.ratings import PublicFacts
 from dpmc_core.solvers.linalg import Pattern, top_eigenpairs
 from dpmc_core.solvers.rows import item_sums, positive_part, row_norms, row_sums, spread_out
-from dpmc_core.stopping import look
+from dpmc_core.stopping import check_cancelled
 
 MOST = 4.0  # of a user's gain or square, as released
 _BLOCK = 4_000_000  # numbers gathered at once: 32 MB
@@ -129,7 +129,7 @@ class Design(NamedTuple):
         most = max(1, _BLOCK // (d * d))
         start, rows, indptr = 0, cells.shape[0], cells.indptr
         while start < rows:
-            look()
+            check_cancelled()
             stop = int(np.searchsorted(indptr, indptr[start] + most, side="right")) - 1
             stop = min(max(stop, start + 1), start + most, rows)
             k = slice(int(indptr[start]), int(indptr[stop]))
@@ -462,7 +462,7 @@ def normal_means(precisions: Floats, targets: Floats, prior: float) -> Floats:
     rank = targets.shape[1]
     spread, least = prior * np.eye(rank), 1e-6 * prior * np.eye(rank)
     for _ in range(_ROUNDS):
-        look()
+        check_cancelled()
         left = np.linalg.inv(np.linalg.inv(spread) + precisions)
         found = np.einsum("nij,nj->ni", left, targets)
         spread = (found.T @ found + left.sum(axis=0)) / len(found) + least
@@ -507,7 +507,7 @@ def taste_of_gram(
     it; they are spread over items as N_j N_k. Only what is off the diagonal tells of taste.
     columns: which items the matrix is about; None: all.
     """
-    look()
+    check_cancelled()
     off = gram - np.diag(np.diag(gram))
     values, vectors = top_eigenpairs(off, min(rank, len(off)))
     strength = without_noise(values, edge)

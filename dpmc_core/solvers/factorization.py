@@ -33,7 +33,7 @@ from dpmc_core.settings import mechanism, setting
 from dpmc_core.solvers.als import Equations, normal_equations, random_factors, ridge
 from dpmc_core.solvers.linalg import Pattern
 from dpmc_core.solvers.rows import clip_dense_rows
-from dpmc_core.stopping import look, waited
+from dpmc_core.stopping import cancellable, check_cancelled
 
 _SPREAD = 0.1  # of the starting item factors around (1, 0, ..., 0), in rating points
 _NEWTON = 100  # rounds at most; a handful is usual
@@ -157,7 +157,7 @@ def _solve_each(
     # NumPy releases the interpreter while it gathers and multiplies; long rows go first.
     with ThreadPoolExecutor(min(4, os.cpu_count() or 1)) as pool:
         for _ in pool.map(solve, reversed(list(equations.blocks()))):
-            look()  # what is not begun by then is not done
+            check_cancelled()  # what is not begun by then is not done
     return found
 
 
@@ -302,7 +302,7 @@ def minimise_in_ball(quadratic: Floats, linear: Floats, radius: float) -> Floats
     trust region step", 1983); nu is the root of the secular equation ||x(nu)|| = radius.
     """
     symmetric = 0.5 * (quadratic + np.swapaxes(quadratic, -1, -2))
-    values, vectors = waited(np.linalg.eigh, symmetric)
+    values, vectors = cancellable(np.linalg.eigh, symmetric)
     if quadratic.ndim == 2:
         beta = 0.5 * (linear @ vectors)
         inside = _in_eigenbasis(np.broadcast_to(values, beta.shape), beta, radius)
@@ -324,7 +324,7 @@ def _in_eigenbasis(values: Floats, beta: Floats, radius: float) -> Floats:
     nu = np.maximum(np.max(np.abs(beta) / radius - values, axis=1, keepdims=True), 0.0)
 
     for _ in range(_NEWTON):
-        look()
+        check_cancelled()
         gap = values + nu
         with np.errstate(divide="ignore", invalid="ignore"):
             x = np.where(beta == 0, 0.0, beta / gap)

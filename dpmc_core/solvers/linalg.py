@@ -15,7 +15,7 @@ from dpmc_core.arrays import Bools, Floats, Ints, Rng, Sparse
 from dpmc_core.model import Factors
 from dpmc_core.privacy import Harmless, harmless
 from dpmc_core.ratings import Index, Ratings
-from dpmc_core.stopping import look, waited
+from dpmc_core.stopping import cancellable, check_cancelled
 
 if TYPE_CHECKING:
     from scipy.sparse.linalg import LinearOperator
@@ -91,7 +91,7 @@ class Pattern:
         for start in range(0, m, step):
             stop = min(start + step, m)
             k = slice(self.indptr[start], self.indptr[stop])
-            look()
+            check_cancelled()
             yield slice(start, stop), k, (self.users[k] - start, self.items[k])
 
 
@@ -160,13 +160,13 @@ def dense_triplets(operator: Operator) -> Triplets:
     m, n = operator.shape
     if m > n:
         return dense_triplets(operator.T).T
-    matrix = waited(operator.transposed, np.eye(m)).T  # through the smaller side
-    squares, left = waited(np.linalg.eigh, waited(np.matmul, matrix, matrix.T))
+    matrix = cancellable(operator.transposed, np.eye(m)).T  # through the smaller side
+    squares, left = cancellable(np.linalg.eigh, cancellable(np.matmul, matrix, matrix.T))
     values = np.sqrt(np.maximum(squares[::-1], 0.0))
     left = left[:, ::-1]
     keep = values > 1e-8 * max(values[0], np.finfo(float).tiny)
     left, values = left[:, keep], values[keep]
-    return Triplets(left, values, waited(np.matmul, matrix.T, left) / values)
+    return Triplets(left, values, cancellable(np.matmul, matrix.T, left) / values)
 
 
 def leading_triplets(
@@ -194,7 +194,7 @@ def leading_triplets(
     basis = _widen(start, min(max(8, width + 4 + width // 4), n), n, rng)
     filtered = 0  # total degree since columns were last drawn
     for _ in range(_PASSES):
-        look()
+        check_cancelled()
         if basis.shape[1] > n // 2:
             return None
         basis = np.linalg.qr(basis)[0]
@@ -208,7 +208,7 @@ def leading_triplets(
             basis = _widen(right, len(values) + max(8, len(values) // 2), n, rng)
             filtered = 0
             continue
-        look()
+        check_cancelled()
         back = operator.transposed(image)  # A'A right: also the filter's first product
         kept = values[:count]
         residual = (back[:, :count] - right[:, :count] * squares[:count]) / kept
@@ -254,7 +254,7 @@ def looking(matrix: Sparse) -> LinearOperator:
     from scipy.sparse.linalg import LinearOperator
 
     def times(block: Floats, matrix: Any = matrix) -> Floats:
-        look()
+        check_cancelled()
         return np.asarray(matrix @ block)
 
     back = partial(times, matrix=matrix.T)
@@ -276,7 +276,7 @@ def leading_right(cells: Pattern, values: Floats, count: int) -> tuple[Floats, F
         start = np.random.default_rng(0).standard_normal(least)
         _, sizes, vt = svds(looking(matrix), k=count, v0=start)
     else:
-        _, sizes, vt = waited(np.linalg.svd, matrix.toarray(), False)
+        _, sizes, vt = cancellable(np.linalg.svd, matrix.toarray(), False)
     order = np.argsort(-sizes)
     return np.asarray(sizes[order], dtype=float), vt[order].T
 
@@ -291,7 +291,7 @@ def top_right_pair(cells: Pattern, values: Floats, start: Floats) -> tuple[float
     rows, columns = cells.by_user(values), cells.by_item(values)
 
     def product(x: Floats) -> Floats:
-        look()
+        check_cancelled()
         found: Floats = columns @ (rows @ x.ravel())
         return found
 
@@ -324,7 +324,7 @@ def _filtered(
     degree = int(np.clip(np.log(1e9) / np.log(reach), 1, 8))
     previous, current = block, first / half - block
     for _ in range(degree - 1):
-        look()
+        check_cancelled()
         product = operator.transposed(operator.times(current))
         previous, current = current, 2 * (product / half - current) - previous
     return current / np.linalg.norm(current, axis=0), degree
@@ -345,12 +345,12 @@ def top_eigenpairs(matrix: Floats, count: int) -> tuple[Floats, Floats]:
 
     Raises LinAlgError where they are not found.
     """
-    look()
+    check_cancelled()
     n, found = len(matrix), np.empty((), dtype=np.intc)
     values, vectors = np.empty(n), np.empty((n, count), order="F")
     support, whole = np.empty(2 * n, dtype=np.intc), np.empty(10 * n, dtype=np.intc)
     work = np.empty(70 * n)  # enough for blocks of 64
-    waited(
+    cancellable(
         *(_call, "dsyevr", b"V", b"I", b"L", n, np.array(matrix, order="F"), n, 0.0, 0.0),
         *(n - count + 1, n, 0.0, found, values, vectors, n, support),
         *(work, len(work), whole, len(whole)),
@@ -364,8 +364,8 @@ def inverse_triangle(matrix: Floats) -> Floats:
     Raises LinAlgError where the matrix is not positive definite.
     """
     n, inverse = len(matrix), np.array(matrix, order="F")
-    waited(_call, "dpotrf", b"U", n, inverse, n)
-    waited(_call, "dpotri", b"U", n, inverse, n)
+    cancellable(_call, "dpotrf", b"U", n, inverse, n)
+    cancellable(_call, "dpotri", b"U", n, inverse, n)
     return inverse
 
 

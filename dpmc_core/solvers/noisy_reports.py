@@ -19,7 +19,7 @@ from dpmc_core.model import Factors, Step, Steps
 from dpmc_core.ratings import Index, PublicFacts
 from dpmc_core.solvers.linalg import Pattern, looking
 from dpmc_core.solvers.rows import with_offsets
-from dpmc_core.stopping import look, waited
+from dpmc_core.stopping import cancellable, check_cancelled
 
 _TINY = 1e-12
 
@@ -177,7 +177,7 @@ class _Side:
         fb = other.second[:, :, -1].copy()
         fb[:, -1] = other.mean[:, -1]
         known = other.precision[:, None]
-        look()
+        check_cancelled()
         sums = np.asarray(w @ (known * np.hstack([ff[:, upper[0], upper[1]], fb])))
         data = np.empty((k, size, size))
         data[:, upper[0], upper[1]] = data[:, upper[1], upper[0]] = sums[:, :-size]
@@ -185,8 +185,8 @@ class _Side:
         precision = data * self.precision[:, None, None]
         diagonal = np.arange(size)
         precision[:, diagonal, diagonal] += 1.0 / self.variance
-        covariance = waited(np.linalg.inv, precision)
-        look()
+        covariance = cancellable(np.linalg.inv, precision)
+        check_cancelled()
         wanted = moments * self.precision[:, None]
         wanted[:, -1] += self.centre / self.variance[-1]
         self.mean = np.einsum("kij,kj->ki", covariance, wanted)
@@ -364,7 +364,7 @@ class Features(NamedTuple):
         squares = ones @ (self.item[:, pairs[0]] * self.item[:, pairs[1]])
         gram = np.empty((p, p, q, q))
         for k, (a, b) in enumerate(zip(*pairs, strict=True)):
-            look()
+            check_cancelled()
             gram[:, :, a, b] = gram[:, :, b, a] = self.user.T @ (squares[:, [k]] * self.user)
         gram = gram.transpose(0, 2, 1, 3).reshape(p * q, p * q) / noise
         moments = (self.user.T @ (pattern.by_user(values) @ self.item)).ravel() / noise
@@ -408,7 +408,7 @@ class Effects(NamedTuple):
         variance = [_SIGN_EFFECT, _SIGN_EFFECT]
         for _ in range(3):
             for own, other in ((1, 0), (0, 1)):
-                look()
+                check_cancelled()
                 seen = counts[own] > 0
                 count = counts[own][seen]
                 left = np.bincount(sides[own], values - mean[other][sides[other]], len(seen))[seen]
@@ -692,7 +692,7 @@ class _Reports:
         indptr, m = self.reported.indptr, self.shape[0]
         start = 0
         while start < m:
-            look()
+            check_cancelled()
             stop = int(np.searchsorted(indptr, indptr[start] + self.block, side="right")) - 1
             stop = min(max(stop, start + 1), m)
             k = slice(indptr[start], indptr[stop])
@@ -776,7 +776,7 @@ def shrunken_effects(
     """
     variance = _EFFECT**2
     for _ in range(500):
-        look()
+        check_cancelled()
         gain = count * variance / ((count**2 + doubt) * variance + noise)
         effects = gain * total
         left = variance * (1 - gain * count)

@@ -29,7 +29,7 @@ from dpmc_core.solvers.linalg import (
     low_rank_plus_sparse,
 )
 from dpmc_core.solvers.sizes import check_dense
-from dpmc_core.stopping import look
+from dpmc_core.stopping import check_cancelled
 
 Loss = Callable[[Floats], tuple[float, Floats]]  # observed values to (objective, gradient there)
 
@@ -198,7 +198,7 @@ class NuclearBox(NuclearBall):
         multiplier = self._multiplier * (step / self._step)
         momentum, pace = multiplier, 1.0
         for _ in range(_DUAL_ROUNDS):
-            look()
+            check_cancelled()
             left, values, right = self._onto_ball(dense_operator(start - momentum), 0.1 * tolerance)
             inner = (left * values) @ right.T
             shifted = inner + momentum
@@ -263,7 +263,7 @@ def minimise(
         goal = tolerance * max(1.0, math.sqrt(point.dot(point)))
         accuracy = max(0.1 * goal, 0.02 * moved)
         while True:
-            look()
+            check_cancelled()
             target = feasible.project(point, step, gradient, accuracy)
             slope = float(gradient @ (target.observed - point.observed))
             if slope < 0 or accuracy < 1e-3 * goal:
@@ -299,7 +299,7 @@ def _line_search(
     share = 1.0
     objective, gradient = loss(there)
     for _ in range(_BACKTRACKS):
-        look()
+        check_cancelled()
         if objective <= reference + _DECREASE * share * slope:
             break
         curvature = objective - reference - share * slope

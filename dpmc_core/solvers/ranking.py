@@ -21,7 +21,7 @@ from dpmc_core.model import Factors, Model
 from dpmc_core.ratings import Ratings
 from dpmc_core.solvers.linalg import Pattern, inverse_triangle
 from dpmc_core.solvers.rows import gram, positive_part
-from dpmc_core.stopping import look
+from dpmc_core.stopping import check_cancelled
 
 BLOCK = 2_000_000  # scores, or pairs of items, held at once: 16 MB
 _RAREST = 1e-150  # flip chance whose square is still a number: no cell of a pair is impossible
@@ -52,7 +52,7 @@ class ItemScores:
         scores = np.empty(where.shape)
         size = max(1, BLOCK // self.rows.shape[1])
         for start in range(0, len(wanted), size):
-            look()
+            check_cancelled()
             block = self.rows[wanted[start : start + size]] @ self.weights
             inside = (where >= start) & (where < start + size)
             dense = block if isinstance(block, np.ndarray) else block.toarray()
@@ -67,12 +67,12 @@ def ease_weights(ratings: Ratings, ridge: float) -> Floats:
     """
     inverse = gram(Pattern.of(ratings), ratings.values)
     inverse.flat[:: len(inverse) + 1] += ridge
-    look()
+    check_cancelled()
     inverse = inverse_triangle(inverse)  # the matrix is positive definite by its ridge
     weights: Floats = np.triu(inverse, 1)
-    look()
+    check_cancelled()
     weights += weights.T
-    look()
+    check_cancelled()
     weights /= -inverse.diagonal()
     return weights
 
@@ -105,7 +105,7 @@ def nearest(items: int, count: int, similarities: Callable[[Ints], Floats]) -> S
     size = max(1, BLOCK // items)
     columns, values, lengths = [], [], []
     for start in range(0, items, size):
-        look()
+        check_cancelled()
         block = np.arange(start, min(start + size, items))
         found = similarities(block)
         found[np.arange(len(block)), block] = -np.inf  # an item is no neighbour of itself
@@ -185,7 +185,7 @@ class FlippedPairs:
         inside, told = np.maximum(share[outside], 1e-3), seen[outside] / m
         inside /= inside.sum(axis=-1, keepdims=True)
         for _ in range(iterations):
-            look()
+            check_cancelled()
             inside = inside * ((told / (inside @ channel)) @ channel)
         share[outside] = inside
         both = m * share[..., 0]
@@ -213,7 +213,7 @@ def cross_moments(pattern: Pattern, weights: Floats, features: Floats) -> Floats
     moments = np.zeros((items, d))
     size = max(1, _GATHERED // max(1, d))
     for start in range(0, len(pattern.users), size):
-        look()
+        check_cancelled()
         k = slice(start, start + size)
         u, i = pattern.users[k], pattern.items[k]
         others = _directions(sums[u] - features[i], shortest)
@@ -385,7 +385,7 @@ def _posterior(
     precise = np.linalg.inv(axes.T @ off @ axes)
     told = np.einsum("jrs,js->jr", precise, apart @ axes)
     for _ in range(_SWEEPS):
-        look()
+        check_cancelled()
         doubts = np.linalg.inv(np.linalg.inv(prior) + precise)
         taste = np.einsum("jrs,js->jr", doubts, told)
         prior = (taste.T @ taste + doubts.sum(axis=0)) / n
@@ -399,7 +399,7 @@ def _edge(off: Floats, weight: Floats, known: Floats) -> float:
     roots = np.linalg.cholesky(off)
     largest = 0.0
     for _ in range(_DRAWS):
-        look()
+        check_cancelled()
         drawn = np.einsum("jab,jb->ja", roots, rng.normal(size=roots.shape[:2]))
         seen = (drawn * weight[:, None]).T @ drawn - known
         largest = max(largest, float(np.linalg.eigvalsh(seen)[-1]))
@@ -471,7 +471,7 @@ class FlippedBits(NamedTuple):
         users, items = self.bits.shape
         step = max(1, _CELLS // items)
         for start in range(0, users, step):
-            look()
+            check_cancelled()
             rows = slice(start, min(start + step, users))
             yield rows, self.bits[rows].astype(np.float32)
 

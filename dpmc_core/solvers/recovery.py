@@ -26,7 +26,7 @@ from dpmc_core.solvers.linalg import (
     low_rank_plus_sparse,
 )
 from dpmc_core.solvers.rows import with_offsets
-from dpmc_core.stopping import look
+from dpmc_core.stopping import check_cancelled
 
 FACTOR = 0.7  # from one penalty of the path to the next
 _BISECTIONS = 6  # of the last gap: the residual then meets its goal within a percent or so
@@ -146,7 +146,7 @@ class _Solver:
         fitted_now = self._on_pattern(self.now)
         fitted_before = fitted_now
         for _ in range(_INNER):
-            look()
+            check_cancelled()
             grown = (1 + math.sqrt(1 + 4 * momentum**2)) / 2
             beta, momentum = (momentum - 1) / grown, grown
             point = _combine(self.now, before, beta)

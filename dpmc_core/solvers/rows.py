@@ -18,7 +18,7 @@ from dpmc_core.model import Factors
 from dpmc_core.privacy import Harmless, harmless
 from dpmc_core.ratings import PublicFacts, Ratings, kept_at_random
 from dpmc_core.solvers.linalg import Pattern
-from dpmc_core.stopping import waited
+from dpmc_core.stopping import cancellable
 
 _SPARSE_GAIN = 60.0  # how much more one multiplication costs in a sparse product
 _ITEM_SPREAD = 0.1  # how much item means differ, in widths of the rating range
@@ -156,7 +156,7 @@ def gram(cells: Pattern, values: Floats) -> Floats:
     counts = np.diff(cells.indptr).astype(float)
     if _SPARSE_GAIN * float(counts @ counts) < m * float(n) * n:
         sparse = cells.by_user(values)
-        found: Floats = waited(operator.matmul, sparse.T, sparse).toarray()
+        found: Floats = cancellable(operator.matmul, sparse.T, sparse).toarray()
         return found
     total = np.zeros((n, n))
     for rows, k, where in cells.blocks():

@@ -23,10 +23,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpmc_core import facts, paths, registry
 from dpmc_core.archives import read_json
+from dpmc_core.arrays import Floats
 from dpmc_core.data import datasets
 from dpmc_core.errors import BadRatings, DpmcError
 from dpmc_core.lab import locks, store, sweep
@@ -39,7 +39,6 @@ from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import parse_setting, setting_text
 from dpmc_core.stopping import Stop, Stopped, stopping
 
-Floats = NDArray[np.float64]
 FOLDER = Path(__file__).resolve().parents[3] / "sample_data" / "papers"  # also in a wheel
 DRAWABLE = 10.0  # a line is drawn for a bound below so many times what is measured
 ROUNDED = 1e-6  # of a value: files hold seven digits of it
@@ -268,8 +267,9 @@ class Trial(NamedTuple):
     """The runs behind a point of a curve: work whose results (plain JSON values) are kept.
 
     x: None where it holds at every x. key: tells its runs from others; trials may share them. make:
-    a run by its seed, without one where nothing is drawn; it may look whether it is to stop
-    (`stopping.look`). value: of a result, or at each x. level: whether it is the same at every x.
+    a run by its seed, without one where nothing is drawn; it may check whether it is cancelled
+    (`stopping.check_cancelled`). value: of a result, or at each x. level: whether it is the same at
+    every x.
     """
 
     label: str

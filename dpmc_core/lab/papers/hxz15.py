@@ -21,7 +21,7 @@ from dpmc_core.model import Model, Task
 from dpmc_core.problem import Problem, build_problem, generator
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.solvers.rows import with_offsets
-from dpmc_core.stopping import look
+from dpmc_core.stopping import check_cancelled
 
 _DATA = "ml-100k/u1"
 _USERS = 943
@@ -127,7 +127,7 @@ def bytes_counted(settings: Scenario, users: int) -> int:
     ratings = Ratings.build(np.arange(users), np.zeros(users, dtype=int), values, public)
     run = ScenarioRun(settings, ratings, np.random.default_rng(0))
     for _ in run.play():
-        look()
+        check_cancelled()
     return run.transcript.total.bytes
 
 

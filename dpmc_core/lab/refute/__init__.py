@@ -38,7 +38,7 @@ from dpmc_core.mechanisms.one_bit import Output
 from dpmc_core.model import Mechanism, Task
 from dpmc_core.privacy import Change
 from dpmc_core.ratings import PublicFacts, Ratings
-from dpmc_core.stopping import Stop, Stopped, look, stopping
+from dpmc_core.stopping import Stop, Stopped, check_cancelled, stopping
 
 RUNS = 100  # of a mechanism for pairs, and again for canaries
 _LARGEST = 4_000_000  # cells
@@ -95,7 +95,7 @@ def refute(
                     if tell is not None:
                         done = (place + part.done / max(part.total, 1)) * _PARTS
                         tell(int(done), len(order) * _PARTS, method.value, report)
-                    look()
+                    check_cancelled()
             except Inapplicable as reason:
                 report = replace(before, skipped=(*before.skipped, (method, str(reason))))
             except Stopped:

@@ -14,9 +14,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import betainc, chdtrc, gammainc, kolmogorov, ndtr
 
+from dpmc_core.arrays import Floats, Rng
 from dpmc_core.lab.refute.report import FALSE_ALARM, Measured, Method, Refuted, Spent, Subject
 from dpmc_core.privacy import (
     Additive,
@@ -30,10 +30,7 @@ from dpmc_core.privacy import (
     sensitivity_at,
 )
 from dpmc_core.privacy.audit import event_bound
-from dpmc_core.stopping import look
-
-Floats = NDArray[np.float64]
-Rng = np.random.Generator
+from dpmc_core.stopping import check_cancelled
 
 DRAWS = 20_000  # of each value of each release, at least; of numbers in twos as many twos
 _OBSERVED = 64  # ratings, where a record leaves their number open
@@ -50,7 +47,7 @@ class Sampler(Subject):
         alarm = FALSE_ALARM / len(releases) / 2
         found: list[Spent] = []
         for name, honest in releases.items():
-            look()
+            check_cancelled()
             rng = np.random.default_rng([self.seed, 4, len(found)])
             if isinstance(honest, Additive):
                 moves = sensitivity_at(honest.sensitivity, self.change, self.card.public)
@@ -85,7 +82,7 @@ def _told(release: Release, value: Any, times: int, rng: Rng) -> list[Any]:
     """So many publications of a value."""
     found = []
     for _ in range(times):
-        look()
+        check_cancelled()
         found.append(release.publish(value, rng))
     return found
 

@@ -13,7 +13,14 @@ from dpmc_core.lab.sweep.grid import (
     plan,
     seeds_text,
 )
-from dpmc_core.lab.sweep.pools import ClusterPool, LocalPool, check_address, default_jobs, warm_up
+from dpmc_core.lab.sweep.pools import (
+    ClusterPool,
+    LocalPool,
+    check_address,
+    default_jobs,
+    processes,
+    warm_up,
+)
 from dpmc_core.lab.sweep.private import PrivateFolder, command
 from dpmc_core.lab.sweep.run import SweepReport, run
 from dpmc_core.lab.sweep.sources import Pair, SweepData, Whole, lean, open_source
@@ -42,6 +49,7 @@ __all__ = [
     "pieces",
     "plan",
     "problem_of",
+    "processes",
     "run",
     "run_here",
     "seeds_text",

@@ -40,6 +40,11 @@ class SweepReport:
     stopped: bool = False
     note: str = ""
 
+    @property
+    def ended(self) -> int:
+        """Units of this sweep that are over, written or failed."""
+        return self.done + len(self.failed)
+
 
 OnProgress = Callable[[SweepReport], None]
 

@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpmc_core.arrays import Floats, Ints
 from dpmc_core.model import Model
 from dpmc_core.ratings import Ratings
-from dpmc_core.stopping import look
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
+from dpmc_core.stopping import check_cancelled
 
 LENGTH = 5  # items of a list that is kept
 MOST_USERS = 300  # whose lists are kept
@@ -40,7 +37,7 @@ def of(model: Model, train: Ratings) -> list[list[int]]:
     """The lists of the sampled users, in their order."""
     found = []
     for user in sample(train):
-        look()
+        check_cancelled()
         found.append(best(model, train, int(user), LENGTH)[0].tolist())
     return found
 
