@@ -287,8 +287,7 @@ def asked(path: Path) -> dict[object, object]:
             found[info.key] = info
             found[info.key, "top"] = store.top_lists(opened, info.id)
             found[info.key, "card"] = store.certified(opened, info.id)
-            for ask in (store.summaries, store.points):
-                found[info.key, ask] = ask(opened, info.id, "accuracy")
+            found[info.key, "points"] = store.points(opened, info.id, "accuracy")
             found[info.key, "counts"] = store.counts(opened, info.source)
     return found
 
@@ -380,7 +379,7 @@ _CLOCK = """
 import datetime, json, sys, time
 from dpmc_core.lab.study import ledger
 from dpmc_core.lab.cli import data, main
-from dpmc_core.lab.store import connection
+from dpmc_core.lab import store as connection
 real, begun = time.time, time.time()
 def shifted():
     now = real()

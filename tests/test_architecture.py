@@ -19,7 +19,15 @@ ORDER = [
     *("errors", "facts", "archives", "stopping", "style", "paths", "settings"),
     *("ratings", "privacy", "model", "links", "data", "metrics", "solvers", "mechanisms"),
     *("registry", "plugins", "problem", "experiment"),
-    *("lab.locks", "lab.refute", "lab.store", "lab.sweep", "lab.study", "lab.protocol"),
+    *(
+        "lab.locks",
+        "lab.refute",
+        "lab.store",
+        "lab.shipped",
+        "lab.sweep",
+        "lab.study",
+        "lab.protocol",
+    ),
     *("lab.views", "lab.teach", "lab.papers", "lab.cli"),
     "__main__",
 ]

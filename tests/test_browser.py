@@ -9,7 +9,7 @@ import pytest
 
 from dpmc_core import experiment, registry
 from dpmc_core.data import datasets
-from dpmc_core.lab.store import shipped
+from dpmc_core.lab import shipped
 from dpmc_core.lab.views import lines
 from dpmc_core.metrics import METRICS
 from dpmc_core.model import Task

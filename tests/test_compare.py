@@ -10,8 +10,7 @@ from scipy.stats import t as student
 from store_helpers import record
 
 from dpmc_core.lab import store
-from dpmc_core.lab.store import CurveInfo
-from dpmc_core.lab.store.queries import Claim, Store
+from dpmc_core.lab.store import Claim, CurveInfo, Store
 from dpmc_core.lab.views import comparison, lines
 from dpmc_core.lab.views.lines import Count, Line
 from dpmc_core.metrics import METRICS

@@ -8,7 +8,8 @@ import pytest
 from dpmc_core import registry
 from dpmc_core.data import datasets
 from dpmc_core.data.samples import SAMPLES
-from dpmc_core.lab.store import curves, shipped
+from dpmc_core.lab import shipped
+from dpmc_core.lab.store import curves
 from dpmc_core.lab.study.recommend import recommend
 from dpmc_core.lab.sweep.presets import EPSILONS
 from dpmc_core.lab.views import cards, groups

@@ -15,10 +15,10 @@ import pytest
 from dpmc_core import experiment, registry
 from dpmc_core.data import datasets, download, public_sets
 from dpmc_core.data.transforms import CapPerUser
-from dpmc_core.lab import sweep
+from dpmc_core.lab import shipped, sweep
 from dpmc_core.lab.cli import main
 from dpmc_core.lab.protocol.federated import FLOW
-from dpmc_core.lab.store import Store, shipped
+from dpmc_core.lab.store import Store
 from dpmc_core.lab.sweep import Grid
 from dpmc_core.lab.sweep.presets import EPSILONS
 from dpmc_core.lab.views import cards, comparison, lines, run_card

@@ -7,14 +7,15 @@ import sqlite3
 import sys
 import time
 
+import numpy as np
 import pytest
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from dpmc_core import paths, registry
 from dpmc_core.data import datasets
-from dpmc_core.lab import sweep
-from dpmc_core.lab.store import Store, default_path, queries, shipped
+from dpmc_core.lab import shipped, sweep
+from dpmc_core.lab.store import Store, curves, default_path, last_row, points
 from dpmc_core.lab.sweep import Grid
 from dpmc_core.lab.sweep.presets import BOTH, EPSILONS
 from dpmc_core.lab.views import comparison, lines
@@ -117,6 +118,14 @@ def test_the_command_shown_computes_exactly_what_the_page_waits_for():
     assert "All 16 runs of this grid are there" in all_text(app)
 
 
+def means(store, id, metric):
+    """Over seeds, by epsilon."""
+    found = {}
+    for (epsilon, _), value in points(store, id, metric).items():
+        found.setdefault(epsilon, []).append(value)
+    return {epsilon: np.mean(values) for epsilon, values in found.items()}
+
+
 @pytest.mark.usefixtures("nothing_shipped")
 def test_the_chart_is_the_store_and_every_curve_carries_its_unit():
     plan = fill()
@@ -124,11 +133,11 @@ def test_the_chart_is_the_store_and_every_curve_carries_its_unit():
     assert f"All {len(plan.units)} runs" in all_text(app)
     drawn = traces(app)
     with Store(read_only=True) as store:
-        infos = {info.mechanism: info for info in queries.curves(store)}
+        infos = {info.mechanism: info for info in curves(store)}
         for id, trace in zip(IDS, drawn, strict=True):
-            summary = queries.summaries(store, infos[id].id, "accuracy")
+            summary = means(store, infos[id].id, "accuracy")
             assert trace["x"] == list(summary)
-            assert trace["y"] == pytest.approx([s.mean for s in summary.values()])
+            assert trace["y"] == pytest.approx([*summary.values()])
             assert registry.get(id).name in trace["name"]
             assert "per rating" in trace["name"]
     certified, claimed = (trace["marker"] for trace in drawn[:2])
@@ -141,9 +150,9 @@ def test_the_chart_is_the_store_and_every_curve_carries_its_unit():
     assert "dash" in {t.get("line", {}).get("dash") for t in unnamed}
     (guess,) = named(app, "guessing: Private majority")
     with Store(read_only=True) as store:
-        majority = queries.summaries(store, infos["private-majority"].id, "accuracy")
+        majority = means(store, infos["private-majority"].id, "accuracy")
     assert guess["x"] == list(majority)
-    assert guess["y"] == pytest.approx([s.mean for s in majority.values()])
+    assert guess["y"] == pytest.approx([*majority.values()])
     assert guess["line"]["dash"] == "dot"
     (papers,) = (t for t in unnamed if "Maximum likelihood" in t.get("hovertemplate", ""))
     assert papers["line"]["dash"] == "dash"
@@ -358,12 +367,12 @@ def test_start_cancel_and_resume_and_a_second_tab_that_sees_the_same():
     assert not resume.disabled
     assert "press Go on" in all_text(app)
     with Store(read_only=True) as store:
-        before = queries.last_row(store)
+        before = last_row(store)
     resume.click().run()
     (now,) = (s for s in sweeps.found(paths.home() / "sweeps") if s.running)
     tick_until(app, lambda: sweeps.look(paths.home() / "sweeps", now.key).counts.get("done"))
     with Store(read_only=True) as store:
-        assert queries.last_row(store) > before
+        assert last_row(store) > before
 
 
 def test_bad_input_is_a_sentence():
@@ -450,15 +459,15 @@ def test_what_if_draws_what_the_store_has_of_a_curve():
     assert not app.info
     with Store(read_only=True) as store:
         found = {
-            info.settings["estimator"]: queries.summaries(store, info.id, "accuracy")
-            for info in queries.curves(store, mechanism="input-flip")
+            info.settings["estimator"]: means(store, info.id, "accuracy")
+            for info in curves(store, mechanism="input-flip")
         }
     aware, published = found["noise-aware"], found["published"]
-    assert at_stop(app)["text"] == f"{100 * aware[1.0].mean:.1f} %"
+    assert at_stop(app)["text"] == f"{100 * aware[1.0]:.1f} %"
     papers, ours = (t for t in instrument(app)["figure"]["data"] if t.get("customdata"))
     for drawn, summary in ((papers, published), (ours, aware)):
         assert drawn["x"] == [EPSILONS.index(epsilon) for epsilon in summary]
-        assert drawn["y"] == pytest.approx([s.mean for s in summary.values()])
+        assert drawn["y"] == pytest.approx([*summary.values()])
     assert papers["line"]["dash"] == "dot"
     assert ours["line"]["dash"] == "solid"
     assert papers["line"]["width"] < ours["line"]["width"]

@@ -10,8 +10,8 @@ from scipy import stats
 
 from dpmc_core import registry
 from dpmc_core.data import SAMPLES, datasets
-from dpmc_core.lab import sweep
-from dpmc_core.lab.store import Store, shipped, top_lists
+from dpmc_core.lab import shipped, sweep
+from dpmc_core.lab.store import Store, top_lists
 from dpmc_core.lab.sweep import LISTS_OF, Grid, toplists
 from dpmc_core.lab.sweep.presets import EPSILONS
 from dpmc_core.lab.views import comparison, lines, people

@@ -10,8 +10,8 @@ from dpmc_core import experiment, registry
 from dpmc_core.data import datasets
 from dpmc_core.data.samples import SAMPLES
 from dpmc_core.errors import BadRatings
-from dpmc_core.lab import sweep
-from dpmc_core.lab.store import Store, curves, records, shipped
+from dpmc_core.lab import shipped, sweep
+from dpmc_core.lab.store import Store, curves, records
 from dpmc_core.lab.sweep import Grid
 from dpmc_core.lab.sweep.presets import EPSILONS, PRESETS
 from dpmc_core.lab.views import lines

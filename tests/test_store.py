@@ -19,8 +19,7 @@ from store_helpers import as_nobody, needs_modes, open_folder, record
 from dpmc_core import metrics, registry
 from dpmc_core.errors import DpmcError, InvalidSetting
 from dpmc_core.lab import store
-from dpmc_core.lab.store import Store, StoreError, StoreLocked, connection
-from dpmc_core.lab.store import rows as tables
+from dpmc_core.lab.store import Store, StoreError, StoreLocked
 from dpmc_core.lab.sweep import Grid, plan
 from dpmc_core.metrics import METRICS
 from dpmc_core.model import Constant, Task
@@ -114,31 +113,15 @@ def test_curves_collect_what_differs_in_epsilon_and_seed_only(opened):
     assert [info.name for info in store.curves(opened, data="moons")] == ["moons"]
     assert len(store.curves(opened, mechanism="input-flip", source="5" * 16)) == 3
     assert store.curves(opened, keys=[found[1].key])[0].settings["radius"] == 0.5
-    expected = store.curve_key(
+    expected = store.unit_key(
         "5" * 16,
         ["binarise=mean"],
         "a random 0.2 of the ratings",
         "input-flip",
         revision,
-        record()["settings"],
+        store.without_epsilon(record()["settings"]),
     )
     assert found[0].key == expected
-
-
-def test_summaries_are_those_of_numpy(opened):
-    rng = np.random.default_rng(4)
-    values = {(e, s): 0.7 + 1e-6 * rng.random() for e in (0.5, 1.0, 4.0) for s in range(1, 8)}
-    opened.add([record(epsilon=e, seed=s, accuracy=v) for (e, s), v in values.items()])
-    opened.add([record("majority", None, accuracy=0.55)])
-    noisy, floor = (info.id for info in store.curves(opened))
-    found = store.summaries(opened, noisy, "accuracy")
-    for epsilon in (0.5, 1.0, 4.0):
-        mine = [v for (e, _), v in values.items() if e == epsilon]
-        assert found[epsilon] == (7, pytest.approx(np.mean(mine), rel=1e-14))
-    assert store.summaries(opened, floor, "accuracy") == {None: (1, 0.55)}
-    assert store.summaries(opened, noisy, "rmse") == {}
-    with pytest.raises(InvalidSetting, match="did you mean accuracy"):
-        store.summaries(opened, noisy, "acuracy")
 
 
 def test_points_are_the_values_of_the_lowest_seeds(opened):
@@ -150,6 +133,10 @@ def test_points_are_the_values_of_the_lowest_seeds(opened):
         ((2.0, 1), 0.1),
         ((2.0, 3), 0.3),
     ]
+    assert store.points(opened, info.id, "accuracy", seeds=[9, 5]) == {(1.0, 5): 0.5, (2.0, 5): 0.5}
+    assert store.points(opened, info.id, "rmse") == {}
+    with pytest.raises(InvalidSetting, match="did you mean accuracy"):
+        store.points(opened, info.id, "acuracy")
 
 
 def test_what_is_certified_comes_with_its_reasons(opened):
@@ -263,7 +250,7 @@ def test_an_export_is_complete_or_not_there(opened, tmp_path, monkeypatch):
     opened.add([record()])
     old = tmp_path / "rows.csv"
     old.write_text("what was here")
-    monkeypatch.setattr("dpmc_core.lab.store.export.records", lambda *_: 1 / 0)
+    monkeypatch.setattr("dpmc_core.lab.store.records", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         store.write_file(opened, store.curves(opened), old)
     assert old.read_text() == "what was here"
@@ -277,7 +264,7 @@ def test_an_export_onto_a_full_disk_names_the_file_and_leaves_nothing(
         raise OSError(errno.ENOSPC, "No space left on device")
 
     opened.add([record()])
-    monkeypatch.setattr("dpmc_core.lab.store.export.records", full)
+    monkeypatch.setattr("dpmc_core.lab.store.records", full)
     with pytest.raises(DpmcError, match=r"rows\.csv could not be written: no space"):
         store.write_file(opened, store.curves(opened), tmp_path / "rows.csv")
     assert {path.name for path in tmp_path.iterdir()} == {"new"}
@@ -296,7 +283,7 @@ def test_an_export_needs_a_known_kind_and_a_folder(opened, tmp_path):
 def test_a_newer_store_is_left_alone(path):
     with Store(path) as opened:
         opened.add([record()])
-        opened.connection.execute(f"PRAGMA user_version = {tables.VERSION + 1}")
+        opened.connection.execute(f"PRAGMA user_version = {store.VERSION + 1}")
     for read_only in (False, True):
         with pytest.raises(StoreError, match="from a newer version of this program"):
             Store(path, read_only=read_only)
@@ -420,7 +407,7 @@ def test_a_full_file_system_keeps_every_row_before_it(tmp_path):
 
 
 def test_a_locked_store_says_so_and_takes_rows_again_later(path, monkeypatch):
-    monkeypatch.setattr(connection, "WAIT", 0.1)
+    monkeypatch.setattr(store, "WAIT", 0.1)
     with Store(path) as opened:
         opened.add([record()])
         other = sqlite3.connect(path, isolation_level=None)

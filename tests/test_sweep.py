@@ -24,7 +24,7 @@ from sweep_helpers import (
 from dpmc_core import experiment, registry
 from dpmc_core.errors import DpmcError, InvalidSetting
 from dpmc_core.lab import locks, store, sweep
-from dpmc_core.lab.store import Store, StoreError, connection
+from dpmc_core.lab.store import Store, StoreError
 from dpmc_core.lab.sweep import grid as grids
 from dpmc_core.lab.sweep import worker
 from dpmc_core.lab.sweep.run import ALONE, BREAKS, COMPANY
@@ -588,7 +588,7 @@ def test_units_tell_what_they_are(plan):
     assert str(plan.units[0]) == f"{GUESS} on tiny at epsilon 0.5, seed 1"
     assert str(plan.units[1]) == f"{REFERENCE} on tiny, seed 1"
     assert dataclasses.is_dataclass(plan.units[0])
-    assert connection.WAIT >= 5
+    assert store.WAIT >= 5
 
 
 @pytest.mark.skipif(not locks.AVAILABLE, reason="needs file locks")

@@ -13,7 +13,7 @@ import pytest
 
 from dpmc_core.errors import DpmcError
 from dpmc_core.lab import sweep as core
-from dpmc_core.lab.store import Store, queries
+from dpmc_core.lab.store import Store, records
 from pages.ui import private, sweeps
 from tests.processes import members
 
@@ -42,7 +42,7 @@ def wait_for(condition, seconds=120):
 
 def rows(tmp_path):
     with Store(tmp_path / "results.sqlite", read_only=True) as store:
-        return {record["key"] for record in queries.records(store)}
+        return {record["key"] for record in records(store)}
 
 
 def done(folder, key="k"):

@@ -20,10 +20,10 @@ from store_helpers import as_nobody, needs_modes, open_folder, record
 from sweep_helpers import rows_of
 
 from dpmc_core.errors import InvalidSetting
+from dpmc_core.lab import store as tables
 from dpmc_core.lab.cli import main
 from dpmc_core.lab.cli import sweep as command
 from dpmc_core.lab.store import Store
-from dpmc_core.lab.store import rows as tables
 from dpmc_core.lab.sweep import SweepReport, parse_epsilons, parse_seeds, pools
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -260,7 +260,7 @@ def test_being_told_to_end_keeps_what_is_finished(file):
 
 WAIT = 200  # seconds that the database waits here: far longer than a busy machine takes to end
 PATIENT = f"""
-from dpmc_core.lab.store import connection
+from dpmc_core.lab import store as connection
 connection.WAIT = {WAIT}
 from dpmc_core.__main__ import entry
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ import pytest
 
 from dpmc_core import experiment, registry
 from dpmc_core.data import datasets
-from dpmc_core.lab.store import shipped
+from dpmc_core.lab import shipped
 from dpmc_core.lab.views import lines
 from dpmc_core.lab.views.lines import Interval, Picture, Reference, interval
 from dpmc_core.metrics import METRICS, headline

@@ -11,9 +11,9 @@ import streamlit as st
 
 from dpmc_core import paths, registry
 from dpmc_core.errors import DpmcError, sentence
+from dpmc_core.lab import shipped as files
 from dpmc_core.lab import store, sweep
 from dpmc_core.lab.store import Store, StoreMissing, default_path
-from dpmc_core.lab.store import shipped as files
 from dpmc_core.lab.study import ledger as core
 from dpmc_core.lab.study.ledger import Study
 from dpmc_core.lab.sweep import Grid, Keys, presets

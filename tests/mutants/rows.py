@@ -7,12 +7,12 @@ from tests.mutants.base import OTHER, REUSED, family_of, named
 STORE = (
     family_of(
         "store",
-        "lab/store/rows.py",
+        "lab/store.py",
         (
             "every epsilon is a curve of its own",
             OTHER,
-            "mechanism, revision, without_epsilon(settings))",
-            "mechanism, revision, settings)",
+            "plain = without_epsilon(settings)",
+            "plain = settings",
             named("store", "test_curves_collect_what_differs_in_epsilon_and_seed_only"),
         ),
         (
@@ -39,12 +39,12 @@ STORE = (
     )
     + family_of(
         "store",
-        "lab/store/connection.py",
+        "lab/store.py",
         (
             "rows finished since are pruned",
             OTHER,
-            'where, values = "curve = ? AND finished < ?", (id, before)',
-            'where, values = "curve = ? AND finished > ?", (id, before)',
+            "finished < ?2",
+            "finished > ?2",
             named("store", "test_prune_takes_rows_and_what_only_they_used"),
         ),
         (
@@ -64,7 +64,7 @@ STORE = (
     )
     + family_of(
         "store",
-        "lab/store/queries.py",
+        "lab/store.py",
         (
             "points of the highest seeds",
             OTHER,
@@ -82,7 +82,7 @@ STORE = (
     )
     + family_of(
         "store",
-        "lab/store/export.py",
+        "lab/store.py",
         (
             "a formula is exported as it is",
             OTHER,
@@ -100,7 +100,7 @@ STORE = (
     )
     + family_of(
         "store",
-        "lab/store/shipped.py",
+        "lab/shipped.py",
         (
             "shipped rows of an older revision are drawn",
             OTHER,

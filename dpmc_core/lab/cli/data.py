@@ -16,11 +16,12 @@ from dpmc_core import paths, registry
 from dpmc_core.data import MEGABYTE, datasets, download, samples
 from dpmc_core.data.samples import DRAWN, ON_DEMAND, SAMPLES
 from dpmc_core.errors import DpmcError, InvalidSetting, check_number, unknown_name
+from dpmc_core.lab import shipped
 from dpmc_core.lab import store as rows
 from dpmc_core.lab.cli import output
 from dpmc_core.lab.cli.interface import CommandGroup, CommandReport, Json, Option
 from dpmc_core.lab.cli.options import Data, HeldOut, Predicted, Reading, Seed, Steps, steps_of
-from dpmc_core.lab.store import CurveInfo, Store, shipped
+from dpmc_core.lab.store import CurveInfo, Store
 from dpmc_core.lab.study import split_files
 from dpmc_core.problem import SEED, default_split, options_text, split_words, usual_task
 

@@ -21,7 +21,7 @@ from dpmc_core import registry
 from dpmc_core.data import SAMPLES, datasets
 from dpmc_core.data.samples import DRAWN
 from dpmc_core.errors import DpmcError, InvalidSetting, unknown_name
-from dpmc_core.lab import papers
+from dpmc_core.lab import papers, shipped
 from dpmc_core.lab import sweep as core
 from dpmc_core.lab.cli.interface import Json, Option, Plugins
 from dpmc_core.lab.cli.options import (
@@ -36,7 +36,7 @@ from dpmc_core.lab.cli.options import (
     workers,
 )
 from dpmc_core.lab.cli.output import INTERRUPTED, Progress
-from dpmc_core.lab.store import Store, records, shipped
+from dpmc_core.lab.store import Store, records
 from dpmc_core.lab.store import curves as curves_of
 from dpmc_core.lab.sweep import presets
 from dpmc_core.lab.views import people

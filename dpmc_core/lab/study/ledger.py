@@ -30,14 +30,13 @@ from dpmc_core import paths, registry
 from dpmc_core.data import Dataset
 from dpmc_core.errors import DpmcError
 from dpmc_core.experiment import settings_dict
-from dpmc_core.lab.store import CurveInfo, Store, counts
+from dpmc_core.lab.store import CurveInfo, Store, counts, restored
 from dpmc_core.lab.sweep import Unit, Whole
 from dpmc_core.model import Mechanism
 from dpmc_core.privacy import DELTA, Budget, Certified, Change, Guarantee, Loss, calibrate
 from dpmc_core.privacy.accounting import Pure
 from dpmc_core.problem import Problem
 from dpmc_core.ratings import PublicFacts
-from dpmc_core.settings import parse_setting
 
 Floats = NDArray[np.float64]
 
@@ -304,9 +303,7 @@ def _row(info: CurveInfo, epsilon: float | None, count: int) -> LedgerEntry:
     cls = registry.MECHANISMS.get(info.mechanism)
     if epsilon is None or (cls is not None and cls.revision == info.revision):
         try:
-            changed = registry.changed_settings(info.mechanism, info.settings).items()
-            values = {} if cls is None else {n: parse_setting(cls, n, str(v)) for n, v in changed}
-            mechanism = registry.create(info.mechanism, epsilon=epsilon, **values)
+            mechanism = restored(info.mechanism, {**info.settings, "epsilon": epsilon})
             return entry(Kind.FIT, mechanism, info.public, count=count)
         except DpmcError:  # settings that this program does not know
             pass

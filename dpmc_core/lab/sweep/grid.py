@@ -20,7 +20,7 @@ from dpmc_core.errors import (
     unknown_name,
 )
 from dpmc_core.experiment import baselines_of, settings_dict
-from dpmc_core.lab.store import curve_key, digest, unit_key
+from dpmc_core.lab.store import digest, unit_key, without_epsilon
 from dpmc_core.lab.sweep.sources import SweepData, open_source
 from dpmc_core.model import Mechanism, Task
 from dpmc_core.problem import Split, build_problem, default_split, options_text, ranks_only
@@ -163,7 +163,7 @@ class Unit:
     @cached_property
     def curve(self) -> str:
         """Key of the curve it is a point of: the same without epsilon and seed."""
-        return curve_key(*self._fixed, self.settings)
+        return unit_key(*self._fixed, without_epsilon(self.settings))
 
     @property
     def settings(self) -> dict[str, Any]:

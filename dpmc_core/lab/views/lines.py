@@ -19,9 +19,8 @@ from scipy.special import stdtrit
 from dpmc_core import registry
 from dpmc_core.errors import sentence
 from dpmc_core.experiment import EVALUATION_ONLY
-from dpmc_core.lab.store import CurveInfo, Store, certified, curves, points
-from dpmc_core.lab.store import shipped as files
-from dpmc_core.lab.store.queries import Claim
+from dpmc_core.lab import shipped as files
+from dpmc_core.lab.store import Claim, CurveInfo, Store, certified, curves, points
 from dpmc_core.lab.views.text import columns
 from dpmc_core.metrics import RANKING, Metric, headline
 from dpmc_core.model import Task

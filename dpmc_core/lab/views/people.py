@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 
 from dpmc_core.errors import DpmcError
 from dpmc_core.experiment import publications
-from dpmc_core.lab.store import Store, curves, shipped, top_lists
+from dpmc_core.lab import shipped
+from dpmc_core.lab.store import Store, curves, top_lists
 from dpmc_core.lab.sweep import toplists
 from dpmc_core.lab.views.data import title, user_name
 from dpmc_core.lab.views.noise import main_release

@@ -14,19 +14,28 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from functools import cache
 from pathlib import Path
 from typing import IO, Any
 
 from dpmc_core import registry
 from dpmc_core.data.datasets import Dataset
 from dpmc_core.errors import BadRatings
-from dpmc_core.lab.store.connection import MEMORY, Store
-from dpmc_core.lab.store.rows import PUBLIC, Record, every_unit, unit_key, without_epsilon
+from dpmc_core.lab.store import (
+    MEMORY,
+    PUBLIC,
+    Record,
+    Store,
+    every_unit,
+    restored,
+    unit_key,
+    without_epsilon,
+)
 from dpmc_core.model import Mechanism, Task
 from dpmc_core.ratings import PublicFacts
-from dpmc_core.settings import parse_setting
 
-FOLDER = Path(__file__).resolve().parents[3] / "sample_data" / "curves"  # also in a wheel
+FOLDER = Path(__file__).resolve().parents[2] / "sample_data" / "curves"  # also in a wheel
 _COLUMNS = ("data", "mechanism", "epsilon", "seed", "metric", "value")
 
 
@@ -82,12 +91,11 @@ def read(stream: IO[str], mechanisms: Collection[str] | None = None) -> Store:
     not one of ours.
     """
     try:
-        stamp = json.loads(stream.readline().removeprefix("# "))
-        found = [name for name in stamp["settings"] if _is_current(stamp, name)]
+        stamp, names = _stamp(stream)
         if mechanisms is not None:
             wanted = {other for id in mechanisms for other in _with_baselines(id)}
-            found = [name for name in found if name.split()[0] in wanted]
-        rows = list(_records(stamp, found, csv.DictReader(stream)))
+            names = [name for name in names if name.split()[0] in wanted]
+        rows = list(_records(stamp, names, csv.DictReader(stream)))
     except (ValueError, KeyError, TypeError) as error:
         raise BadRatings(f"the file of curves cannot be read: {error}") from None
     store = Store(MEMORY)
@@ -97,21 +105,26 @@ def read(stream: IO[str], mechanisms: Collection[str] | None = None) -> Store:
 
 def load(data: str, task: Task, mechanisms: Collection[str] | None = None) -> Store | None:
     """The precomputed curves of a sample data set for a task, or None where there are none."""
-    path = FOLDER / file_name(data, task)
-    if not path.is_file():
-        return None
-    with path.open("r", encoding="utf-8", newline="") as stream:
-        return read(stream, mechanisms)
+    with _opened(data, task) as stream:
+        return None if stream is None else read(stream, mechanisms)
 
 
 def ready(data: str, task: Task) -> frozenset[str]:
     """Ids of the mechanisms whose curve for a data set and task came with this program."""
+    with _opened(data, task) as stream:
+        names = [] if stream is None else _stamp(stream)[1]
+    return frozenset(name.split()[0] for name in names)
+
+
+def _opened(data: str, task: Task) -> AbstractContextManager[IO[str] | None]:
     path = FOLDER / file_name(data, task)
-    if not path.is_file():
-        return frozenset()
-    with path.open("r", encoding="utf-8") as stream:
-        stamp = json.loads(stream.readline().removeprefix("# "))
-    return frozenset(name.split()[0] for name in stamp["settings"] if _is_current(stamp, name))
+    return path.open(encoding="utf-8", newline="") if path.is_file() else nullcontext()
+
+
+def _stamp(stream: IO[str]) -> tuple[dict[str, Any], list[str]]:
+    """The first line of a file, and the mechanisms in it that this program computes so, too."""
+    stamp = json.loads(stream.readline().removeprefix("# "))
+    return stamp, [name for name in stamp["settings"] if _is_current(stamp, name)]
 
 
 def _with_baselines(id: str) -> tuple[str, ...]:
@@ -127,33 +140,31 @@ def _is_current(stamp: Mapping[str, Any], name: str) -> bool:
 
 
 def _records(
-    stamp: Mapping[str, Any], mechanisms: Collection[str], lines: Iterable[Mapping[str, str]]
+    stamp: Mapping[str, Any], names: Collection[str], lines: Iterable[Mapping[str, str]]
 ) -> Iterator[Record]:
-    public = PublicFacts(**stamp["public"])
+    public, prepared = PublicFacts(**stamp["public"]), stamp["prepared"]
+
+    @cache
+    def made(name: str, at: str) -> tuple[Mechanism, dict[str, Any], dict[str, Any]]:
+        settings = stamp["settings"][name] | ({"epsilon": float(at)} if at else {})
+        mechanism = restored(name.split()[0], settings)
+        card = mechanism.guarantee(public).given(tuple(prepared))
+        return mechanism, settings, card.as_dict() | every_unit(card)
+
     measured: dict[tuple[str, str, str], dict[str, float]] = {}
     for line in lines:
-        if line["mechanism"] in mechanisms:
+        if line["mechanism"] in names:
             place = line["mechanism"], line["epsilon"], line["seed"]
             measured.setdefault(place, {})[line["metric"]] = float(line["value"])
-    cards: dict[tuple[str, str], tuple[Mechanism, dict[str, Any]]] = {}
     for (name, at, seed), metrics in measured.items():
-        id, *changed = name.split()
-        settings = dict(stamp["settings"][name])
-        if at:
-            settings["epsilon"] = float(at)
-        if (name, at) not in cards:
-            texts = (word.split("=", 1) for word in changed)
-            chosen = {key: parse_setting(registry.get(id), key, text) for key, text in texts}
-            mechanism = registry.create(id, epsilon=settings.get("epsilon"), **chosen)
-            card = mechanism.guarantee(public).given(tuple(stamp["prepared"]))
-            cards[name, at] = mechanism, {**card.as_dict(), **every_unit(card)}
-        mechanism, guarantee = cards[name, at]
-        fixed = stamp["source"], stamp["steps"], stamp["split"], id, mechanism.revision
+        mechanism, settings, guarantee = made(name, at)
+        id, revision = mechanism.id, mechanism.revision
+        fixed = stamp["source"], stamp["steps"], stamp["split"], id, revision
         yield {
             "key": unit_key(*fixed, settings, int(seed)),
             "version": stamp["version"],
             "mechanism": id,
-            "revision": mechanism.revision,
+            "revision": revision,
             "task": mechanism.task.value,
             "seed": int(seed),
             "data": {
@@ -166,7 +177,7 @@ def _records(
                 "test_ratings": 0,
                 "split": stamp["split"],
                 "prepare": stamp["steps"],
-                "prepared": stamp["prepared"],
+                "prepared": prepared,
             },
             "settings": settings,
             "guarantee": guarantee,
