@@ -23,7 +23,7 @@ from dpmc_core.lab.refute.canaries import Keeper
 from dpmc_core.lab.refute.faults import faults_of
 from dpmc_core.privacy import RATING, Gaussian
 from dpmc_core.privacy.accounting import gaussian_epsilon, gaussian_mu
-from dpmc_core.privacy.audit import canary_audit, gaussian_canary_bound
+from dpmc_core.privacy.audit import gaussian_canary_bound, right_guesses
 
 CANARIES = 40  # where each takes a run to score
 NOISY = [id for id, cls in registry.MECHANISMS.items() if registry.adds_noise(cls)]
@@ -40,8 +40,7 @@ def must(holds: bool, what: str) -> str:
 def keeper(id: str, epsilon: float, seed: int) -> Keeper:
     mechanism = registry.create(id, epsilon=epsilon)
     card = mechanism.guarantee(small_data(mechanism).public)
-    assert card.claimed is not None
-    return Keeper(mechanism, card, card.change, epsilon, card.claimed.delta, seed)
+    return Keeper(mechanism, card, card.change, seed)
 
 
 def bounds(id: str, epsilon: float, runs: int, all_guessed: bool = False) -> list[float]:
@@ -50,12 +49,10 @@ def bounds(id: str, epsilon: float, runs: int, all_guessed: bool = False) -> lis
     ratings = small_data(first.mechanism)
     found = first.rehearsed(ratings, CANARIES)
     if all_guessed:
-        found = dataclasses.replace(found, guesses=found.plan.count)
+        found = found._replace(guesses=found.plan.count)
     seeds = range(10, 10 * runs + 10, 10)
-    audits = (
-        dataclasses.replace(first, seed=seed).audit(ratings, CANARIES, lambda _: None, found)
-        for seed in seeds
-    )
+    keepers = (dataclasses.replace(first, seed=seed) for seed in seeds)
+    audits = [[*keeper.audit(ratings, CANARIES, found)][-1] for keeper in keepers]
     return [audit.epsilon or 0.0 for audit in audits]
 
 
@@ -71,7 +68,7 @@ def gaussian_release(
         coins = rng.random(canaries) < 0.5
         told = release.publish(coins, rng)
         scores = release.log_likelihood(told, 1.0) - release.log_likelihood(told, 0.0)
-        right = canary_audit(scores, coins, guesses).right
+        right = right_guesses(scores, coins, guesses)
         found.append(gaussian_epsilon(gaussian_canary_bound(canaries, guesses, right), delta))
     return float(np.median(found))
 

@@ -34,8 +34,9 @@ sys.path.insert(0, str(ROOT))
 
 from dpmc_core.lab import store  # noqa: E402
 from dpmc_core.lab.cli import main as dpmc  # noqa: E402
-from dpmc_core.lab.cli.output import table  # noqa: E402
+from dpmc_core.lab.cli.interface import table  # noqa: E402
 from dpmc_core.lab.store import Store, StoreError  # noqa: E402
+from tests import browser_helpers  # noqa: E402
 from tests import test_browser_server_ends as server_ends  # noqa: E402
 from tests.browser_helpers import serving, settle, turn_to, upload_ratings, visit  # noqa: E402
 from tests.class_helpers import Phone  # noqa: E402
@@ -544,17 +545,10 @@ def read_only(folder: Path, undisturbed: Undisturbed) -> Iterator[Row]:
 
 @contextmanager
 def chromium() -> Iterator[Any]:
-    from playwright.sync_api import sync_playwright
-
-    program = shutil.which("chromium") or shutil.which("chromium-browser")
-    if program is None:
+    if browser_helpers.CHROMIUM is None:
         raise NotTried("needs Chromium")
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(
-            executable_path=program, args=["--no-sandbox", "--disable-gpu"]
-        )
+    with browser_helpers.chromium() as browser:
         yield browser
-        browser.close()
 
 
 @contextmanager

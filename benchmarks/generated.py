@@ -13,18 +13,18 @@ def ml1m_like(seed: int) -> Ratings:
     """1,000,000 ratings of 6040 users and 3706 items, built like movie-night, without titles."""
     histogram = tuple(10 * count for count in MOVIE_NIGHT.histogram)
     shape = replace(MOVIE_NIGHT, users=6040, items=3706, histogram=histogram)
-    return films(shape, seed).ratings
+    return films(seed, shape).ratings
 
 
 def netflix_like(seed: int, users: int = 191_668, items: int = 100) -> Ratings:
     """1,000,000 ratings 1..5 of a slice of Netflix's shape: many users, few items, no titles."""
     histogram = tuple(10 * count for count in MOVIE_NIGHT.histogram)
     shape = replace(MOVIE_NIGHT, users=users, items=items, histogram=histogram, least=1)
-    return films(shape, seed).ratings
+    return films(seed, shape).ratings
 
 
 def large_bookshop(seed: int, users: int = 50_000, items: int = 2_000) -> Ratings:
     """The same kind of shop at benchmark size, 20 clicks a reader on average."""
     check_number("users", users, at_least=10, integer=True)
     check_number("items", items, at_least=50, integer=True)
-    return shop(Shop(users=users, items=items, clicks=20 * users), seed).ratings
+    return shop(seed, Shop(users=users, items=items, clicks=20 * users)).ratings

@@ -94,8 +94,8 @@ SHAPES = {
         ).ratings
     ),
     "jokes": jokes,
-    "many users, ten levels": lambda seed: synthetic.films(CROWDED, seed).ratings,
-    "few users, four levels": lambda seed: synthetic.films(CLUB, seed).ratings,
+    "many users, ten levels": lambda seed: synthetic.films(seed, CROWDED).ratings,
+    "few users, four levels": lambda seed: synthetic.films(seed, CLUB).ratings,
 }
 
 

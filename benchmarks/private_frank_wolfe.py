@@ -31,7 +31,7 @@ def main() -> None:
 
     start = time.perf_counter()
     sizes = {"users": options.users, "items": options.items, "per_user": options.per_user}
-    made = synthetic.jtt18(**sizes, rng=np.random.default_rng(0))
+    made = synthetic.rank_one(np.random.default_rng(0), **sizes)
     ratings, truth = made.ratings, made.truth
     print(f"{len(ratings):,} ratings of {ratings.shape} in {time.perf_counter() - start:.1f} s")
     one_pass = seconds_of_one_pass(ratings)

@@ -21,7 +21,7 @@ from dpmc_core.privacy import Guarantee, Publication, witness
 from dpmc_core.problem import Problem, Split, build_problem, generator
 from dpmc_core.ratings import Ratings
 from dpmc_core.settings import settings_of, show_setting
-from dpmc_core.stopping import Stop, Stopped, grace, look, stopping
+from dpmc_core.stopping import Stop, Stopped, check_cancelled, grace, stopping
 
 _GRACE = 0.5  # seconds in which what a run had when it was stopped may be measured
 
@@ -156,7 +156,7 @@ def run(
         tell(result)
         with suppress(Stopped):
             for other in baselines_of(mechanism) if with_baselines else ():
-                look()
+                check_cancelled()
                 if other.id in known:
                     continue
                 model, _, cut = _fit(other, problem, seed, on_step)
@@ -174,7 +174,7 @@ def publications(
     the noise: for looking at only. No more is fitted than that takes."""
     with witness(until=queries) as found:
         for _ in mechanism.fit(ratings, np.random.default_rng(0)):
-            look()
+            check_cancelled()
     return found
 
 
@@ -251,7 +251,7 @@ def _fit(
             trace.append(step.trace)
             if on_step is not None:
                 on_step(mechanism, step)
-            look()
+            check_cancelled()
     except Stopped:
         return model, tuple(trace), not complete
     return model, tuple(trace), False

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from dpmc_core.errors import BadRatings, capital, check_number
 from dpmc_core.model import Factors, Model, Task
 from dpmc_core.ratings import Ratings
-from dpmc_core.stopping import look
+from dpmc_core.stopping import check_cancelled
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -160,7 +160,7 @@ def model_are(model: Model, truth: Factors) -> float:
     """
     error = norm = 0.0
     for rows in _row_blocks(len(truth.left), len(truth.right)):
-        look()
+        check_cancelled()
         target = truth.left[rows] @ truth.right.T
         error += float(np.sum(np.square(_scores(model, rows, len(truth.right)) - target)))
         norm += float(np.sum(np.square(target)))
@@ -203,7 +203,7 @@ def ranking(
         rank = _full_ranks(model, test, seen)
     else:
         candidates, real = seen.sample_unseen(test.users, negatives, rng)
-        look()
+        check_cancelled()
         target = model.predict(test.users, test.items)
         scores = model.predict(test.users[:, None], candidates)
         bar = target - _rounding(model, test.users)
@@ -315,7 +315,7 @@ class _Seen:
         unseen = self.unseen[users]
         ranks = np.empty((len(users), count), dtype=np.int64)
         for j in range(count):
-            look()
+            check_cancelled()
             last = np.maximum(unseen - count, 0) + j  # ranks 0..last are open in draw j
             draw = rng.integers(0, last, endpoint=True)
             taken = (ranks[:, :j] == draw[:, None]).any(axis=1)
@@ -325,7 +325,7 @@ class _Seen:
         place = np.arange(len(self.items)) - self.indptr[self.users]
         keys = self.users * (self.n_items + 1) + (self.items - place)
         for rows in _row_blocks(len(users), count):
-            look()
+            check_cancelled()
             own = users[rows].astype(np.int64)[:, None]
             wanted = own * (self.n_items + 1) + np.where(real[rows], ranks[rows], 0)
             ranks[rows] += np.searchsorted(keys, wanted, side="right") - self.indptr[own]
@@ -335,7 +335,7 @@ class _Seen:
 def _full_ranks(model: Model, test: Ratings, seen: _Seen) -> Ints:
     rank = np.empty(len(test), dtype=np.int64)
     for rows in _row_blocks(len(test), seen.n_items):
-        look()
+        check_cancelled()
         users = test.users[rows]
         scores = _scores(model, users, seen.n_items)
         target = scores[np.arange(len(users)), test.items[rows]]

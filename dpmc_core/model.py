@@ -5,19 +5,28 @@ from __future__ import annotations
 import enum
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
+from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpmc_core.privacy import Change, Guarantee, Trust
+from dpmc_core.arrays import Floats, Rng
+from dpmc_core.privacy import (
+    Budget,
+    Change,
+    Guarantee,
+    Notion,
+    Publishes,
+    Releases,
+    Trust,
+    Unaccounted,
+)
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import AsPublished, check_settings
-from dpmc_core.stopping import look
+from dpmc_core.stopping import check_cancelled
 from dpmc_core.style import Style
 
-Floats = NDArray[np.float64]
-Rng = np.random.Generator
+R = TypeVar("R", bound=Releases)
 
 
 class Task(enum.Enum):
@@ -101,7 +110,7 @@ class Factors:
         flat_u, flat_i = u.ravel(), i.ravel()
         block = max(1, 4_000_000 // max(1, self.left.shape[1]))  # at most 32 MB per gathered side
         for start in range(0, u.size, block):
-            look()
+            check_cancelled()
             part = slice(start, start + block)
             np.einsum("kr,kr->k", self.left[flat_u[part]], self.right[flat_i[part]], out=out[part])
         return out.reshape(u.shape)
@@ -190,12 +199,17 @@ class Mechanism:
     name: ClassVar[str]  # on screen
     short: ClassVar[str] = ""  # in a narrow column, where it differs
     style: ClassVar[Style | None] = None  # how it is drawn; None: one of the spare ones
-    place: ClassVar[int] = 0  # in lists of a task: guesses later, without privacy last
+    place: ClassVar[int] = 0  # in lists of a task: -1 first, guesses 2 and 3, without privacy 5
     twin: ClassVar[str]  # id of the same method without privacy
     floor: ClassVar[str]  # id of the guess drawn beside it: private too, where it reads the data
     task: ClassVar[Task]
     revision: ClassVar[int]  # raised when results change; part of a stored row's key
     published: ClassVar[AsPublished] = AsPublished()  # the settings that it has in its paper
+    # What a card of a pure promise says; other cards say it themselves.
+    change: ClassVar[Change]
+    trust: ClassVar[Trust]
+    publishes: ClassVar[Publishes]
+    source: ClassVar[str]
 
     def __post_init__(self) -> None:
         check_settings(self)
@@ -212,7 +226,28 @@ class Mechanism:
         """The card: releases, claimed budget, caveats."""
         raise NotImplementedError
 
-    def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
+    def pure_card(
+        self,
+        public: PublicFacts,
+        releases: R,
+        caveats: tuple[str, ...] = (),
+        unaccounted: tuple[Unaccounted, ...] = (),
+    ) -> Guarantee[R]:
+        """The card of a pure promise of the setting epsilon, with what is on the class."""
+        return Guarantee(
+            change=self.change,
+            notion=Notion.PURE,
+            trust=self.trust,
+            publishes=self.publishes,
+            public=public,
+            claimed=Budget(getattr(self, "epsilon")),  # noqa: B009 - not all have one
+            source=self.source,
+            releases=releases,
+            unaccounted=unaccounted,
+            caveats=caveats,
+        )
+
+    def fit(self, ratings: Ratings, rng: Rng) -> Steps:
         """Train, yielding a Step per round; every release goes through self.guarantee(...)."""
         raise NotImplementedError
 
@@ -233,8 +268,6 @@ class AddsNoiseLast(Protocol):
         """The solve before any noise: depends on ratings and settings, neither epsilon nor seed."""
         ...
 
-    def fit(
-        self, ratings: Ratings, rng: np.random.Generator, rounds: Rounds | None = None
-    ) -> Iterator[Step]:
+    def fit(self, ratings: Ratings, rng: Rng, rounds: Rounds | None = None) -> Steps:
         """As every `fit`; rounds: those of an earlier solve of the same ratings and settings."""
         ...

@@ -10,7 +10,8 @@ import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from itertools import chain
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,10 +21,14 @@ from dpmc_core.errors import BadRatings, InvalidSetting, check_number, number_te
 from dpmc_core.model import Factors, Task
 from dpmc_core.ratings import PublicFacts, Ratings, place_in_row
 from dpmc_core.settings import show_setting
-from dpmc_core.stopping import look
+from dpmc_core.stopping import check_cancelled
 
-# The step that brings ratings into the form a task is about; RATINGS are as they are.
-_FORMS: Mapping[Task, Transform] = {Task.BINARY: Binarise(), Task.RANKING: Implicit()}
+# What brings ratings into the form a task is about.
+_FORMS: Mapping[Task, tuple[Transform, ...]] = {
+    Task.BINARY: (Binarise(),),
+    Task.RATINGS: (),
+    Task.RANKING: (Implicit(),),
+}
 GIVEN = "the given test ratings"  # what a problem calls the split of an official pair
 SEED = 1  # where a person gives none, on the command line and in the app
 
@@ -45,53 +50,61 @@ class Split(Protocol):
         """What is held out of these ratings: it completes 'tested on ...', see `split_words`."""
         ...
 
+    @property
+    def options(self) -> list[str]:
+        """The command line's."""
+        ...
+
 
 @dataclass(frozen=True)
 class RandomShare:
     """Round(share n_obs) ratings chosen uniformly; both sides keep at least one."""
 
     share: float = 0.2
+    option: ClassVar[str] = "--holdout"
+    of: ClassVar[str] = "the ratings"
 
     def __str__(self) -> str:
-        return f"a random {number_text(self.share)} of the ratings"
+        return f"a random {number_text(self.share)} of {self.of}"
 
     def told(self, ratings: Ratings) -> str:  # noqa: ARG002
         return str(self)
 
+    @property
+    def options(self) -> list[str]:
+        return [self.option, number_text(self.share)]
+
     def __call__(self, ratings: Ratings, rng: np.random.Generator) -> tuple[Ratings, Ratings]:
         check_number("share of test ratings", self.share, above=0, below=1)
+        return _split(ratings, self._held(ratings, rng))
+
+    def _held(self, ratings: Ratings, rng: np.random.Generator) -> NDArray[np.bool_]:
         total = len(ratings)
         if total < 2:
             raise BadRatings("a split needs at least 2 ratings, got 1")
         count = min(max(round(self.share * total), 1), total - 1)
         held = np.zeros(total, dtype=bool)
         held[rng.choice(total, size=count, replace=False)] = True
-        return _split(ratings, held)
+        return held
 
 
 @dataclass(frozen=True)
-class SharePerUser:
+class SharePerUser(RandomShare):
     """A share of every user's ratings, chosen uniformly; one always stays in training.
 
     A user of n ratings loses floor(share n + U), U uniform on [0, 1): share n on average, also for
     users with few ratings.
     """
 
-    share: float = 0.2
+    option: ClassVar[str] = "--holdout-per-user"
+    of: ClassVar[str] = "every user's ratings"
 
-    def __str__(self) -> str:
-        return f"a random {number_text(self.share)} of every user's ratings"
-
-    def told(self, ratings: Ratings) -> str:  # noqa: ARG002
-        return str(self)
-
-    def __call__(self, ratings: Ratings, rng: np.random.Generator) -> tuple[Ratings, Ratings]:
-        check_number("share of test ratings", self.share, above=0, below=1)
+    def _held(self, ratings: Ratings, rng: np.random.Generator) -> NDArray[np.bool_]:
         counts = np.diff(ratings.indptr)
         quota = np.floor(self.share * counts + rng.random(len(counts))).astype(np.int64)
         quota = np.minimum(quota, counts - 1)
         place = place_in_row(ratings, rng.random(len(ratings)))
-        return _split(ratings, place < quota[ratings.users])
+        return np.asarray(place < quota[ratings.users])
 
 
 @dataclass(frozen=True)
@@ -100,6 +113,8 @@ class LeaveLast:
 
     A user with a single rating keeps it in training.
     """
+
+    options: ClassVar[list[str]] = ["--leave-last"]
 
     def __str__(self) -> str:
         return "the latest rating of every user"
@@ -162,9 +177,9 @@ def build_problem(
     else:
         split = split or default_split(task)
         key = f"split {split} of {data.ratings.fingerprint}"
-        look()
+        check_cancelled()
         train, test = split(data.ratings, generator(seed, key))
-        look()
+        check_cancelled()
         words, name, truth = split.told(data.ratings), name or data.name, data.truth
     check_varied(task, train)
     before = train.public
@@ -205,11 +220,11 @@ def prepare_all(
     them. To bring ratings into the form they have changes no value.
     """
     prepared, _, _ = _prepare(task, steps, ratings)
-    last = _FORMS.get(task)
+    last = _FORMS[task]
     if task is Task.RANKING:
-        prepared, _ = apply_steps([_FORMS[task]], prepared)
-    if last is not None and not (steps and isinstance(steps[-1], type(last))):
-        steps = [*steps, last]
+        prepared, _ = apply_steps(last, prepared)
+    if not (last and steps and isinstance(steps[-1], type(last[0]))):
+        steps = [*steps, *last]
     return prepared, tuple(str(step) for step in steps)
 
 
@@ -218,8 +233,7 @@ def prepared_facts(public: PublicFacts, task: Task, steps: Sequence[Transform] =
 
     No rating is looked at: RANKING means 0..1, though ratings that are all 1 keep another range.
     """
-    last = _FORMS.get(task)
-    for step in steps if last is None else [*steps, last]:
+    for step in (*steps, *_FORMS[task]):
         public = step.facts(public)
     return public
 
@@ -229,7 +243,11 @@ def _prepare(
 ) -> tuple[Ratings, Ratings | None, tuple[str, ...]]:
     """Both sides after the steps and the one that the task needs; all steps as text."""
     train, test = apply_steps(steps, train, test)
-    needed = [] if (step := _needed(task, train)) is None else [step]
+    signed = (train.public.low, train.public.high) == (-1, 1)
+    there = (
+        train.clicks if task is Task.RANKING else signed and bool((abs(train.values) == 1).all())
+    )
+    needed = () if there else _FORMS[task]
     train, test = apply_steps(needed, train, test)
     return train, test, tuple(str(step) for step in [*steps, *needed])
 
@@ -273,17 +291,9 @@ def options_text(
     if len(ends) == 2:  # with = because it may begin with a minus
         ends = {"range": ":".join(ends.values())}
     words = [f"--{name}={text}" for name, text in ends.items()]  # samples take one end alone
-    for name, value in given.items():
-        words += ["--read", f"{name}={value}"]
-    for step in steps:
-        words += ["--prepare", step]
-    if isinstance(split, LeaveLast):
-        words.append("--leave-last")
-    elif isinstance(split, RandomShare):
-        words += ["--holdout", number_text(split.share)]
-    elif isinstance(split, SharePerUser):
-        words += ["--holdout-per-user", number_text(split.share)]
-    return words
+    read = [("--read", f"{name}={value}") for name, value in given.items()]
+    prepare = [("--prepare", step) for step in steps]
+    return [*words, *chain(*read, *prepare), *(split.options if split is not None else [])]
 
 
 def generator(seed: int, key: str) -> np.random.Generator:
@@ -292,16 +302,3 @@ def generator(seed: int, key: str) -> np.random.Generator:
     return np.random.default_rng(
         np.random.SeedSequence([seed, int.from_bytes(digest[:16], "little")])
     )
-
-
-def _needed(task: Task, train: Ratings) -> Transform | None:
-    """The step that a task cannot do without, where the ratings do not have its form yet."""
-    if task not in _FORMS:
-        return None
-    there = train.clicks if task is Task.RANKING else _are_signs(train)
-    return None if there else _FORMS[task]
-
-
-def _are_signs(ratings: Ratings) -> bool:
-    range_is_signed = (ratings.public.low, ratings.public.high) == (-1, 1)
-    return range_is_signed and bool((np.abs(ratings.values) == 1).all())

@@ -247,15 +247,44 @@ class Ratings:
             raise BadRatings("no rating is left after the selection")
         return chosen
 
-    def with_values(self, values: ArrayLike, *, low: float, high: float, step: str = "") -> Ratings:
-        """The same cells, new values and range; `step` names a data-dependent step."""
+    def on_items(self, place: NDArray[np.int32]) -> Ratings:
+        """The ratings of the items with a place >= 0, over these items, in their order."""
+        chosen, kept = self.select(place[self.items] >= 0), np.flatnonzero(place >= 0)
+        item_ids, titles = (
+            None if names is None else tuple(names[k] for k in kept.tolist())
+            for names in (self.item_ids, self.titles)
+        )
+        return dataclasses.replace(
+            chosen,
+            items=place[chosen.items],
+            public=dataclasses.replace(self.public, items=len(kept)),
+            item_ids=item_ids,
+            titles=titles,
+        )
+
+    def with_values(self, values: ArrayLike, *, low: float, high: float) -> Ratings:
+        """The same cells, new values and range."""
         public = dataclasses.replace(self.public, low=low, high=high)
         array = _numbers("ratings", values, float)
         if array.shape != self.values.shape:
             raise BadRatings(f"{len(self)} ratings cannot take {array.size} new values")
         _check_values(self.users, self.items, array, public)
-        prepared = self.prepared + ((step,) if step else ())
-        return dataclasses.replace(self, values=array, public=public, prepared=prepared)
+        return dataclasses.replace(self, values=array, public=public)
+
+
+def numbered(count: int) -> tuple[str, ...]:
+    """Ids of users or items, or names of columns, that have none: 1, 2, ..., count."""
+    return tuple(map(str, range(1, count + 1)))
+
+
+def most_rated(ratings: Ratings, count: int) -> NDArray[np.int32]:
+    """Where each item is among the `count` most rated ones (ties: the lower index), -1 for one that
+    is not."""
+    counts = np.bincount(ratings.items, minlength=ratings.public.items)
+    kept = np.sort(np.argsort(-counts, kind="stable")[:count])
+    place = np.full(len(counts), -1, dtype=np.int32)
+    place[kept] = np.arange(len(kept), dtype=np.int32)
+    return place
 
 
 def kept_at_random(ratings: Ratings, count: int, key: int) -> NDArray[np.bool_]:

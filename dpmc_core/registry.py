@@ -3,27 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+import pkgutil
 import re
 import threading
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from dpmc_core import mechanisms as files
 from dpmc_core.errors import DpmcError, InvalidSetting, check_number, unknown_name
-from dpmc_core.mechanisms import (
-    cleansing,
-    collection,
-    dpals,
-    dpimf,
-    factorization,
-    frank_wolfe,
-    local_ranking,
-    one_bit,
-    per_user,
-    plain,
-    private_effects,
-    user_ranking,
-)
 from dpmc_core.model import Mechanism, Task
 from dpmc_core.settings import AsPublished, settings_of, show_setting
 from dpmc_core.style import Style, spare
@@ -112,12 +101,12 @@ class _Mechanisms(Mapping[str, type[Mechanism]]):
                 self.broken += (f"mechanisms of the package {package} cannot be loaded: {why}",)
 
 
-# A method of this package is a class with an `id` in one of these files. The command line, the app,
-# the contract test and the table of guarantees read this mapping: task by task, private ones first.
-_FILES = (
-    *(one_bit, private_effects, collection, user_ranking, dpimf, factorization, frank_wolfe),
-    *(cleansing, dpals, per_user, local_ranking, plain),
-)
+# A method of this package is a class with an `id` in a file of `mechanisms`. The command line, the
+# app, the contract test and the table of guarantees read this mapping: task by task, in the order
+# of their `place`.
+_FILES = [
+    import_module(f"{files.__name__}.{one.name}") for one in pkgutil.iter_modules(files.__path__)
+]
 _TASKS = list(Task)
 MECHANISMS = _Mechanisms(
     sorted(

@@ -1,6 +1,6 @@
-"""Ending long work early: whoever starts it says how it is asked, and all that is long looks.
+"""Ending long work early: whoever starts it says how it is asked, and all that is long checks.
 
-Nothing else has to know of a stop: a look raises, so that nothing follows that was not there yet.
+Nothing else has to know of a stop: a check raises, so that nothing follows that was not there yet.
 """
 
 from __future__ import annotations
@@ -54,24 +54,24 @@ def grace(seconds: float) -> Iterator[None]:
         yield
 
 
-def look() -> None:
+def check_cancelled() -> None:
     """Raise Stopped where the work has been asked to stop; costs next to nothing."""
     stop = _stop.get()
     if stop is not None and stop():
         raise Stopped("stopped before there was a result")
 
 
-def waited(call: Callable[..., T], *arguments: Any) -> T:
+def cancellable(call: Callable[..., T], *arguments: Any) -> T:
     """What a call gives that cannot look for itself: one into a library, that takes seconds.
 
     Asked to stop, nobody waits for it any more; it ends by itself, and what it gives is dropped.
     It must let other threads run, and nothing may change what it was given.
     """
-    look()
+    check_cancelled()
     if _stop.get() is None:
         return call(*arguments)
     while not _AT_ONCE.acquire(timeout=_PAUSE):
-        look()
+        check_cancelled()
     future: Future[T] = Future()
     context = copy_context()
 
@@ -85,5 +85,5 @@ def waited(call: Callable[..., T], *arguments: Any) -> T:
 
     threading.Thread(target=answer, daemon=True).start()  # a server that ends does not wait either
     while wait([future], _PAUSE).not_done:
-        look()
+        check_cancelled()
     return future.result()

@@ -422,7 +422,7 @@ def price(shown: Shown, marks: tuple[object, ...]) -> tuple[Part, str]:
         (*marks, wanted),
         lambda: [comparison.smallest_epsilon(one, wanted, same_seeds()) for one in placed],
     )
-    without = next((level for name, level in picture.levels if name == lines.WITHOUT), None)
+    without = picture.without
     words = [comparison.answer_words(answer, without) for answer in answers]
 
     def draw() -> Figure:

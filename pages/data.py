@@ -12,11 +12,11 @@ from dpmc_core.data import (
     Duplicates,
     Refused,
     datasets,
-    download,
+    public_sets,
 )
-from dpmc_core.data.cleaning import size_words
-from dpmc_core.data.samples import DRAWN, options_of
-from dpmc_core.data.source import NONE
+from dpmc_core.data.reading import size_words
+from dpmc_core.data.source import NONE, FileShape
+from dpmc_core.data.synthetic import DRAWN, options_of
 from dpmc_core.data.transforms import apply_steps
 from dpmc_core.errors import DpmcError, sentence
 from dpmc_core.lab.views import data as picture
@@ -134,15 +134,15 @@ def choices(content: bytes, name: str) -> None:
     except DpmcError as error:
         wrong = error
     asked = () if first is None else tuple(f for f in first.faults if f.option in WRITTEN)
-    if first is None or first.text:
+    if first is None or first.encoding:
         written(needed=bool(asked) or isinstance(wrong, Refused))
     if wrong is not None or asked:
         refused(wrong or Refused(name, asked), name)
         return
     with st.form("read the upload"):
         if first.known:
-            st.markdown(f"This is **{blocks.escape(first.known)}**.")
-        chosen = columns(first) if first.columns_matter else {}
+            st.markdown(f"This is **{blocks.escape(first.known.words)}**.")
+        chosen = columns(first) if first.shape is FileShape.ROWS else {}
         chosen |= value_range(first)
         chosen |= remedies()
         pressed = st.form_submit_button("Read the ratings", type="primary")
@@ -189,7 +189,7 @@ def outcome() -> None:
         blocks.progress_or_problem(now)
 
 
-def columns(first: datasets.Preview) -> dict[str, Any]:
+def columns(first: datasets.Layout) -> dict[str, Any]:
     """Which column holds what, by number from 1."""
     if first.rows:
         rows = {
@@ -224,7 +224,7 @@ def _apart(names: Sequence[str]) -> list[str]:
     ]
 
 
-def value_range(first: datasets.Preview) -> dict[str, Any]:
+def value_range(first: datasets.Layout) -> dict[str, Any]:
     """The public range of ratings, given by hand."""
     left, right = st.columns(2)
     words = (
@@ -232,8 +232,9 @@ def value_range(first: datasets.Preview) -> dict[str, Any]:
         " from the data: the smallest and largest rating would reveal something about them. Clicks"
         " need none."
     )
-    low = left.number_input("Lowest possible rating", value=first.low, help=words, format="%g")
-    high = right.number_input("Highest possible rating", value=first.high, help=words, format="%g")
+    low, high = (first.known.low, first.known.high) if first.known else (None, None)
+    low = left.number_input("Lowest possible rating", value=low, help=words, format="%g")
+    high = right.number_input("Highest possible rating", value=high, help=words, format="%g")
     return {"low": low, "high": high}
 
 
@@ -298,17 +299,17 @@ def draw_anew() -> None:
 
 def public_set() -> None:
     """Choose a set, read its terms, fetch it once."""
-    sets = download.ARCHIVES
+    sets = public_sets.ARCHIVES
     names = {id: f"{archive.title} ({archive.megabytes:g} MB)" for id, archive in sets.items()}
-    names |= {id: f"{known.title} (your copy)" for id, known in download.BY_HAND.items()}
+    names |= {id: f"{known.title} (your copy)" for id, known in public_sets.BY_HAND.items()}
     name = widgets.choose("Public set", "the public set", names, "public_set", next(iter(names)))
-    terms = sets[name].terms if name in sets else download.BY_HAND[name].licence
-    if name in sets or download.available(name):
+    terms = public_sets.SETS[name].licence
+    if name in sets or public_sets.available(name):
         st.caption(blocks.escape(sentence(terms)))
     else:
-        st.info(blocks.escape(sentence(download.by_hand(name))))
+        st.info(blocks.escape(sentence(public_sets.by_hand(name))))
         return
-    if download.available(name):
+    if public_sets.available(name):
         st.button(
             "Open it",
             type="primary",

@@ -8,7 +8,7 @@ import streamlit as st
 
 from dpmc_core import registry
 from dpmc_core.data import Dataset
-from dpmc_core.data.samples import SAMPLES
+from dpmc_core.data.synthetic import SAMPLES
 from dpmc_core.errors import DpmcError
 from dpmc_core.lab.study import ledger
 from dpmc_core.lab.teach import glossary

@@ -253,7 +253,7 @@ def known(where: Place, picture: Picture) -> Shown | None:
     line = picture.lines[0]
     task = registry.get(line.mechanism).task
     came = people.load(where.name, task, line.key)
-    without = next((level for name, level in picture.levels if name == lines.WITHOUT), None)
+    without = picture.without
     if came is not None or without is None:
         return came
     with suppress(StoreMissing), Store(where.store, read_only=True) as file:

@@ -1,6 +1,7 @@
 """The app's server, and a page in Chromium, waited for until it is at rest."""
 
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -12,6 +13,17 @@ from pathlib import Path
 from app import SECTIONS
 
 ROOT = Path(__file__).resolve().parent.parent
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+PATIENCE = 120_000  # milliseconds that a browser waits for what will come
+FLAGS = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-dev-shm-usage",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
 
 # Connected, the script at rest, nothing stale or loading, every chart drawn.
 BUSY = """() => {
@@ -27,6 +39,28 @@ BUSY = """() => {
     if (!chart.querySelector('.main-svg')) return 'a chart is not drawn';
   return '';
 }"""
+
+
+@contextmanager
+def chromium():
+    """A browser whose pages wait as long as a busy machine may take."""
+    from playwright.sync_api import expect, sync_playwright
+
+    def patient(make):
+        def made(**options):
+            found = make(**options)
+            found.set_default_timeout(PATIENCE)
+            return found
+
+        return made
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        expect.set_options(timeout=PATIENCE)
+        browser.new_context = patient(browser.new_context)
+        browser.new_page = patient(browser.new_page)
+        yield browser
+        browser.close()
 
 
 @contextmanager

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -17,21 +16,10 @@ from dpmc_core.data import datasets
 from dpmc_core.errors import DpmcError
 from dpmc_core.lab.cli import main
 from dpmc_core.ratings import Ratings
-from tests.browser_helpers import serving
+from tests.browser_helpers import CHROMIUM, chromium, serving
 
 ROOT = Path(__file__).resolve().parent.parent
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-PATIENCE = 120_000  # milliseconds that a browser waits for what will come
 LONGEST = 1800  # seconds of a slow test, on a machine that does other things besides
-FLAGS = (
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-dev-shm-usage",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -104,27 +92,11 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    api = pytest.importorskip("playwright.sync_api")
+    pytest.importorskip("playwright.sync_api")
     if CHROMIUM is None:
         pytest.skip("chromium is not installed (Debian: apt install chromium)")
-    with api.sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        api.expect.set_options(timeout=PATIENCE)
-        chromium.new_context = _patient(chromium.new_context)
-        chromium.new_page = _patient(chromium.new_page)
-        yield chromium
-        chromium.close()
-
-
-def _patient(make: Callable[..., Any]) -> Callable[..., Any]:
-    """What it makes waits as long as a busy machine may take."""
-
-    def made(**options: Any) -> Any:
-        found = make(**options)
-        found.set_default_timeout(PATIENCE)
-        return found
-
-    return made
+    with chromium() as found:
+        yield found
 
 
 @pytest.fixture

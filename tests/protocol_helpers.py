@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from dpmc_core.lab.protocol.messages import Traffic
+from dpmc_core.lab.protocol import Traffic
 from dpmc_core.lab.protocol.scenarios import DynamicUsers, ScenarioRun, StaticUsers
 from dpmc_core.ratings import PublicFacts, Ratings
 

@@ -16,7 +16,7 @@ PAGES = ROOT / "pages"
 
 # Each place may import those before it: modules and packages of the core, then those of the lab.
 ORDER = [
-    *("errors", "facts", "archives", "stopping", "style", "paths", "settings"),
+    *("arrays", "errors", "facts", "archives", "stopping", "style", "paths", "settings"),
     *("ratings", "privacy", "model", "links", "data", "metrics", "solvers", "mechanisms"),
     *("registry", "plugins", "problem", "experiment"),
     *(

@@ -24,56 +24,16 @@ from dpmc_core.privacy import (
 )
 from dpmc_core.privacy.accounting import gaussian_epsilon
 from dpmc_core.privacy.audit import (
-    canary_audit,
     canary_bound,
     canary_p_value,
     clopper_pearson,
     event_bound,
     gaussian_canary_bound,
-    sensitivity_probe,
+    right_guesses,
 )
 
 Floats = NDArray[np.float64]
 Bits = NDArray[np.bool_]
-
-# The exact probe
-
-
-def test_the_probe_finds_the_worst_neighbour_in_the_norm_of_the_noise() -> None:
-    base = np.zeros(4)
-    others = [np.array([1.0, 0, 0, 0]), np.array([0, 2.0, 2.0, 0]), np.array([3.0, 0, 0, 0])]
-    laplace = Laplace(query="q", shape=(4,), sensitivity={RATING: 1}, scale=0.5, times=7)
-    probe = sensitivity_probe(lambda x: x, base, others, laplace)
-    assert (probe.change, probe.index, probe.loss.epsilon, probe.loss.mu) == (4.0, 1, 8.0, 0.0)
-    gaussian = Gaussian(query="q", shape=(4,), sensitivity={RATING: 1}, scale=2.0, times=7)
-    probe = sensitivity_probe(lambda x: x, base, others, gaussian)
-    assert (probe.change, probe.index, probe.loss.epsilon) == (3.0, 2, 0.0)
-    assert probe.loss.mu == pytest.approx(1.5)
-    rows = NormLaplace(query="q", shape=(2, 2), sensitivity={RATING: 1}, scale=1.0)
-    probe = sensitivity_probe(lambda x: x.reshape(2, 2), base, others, rows)
-    assert probe.change == 4.0
-    with pytest.raises(InvalidSetting, match="neighbours must be at least one data set"):
-        sensitivity_probe(lambda x: x, base, [], laplace)
-
-
-def test_the_probe_refutes_a_sensitivity_of_one_cell_for_a_whole_matrix() -> None:
-    """Rank-one projection of a sign matrix: one rating moves more than its own cell."""
-
-    def fitted(matrix: Floats) -> Floats:
-        u, s, v = np.linalg.svd(matrix)
-        return np.clip(s[0] * np.outer(u[:, 0], v[0]), -1, 1)
-
-    matrix = np.sign(np.random.default_rng(0).normal(size=(6, 8)))
-    neighbours = []
-    for i, j in np.ndindex(matrix.shape):
-        other = matrix.copy()
-        other[i, j] *= -1
-        neighbours.append(other)
-    release = Laplace(query="matrix", shape=(6, 8), sensitivity={RATING: 2}, scale=2.0)
-    assert sensitivity_probe(fitted, matrix, neighbours, release).loss.epsilon > 1.5
-    honest = sensitivity_probe(lambda m: m, matrix, neighbours, release)
-    assert honest.loss == release.loss(2.0)
-
 
 # The canary bound
 
@@ -119,14 +79,6 @@ def test_bad_counts_are_refused() -> None:
         canary_bound(10, 11, 5)
     with pytest.raises(InvalidSetting, match="right guesses must be >= 0 and <= 5, got 6"):
         canary_bound(10, 5, 6)
-    with pytest.raises(InvalidSetting, match=r"scores must be one per canary \(3\)"):
-        canary_audit([1.0, 2.0], [True, False, True], 1)
-
-
-def test_only_the_surest_scores_count() -> None:
-    audit = canary_audit([3.0, -2.0, 0.1, -0.2, 1.0], [True, False, False, True, False], 3)
-    assert (audit.canaries, audit.guesses, audit.right) == (5, 3, 2)
-    assert audit.epsilon == canary_bound(5, 3, 2)
 
 
 # Whole audits: canaries are bits, each planted by a fair coin
@@ -175,7 +127,8 @@ def bounds_of(
     found = []
     for _ in range(runs):
         planted = rng.random(1000) < 0.5
-        found.append(canary_audit(mechanism(planted, rng), planted, guesses, delta=delta).epsilon)
+        right = right_guesses(mechanism(planted, rng), planted, guesses)
+        found.append(canary_bound(1000, guesses, right, delta=delta))
     return np.array(found)
 
 
@@ -256,15 +209,15 @@ def test_the_gaussian_bound_holds_its_confidence(mu: float, guesses: int) -> Non
     misses = 0
     for _ in range(200):
         planted = rng.random(1000) < 0.5
-        audit = canary_audit(gaussian(mu)(planted, rng), planted, guesses)
-        misses += gaussian_canary_bound(1000, guesses, audit.right) > mu
+        right = right_guesses(gaussian(mu)(planted, rng), planted, guesses)
+        misses += gaussian_canary_bound(1000, guesses, right) > mu
     assert misses <= 21
 
 
 def test_the_gaussian_bound_shows_more_than_that_for_epsilon_and_delta() -> None:
     rng = np.random.default_rng(1)
     planted = rng.random(10_000) < 0.5
-    right = canary_audit(gaussian(0.9)(planted, rng), planted, 500).right
+    right = right_guesses(gaussian(0.9)(planted, rng), planted, 500)
     sharp = gaussian_epsilon(gaussian_canary_bound(10_000, 500, right), 1e-5)
     assert sharp > 1.2 * canary_bound(10_000, 500, right, delta=1e-5)
 

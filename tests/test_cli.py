@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from dpmc_core import registry
-from dpmc_core.lab.cli.output import Progress
+from dpmc_core.lab.cli.interface import Progress
 from dpmc_core.paths import version
 from dpmc_core.problem import SEED
 
@@ -413,7 +413,7 @@ def test_a_reader_that_leaves_early_sees_no_traceback():
 @pytest.mark.skipif(os.name == "nt", reason="signals are sent another way on Windows")
 def test_ctrl_c_ends_cleanly():
     """Interrupted in the middle of ten thousand rounds."""
-    talking = "from dpmc_core.lab.cli import output; output.REPEAT = 0.0;"  # of every round
+    talking = "from dpmc_core.lab.cli import interface; interface.REPEAT = 0.0;"  # of every round
     words = [sys.executable, "-c", f"{talking} from dpmc_core.__main__ import entry; entry()"]
     words += ["fit", "movie-night", "objective", "--epsilon", "1", "--set=iterations=10000"]
     words += ["--set=tolerance=1e-300", "--set=estimator=published"]

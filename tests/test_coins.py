@@ -32,7 +32,7 @@ from dpmc_core.privacy import (
     sampled,
 )
 from dpmc_core.privacy.exact_noise import SecureSource
-from dpmc_core.privacy.importance import amplified_losses, importance_weights
+from dpmc_core.privacy.sampled import amplified_losses, importance_weights
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import parse_setting
 from dpmc_core.solvers.factorization import binary_matrix

@@ -379,7 +379,7 @@ def test_the_crossover_covers_the_true_one_with_three_seeds(rng):
 def test_what_no_epsilon_reaches_is_said_plainly(rng):
     answer = comparison.smallest_epsilon(placed(line(rising)), 0.9, rng)
     assert math.isinf(answer.epsilon.value)
-    twin = lines.Reference("c", "clear", "No privacy", METRICS["accuracy"], np.array([0.76, 0.77]))
+    twin = lines.Reference("c", "clear", "No privacy", np.array([0.76, 0.77]))
     text = comparison.answer_words(answer, without=twin)
     assert "not reachable up to epsilon 10 per rating; the best is 73." in text
     assert text.endswith("Even without privacy it is 76.5 %.")
@@ -530,7 +530,7 @@ def test_the_title_says_what_is_not_reached():
     a, low = placed(line(rising)), placed(line(lambda x: 0.55 + 0 * x, key="b"))
     assert found_of(0.9, a) == "A does not reach accuracy 90.0 %"
     assert found_of(0.9, a, low) == "Nothing here reaches accuracy 90.0 %"
-    twin = lines.Reference("r", "clear", "No privacy", METRICS["accuracy"], np.array([0.8, 0.8]))
+    twin = lines.Reference("r", "clear", "No privacy", np.array([0.8, 0.8]))
     assert found_of(0.9, a, low, without=twin).startswith("Not even without privacy does anything")
     assert found_of(0.78, a, low, without=twin).startswith("Nothing here reaches")
 

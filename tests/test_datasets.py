@@ -14,6 +14,7 @@ import pytest
 from reading_helpers import cells, upload
 
 from dpmc_core.data import BadRows, Duplicates, datasets, public_sets
+from dpmc_core.data.source import FileShape
 from dpmc_core.errors import BadRatings, InvalidSetting
 from dpmc_core.links import Probit
 
@@ -250,7 +251,7 @@ def test_a_name_and_a_first_line_name_no_source_and_give_no_range(
     with pytest.raises(BadRatings, match="the public rating range is not known"):
         datasets.load_upload(content.encode(), name)
     seen = datasets.preview_upload(content.encode(), name)
-    assert (seen.known, seen.low, seen.high) == (None, None, None)
+    assert seen.known is None
     data = datasets.load(path, low=0, high=6)
     assert (data.name, data.source) == (name, "your file")
     assert data.licence == "not stated in the file"
@@ -597,14 +598,15 @@ def test_preview_shows_columns_and_the_guess(shared_data: Path) -> None:
     assert seen.columns == ("when", "stars", "item", "user")
     assert seen.roles == {"user": 3, "item": 2, "rating": 1}
     assert seen.rows == (("1", "4", "tea", "ann"), ("2", "5", "milk", "bob"))
-    assert (seen.known, seen.low) == (None, None)
+    assert seen.known is None
     file = shared_data / "restaurant" / "rating_final.csv"
     real = datasets.preview_upload(file.read_bytes(), file.name)
-    assert real.known == "Restaurant and consumer data, by its checksum"
-    assert (real.low, real.high) == (0, 2)
+    assert real.known is not None
+    assert real.known.words == "Restaurant and consumer data, by its checksum"
+    assert (real.known.low, real.known.high) == (0, 2)
     file = shared_data / "jester" / "jester-data-1.csv"
     dense = datasets.preview_upload(file.read_bytes(), file.name)
-    assert not dense.columns_matter
+    assert dense.shape is FileShape.WIDE
 
 
 def test_importing_this_layer_leaves_pandas_alone() -> None:

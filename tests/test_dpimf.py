@@ -13,7 +13,7 @@ from dpmc_core import registry
 from dpmc_core.errors import InvalidSetting
 from dpmc_core.mechanisms.dpimf import Dpimf, Norms, Profiles
 from dpmc_core.privacy import CELL, USER_EMPTIED, USER_REPLACED, Laplace, Sums, witness
-from dpmc_core.privacy.importance import (
+from dpmc_core.privacy.sampled import (
     importance_weights,
     uniform_weights,
     utility_weights,

@@ -11,7 +11,6 @@ from dpmc_core import metrics, privacy, registry
 from dpmc_core.errors import InvalidSetting
 from dpmc_core.mechanisms.factorization import DPMF, NoiseForm
 from dpmc_core.privacy import CELL, RATING, USER_EMPTIED
-from dpmc_core.privacy.audit import sensitivity_probe
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.solvers.als import normal_equations, ridge
 from dpmc_core.solvers.factorization import PublicUserFactors
@@ -109,9 +108,8 @@ def test_the_probe_catches_factors_that_were_not_cut_to_the_ball():
         def query(data, users=users):
             return -2 * normal_equations(mechanism.sides(data).by_item, users)[1]
 
-        worst[length] = sensitivity_probe(
-            query, neighbours[0], neighbours[1:], release
-        ).loss.epsilon
+        moved = release.distance(*map(query, neighbours))
+        worst[length] = release.loss(moved).epsilon
     assert worst[1] == pytest.approx(mechanism.epsilon)
     assert worst[3] == pytest.approx(3 * mechanism.epsilon)
 

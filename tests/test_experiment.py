@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dpmc_core import metrics, registry
-from dpmc_core.data import datasets, samples
+from dpmc_core.data import datasets, synthetic
 from dpmc_core.data.datasets import Dataset
 from dpmc_core.data.transforms import Binarise, CapPerUser, Cut, Implicit, Rescale, TopItems
 from dpmc_core.errors import BadRatings, DpmcError, InvalidSetting
@@ -117,7 +117,7 @@ def test_rating_tasks_keep_their_stars(stars):
 
 
 @pytest.mark.parametrize("task", Task)
-@pytest.mark.parametrize("name", samples.SAMPLES)
+@pytest.mark.parametrize("name", synthetic.SAMPLES)
 def test_public_facts_after_preparation_follow_from_those_before(name, task):
     sample = datasets.load(name)
     steps = [TopItems(50), CapPerUser(30), CapPerUser(20)]

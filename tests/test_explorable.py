@@ -12,7 +12,7 @@ import pytest
 import streamlit as st
 
 from dpmc_core import registry
-from dpmc_core.data.samples import SAMPLES
+from dpmc_core.data.synthetic import SAMPLES
 from dpmc_core.lab.cli import data as command
 from dpmc_core.lab.sweep.presets import EPSILONS
 from dpmc_core.lab.views.answer import PROTECT

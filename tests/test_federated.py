@@ -154,7 +154,7 @@ def test_the_budget_line_is_honest() -> None:
 
 
 def test_one_party_learns_and_ten_pay_for_their_smaller_rows() -> None:
-    train, test = LeaveLast()(synthetic.bookshop_clicks(2).ratings, np.random.default_rng(0))
+    train, test = LeaveLast()(synthetic.shop(2).ratings, np.random.default_rng(0))
 
     def hit_ratio(parties: int) -> float:
         flow = Federation(mechanism=mechanism(3.0), parties=parties, rounds=5)

@@ -7,7 +7,7 @@ import pytest
 
 from dpmc_core import registry
 from dpmc_core.data import datasets
-from dpmc_core.data.samples import SAMPLES
+from dpmc_core.data.synthetic import SAMPLES
 from dpmc_core.lab import shipped
 from dpmc_core.lab.store import curves
 from dpmc_core.lab.study.recommend import recommend
@@ -142,7 +142,9 @@ def test_what_needs_other_settings_for_these_sizes_can_be_chosen_all_the_same(mo
     app = open_page("noise", data="one-bit-lab")
     whole = list(picker_of(app).options)
     seen = datasets.load("one-bit-lab")
-    small = dataclasses.replace(seen, ratings=dataclasses.replace(seen.ratings, public=few))
+    kept = seen.ratings.select(seen.ratings.items < few.items)
+    kept = dataclasses.replace(kept, public=few, item_ids=None, titles=None)
+    small = dataclasses.replace(seen, ratings=kept)
     monkeypatch.setattr(sources, "get", lambda _: small)
     app = open_page("guarantees", data="one-bit-lab")
     assert len(picker_of(app).options) < len(whole)  # there is a card to show, or none

@@ -14,7 +14,7 @@ from dpmc_core.data import synthetic
 from dpmc_core.lab.papers import ryhh24 as bounds
 from dpmc_core.lab.papers import ryhh24 as views
 from dpmc_core.mechanisms.dpimf import Complementary, Optimal, Strawman, Symmetric
-from dpmc_core.privacy import importance
+from dpmc_core.privacy import sampled
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.solvers.factorization import ImplicitLoss, Over, binary_matrix, solve_rows
 
@@ -182,9 +182,9 @@ def test_a_term_has_one_largest_weight_up_to_its_own_loss(loss) -> None:
     """Counted on a grid, and against the weights that the sampler finds by bisection."""
     w = np.geomspace(1.0, 1e8, 200_001)
     for epsilon in (0.5 * loss, 1.5 * loss, 4 * loss):
-        crossings = np.count_nonzero(np.diff(importance.amplified_losses(loss, w) > epsilon))
+        crossings = np.count_nonzero(np.diff(sampled.amplified_losses(loss, w) > epsilon))
         assert crossings == bounds.unique_weight_exists(loss, epsilon)
-        found = float(importance.importance_weights([loss], epsilon)[0])
+        found = float(sampled.importance_weights([loss], epsilon)[0])
         assert (found > 1) == bounds.unique_weight_exists(loss, epsilon)
 
 
@@ -286,14 +286,14 @@ def test_figure_6_weights_meet_their_sample() -> None:
 def test_sampled_losses_do_not_overflow() -> None:
     for loss, weight in ((0.3, 1.0), (1.0, 4.0), (2.0, 9.0)):
         exact = math.log(1 + math.expm1(loss * weight) / weight)
-        assert importance.amplified_losses(loss, weight) == pytest.approx(exact)
-    assert importance.amplified_losses(1.0, 1e4) == pytest.approx(1e4 - math.log(1e4))
-    assert importance.amplified_losses(0.0, math.inf) == 0.0
+        assert sampled.amplified_losses(loss, weight) == pytest.approx(exact)
+    assert sampled.amplified_losses(1.0, 1e4) == pytest.approx(1e4 - math.log(1e4))
+    assert sampled.amplified_losses(0.0, math.inf) == 0.0
 
 
 def test_factors_behind_figure_6_are_those_of_the_first_users() -> None:
     shape = synthetic.Shop(users=2100, items=150, clicks=12_000)
-    ratings = synthetic.shop(shape, 3).ratings
+    ratings = synthetic.shop(3, shape).ratings
     factors = views.user_factors(ratings)
     assert factors.shape == (2000, 20)
     assert np.array_equal(factors, views.user_factors(ratings.select(ratings.users < 2000)))

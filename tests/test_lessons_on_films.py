@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from dpmc_core import registry
-from dpmc_core.lab.refute.run import one_rating_apart
+from dpmc_core.lab.refute import one_rating_apart
 from dpmc_core.lab.sweep.presets import EPSILONS
 from dpmc_core.lab.teach import numbers
 from dpmc_core.lab.teach.lessons import LESSONS

@@ -108,7 +108,7 @@ def test_cells_without_a_value_are_grey_and_apart_from_the_surface(theme):
 
 def level(mechanism: str, mean: float) -> Reference:
     name = registry.get(mechanism).name
-    return Reference(mechanism, mechanism, name, METRICS["rmse"], np.array([mean]))
+    return Reference(mechanism, mechanism, name, np.array([mean]))
 
 
 def boxes(fig):

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from dpmc_core.data import download
+from dpmc_core.data import public_sets
 from dpmc_core.errors import DpmcError
 from dpmc_core.lab.teach import room as core
 from dpmc_core.lab.teach import room_view as words
@@ -401,7 +401,7 @@ def test_a_stranger_sees_the_link_for_phones_and_nothing_else(class_mode):
 
 
 def test_in_a_class_only_the_teacher_uploads_computes_and_downloads(class_mode, monkeypatch):
-    monkeypatch.setattr(download, "folder_of", lambda _: download.Path("/nowhere"))
+    monkeypatch.setattr(public_sets, "folder_of", lambda _: public_sets.Path("/nowhere"))
     cases = (
         ("data", {"way": "upload"}, "upload files"),
         ("data", {"way": "public"}, "download data sets"),

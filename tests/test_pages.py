@@ -13,7 +13,7 @@ import plotly.graph_objects as plotly
 import pytest
 
 from dpmc_core import experiment, registry
-from dpmc_core.data import datasets, download, public_sets
+from dpmc_core.data import datasets, public_sets
 from dpmc_core.data.transforms import CapPerUser
 from dpmc_core.lab import shipped, sweep
 from dpmc_core.lab.cli import main
@@ -744,13 +744,13 @@ def test_a_public_set_is_downloaded_once_its_terms_are_accepted(monkeypatch, tmp
 
     def get(name, progress=None):
         progress(1, 2)
-        folder = download.folder_of(name)
+        folder = public_sets.folder_of(name)
         folder.mkdir(parents=True)
         lines = [f"{u}\t{i}\t{1 + (u + i) % 5}\t1" for u in range(1, 9) for i in range(1, 9)]
         (folder / "u.data").write_text("\n".join(lines) + "\n")
         public_sets.write_note(public_sets.SETS["ml-100k"], folder, "https://example.org", "")
 
-    monkeypatch.setattr(download, "get", get)
+    monkeypatch.setattr(public_sets, "get", get)
     press(app, "Accept these terms and download")
     wait_for_button(app, "Open it")
     press(app, "Open it")
@@ -762,9 +762,9 @@ def test_a_download_that_fails_is_a_sentence(monkeypatch, tmp_path):
     monkeypatch.setenv("DPMC_HOME", str(tmp_path))
 
     def get(name, **_):
-        raise download.DownloadError(f"{name} cannot be downloaded: no network")
+        raise public_sets.DownloadError(f"{name} cannot be downloaded: no network")
 
-    monkeypatch.setattr(download, "get", get)
+    monkeypatch.setattr(public_sets, "get", get)
     app = open_page("data", way="public")
     press(app, "Accept these terms and download")
     end = time.monotonic() + 120

@@ -327,7 +327,7 @@ def test_certainty_is_not_rounded_up(share, text):
 def picture_of(values, guess, without):
     line = placed_line("input-flip", values, epsilons=(0.1, 1.0, 10.0)).line
     floor, reference = (
-        lines.Reference(id, id, id, line.metric, np.array([value] * 3))
+        lines.Reference(id, id, id, np.array([value] * 3))
         for id, value in (
             (registry.get("input-flip").floor, guess),
             (registry.REFERENCES[Task.BINARY], without),

@@ -9,8 +9,7 @@ from scipy import stats
 from dpmc_core import privacy
 from dpmc_core.data import datasets
 from dpmc_core.errors import InvalidSetting
-from dpmc_core.lab.protocol import attacks
-from dpmc_core.lab.protocol.messages import RECOMMENDER, THIRD_PARTY
+from dpmc_core.lab.protocol import RECOMMENDER, THIRD_PARTY, attacks
 from dpmc_core.lab.protocol.scenarios import (
     ANSWER,
     HIDDEN_SHARE,

@@ -316,7 +316,7 @@ def hit_ratio(id: str, epsilon: float | None, train: Ratings, test: Ratings, see
 
 
 def test_in_a_shop_it_ranks_above_private_popularity_and_with_much_budget_like_ials() -> None:
-    ratings = synthetic.bookshop_clicks(1).ratings
+    ratings = synthetic.shop(1).ratings
     train, test = LeaveLast()(ratings, np.random.default_rng(0))
     floor = hit_ratio("private-popularity", 5.0, train, test)
     assert hit_ratio("private-taste", 5.0, train, test) > floor + 0.05

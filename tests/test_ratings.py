@@ -182,8 +182,9 @@ def test_select_keeps_facts_and_order() -> None:
 def test_new_values_are_checked_and_their_origin_is_told() -> None:
     ratings = random_ratings(np.random.default_rng(4))
     signs = np.where(ratings.values >= 0, 1.0, -1.0)
-    binary = ratings.with_values(signs, low=-1, high=1, step="the mean")
-    assert binary.prepared == ("the mean",)
+    binary = ratings.with_values(signs, low=-1, high=1)
+    assert binary.prepared == ()
+    binary = dataclasses.replace(binary, prepared=("the mean",))
     assert binary.with_values(signs, low=-1, high=1).prepared == ("the mean",)
     with pytest.raises(BadRatings, match=r"outside 0\.\.1"):
         ratings.with_values(signs, low=0, high=1)
@@ -208,7 +209,7 @@ def test_a_fingerprint_is_of_content_only() -> None:
         build([0, 1], [2, 3], [1, 5], dataclasses.replace(FACTS, users=4)),
         build([0, 1], [2, 3], [1, 5], dataclasses.replace(FACTS, low=0)),
         build([0, 1], [2, 3], [1, 5], dataclasses.replace(FACTS, cap=1)),
-        ratings.with_values([1, 5], low=1, high=5, step="a step"),
+        dataclasses.replace(ratings, prepared=("a step",)),
     ]
     assert {r.fingerprint for r in same} == {ratings.fingerprint}
     assert len({r.fingerprint for r in different} | {ratings.fingerprint}) == len(different) + 1

@@ -15,8 +15,8 @@ import pytest
 from reading_helpers import cells, upload
 
 from dpmc_core.data import Refused, datasets
-from dpmc_core.data.lines import QUOTE
 from dpmc_core.data.source import BLOCK, LineCount
+from dpmc_core.data.text import QUOTE
 from dpmc_core.errors import BadRatings, DpmcError
 from dpmc_core.lab.cli import main
 

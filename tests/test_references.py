@@ -22,7 +22,7 @@ def model_of(id, ratings, seed=0, **settings):
 
 def clicks(seed, users=300, items=60, count=6_000):
     shop = synthetic.Shop(users=users, items=items, clicks=count)
-    return synthetic.shop(shop, seed).ratings
+    return synthetic.shop(seed, shop).ratings
 
 
 def whole(model, shape):

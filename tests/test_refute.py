@@ -21,11 +21,10 @@ from scipy import stats
 from dpmc_core import registry
 from dpmc_core.errors import CannotRelease, InvalidSetting
 from dpmc_core.lab.refute import Method, Refuted, refute, sampler, small_data
-from dpmc_core.lab.refute.canaries import CanaryPlan, Keeper, plans
+from dpmc_core.lab.refute.canaries import CanaryPlan, Scorer, plans
 from dpmc_core.lab.refute.faults import Flaw, faults_of, plant
-from dpmc_core.lab.refute.pairs import RatingTable, changed, neighbours
-from dpmc_core.lab.refute.probe import run
-from dpmc_core.lab.refute.shipped import _records, shipped
+from dpmc_core.lab.refute.probe import RatingTable, changed, neighbours, run
+from dpmc_core.lab.refute.report import _records, shipped
 from dpmc_core.lab.study.release import export
 from dpmc_core.lab.views import audits
 from dpmc_core.lab.views.audits import known_instance, lights
@@ -330,19 +329,13 @@ class Pairwise:
         yield Step(1, 1, Constant(0.0), final=True)
 
 
-def keeper_of(mechanism, ratings):
-    card = mechanism.guarantee(ratings.public)
-    return Keeper(mechanism, card, RATING, 4.0, 0.0, 1)
-
-
 @pytest.mark.parametrize("larger", [True, False])
 def test_answers_in_which_canaries_meet_are_told_from_the_others(larger):
     mechanism = Pairwise(larger=larger)
     ratings = small_data(mechanism)
-    keeper = keeper_of(mechanism, ratings)
     (plan,) = plans(RatingTable.of(ratings), RATING, np.random.default_rng(0))
     history = run(mechanism, plan.planted(np.arange(plan.count) % 2 == 0), 1)
-    owners = keeper._owners(plan, history, 1)
+    owners = Scorer(mechanism, plan, history, 1).owners
     assert list(owners) == [0]
     where = plan.owner[ratings.users, ratings.items]
     assert (owners[0] == where).all()
@@ -351,12 +344,11 @@ def test_answers_in_which_canaries_meet_are_told_from_the_others(larger):
 def test_all_scores_at_once_are_those_of_one_canary_after_another():
     mechanism = registry.create("objective", epsilon=1.0)
     ratings = small_data(mechanism)
-    keeper = keeper_of(mechanism, ratings)
     (plan,) = plans(RatingTable.of(ratings), RATING, np.random.default_rng(0))
     plan = plan.first(12)
     history = run(mechanism, plan.planted(np.arange(12) % 3 == 0), 1)
-    at_once = keeper._apart(plan, history, [0], keeper._known)
-    one_by_one = list(keeper._one_by_one(plan, history))
+    scorer = Scorer(mechanism, plan, history, 3)
+    at_once, one_by_one = scorer.at_once([0]), list(scorer.one_by_one())
     # beside the others' middle, a half that the middle is not taken from
     assert at_once == pytest.approx(one_by_one, abs=1e-9)
 
@@ -423,11 +415,11 @@ def test_the_sampler_knows_the_density_of_each_noise(release):
     5 % short are."""
     for seed in range(8):
         rng = np.random.default_rng(seed)
-        p_values, epsilon, _ = sampler._additive(release, release, 1.0, 1e-5, 1e-4, rng)
+        p_values, epsilon = sampler._additive(release, release, 1.0, 1e-5, 1e-4, rng)
         assert min(p_values) > 1e-4
         assert epsilon <= release.loss(1.0).epsilon_at(1e-5)
         short = dataclasses.replace(release, scale=0.95 * release.scale)
-        p_values, _, _ = sampler._additive(release, short, 1.0, 1e-5, 1e-4, rng)
+        p_values, _ = sampler._additive(release, short, 1.0, 1e-5, 1e-4, rng)
         assert min(p_values) < 1e-4
 
 

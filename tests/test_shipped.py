@@ -8,7 +8,7 @@ import pytest
 
 from dpmc_core import experiment, registry
 from dpmc_core.data import datasets
-from dpmc_core.data.samples import SAMPLES
+from dpmc_core.data.synthetic import SAMPLES
 from dpmc_core.errors import BadRatings
 from dpmc_core.lab import shipped, sweep
 from dpmc_core.lab.store import Store, curves, records

@@ -14,8 +14,8 @@ from dpmc_core.data import synthetic
 from dpmc_core.model import Estimator
 from dpmc_core.problem import LeaveLast
 from dpmc_core.ratings import PublicFacts, Ratings
-from dpmc_core.solvers import spectral_ranking
-from dpmc_core.solvers.spectral_ranking import ClickTaste, FlippedBits, _Edge
+from dpmc_core.solvers import ranking
+from dpmc_core.solvers.ranking import ClickTaste, FlippedBits, _Edge
 
 
 def flipped(truth: np.ndarray, flip: float, rng: np.random.Generator) -> FlippedBits:
@@ -38,7 +38,7 @@ def two_crowds(rng: np.random.Generator, users: int = 1500, items: int = 120) ->
 
 @pytest.mark.parametrize("block", [500, 4_000_000])
 def test_products_are_those_of_the_unbiased_rows(block, monkeypatch):
-    monkeypatch.setattr(spectral_ranking, "_BLOCK", block)
+    monkeypatch.setattr(ranking, "_CELLS", block)
     rng = np.random.default_rng(0)
     reports = flipped(rng.random((50, 30)) < 0.3, 0.2, rng)
     unbiased = (reports.bits - 0.2) / 0.6
@@ -140,7 +140,7 @@ def test_the_same_reports_give_both_methods_the_same_ranking_and_a_row_moves_its
 def test_on_a_generated_shop_it_is_above_its_debiased_popularity():
     gaps = {1.0: [], 2.0: [], 4.0: []}
     for seed in (1, 2):
-        ratings = synthetic.bookshop_clicks(seed).ratings
+        ratings = synthetic.shop(seed).ratings
         train, test = LeaveLast()(ratings, np.random.default_rng(seed))
         for epsilon, found in gaps.items():
             hits = []

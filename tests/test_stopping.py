@@ -20,7 +20,7 @@ from dpmc_core.model import Estimator, Mechanism, Model, Task
 from dpmc_core.problem import Problem, build_problem
 from dpmc_core.settings import settings_of
 from dpmc_core.solvers.linalg import inverse_triangle, top_eigenpairs
-from dpmc_core.stopping import Stopped, grace, look, stopping, waited
+from dpmc_core.stopping import Stopped, cancellable, check_cancelled, grace, stopping
 from pages.ui import runs
 from pages.ui.jobs import Job
 
@@ -182,7 +182,7 @@ def test_a_stop_while_the_data_is_prepared_ends_the_job(problems):
 
     def asked_now() -> Problem:
         job.cancel()
-        look()
+        check_cancelled()
         raise AssertionError("it went on")
 
     def asked_later() -> Problem:
@@ -207,21 +207,21 @@ def test_a_stop_while_the_data_is_prepared_ends_the_job(problems):
 
 
 def test_without_a_stop_signal_nothing_looks():
-    look()
-    assert waited(lambda a, b: a + b, 1, 2) == 3
+    check_cancelled()
+    assert cancellable(lambda a, b: a + b, 1, 2) == 3
 
 
 def test_a_signal_holds_inside_its_block_and_none_leaves_the_one_around():
     with stopping(lambda: True), stopping(None), pytest.raises(Stopped):
-        look()
-    look()
+        check_cancelled()
+    check_cancelled()
     with stopping(lambda: True):
         with stopping(lambda: False):
-            look()
+            check_cancelled()
         with grace(60):
-            look()
+            check_cancelled()
         with grace(-1), pytest.raises(Stopped):
-            look()
+            check_cancelled()
 
 
 def test_a_long_call_is_not_waited_for_once_it_is_asked_to_stop(monkeypatch):
@@ -237,25 +237,25 @@ def test_a_long_call_is_not_waited_for_once_it_is_asked_to_stop(monkeypatch):
     for _ in range(2):
         called = Count(4)
         with stopping(called), pytest.raises(Stopped):
-            waited(call)
+            cancellable(call)
         assert begun.acquire(timeout=120)
     with stopping(Count(4)), pytest.raises(Stopped):  # a third does not begin beside those two
-        waited(call)
+        cancellable(call)
     assert not begun.acquire(blocking=False)
     go.set()
     assert all(ended.acquire(timeout=120) for _ in range(2))
     with stopping(lambda: False):
-        waited(call)
+        cancellable(call)
     assert begun.acquire(blocking=False)
 
 
 def test_a_long_call_gives_what_it_gives_and_raises_what_it_raises():
     with stopping(lambda: False), np.errstate(divide="raise"):
-        assert waited(divmod, 7, 2) == (3, 1)
+        assert cancellable(divmod, 7, 2) == (3, 1)
         with pytest.raises(FloatingPointError):  # the settings around it hold in it
-            waited(np.divide, 1.0, 0.0)
+            cancellable(np.divide, 1.0, 0.0)
         with pytest.raises(np.linalg.LinAlgError):
-            waited(np.linalg.inv, np.zeros((2, 2)))
+            cancellable(np.linalg.inv, np.zeros((2, 2)))
 
 
 def matrix(n: int) -> NDArray[np.float64]:

@@ -367,11 +367,11 @@ def test_a_preset_is_a_grid_that_works(name):
 def test_the_samples_preset_is_what_ships():
     preset, *others = (presets.PRESETS[name].grid for name in ("samples", "jokes", "clicks"))
     data = [*preset.data, *(id for other in others for id in other.data)]
-    assert sorted(data) == sorted(datasets.samples.SAMPLES)
+    assert sorted(data) == sorted(datasets.synthetic.SAMPLES)
     rated = {*presets.PRESETS["samples-ratings"].grid.data, *presets.PRESETS["jokes"].grid.data}
     assert all(
         id in rated or id.startswith("one-bit") or s.clicks
-        for id, s in datasets.samples.SAMPLES.items()
+        for id, s in datasets.synthetic.SAMPLES.items()
     )
     assert len(preset.seeds) >= 5
     assert len(preset.epsilons) >= 10

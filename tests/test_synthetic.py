@@ -10,24 +10,24 @@ from scipy import stats
 from scipy.linalg import eigh
 
 from benchmarks import generated
-from dpmc_core.data import samples, synthetic
+from dpmc_core.data import synthetic
 from dpmc_core.errors import InvalidSetting
 from dpmc_core.links import LOGISTIC, Probit
 from dpmc_core.ratings import Ratings
 
 
 def test_the_stored_samples_are_what_the_generator_writes(tmp_path: Path) -> None:
-    written = samples.write(tmp_path)
-    stored = [path for kind in ("*.npz", "*-items.csv") for path in samples.FOLDER.glob(kind)]
+    written = synthetic.write(tmp_path)
+    stored = [path for kind in ("*.npz", "*-items.csv") for path in synthetic.FOLDER.glob(kind)]
     assert {path.name for path in written} == {path.name for path in stored}
     for path in written:
-        assert path.read_bytes() == (samples.FOLDER / path.name).read_bytes(), path.name
+        assert path.read_bytes() == (synthetic.FOLDER / path.name).read_bytes(), path.name
 
 
-@pytest.mark.parametrize("name", samples.SAMPLES)
+@pytest.mark.parametrize("name", synthetic.SAMPLES)
 def test_a_stored_sample_reads_back_exactly(name: str) -> None:
-    stored, genres, truth = samples.read(name)
-    fresh = samples.SAMPLES[name].generate(samples.SEED)
+    stored, genres, truth = synthetic.read(name)
+    fresh = synthetic.SAMPLES[name].generate(synthetic.SEED)
     assert stored.public == fresh.ratings.public
     assert stored.fingerprint == fresh.ratings.fingerprint
     assert stored.titles == (None if fresh.ratings.titles is None else tuple(fresh.ratings.titles))
@@ -41,11 +41,11 @@ def test_a_stored_sample_reads_back_exactly(name: str) -> None:
 
 
 def test_sample_files_are_small() -> None:
-    assert sum(path.stat().st_size for path in samples.FOLDER.glob("*.*")) < 5e6  # curves aside
+    assert sum(path.stat().st_size for path in synthetic.FOLDER.glob("*.*")) < 5e6  # curves aside
 
 
 def test_movie_night_has_the_shape_of_movielens_100k() -> None:
-    ratings, genres, _ = samples.read("movie-night")
+    ratings, genres, _ = synthetic.read("movie-night")
     assert ratings.shape == (943, 1682)
     levels, counts = np.unique(ratings.values, return_counts=True)
     assert levels.tolist() == [1, 2, 3, 4, 5]
@@ -92,7 +92,7 @@ def _two_way_rmse(train: Ratings, test: Ratings, rank: int) -> float:
 
 @pytest.mark.slow
 def test_movie_night_rewards_completion() -> None:
-    ratings = samples.read("movie-night").ratings
+    ratings = synthetic.read("movie-night").ratings
     held = np.random.default_rng(0).random(len(ratings)) < 0.2
     train, test = ratings.select(~held), ratings.select(held)
     biases, low_rank = (_two_way_rmse(train, test, rank) for rank in (0, 4))
@@ -102,14 +102,14 @@ def test_movie_night_rewards_completion() -> None:
 
 
 def test_restaurants_have_the_shape_of_the_uci_set() -> None:
-    ratings = samples.read("restaurants").ratings
+    ratings = synthetic.read("restaurants").ratings
     assert ratings.shape == (138, 130)
     assert np.unique(ratings.values, return_counts=True)[1].tolist() == [254, 421, 486]
     assert np.diff(ratings.indptr).min() >= 3
 
 
 def test_jokes_are_dense_and_continuous() -> None:
-    ratings = samples.read("jokes").ratings
+    ratings = synthetic.read("jokes").ratings
     assert ratings.shape == (12_000, 100)
     assert 0.70 < ratings.density < 0.74
     assert np.array_equal(ratings.values, np.round(ratings.values, 2))
@@ -186,7 +186,7 @@ def test_generators_depend_on_their_seed_alone() -> None:
 
 
 def test_rank_one_ratings_are_drawn_in_blocks_and_exact():
-    made = synthetic.jtt18(users=9_000, items=30, per_user=7, rng=np.random.default_rng(3))
+    made = synthetic.rank_one(users=9_000, items=30, per_user=7, rng=np.random.default_rng(3))
     ratings, truth = made.ratings, made.truth
     assert truth is not None
     assert (np.bincount(ratings.users, minlength=9_000) == 7).all()

@@ -185,7 +185,7 @@ def test_people_who_are_alike_keep_one_noise():
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-@pytest.mark.parametrize("make", ["movie_night", "restaurants", "small_tail"])
+@pytest.mark.parametrize("make", ["films", "restaurants", "small_tail"])
 def test_taste_never_costs_more_than_it_is_worth(make, seed):
     """On generated ratings it may miss by two thousandths of effects alone, never by more."""
     if make == "small_tail":

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dpmc_core.data.datasets import Dataset, load, read_pair
-from dpmc_core.data.samples import SAMPLES
 from dpmc_core.data.source import (
     MEGABYTE,
     SEPARATORS,
@@ -13,6 +12,7 @@ from dpmc_core.data.source import (
     ReadOptions,
     Refused,
 )
+from dpmc_core.data.synthetic import SAMPLES
 from dpmc_core.data.transforms import (
     Binarise,
     Implicit,

@@ -2,8 +2,8 @@
 
 import sys
 
-from dpmc_core.data import samples
+from dpmc_core.data import synthetic
 
 if __name__ == "__main__":
-    for written in samples.write(samples.FOLDER):
+    for written in synthetic.write(synthetic.FOLDER):
         sys.stdout.write(f"{written}  {written.stat().st_size:,} bytes\n")

@@ -14,10 +14,19 @@ from typing import Any
 
 import numpy as np
 
-from dpmc_core.data import download, public_sets, samples
-from dpmc_core.data.cleaning import build, check, clean, clean_pair, facts_of
-from dpmc_core.data.reading import RANGE_ASKED, Preview, Table, preview, read_table
+from dpmc_core.data import public_sets, synthetic
+from dpmc_core.data.reading import (
+    RANGE_ASKED,
+    Table,
+    build,
+    check,
+    clean,
+    facts_of,
+    layout_of,
+    read_table,
+)
 from dpmc_core.data.source import NONE, Fault, LineCount, ReadOptions, Refused, Source, Tell
+from dpmc_core.data.text import Layout
 from dpmc_core.errors import (
     BadRatings,
     InvalidSetting,
@@ -62,7 +71,7 @@ def public_sources() -> dict[str, tuple[int, int] | None]:
     """Every source that the catalogue of a public set may have, with its users and items where
     these are known."""
     found: dict[str, tuple[int, int] | None] = {
-        _GENERATED.format(name): None for name in (*samples.SAMPLES, *samples.ON_DEMAND)
+        _GENERATED.format(name): None for name in synthetic.ALL
     }
     for known in public_sets.SETS.values():
         source = _PUBLIC.format(known.title)
@@ -73,7 +82,7 @@ def public_sources() -> dict[str, tuple[int, int] | None]:
 def load(data: str | Path, **options: Any) -> Dataset:
     """Open a sample by its id, a downloaded set by its name, a file, or a folder of a known set.
 
-    A sample of `samples.DRAWN` can be drawn anew: NAME:OPTION=VALUE,..., or by `options`: an
+    A sample of `synthetic.DRAWN` can be drawn anew: NAME:OPTION=VALUE,..., or by `options`: an
     integer `seed` and the settings of its generator. options otherwise: fields of `ReadOptions`.
     Raises BadRatings or InvalidSetting.
     """
@@ -81,7 +90,7 @@ def load(data: str | Path, **options: Any) -> Dataset:
     if (anew := drawn(name)) is not None:
         found = load(anew[0], **anew[1], **options)
         return dataclasses.replace(found, name=name, opened=name, reading=options)
-    if name in samples.SAMPLES or name in samples.ON_DEMAND:
+    if name in synthetic.ALL:
         plain = {key: value for key, value in options.items() if key != "for_ranking"}
         return _load_sample(name, plain)
     return _load_source(Source.file(_located(name)), name, options)
@@ -93,7 +102,7 @@ def drawn(text: str) -> tuple[str, dict[str, Any]] | None:
     Raises InvalidSetting.
     """
     name, colon, given = text.partition(":")
-    if not colon or name not in samples.DRAWN:
+    if not colon or name not in synthetic.DRAWN:
         return None
     options: dict[str, Any] = {}
     for part in given.split(","):
@@ -110,19 +119,19 @@ def drawn(text: str) -> tuple[str, dict[str, Any]] | None:
 def file_of(data: str | Path) -> Path | None:
     """The file that `load` reads, None for a sample. Raises BadRatings as `load` does."""
     name = str(data)
-    generated = name in samples.SAMPLES or name in samples.ON_DEMAND or drawn(name) is not None
+    generated = name in synthetic.ALL or drawn(name) is not None
     return None if generated else _located(name)
 
 
 def _located(name: str) -> Path:
     path = Path(name)
-    if not path.exists() and name in {*download.ARCHIVES, *download.BY_HAND}:
-        path = download.downloaded(name)
+    if not path.exists() and name in {*public_sets.ARCHIVES, *public_sets.BY_HAND}:
+        path = public_sets.downloaded(name)
     if not path.exists():
-        hint = unknown_name("data", name, samples.SAMPLES).hint
+        hint = unknown_name("data", name, synthetic.SAMPLES).hint
         near = f" ({hint})" if hint else ""
         raise BadRatings(
-            f"there is no file or folder '{name}'{near}; samples are {', '.join(samples.SAMPLES)}"
+            f"there is no file or folder '{name}'{near}; samples are {', '.join(synthetic.SAMPLES)}"
         )
     if path.is_dir():
         file = public_sets.find_in_folder(path)
@@ -194,9 +203,9 @@ def examine(path: str | Path, **options: Any) -> Examination:
     return Examination(source.name, (), tuple(faults), None)
 
 
-def preview_upload(content: bytes, filename: str, **options: Any) -> Preview:
+def preview_upload(content: bytes, filename: str, **options: Any) -> Layout:
     """An upload's columns and first rows, before it is read."""
-    return preview(Source.upload(content, filename), ReadOptions(**options))
+    return layout_of(Source.upload(content, filename), ReadOptions(**options))
 
 
 def read_pair(train: str | Path, test: str | Path, **options: Any) -> tuple[Ratings, Ratings]:
@@ -206,19 +215,14 @@ def read_pair(train: str | Path, test: str | Path, **options: Any) -> tuple[Rati
     BadRatings where a user-item pair is in both files.
     """
     settings = ReadOptions(**options)
-    if (
-        str(train) in {*samples.SAMPLES, *samples.ON_DEMAND, *download.ARCHIVES, *download.BY_HAND}
-        and not Path(train).is_file()
-    ):
+    known = {*synthetic.ALL, *public_sets.ARCHIVES, *public_sets.BY_HAND}
+    if str(train) in known and not Path(train).is_file():
         raise BadRatings(
             f"official test ratings belong to a file of training ratings, not to {train}: leave"
             " --test out, or give both files"
         )
-    tables = (
-        read_table(Source.file(train), settings),
-        read_table(Source.file(test), settings),
-    )
-    left, right = clean_pair(tables, settings)
+    tables = [read_table(Source.file(path), settings) for path in (train, test)]
+    (left, right), _ = clean(settings, *tables)
     cells, test_cells = (r.users.astype(np.int64) * r.public.items + r.items for r in (left, right))
     both = np.intersect1d(cells, test_cells, assume_unique=True)
     if len(both):
@@ -232,23 +236,23 @@ def read_pair(train: str | Path, test: str | Path, **options: Any) -> tuple[Rati
 
 
 def _load_sample(name: str, options: Mapping[str, Any]) -> Dataset:
-    sample = samples.SAMPLES.get(name) or samples.ON_DEMAND[name]
+    sample = synthetic.ALL[name]
     made = sample.made
     # A sample's range is its own; giving the same range again changes nothing.
     chosen = {key: value for key, value in options.items() if key not in ("low", "high")}
-    if chosen and name not in samples.DRAWN:
+    if chosen and name not in synthetic.DRAWN:
         raise InvalidSetting("option of a sample", "left out: samples are as they are", [*chosen])
     if chosen:
-        seed = chosen.pop("seed", samples.SEED)
-        names = samples.options_of(name)
+        seed = chosen.pop("seed", synthetic.SEED)
+        names = synthetic.options_of(name)
         if not set(chosen) <= set(names):
             raise InvalidSetting(f"option of {name}", f"one of {', '.join(names)}", [*chosen])
         check_number(f"seed of {name}", seed, at_least=0, integer=True)
-        generated = samples.DRAWN[name](rng=np.random.default_rng(seed), **chosen)
+        generated = sample.generate(seed, **chosen)
         words = ", ".join(f"{key} = {value}" for key, value in chosen.items())
         made = f"generated like {name}, with {words or 'its settings'} and seed {seed}"
     else:
-        generated = samples.read(name)
+        generated = synthetic.read(name)
     ratings = generated.ratings
     for end in ("low", "high"):
         given = options.get(end)
@@ -260,7 +264,7 @@ def _load_sample(name: str, options: Mapping[str, Any]) -> Dataset:
         name=name,
         title=sample.title,
         source=made,
-        licence=samples.LICENCE,
+        licence=synthetic.LICENCE,
         report=facts_of(ratings),
         truth=generated.truth,
         genres=generated.genres,
@@ -274,9 +278,9 @@ def _load_source(
 ) -> Dataset:
     options = ReadOptions(**reading)
     table = read_table(source, options, tell)
-    ratings, checked = clean(table, options)
+    (ratings,), (checked,) = clean(options, table)
     ratings, genres = _with_titles(ratings, table)
-    about = table.known
+    about = table.layout.known
     catalogue = Catalogue(Origin.READ)
     if about is not None:
         changed = "" if about.exact else _CHANGED
@@ -298,14 +302,14 @@ def _load_source(
 
 def _name_of(table: Table) -> str:
     """A short name: the public set's, with the file where it is one fold of it; else the file's."""
-    known = table.known
+    known = table.layout.known
     if known is None:
         return table.source.name
     return known.id if known.file == known.files[0] else f"{known.id}/{known.file}"
 
 
 def _with_titles(ratings: Ratings, table: Table) -> tuple[Ratings, Genres | None]:
-    found = public_sets.titles(table.source) if table.known else {}
+    found = public_sets.titles(table.source) if table.layout.known else {}
     if not found or ratings.item_ids is None:
         return ratings, None
     titles = tuple(found[id][0] if id in found else id for id in ratings.item_ids)

@@ -1,4 +1,5 @@
-"""Files of ratings, from bytes to columns of user, item, value and time, in one pass.
+"""Files of ratings: from bytes to columns of user, item, value and time, in one pass, and from
+there to validated ratings, with a report of what was found and done.
 
 Ids are text from the first byte to the last; nothing is turned into a number and back. Memory is
 bounded by the distinct ids and four numbers per row, however a file is compressed or quoted.
@@ -6,6 +7,7 @@ bounded by the distinct ids and four numbers per row, however a file is compress
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -16,19 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmc_core.data import public_sets
-from dpmc_core.data.layout import (
-    ROLES,
-    Format,
-    Layout,
-    date_of,
-    find_roles,
-    number_of,
-    recognise,
-)
-from dpmc_core.data.lines import Broken, Cut, Fields, Lines, Objects, blocks
-from dpmc_core.data.public_sets import Known
 from dpmc_core.data.source import (
     MEGABYTE,
+    NONE,
+    BadRows,
+    Duplicates,
     Fault,
     FileShape,
     LineCount,
@@ -37,8 +31,23 @@ from dpmc_core.data.source import (
     Source,
     Tell,
 )
+from dpmc_core.data.text import (
+    ROLES,
+    Broken,
+    Cut,
+    Fields,
+    Format,
+    Layout,
+    Objects,
+    blocks,
+    date_of,
+    number_of,
+    recognise,
+    with_roles,
+)
 from dpmc_core.errors import BadRatings
-from dpmc_core.stopping import look
+from dpmc_core.ratings import PublicFacts, Ratings, numbered
+from dpmc_core.stopping import check_cancelled
 
 Ints = NDArray[np.int64]
 Codes = NDArray[np.int32]
@@ -60,32 +69,25 @@ class Table:
 
     ratings: NaN where missing or no number; written: their texts, None where all are numbers.
     times: as numbers or dates say, NaN where neither, or None where there is no column. dated:
-    which of them are dates.
-    lines: the line of each row, or its number from 1 where a file has no lines. broken: lines that
-    could not be cut. count: of lines and entries, nothing used yet. words: the layout in words.
-    whole: every user and item stays, rated or not: the file is a public matrix of known size.
+    which of them are dates. lines: the line of each row, or its number from 1 where a file has no
+    lines. count: of lines and entries, nothing used yet. broken: lines that could not be cut.
     """
 
     source: Source
+    layout: Layout
     user: Column
     item: Column
     ratings: Floats
     lines: Ints
     count: LineCount
-    words: str
-    known: Known | None = None
     written: Column | None = None
     times: Floats | None = None
     dated: Bools | None = None
     broken: Mapping[str, Broken] = field(default_factory=dict)
-    rating_name: str = "the ratings"
-    clicks: bool = False
-    row_name: str = "line"
-    whole: bool = False
 
     def place(self, row: int) -> str:
         """Where a person finds the row."""
-        return f"{self.row_name} {self.lines[row]}"
+        return f"{'line' if self.layout.encoding else 'row'} {self.lines[row]}"
 
 
 def _texts(column: Any) -> Any:
@@ -178,23 +180,14 @@ class _Columns(defaultdict[str, list[Any]]):
         self.count += len(columns["user"])
 
     def table(self, source: Source, layout: Layout, **about: Any) -> Table:
-        if layout.clicks:
-            values, written = np.ones(self.count), None
-        else:
+        values, written, times, dated = np.ones(self.count), None, None, None
+        if not layout.clicks:
             values, written = _numbers(_joined(self["rating"]))
-        times, dated = _times(_joined(self["time"])) if "time" in layout.roles else (None, None)
+        if "time" in layout.roles:
+            times, dated = _times(_joined(self["time"]))
+        user, item = (_ids(_joined(self[role])) for role in ("user", "item"))
         return Table(
-            source=source,
-            user=_ids(_joined(self["user"])),
-            item=_ids(_joined(self["item"])),
-            ratings=values,
-            written=written,
-            times=times,
-            dated=dated,
-            clicks=layout.clicks,
-            words=layout.words,
-            rating_name=layout.name_of("rating") if "rating" in layout.roles else "the ratings",
-            **about,
+            source, layout, user, item, values, written=written, times=times, dated=dated, **about
         )
 
 
@@ -206,35 +199,27 @@ def read_table(
     tell: told how far the reading is, several times a megabyte. What is missing is asked for before
     the file is read, the public range included unless ask_range is False.
     """
-    known = known_set(source, options)
     layout = layout_of(source, options)
-    faults = list(layout.faults)
-    ranged = options.low is not None or known is not None or layout.clicks or options.for_ranking
-    if ask_range and not ranged:
-        faults.append(RANGE_ASKED)
-    if faults:
+    ranged = layout.known is not None or layout.clicks or options.for_ranking
+    asked = ask_range and not ranged and options.low is None
+    if faults := [*layout.faults, *[RANGE_ASKED] * asked]:
         raise Refused(source.name, faults)
-    if layout.format is Format.PARQUET:
-        return _read_parquet(source, layout, options, tell)
-    if layout.format is Format.JESTER:
-        return _read_jester(source, layout, known, tell)
-    return _read_text(source, layout, options, known, tell)
+    special = {Format.PARQUET: _read_parquet, Format.JESTER: _read_jester}
+    return special.get(layout.format, _read_text)(source, layout, options, tell)
 
 
 def layout_of(source: Source, options: ReadOptions) -> Layout:
-    """How the file is built, read from its beginning. Raises BadRatings where it is no table."""
-    if source.head().startswith(b"PAR1"):
-        return _parquet_layout(source, options)
-    return recognise(source, options)
+    """What is found of a file before it is read: how it is built, and which public set it is.
 
-
-def known_set(source: Source, options: ReadOptions) -> Known | None:
-    """The public set that a file is. Raises BadRatings where the file is too large."""
+    Raises BadRatings where it is no table, or too large.
+    """
     known = public_sets.recognise(source)
     # A public set on disk is what it is; the limit guards uploads and unknown files.
     on_disk = known is not None and source.path is not None
     source.check_size(max(options.max_bytes, 2000 * MEGABYTE) if on_disk else options.max_bytes)
-    return known
+    parquet = source.head().startswith(b"PAR1")
+    layout = (_parquet_layout if parquet else recognise)(source, options)
+    return replace(layout, known=known)
 
 
 RANGE_ASKED = Fault(
@@ -245,18 +230,16 @@ RANGE_ASKED = Fault(
 )
 
 
-def _read_text(
-    source: Source, layout: Layout, options: ReadOptions, known: Known | None, tell: Tell | None
-) -> Table:
+def _read_text(source: Source, layout: Layout, options: ReadOptions, tell: Tell | None) -> Table:
     wide = layout.shape is FileShape.WIDE
-    names, places = layout.columns or (), tuple(layout.roles.values())
-    cutter: Lines
+    names, places = layout.columns, tuple(layout.roles.values())
+    cutter: Fields | Objects
     if layout.format is Format.JSON:
         cutter = Objects(layout.skip, [names[k] for k in places])
     else:
-        used = range(layout.width) if wide else places
+        used = range(len(names)) if wide else places
         plain = layout.roles.get("time")
-        cutter = Fields(layout.skip, layout.separator, layout.width, used, plain)
+        cutter = Fields(layout.skip, layout.separator, len(names), used, plain)
     read = _Columns(list)
     lines = [np.zeros(0, dtype=np.int64)]
     rows = unusable = 0
@@ -268,21 +251,16 @@ def _read_text(
         read.add(dict(zip(ROLES if wide else layout.roles, columns, strict=False)))
         _check_rows(source, read.count + unusable, options.max_rows)  # of a matrix, its cells
         lines.append(at)
-    return read.table(
-        source,
-        layout,
-        known=known,
-        lines=np.concatenate(lines),
-        broken=cutter.broken,
-        count=LineCount(
-            lines=cutter.lines,
-            header=int(layout.header),
-            blank=cutter.blank + layout.skip - layout.header,
-            continued=cutter.continued,
-            rows=rows + unusable,
-            entries=read.count + unusable,
-        ),
+    count = LineCount(
+        lines=cutter.lines,
+        header=int(layout.header),
+        blank=cutter.blank + layout.skip - layout.header,
+        continued=cutter.continued,
+        rows=rows + unusable,
+        entries=read.count + unusable,
     )
+    at = np.concatenate(lines)
+    return read.table(source, layout, lines=at, broken=cutter.broken, count=count)
 
 
 def _cells(columns: Sequence[Any], at: Ints, items: Sequence[str]) -> Cut:
@@ -297,7 +275,7 @@ def _cells(columns: Sequence[Any], at: Ints, items: Sequence[str]) -> Cut:
     return [_texts(users).take(row), items_of, texts.take(item * len(at) + row)], at[row]
 
 
-def _read_jester(source: Source, layout: Layout, known: Known | None, tell: Tell | None) -> Table:
+def _read_jester(source: Source, layout: Layout, options: ReadOptions, tell: Tell | None) -> Table:  # noqa: ARG001 - of whoever reads
     pieces = blocks(source, layout.encoding, tell)
     lines = [line for piece in pieces for line in piece.split("\n")[:-1]]
     filled = [line for line in lines if line.strip()]
@@ -315,21 +293,15 @@ def _read_jester(source: Source, layout: Layout, known: Known | None, tell: Tell
             f" but {int(seen[row].sum())} are (99 stands for not rated)"
         )
     users, items = (codes.astype(np.int32) for codes in np.nonzero(seen))
+    blank = len(lines) - len(filled)
     return Table(
-        source=source,
-        known=known,
-        user=Column(users, tuple(str(k + 1) for k in range(len(values)))),
-        item=Column(items, tuple(str(k + 1) for k in range(100))),
-        ratings=values[seen],
+        source,
+        layout,
+        Column(users, numbered(len(values))),
+        Column(items, numbered(100)),
+        values[seen],
         lines=users.astype(np.int64) + 1,
-        count=LineCount(
-            lines=len(lines),
-            blank=len(lines) - len(filled),
-            rows=len(values),
-            entries=len(users),
-        ),
-        words=layout.words,
-        whole=True,
+        count=LineCount(lines=len(lines), blank=blank, rows=len(values), entries=len(users)),
     )
 
 
@@ -345,20 +317,14 @@ def _parquet_layout(source: Source, options: ReadOptions) -> Layout:
     with _parquet(source) as (stored, pa):
         schema = stored.schema_arrow
         names = tuple(map(str, schema.names))
-        roles, guessed, faults = find_roles(options, names, header=True)
-        for role, k in roles.items():
+        layout = with_roles(Layout(names, format=Format.PARQUET), options)
+        faults = []
+        for role, k in layout.roles.items():
             kind = schema.field(k).type
-            if not faults and not _usable(pa, kind, role):
+            if not _usable(pa, kind, role):
                 what = f"column '{names[k]}' holds {kind}, which is no {role}"
                 faults.append(Fault(what, "choose another column", (f"{role}=COLUMN",)))
-    return Layout(
-        format=Format.PARQUET,
-        columns=names,
-        width=len(names),
-        roles=roles,
-        guessed=guessed,
-        faults=tuple(faults),
-    )
+    return replace(layout, faults=layout.faults or tuple(faults[:1]))
 
 
 def _usable(pa: Any, kind: Any, role: str) -> bool:
@@ -398,7 +364,7 @@ def _parquet(source: Source, strings: Sequence[str] = ()) -> Iterator[tuple[Any,
 
 
 def _read_parquet(source: Source, layout: Layout, options: ReadOptions, tell: Tell | None) -> Table:
-    names = {role: (layout.columns or ())[k] for role, k in layout.roles.items()}
+    names = {role: layout.columns[k] for role, k in layout.roles.items()}
     read = _Columns(list)
     # As dictionaries, a column of a few long texts repeated a million times stays small.
     with _parquet(source, list(names.values())) as (stored, pa):
@@ -414,16 +380,11 @@ def _read_parquet(source: Source, layout: Layout, options: ReadOptions, tell: Te
             for role in ("user", "item"):
                 columns[role] = _as_ids(pa, columns[role], names[role], source)
             read.add(columns)
-            look()
+            check_cancelled()
             if tell is not None:
                 tell(read.count, max(stated, read.count))
-        return read.table(
-            source,
-            layout,
-            lines=np.arange(1, read.count + 1),
-            count=LineCount(lines=read.count, rows=read.count, entries=read.count),
-            row_name="row",
-        )
+        count = LineCount(lines=read.count, rows=read.count, entries=read.count)
+        return read.table(source, layout, lines=np.arange(1, read.count + 1), count=count)
 
 
 def _check_decoded(source: Source, size: int) -> None:
@@ -482,65 +443,21 @@ def _check_rows(source: Source, rows: int, limit: int) -> None:
         raise BadRatings(f"{source.name} has more than {limit:,} rows, the limit: use a part of it")
 
 
-# A first look -------------------------------------------------------------------------------------
+# Ids ----------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Preview:
-    """A first look at a file before it is read: for choosing columns by hand.
-
-    columns: names, or 1, 2, ... where there is no header; roles: role -> position from 0;
-    rows: the first few as text; known: the public set it is and how it was recognised; low, high:
-    its public range; None where it is none.
-    columns_matter: each line is one rating, so that there are columns to choose. text: a text file,
-    with an encoding. faults: what has to be said before it can be read, beside the range.
-    """
-
-    columns: tuple[str, ...]
-    roles: dict[str, int]
-    rows: tuple[tuple[str, ...], ...]
-    words: str
-    known: str | None = None
-    low: float | None = None
-    high: float | None = None
-    columns_matter: bool = True
-    text: bool = True
-    faults: tuple[Fault, ...] = ()
-
-
-def preview(source: Source, options: ReadOptions) -> Preview:
-    """Recognise the file's layout from its beginning. Raises BadRatings as reading would."""
-    known = known_set(source, options)
-    layout = layout_of(source, options)
-    return Preview(
-        columns=layout.columns or tuple(str(k + 1) for k in range(layout.width)),
-        roles=dict(layout.roles),
-        rows=layout.rows[:8],
-        words=layout.words,
-        known=f"{known.title}, {known.by}" if known else None,
-        low=known.low if known else None,
-        high=known.high if known else None,
-        columns_matter=layout.format is not Format.JESTER and layout.shape is FileShape.ROWS,
-        text=layout.format is not Format.PARQUET,
-        faults=layout.faults,
-    )
-
-
-# Both parts of an official pair -------------------------------------------------------------------
-
-
-def merge(first: Table, second: Table) -> tuple[Table, Table]:
+def merge(tables: Sequence[Table]) -> list[Table]:
     """The same rows with codes into shared lists of users and items."""
-    users, items = _union(first.user, second.user), _union(first.item, second.item)
-    return (
-        replace(first, user=users[0], item=items[0]),
-        replace(second, user=users[1], item=items[1]),
+    if len(tables) == 1:
+        return [*tables]
+    users, items = (
+        tuple(dict.fromkeys(name for column in columns for name in column.names))
+        for columns in zip(*((table.user, table.item) for table in tables), strict=True)
     )
-
-
-def _union(first: Column, second: Column) -> tuple[Column, Column]:
-    names = tuple(dict.fromkeys((*first.names, *second.names)))
-    return recode(first, names), recode(second, names)
+    return [
+        replace(table, user=recode(table.user, users), item=recode(table.item, items))
+        for table in tables
+    ]
 
 
 def recode(column: Column, names: tuple[str, ...]) -> Column:
@@ -560,3 +477,344 @@ def natural_order(names: Sequence[str]) -> NDArray[np.intp]:
     whole = compute.all(compute.match_substring_regex(texts, "^(0|[1-9][0-9]{0,17})$")).as_py()
     order = compute.sort_indices(texts.cast(pa.int64()) if whole else texts)
     return np.asarray(order, dtype=np.intp)
+
+
+# From rows as read to validated ratings -----------------------------------------------------------
+
+FEW = 5  # a user with fewer ratings is worth a sentence
+_LATEST = 253_402_300_799.0  # Unix seconds at the end of the year 9999
+_REPEATS = ("duplicates=last", "duplicates=mean")
+
+
+@dataclass(frozen=True, eq=False)
+class Checked:
+    """A table judged by the options, nothing decided yet.
+
+    faults: all that keeps it from being read. rows: of the table, in the order of their cells, the
+    last of a repeated pair where it stands; values, times: of these. report: what was found and
+    done; count: what became of every line. low, high: infinite where no range is known.
+    """
+
+    table: Table
+    faults: tuple[Fault, ...]
+    low: float
+    high: float
+    rows: Ints
+    values: Floats
+    times: Ints | None
+    clicks: bool
+    report: tuple[str, ...]
+    count: LineCount
+
+
+def clean(options: ReadOptions, *tables: Table) -> tuple[list[Ratings], list[Checked]]:
+    """Ratings of a table, or of training and test rows over one shared index space; and how each
+    row was judged. Raises Refused with everything that is wrong, where the options do not say to
+    leave such rows out or how to settle repeated pairs.
+    """
+    judged = [check(table, options) for table in merge(tables)]
+    for one in judged:
+        if one.faults:
+            raise Refused(one.table.source.name, one.faults)
+    return build(judged), judged
+
+
+def check(table: Table, options: ReadOptions) -> Checked:
+    """Judge every row; nothing is raised for what is wrong with them."""
+    faults: list[Fault] = []
+    known, clicks = table.layout.known, table.layout.clicks
+    low, high, origin = 0.0, 1.0, "clicks"
+    if options.low is not None and options.high is not None:
+        low, high, origin = options.low, options.high, "the public range as given"
+    elif known is not None:
+        low, high, origin = known.low, known.high, f"the public range of {known.title}"
+    elif not clicks and options.for_ranking:
+        clicks = True
+        table = replace(table, ratings=np.where(np.isfinite(table.ratings), 1.0, table.ratings))
+    elif not clicks:
+        faults.append(RANGE_ASKED)
+        low, high = -np.inf, np.inf
+    if clicks and not low <= 1 <= high:
+        faults.append(Fault(f"every row is a click, a 1, which {low:g}..{high:g} does not hold"))
+    report = [f"{table.source.name}: {table.layout.words}"]
+    if not faults:
+        report.append(f"ratings lie in {low:g}..{high:g} ({origin})")
+    if known is not None:
+        changed = "" if known.exact else "; the file itself may have been changed"
+        report.append(f"from {known.words}{changed}")
+    keep, unusable = _judged(table, low, high)
+    left_out: dict[str, int] = {}
+    for what, number, shown, advice in unusable:
+        left_out[what] = number
+        told = f"{count_words(number, 'row')} {what}, first {shown}"
+        if options.bad_rows is BadRows.ERROR:
+            faults.append(Fault(told, advice, ("bad_rows=leave-out",)))
+        else:
+            report.append(f"left out: {told}")
+    if not keep.any() and (options.bad_rows is BadRows.LEAVE_OUT or not left_out):
+        why = f": {report[-1]}" if left_out else ""
+        faults.append(Fault(f"no row of it can be used{why}"))
+    check_cancelled()
+    times, note = _seconds(table, keep)
+    if note and options.time not in (None, NONE):
+        faults.append(Fault(note, "choose another column, or none", ("time=none",)))
+    elif note:
+        report.append(f"times are left alone: {note}")
+    rows, values, repeated, words = _settle(table, keep, times, options, clicks, faults)
+    report.append(words)
+    for what, column in (("users", table.user), ("items", table.item)):
+        if column.names and all(re.fullmatch(r"-?\d+\.0+", name) for name in column.names):
+            report.append(
+                f"the ids of the {what} look like {column.names[0]}: whole numbers written with"
+                " decimals, kept as they are"
+            )
+    count = replace(table.count, used=len(rows), left_out=left_out, repeated=repeated)
+    report.insert(1, line_words(count))
+    times = None if times is None else times[rows]
+    return Checked(
+        table, tuple(faults), low, high, rows, values, times, clicks, tuple(report), count
+    )
+
+
+def count_words(number: int, what: str) -> str:
+    """So many of a thing: '1 row', '2,000 rows'."""
+    return f"{number:,} {what}{'s' * (number != 1)}"
+
+
+def size_words(ratings: Ratings) -> str:
+    """How many users, items and ratings there are."""
+    public = ratings.public
+    return (
+        f"{public.users:,} users, {public.items:,} items, {len(ratings):,} ratings:"
+        f" {100 * ratings.density:.3g} % of all cells"
+    )
+
+
+def facts_of(ratings: Ratings) -> tuple[str, ...]:
+    """What is worth knowing about valid ratings: size, empty and short rows, a single value."""
+    public = ratings.public
+    counts = np.diff(ratings.indptr)
+    lines = [
+        size_words(ratings),
+        f"a user has {counts.min():,} to {counts.max():,} ratings, the median is"
+        f" {np.median(counts):g}",
+    ]
+    few = (counts > 0) & (counts < FEW)
+    unrated = public.items - len(np.unique(ratings.items))
+    for number, who, what in (
+        (
+            int(np.count_nonzero(counts == 0)),
+            "user",
+            "no ratings: what is predicted for them rests on others alone",
+        ),
+        (int(np.count_nonzero(few)), "user", f"fewer than {FEW} ratings"),
+        (unrated, "item", "no ratings"),
+    ):
+        if number:
+            lines.append(f"{count_words(number, who)} {'has' if number == 1 else 'have'} {what}")
+    if ratings.values.min() == ratings.values.max():
+        value = float(ratings.values[0])
+        clicks, equal = "as clicks are: items can be ranked", "so there is nothing to tell apart"
+        lines.append(f"all ratings are equal ({value:g}), {clicks if value == 1 else equal}")
+    if ratings.times is None:
+        lines.append("no times: the latest rating of a user is not known")
+    return tuple(lines)
+
+
+def line_words(count: LineCount) -> str:
+    """What became of every line, in words."""
+    parts = {
+        "names the columns": count.header,
+        "blank": count.blank,
+        "continuing quoted text": count.continued,
+    }
+    found = [f"{number:,} {what}" for what, number in parts.items() if number]
+    lines = ", ".join([count_words(count.rows, "row"), *found])
+    if count.entries != count.rows:
+        lines += f", with {count.entries:,} filled cells"
+    out = sum(count.left_out.values())
+    return (
+        f"{count_words(count.lines, 'line')}: {lines}. {count.used:,} used, {out:,} left out,"
+        f" {count.repeated:,} repeated"
+    )
+
+
+def _judged(table: Table, low: float, high: float) -> tuple[Bools, list[tuple[str, int, str, str]]]:
+    """Rows that can be used, and for each kind of those that cannot: what is wrong, how many, an
+    example, what to do."""
+    leave = "or leave such rows out"
+    fill, correct = f"fill it in, {leave}", f"correct it, {leave}"
+    empty, infinite = np.isnan(table.ratings), np.isinf(table.ratings)
+    text = empty & (table.written.codes >= 0) if table.written else np.zeros_like(empty)
+    wrong_column = correct
+    if text.any() and empty.all():
+        name = table.layout.name_of("rating")
+        wrong_column = f"{name} may be the wrong column: choose the one that holds the ratings"
+    with np.errstate(invalid="ignore"):
+        outside = ~infinite & ((table.ratings < low) | (table.ratings > high))
+    kinds = (
+        (table.user.codes < 0, "without a user", fill),
+        (table.item.codes < 0, "without an item", fill),
+        (empty & ~text, "without a rating", fill),
+        (text, "with a rating that is no number", wrong_column),
+        (infinite, "with a rating that is not finite", correct),
+        (
+            outside,
+            f"with a rating outside {low:g}..{high:g}",
+            f"correct the range or the rating, {leave}",
+        ),
+    )
+    keep = np.ones(len(table.ratings), dtype=bool)
+    found = [
+        (what, broken.count, f"'{broken.example}' in line {broken.line}", correct)
+        for what, broken in table.broken.items()
+    ]
+    for rows, what, advice in kinds:
+        bad = rows & keep
+        if bad.any():
+            example = _show(table, int(np.argmax(bad)))
+            found.append((what, int(np.count_nonzero(bad)), example, advice))
+            keep &= ~bad
+    return keep, found
+
+
+def _show(table: Table, row: int) -> str:
+    """A row's rating and place, for a sentence."""
+    value, place, text = table.ratings[row], f"in {table.place(row)}", ""
+    if table.written and (code := table.written.codes[row]) >= 0:
+        text = table.written.names[code]
+    if text and (np.isnan(value) or "," in text):
+        return f"'{text[:30]}' {place}"
+    return place if np.isnan(value) else f"{value:g} {place}"
+
+
+def _seconds(table: Table, keep: Bools) -> tuple[Ints | None, str]:
+    """Unix seconds of every row, sense only where kept; None and why where they cannot be used."""
+    if table.times is None or not keep.any():
+        return None, ""
+    stamps = table.times
+    finite = np.isfinite(stamps) & keep
+    dated = np.zeros(len(stamps), dtype=bool) if table.dated is None else table.dated
+    if dated[finite].any() and not dated[finite].all():
+        return None, "some are numbers and some are dates"
+    numbers = np.abs(stamps[finite & ~dated])
+    usual = float(np.median(numbers)) if len(numbers) else 0.0
+    # The year 5138 in seconds, milliseconds, microseconds.
+    unit = next((10.0**k for edge, k in ((1e17, 9), (1e14, 6), (1e11, 3)) if usual > edge), 1.0)
+    with np.errstate(invalid="ignore", over="ignore"):
+        seconds = np.floor(stamps / unit)
+        wrong = ~(np.abs(seconds) <= _LATEST) & keep
+    if wrong.any():
+        first = int(np.argmax(wrong))
+        return None, (
+            f"{count_words(int(wrong.sum()), 'row')} without a time that is Unix seconds or a"
+            f" date like 2024-03-31 18:00, first {table.place(first)}"
+        )
+    return np.where(keep, seconds, 0).astype(np.int64), ""
+
+
+def _settle(
+    table: Table,
+    keep: Bools,
+    times: Ints | None,
+    options: ReadOptions,
+    clicks: bool,
+    faults: list[Fault],
+) -> tuple[Ints, Floats, int, str]:
+    """(rows, values, how many gave way, words): one for each pair of user and item."""
+    check_cancelled()
+    rows = np.flatnonzero(keep)
+    cells = table.user.codes[rows].astype(np.int64) * len(table.item.names)
+    cells += table.item.codes[rows]
+    order = np.argsort(cells, kind="stable")  # rows of one cell stay in file order
+    if times is not None and (np.diff(cells[order]) == 0).any():
+        order = np.lexsort((times[rows], cells))
+    rows, cells = rows[order], cells[order]
+    last = np.append(np.diff(cells) != 0, True)[: len(cells)]
+    values = table.ratings[rows]
+    again = np.flatnonzero(~last)
+    if not len(again):
+        return rows, values, 0, "no user-item pair appears twice"
+    user, item = (c.names[c.codes[rows[again[0]]]][:60] for c in (table.user, table.item))
+    sentence = (
+        f"{count_words(len(again), 'row')} repeat{'s' * (len(again) == 1)} a user-item pair, first"
+        f" user '{user}' with item '{item}'"
+    )
+    how = options.duplicates
+    if how is Duplicates.ERROR and not clicks:
+        at = sorted(int(rows[k]) for k in (again[0], again[0] + 1))
+        places = " and ".join(table.place(k) for k in at)
+        advice = "keep one rating per pair, or use the last or the mean"
+        faults.append(Fault(f"{sentence} ({places})", advice, _REPEATS))
+    if how is Duplicates.MEAN:
+        group = np.concatenate(([0], np.cumsum(last)[:-1]))
+        values = np.bincount(group, values) / np.bincount(group)
+    else:
+        values = values[last]
+    used = "one click is counted" if clicks else f"the {how.value} is used"
+    return rows[last], values, len(again), f"{sentence}: {used}"
+
+
+def build(pair: Sequence[Checked]) -> list[Ratings]:
+    """Ratings over the users and items that have any, in their natural order; where a public
+    catalogue holds all of them, over the catalogue.
+
+    Of several tables over one list of users and items: over those of all of them. Raises
+    BadRatings where their ranges differ.
+    """
+    first = pair[0]
+    for one in pair[1:]:
+        if (one.low, one.high) != (first.low, first.high):
+            raise BadRatings(
+                f"{first.table.source.name} and {one.table.source.name} have different rating"
+                " ranges: give the range, low and high"
+            )
+    known, rows = first.table.layout.known, [one.rows for one in pair]
+    whole = all(one.table.layout.format is Format.JESTER for one in pair)
+    users, items = (
+        _kept(columns, rows, catalogue, whole=whole)
+        for columns, catalogue in zip(
+            ([one.table.user for one in pair], [one.table.item for one in pair]),
+            (known and known.catalogue) or (None, None),
+            strict=True,
+        )
+    )
+    check_cancelled()
+    public = PublicFacts(
+        users=len(users[0].names), items=len(items[0].names), low=first.low, high=first.high
+    )
+    return [
+        Ratings.build(
+            user.codes[one.rows],
+            item.codes[one.rows],
+            # A mean of equal numbers can lie beyond them by rounding.
+            np.clip(one.values, one.low, one.high),
+            public,
+            times=one.times,
+            user_ids=user.names,
+            item_ids=item.names,
+        )
+        for one, user, item in zip(pair, users, items, strict=True)
+    ]
+
+
+def _kept(
+    columns: Sequence[Column], rows: Sequence[Ints], catalogue: int | None, *, whole: bool
+) -> list[Column]:
+    """Columns over the ids that appear in the rows, or over a catalogue 1..n that holds them."""
+    check_cancelled()
+    names = columns[0].names
+    if catalogue is not None:
+        full = numbered(catalogue)
+        if set(names) <= set(full):
+            return [recode(column, full) for column in columns]
+    used = np.full(len(names), whole)
+    for column, mine in zip(columns, rows, strict=True):
+        used[column.codes[mine]] = True
+    there = np.flatnonzero(used)
+    check_cancelled()
+    order = there[natural_order([names[k] for k in there.tolist()])]
+    place = np.full(len(names) + 1, -1, dtype=np.int32)  # the last is where code -1 points
+    place[order] = np.arange(len(order), dtype=np.int32)
+    kept = tuple(map(names.__getitem__, order.tolist()))
+    return [Column(place[column.codes], kept) for column in columns]

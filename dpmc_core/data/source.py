@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from dpmc_core.errors import BadRatings, InvalidSetting, check_number, check_range, printable
-from dpmc_core.stopping import look
+from dpmc_core.stopping import check_cancelled
 
 MEGABYTE = 1_000_000
 HEAD = 65_536  # bytes looked at to recognise a format
@@ -84,6 +84,12 @@ class ReadOptions:
     for_ranking: bool = False
     max_bytes: int = 200 * MEGABYTE
     max_rows: int = 40_000_000
+
+    @property
+    def columns(self) -> dict[str, str | int]:
+        """What is said of columns, by role."""
+        given = {"user": self.user, "item": self.item, "rating": self.rating, "time": self.time}
+        return {role: wanted for role, wanted in given.items() if wanted is not None}
 
     def __post_init__(self) -> None:
         if (self.low is None) != (self.high is None):
@@ -235,7 +241,7 @@ class Source:
         with self.open() as file:
             while piece := file.read(MEGABYTE):
                 digest.update(piece)
-                look()
+                check_cancelled()
         return digest.hexdigest()
 
     def beside(self, name: str) -> Path | None:

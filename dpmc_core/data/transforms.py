@@ -14,7 +14,7 @@ import random
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +28,14 @@ from dpmc_core.errors import (
     shown,
 )
 from dpmc_core.privacy import CELL, Change
-from dpmc_core.ratings import Catalogue, Origin, PublicFacts, Ratings, kept_at_random
+from dpmc_core.ratings import (
+    Catalogue,
+    Origin,
+    PublicFacts,
+    Ratings,
+    kept_at_random,
+    most_rated,
+)
 
 Floats = NDArray[np.float64]
 
@@ -71,8 +78,18 @@ class Transform(abc.ABC):
         """The step on some ratings, its data-dependent parameters taken from `train`."""
 
     @abc.abstractmethod
+    def changes(self, public: PublicFacts) -> dict[str, Any]:
+        """Those public facts that are others once the step is applied, by name."""
+
     def facts(self, public: PublicFacts) -> PublicFacts:
         """Public facts of training ratings once the step is applied: they follow from the old."""
+        return dataclasses.replace(public, **self.changes(public))
+
+    def _applied(self, ratings: Ratings, reads: str, **changes: Any) -> Ratings:
+        """Ratings with the facts of the step, what it read of them, and some arrays changed."""
+        prepared = (*ratings.prepared, reads) if reads else ratings.prepared
+        public = self.facts(ratings.public)
+        return dataclasses.replace(ratings, public=public, prepared=prepared, **changes)
 
 
 class Cut(enum.Enum):
@@ -103,14 +120,12 @@ class Binarise(Transform):
 
     def apply(self, ratings: Ratings, train: Ratings) -> Ratings:
         """Raises BadRatings where all training ratings fall into one class."""
-        step = ""
-        if self.threshold is Cut.MIDDLE:
+        threshold, words, step = self.threshold, "threshold", ""
+        if threshold is Cut.MIDDLE:
             threshold, words = train.public.middle, "middle of the range"
-        elif self.threshold is Cut.MEAN:
+        elif threshold is Cut.MEAN:
             threshold, words = float(train.values.mean()), "mean"
             step = f"the threshold {threshold:.6g} (mean of the training ratings)"
-        else:
-            threshold, words = self.threshold, "threshold"
 
         def liked(values: Floats) -> NDArray[np.bool_]:
             return values > threshold if self.threshold is Cut.MIDDLE else values >= threshold
@@ -123,11 +138,10 @@ class Binarise(Transform):
                 f" {threshold:g}, so there is only one class: choose another threshold inside the"
                 " range of the ratings with binarise=VALUE, or binarise=mean"
             )
-        signs = np.where(liked(ratings.values), 1.0, -1.0)
-        return ratings.with_values(signs, low=-1, high=1, step=step)
+        return self._applied(ratings, step, values=np.where(liked(ratings.values), 1.0, -1.0))
 
-    def facts(self, public: PublicFacts) -> PublicFacts:
-        return dataclasses.replace(public, low=-1, high=1)
+    def changes(self, public: PublicFacts) -> dict[str, Any]:  # noqa: ARG002 - whatever it was
+        return {"low": -1, "high": 1}
 
 
 @dataclass(frozen=True)
@@ -162,10 +176,10 @@ class Implicit(Transform):
                     " choose a lower limit"
                 )
             ratings = ratings.select(keep)
-        return ratings.with_values(np.ones(len(ratings)), low=0, high=1, step=self.reads)
+        return self._applied(ratings, self.reads, values=np.ones(len(ratings)))
 
-    def facts(self, public: PublicFacts) -> PublicFacts:
-        return dataclasses.replace(public, low=0, high=1)
+    def changes(self, public: PublicFacts) -> dict[str, Any]:  # noqa: ARG002 - whatever it was
+        return {"low": 0, "high": 1}
 
 
 @dataclass(frozen=True)
@@ -185,34 +199,15 @@ class TopItems(Transform):
         return f"the choice of the {self.count} {_COUNTS}"
 
     def apply(self, ratings: Ratings, train: Ratings) -> Ratings:
-        items = train.public.items
-        if self.count >= items:
+        if self.count >= train.public.items:
             return ratings
-        new_index = self.places(train)
-        kept = np.flatnonzero(new_index >= 0)
-        inside = new_index[ratings.items] >= 0
-        if not inside.any():
+        place = most_rated(train, self.count)
+        if (place[ratings.items] < 0).all():
             raise BadRatings(f"no rating is left among the {self.count} most rated items")
-        chosen = ratings.select(inside)
-        return dataclasses.replace(
-            chosen,
-            items=new_index[chosen.items],
-            public=self.facts(ratings.public),
-            item_ids=_pick(ratings.item_ids, kept),
-            titles=_pick(ratings.titles, kept),
-            prepared=(*ratings.prepared, self.reads),
-        )
+        return self._applied(ratings.on_items(place), self.reads)
 
-    def places(self, train: Ratings) -> NDArray[np.int32]:
-        """Where each item is among those kept, -1 for one that is not."""
-        counts = np.bincount(train.items, minlength=train.public.items)
-        kept = np.sort(np.argsort(-counts, kind="stable")[: self.count])
-        new_index = np.full(len(counts), -1, dtype=np.int32)
-        new_index[kept] = np.arange(len(kept), dtype=np.int32)
-        return new_index
-
-    def facts(self, public: PublicFacts) -> PublicFacts:
-        return dataclasses.replace(public, items=min(public.items, self.count))
+    def changes(self, public: PublicFacts) -> dict[str, Any]:
+        return {"items": min(public.items, self.count)}
 
 
 @dataclass(frozen=True)
@@ -240,13 +235,11 @@ class CapPerUser(Transform):
         return f"the choice of the ratings that the cap of {self.count} per user keeps {_CELLS}"
 
     def apply(self, ratings: Ratings, train: Ratings) -> Ratings:  # noqa: ARG002 - nothing to learn
-        chosen = ratings.select(kept_at_random(ratings, self.count, self.seed))
-        return dataclasses.replace(
-            chosen, public=self.facts(ratings.public), prepared=(*ratings.prepared, self.reads)
-        )
+        kept = ratings.select(kept_at_random(ratings, self.count, self.seed))
+        return self._applied(kept, self.reads)
 
-    def facts(self, public: PublicFacts) -> PublicFacts:
-        return dataclasses.replace(public, cap=min(self.count, public.cap or self.count))
+    def changes(self, public: PublicFacts) -> dict[str, Any]:
+        return {"cap": min(self.count, public.cap or self.count)}
 
 
 @dataclass(frozen=True)
@@ -269,10 +262,10 @@ class Rescale(Transform):
         public = ratings.public
         share = (ratings.values - public.low) / public.width
         values = np.clip(self.low + share * (self.high - self.low), self.low, self.high)
-        return ratings.with_values(values, low=self.low, high=self.high)
+        return self._applied(ratings, "", values=values)
 
-    def facts(self, public: PublicFacts) -> PublicFacts:
-        return dataclasses.replace(public, low=self.low, high=self.high)
+    def changes(self, public: PublicFacts) -> dict[str, Any]:  # noqa: ARG002 - whatever it was
+        return {"low": self.low, "high": self.high}
 
 
 def parse_step(text: str) -> Transform:
@@ -315,10 +308,6 @@ def apply_steps(
             except BadRatings as error:
                 raise BadRatings(f"test ratings after {step}: {error}") from None
     return train, test
-
-
-def _pick(names: Sequence[str] | None, kept: NDArray[np.int64]) -> tuple[str, ...] | None:
-    return None if names is None else tuple(names[k] for k in kept)
 
 
 # A list of users and items that is known before any rating is read -------------------------------

@@ -158,13 +158,12 @@ def _records(
             measured.setdefault(place, {})[line["metric"]] = float(line["value"])
     for (name, at, seed), metrics in measured.items():
         mechanism, settings, guarantee = made(name, at)
-        id, revision = mechanism.id, mechanism.revision
-        fixed = stamp["source"], stamp["steps"], stamp["split"], id, revision
+        fixed = stamp["source"], stamp["steps"], stamp["split"], mechanism.id, mechanism.revision
         yield {
             "key": unit_key(*fixed, settings, int(seed)),
             "version": stamp["version"],
-            "mechanism": id,
-            "revision": revision,
+            "mechanism": mechanism.id,
+            "revision": mechanism.revision,
             "task": mechanism.task.value,
             "seed": int(seed),
             "data": {

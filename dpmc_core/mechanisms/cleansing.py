@@ -14,8 +14,9 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from dpmc_core.arrays import Floats, Rng
 from dpmc_core.mechanisms.per_user import (
     EffectsFirst,
     EffectsReleases,
@@ -29,8 +30,8 @@ from dpmc_core.mechanisms.per_user import (
     user_gaussian,
 )
 from dpmc_core.mechanisms.plain import Plain, on_most_rated
-from dpmc_core.model import ArrayPart, Estimator, Model, OwnSide, Rng, Step, Steps
-from dpmc_core.privacy import Gaussian, Guarantee, Loss, Publishes, Releases
+from dpmc_core.model import ArrayPart, Estimator, Model, OwnSide, Step, Steps
+from dpmc_core.privacy import Gaussian, Guarantee, Publishes, Releases
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import AsPublished, mechanism, same_setting, setting
 from dpmc_core.solvers.als import ridge_rows
@@ -39,10 +40,8 @@ from dpmc_core.solvers.linalg import Pattern, top_eigenpairs
 from dpmc_core.solvers.ranking import ItemScores
 from dpmc_core.solvers.rows import Rows, capped, gram, item_sums, row_sums, with_offsets
 from dpmc_core.solvers.sizes import check_gram, check_rank, gram_items
-from dpmc_core.stopping import look
+from dpmc_core.stopping import check_cancelled
 from dpmc_core.style import RED, Style
-
-Floats = NDArray[np.float64]
 
 _EFFECTS_SHARE = 0.5  # of the budget, with the noise-aware estimator
 _LEAST_WEIGHT = 0.01  # noise may leave the weights of two items at nothing or below
@@ -129,14 +128,13 @@ def shrunken_covariance(products: Floats, weights: Floats, shrink: float) -> Flo
 
     `shrink` average products and weights are added to every entry; the average is over entries.
     """
-    look()
+    check_cancelled()
     average, weight = float(products.mean()), max(float(weights.mean()), _LEAST_WEIGHT)
     total = np.maximum(weights, 0.0) + shrink * weight
-    look()
+    check_cancelled()
     found = (products + shrink * average) / np.maximum(total, _LEAST_WEIGHT)
-    look()
-    symmetric: Floats = 0.5 * (found + found.T)
-    return symmetric
+    check_cancelled()
+    return 0.5 * (found + found.T)
 
 
 def leading_factors(matrix: Floats, rank: int) -> tuple[Floats, float]:
@@ -225,6 +223,7 @@ class SvdAfterCleansing(PerUser, Cleansing):
     """
 
     id = "svd-after-cleansing"
+    place = 1
     name = "SVD after cleansing"
     short = "Cleansed SVD"
     style = Style(RED, "triangle-up", "8px,3px")
@@ -259,7 +258,22 @@ class SvdAfterCleansing(PerUser, Cleansing):
             products, weights = rest.split(0.95, 0.05)
         else:
             # The overall mean and the item means are easy, the covariance is what costs.
-            means = self._means(public, budget)
+            most, half = enforced_cap(self.cap, public), public.half_width
+            means = CleansingMeans(
+                total=user_gaussian(
+                    *("sum of all ratings less the middle of the range", (), budget * 0.01),
+                    *(most * half, 2 * most * half),
+                ),
+                count=user_gaussian("number of ratings", (), budget * 0.01, most, most),
+                item_sums=user_gaussian(
+                    "sum of the ratings of each item less the middle of the range",
+                    *((n,), budget * 0.05, root * half, 2 * root * half),
+                ),
+                item_counts=user_gaussian(
+                    "number of ratings of each item",
+                    *((n,), budget * 0.03, root, math.sqrt(min(2 * most, n))),
+                ),
+            )
             products, weights = budget * 0.7, budget * 0.2
         releases = CleansingStatistics(
             means=means,
@@ -277,24 +291,6 @@ class SvdAfterCleansing(PerUser, Cleansing):
             releases,
             "exact Gaussian curve for McSherry and Mironov (2009), whose own card is per rating",
             *most_rated_only(public),
-        )
-
-    def _means(self, public: PublicFacts, budget: Loss) -> CleansingMeans:
-        n, most, half = public.items, enforced_cap(self.cap, public), public.half_width
-        root, both = math.sqrt(most), math.sqrt(min(2 * most, n))
-        return CleansingMeans(
-            total=user_gaussian(
-                *("sum of all ratings less the middle of the range", (), budget * 0.01),
-                *(most * half, 2 * most * half),
-            ),
-            count=user_gaussian("number of ratings", (), budget * 0.01, most, most),
-            item_sums=user_gaussian(
-                "sum of the ratings of each item less the middle of the range",
-                *((n,), budget * 0.05, root * half, 2 * root * half),
-            ),
-            item_counts=user_gaussian(
-                "number of ratings of each item", (n,), budget * 0.03, root, both
-            ),
         )
 
     def own_side(self, public: PublicFacts, columns: int) -> OwnSide:

@@ -6,39 +6,30 @@ Z16: Zheng, "Two Differentially Private Rating Collection Mechanisms for Recomme
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpmc_core.arrays import Floats, Rng, Sparse
 from dpmc_core.errors import check_number
-from dpmc_core.model import Constant, Estimator, Mechanism, Step, Task, Wanted
+from dpmc_core.model import Constant, Estimator, Mechanism, Step, Steps, Task, Wanted
 from dpmc_core.privacy import (
     CELL,
-    Budget,
     Guarantee,
     LocalChannel,
     ModifiedLaplace,
-    Notion,
     Publishes,
     Releases,
     SymbolChannel,
     Trust,
 )
 from dpmc_core.ratings import PublicFacts, Ratings
-from dpmc_core.settings import AsPublished, same_setting, setting
+from dpmc_core.settings import AsPublished, mechanism, same_setting, setting
 from dpmc_core.solvers.linalg import Pattern
 from dpmc_core.solvers.noisy_reports import LaplaceLaw, Law, SymbolLaw, mean_rating, recovered
 from dpmc_core.solvers.recovery import Recovery, Regress, Reports, Rule, on_unit_scale
 from dpmc_core.solvers.sizes import check_reports
 from dpmc_core.style import GREEN, ORANGE, RED, Style
-
-if TYPE_CHECKING:
-    from scipy.sparse import csr_array
-
-Floats = NDArray[np.float64]
 
 _ONLY = "published estimator only"
 _GAMMA = 0.05  # Theorem 3's bound holds with chance 95 %
@@ -63,22 +54,25 @@ class RandomisedRows(Releases):
     rows: Channel
 
 
-@dataclass(frozen=True, kw_only=True)
+@mechanism
 class Collected(Mechanism):
     """Whole rows, randomised cell by cell: the budget, the card, and what the server holds."""
 
+    change = CELL
+    trust = Trust.LOCAL
+    publishes = Publishes.RANDOMISED_ROWS
     task = Task.RATINGS
     twin = "soft-impute"
     floor = "local-mean"
     revision = 2
-    theorem: ClassVar[str] = "Theorem 2"
+    source = "Z16, Theorem 2: epsilon per cell, items x epsilon for a row"
     epsilon: float = setting(help="privacy budget per user-item cell", above=0, at_most=1e6)
 
     def channel(self, public: PublicFacts) -> Channel:
         """The release: every cell of every row, rated or not."""
         raise NotImplementedError
 
-    def rows(self, ratings: Ratings, channel: Channel) -> csr_array:
+    def rows(self, ratings: Ratings, channel: Channel) -> Sparse:
         """The ratings as the channel takes them."""
         values = np.clip(on_unit_scale(ratings.values, ratings.public), -1, 1)
         if isinstance(channel, SymbolChannel):
@@ -93,19 +87,10 @@ class Collected(Mechanism):
         return SymbolLaw.of(channel.reported_if_missing, channel.gain, np.array(channel.levels))
 
     def guarantee(self, public: PublicFacts) -> Guarantee[RandomisedRows]:
-        return Guarantee(
-            change=CELL,
-            notion=Notion.PURE,
-            trust=Trust.LOCAL,
-            publishes=Publishes.RANDOMISED_ROWS,
-            public=public,
-            claimed=Budget(self.epsilon),
-            source=f"Z16, {self.theorem}: epsilon per cell, items x epsilon for a row",
-            releases=RandomisedRows(self.channel(public)),
-        )
+        return self.pure_card(public, RandomisedRows(self.channel(public)))
 
 
-@dataclass(frozen=True, kw_only=True)
+@mechanism
 class Collection(Collected, Recovery):
     """What both mechanisms share: the server's estimates."""
 
@@ -133,7 +118,7 @@ class Collection(Collected, Recovery):
         """Theorem 3's bound on the residual, on the scale -1..1; tight: ours."""
         raise NotImplementedError
 
-    def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
+    def fit(self, ratings: Ratings, rng: Rng) -> Steps:
         public, published = ratings.public, self.estimator is Estimator.PUBLISHED
         channel = self.guarantee(public).releases.rows
         check_reports(public, channel.reported_if_missing, regressed=published)
@@ -147,7 +132,7 @@ class Collection(Collected, Recovery):
                 channel.publish(self.rows(ratings, channel), rng), self.law(channel), public
             )
 
-    def reports(self, reported: csr_array, channel: Channel, public: PublicFacts) -> Reports:
+    def reports(self, reported: Sparse, channel: Channel, public: PublicFacts) -> Reports:
         """What the server knows; the density is estimated from the number of reports alone."""
         users, items = public.shape
         cells = users * items
@@ -156,13 +141,9 @@ class Collection(Collected, Recovery):
         gain = channel.gain * density / share
         # around gain x rating; what ratings keep apart from a low-rank matrix stays in reports
         variance = channel.energy(0.0, density) / share + gain * self.misfit**2
-        return Reports(
-            pattern=Pattern.of_matrix(reported),
-            values=self.values(reported.data, channel),
-            gain=min(gain, 1.0),
-            variance=variance,
-            rho=self.rho(public, density * cells),
-        )
+        pattern, values = Pattern.of_matrix(reported), self.values(reported.data, channel)
+        rho = self.rho(public, density * cells)
+        return Reports(pattern, values, min(gain, 1.0), variance, rho)
 
 
 def estimated_density(share: float, cells: int, channel: LocalChannel) -> float:
@@ -175,7 +156,7 @@ def estimated_density(share: float, cells: int, channel: LocalChannel) -> float:
     return float(np.clip((share - channel.reported_if_missing) / slope, min(error, 1.0), 1.0))
 
 
-@dataclass(frozen=True, kw_only=True)
+@mechanism
 class LaplaceCollection(Collection):
     """Modified Laplace: ratings get Laplace(2/eps) noise and may vanish, missing cells may speak.
 
@@ -188,7 +169,7 @@ class LaplaceCollection(Collection):
     name = "Modified Laplace collection"
     short = "Modified Laplace"
     style = Style(RED, "hexagon", "dot")
-    theorem = "Theorem 1"
+    source = "Z16, Theorem 1: epsilon per cell, items x epsilon for a row"
 
     @classmethod
     def recommended(cls, wanted: Wanted) -> str | None:
@@ -233,7 +214,7 @@ def _symbols(epsilon: float, levels: int | None, public: PublicFacts) -> SymbolC
     )
 
 
-@dataclass(frozen=True, kw_only=True)
+@mechanism
 class ResponseCollection(Collection):
     """Randomised response over 0 (missing) and 1..d: keep the symbol or take any other alike.
 
@@ -273,7 +254,7 @@ class ResponseCollection(Collection):
         )
 
 
-@dataclass(frozen=True, kw_only=True)
+@mechanism
 class LocalMean(Collected):
     """The mean rating alone, from rows collected by randomised response: the guess that whoever
     trusts no server can have for the same budget.
@@ -285,7 +266,7 @@ class LocalMean(Collected):
     id = "local-mean"
     name = "Local mean"
     style = Style(ORANGE, "bowtie", "dot")
-    place = 1
+    place = 2
     twin = "global-mean"
     revision = 1
 
@@ -294,7 +275,7 @@ class LocalMean(Collected):
     def channel(self, public: PublicFacts) -> SymbolChannel:
         return _symbols(self.epsilon, self.levels, public)
 
-    def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
+    def fit(self, ratings: Ratings, rng: Rng) -> Steps:
         public = ratings.public
         channel = self.guarantee(public).releases.rows
         check_reports(public, channel.reported_if_missing, regressed=False)

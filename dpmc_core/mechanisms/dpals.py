@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from itertools import cycle
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpmc_core.arrays import Floats, Rng
 from dpmc_core.errors import InvalidSetting
 from dpmc_core.mechanisms.per_user import (
     EffectsFirst,
@@ -26,7 +26,7 @@ from dpmc_core.mechanisms.per_user import (
 )
 from dpmc_core.mechanisms.plain import Plain, centred_on_means
 from dpmc_core.metrics import rmse
-from dpmc_core.model import Factors, OwnSide, Rng, Step, Steps
+from dpmc_core.model import Factors, OwnSide, Step, Steps
 from dpmc_core.privacy import Gaussian, Guarantee, Loss, Releases
 from dpmc_core.ratings import PublicFacts, Ratings, kept_at_random, place_in_row
 from dpmc_core.settings import mechanism, same_setting, setting
@@ -44,8 +44,6 @@ from dpmc_core.solvers.linalg import Pattern
 from dpmc_core.solvers.rows import Rows, cap_key, clip_dense_rows, clip_rows
 from dpmc_core.solvers.sizes import check_rank
 from dpmc_core.style import GREEN, Style
-
-Floats = NDArray[np.float64]
 
 _LEAST_RIDGE = 4.0  # of the items' problems, in squared factor clips
 
@@ -112,6 +110,7 @@ class Dpals(EffectsFirst):
     """
 
     id = "dpals"
+    place = 1
     name = "DPALS"
     style = Style(GREEN, "triangle-left")
     twin = "als"

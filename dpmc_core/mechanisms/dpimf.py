@@ -13,23 +13,20 @@ from __future__ import annotations
 
 import enum
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpmc_core.arrays import Floats, Rng, Sparse
 from dpmc_core.errors import InvalidSetting
-from dpmc_core.model import Factors, Mechanism, OwnSide, Step, Task
+from dpmc_core.model import Factors, Mechanism, OwnSide, Step, Steps, Task
 from dpmc_core.privacy import (
     CELL,
     USER_REPLACED,
-    Budget,
     Guarantee,
     Harmless,
     Laplace,
-    Notion,
     Publishes,
     Releases,
     SampledLaplace,
@@ -39,7 +36,7 @@ from dpmc_core.privacy import (
     harmless,
 )
 from dpmc_core.ratings import PublicFacts, Ratings
-from dpmc_core.settings import AsPublished, same_setting, setting
+from dpmc_core.settings import AsPublished, mechanism, same_setting, setting
 from dpmc_core.solvers.als import normal_equations
 from dpmc_core.solvers.factorization import (
     ImplicitLoss,
@@ -51,13 +48,6 @@ from dpmc_core.solvers.factorization import (
 from dpmc_core.solvers.rows import shrinkage
 from dpmc_core.solvers.sizes import check_noise
 from dpmc_core.style import BLUE, GREEN, ORANGE, RED, SKY, Style
-
-if TYPE_CHECKING:
-    from scipy.sparse import csr_array
-
-
-Floats = NDArray[np.float64]
-Rng = np.random.Generator
 
 
 class Profiles(enum.Enum):
@@ -131,7 +121,7 @@ class Coefficients(Releases):
     ridge: Laplace | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
+@mechanism
 class Dpimf(Mechanism):
     """Settings, card and rounds; a variant says which terms are noised, and how.
 
@@ -143,6 +133,9 @@ class Dpimf(Mechanism):
     """
 
     variant: ClassVar[Variant]
+    change = USER_REPLACED
+    trust = Trust.FEDERATED
+    source = "RYHH24, Theorem 3"
     task = Task.RANKING
     twin = "ials"
     floor = "private-popularity"
@@ -248,25 +241,22 @@ class Dpimf(Mechanism):
         shared = Unaccounted(
             "item factors", "fitted to every user's raw row; each user's scores use them"
         )
-        unaccounted = ((refit,) if self.rounds > 1 else ()) + (() if items else (shared,))
-        return Guarantee(
-            change=USER_REPLACED,
-            notion=Notion.PURE,
-            trust=Trust.FEDERATED,
-            publishes=Publishes.ITEM_PROFILES if items else Publishes.USER_PROFILES,
-            public=public,
-            claimed=Budget(self.epsilon),
-            source="RYHH24, Theorem 3",
-            releases=self.releases(public.items if items else public.users),
-            unaccounted=unaccounted,
-            caveats=(
-                "the claim counts one cell of one solve: a whole row moves a cell of every profile"
-                " it touches, and each round spends the budget again",
-                f"{other} factors are fitted to raw rows and stay with their party",
-            ),
+        caveats = (
+            "the claim counts one cell of one solve: a whole row moves a cell of every profile it"
+            " touches, and each round spends the budget again",
+            f"{other} factors are fitted to raw rows and stay with their party",
         )
+        unaccounted = ((refit,) if self.rounds > 1 else ()) + (() if items else (shared,))
+        releases = self.releases(public.items if items else public.users)
+        return self.pure_card(public, releases, caveats, unaccounted)
 
-    def fit(self, ratings: Ratings, rng: Rng) -> Iterator[Step]:
+    @property
+    def publishes(self) -> Publishes:  # type: ignore[override]
+        """Whose profiles leave."""
+        items = self.profiles is Profiles.ITEMS
+        return Publishes.ITEM_PROFILES if items else Publishes.USER_PROFILES
+
+    def fit(self, ratings: Ratings, rng: Rng) -> Steps:
         matrix, items = binary_matrix(ratings), self.profiles is Profiles.ITEMS
         if not items:
             matrix = matrix.T.tocsr()
@@ -286,7 +276,7 @@ class Dpimf(Mechanism):
             yield Step(k, self.rounds, model, raw, frozenset(raw), k == self.rounds)
 
     def private_profiles(
-        self, columns: csr_array, factors: Floats, releases: Coefficients, rng: Rng
+        self, columns: Sparse, factors: Floats, releases: Coefficients, rng: Rng
     ) -> Floats:
         """Clip the fixed factors and solve every profile once with noise: profiles x d.
 
@@ -348,7 +338,7 @@ class Dpimf(Mechanism):
         check_noise(self.rank, published, largest)
 
 
-@dataclass(frozen=True, kw_only=True)
+@mechanism
 class Strawman(Dpimf):
     """One budget for all coefficients of iALS's own loss: every one gets Laplace(Delta/eps).
 
@@ -370,7 +360,7 @@ class Strawman(Dpimf):
     )
 
 
-@dataclass(frozen=True, kw_only=True)
+@mechanism
 class Complementary(Dpimf):
     """The complementary loss: zeros pull only where nothing was observed (RYHH24, section IV-B).
 
@@ -404,7 +394,7 @@ class Complementary(Dpimf):
                 raise InvalidSetting(name, "> 0 where alpha < 1", 0)
 
 
-@dataclass(frozen=True, kw_only=True)
+@mechanism
 class Symmetric(Complementary):
     """The complementary loss with symmetric noise: only the upper triangle is released.
 
@@ -419,7 +409,7 @@ class Symmetric(Complementary):
     variant = Variant.SYMMETRIC
 
 
-@dataclass(frozen=True, kw_only=True)
+@mechanism
 class Optimal(Dpimf):
     """alpha = 1: second moment and ridge do not depend on the ones, so only A1 is noised.
 
@@ -433,7 +423,7 @@ class Optimal(Dpimf):
     variant = Variant.OPTIMAL
 
 
-@dataclass(frozen=True, kw_only=True)
+@mechanism
 class Sampled(Dpimf):
     """The optimal variant with importance sampling: each one counts w times with chance 1/w.
 

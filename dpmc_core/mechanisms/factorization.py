@@ -8,30 +8,26 @@ from __future__ import annotations
 
 import enum
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from dpmc_core.model import Constant, Factors, Mechanism, OwnSide, Step, Task
+from dpmc_core.arrays import Floats, Rng, Sparse
+from dpmc_core.model import Constant, Factors, Mechanism, OwnSide, Step, Steps, Task
 from dpmc_core.privacy import (
     CELL,
     RATING,
-    Budget,
-    Change,
     Guarantee,
     Laplace,
     NormLaplace,
-    Notion,
     Publishes,
     Releases,
     Trust,
     Unaccounted,
 )
 from dpmc_core.ratings import PublicFacts, Ratings
-from dpmc_core.settings import AsPublished, same_setting, setting
+from dpmc_core.settings import AsPublished, mechanism, same_setting, setting
 from dpmc_core.solvers.factorization import (
     LeastSquaresMF,
     PublicUserFactors,
@@ -41,11 +37,6 @@ from dpmc_core.solvers.factorization import (
 )
 from dpmc_core.solvers.rows import with_offsets
 from dpmc_core.style import PURPLE, RED, SKY, Style
-
-if TYPE_CHECKING:
-    from scipy.sparse import csr_array
-
-Floats = NDArray[np.float64]
 
 LINEAR_TERM = "linear term of each item's objective"
 
@@ -62,7 +53,7 @@ class LinearTerm(Releases):
     linear_term: NormLaplace | Laplace
 
 
-@dataclass(frozen=True, kw_only=True)
+@mechanism
 class DPMF(Mechanism, LeastSquaresMF):
     """Objective perturbation of the item factors, user factors held fixed (HXZ15, scenario 1).
 
@@ -81,8 +72,10 @@ class DPMF(Mechanism, LeastSquaresMF):
     twin = "pmf"
     floor = "private-mean"
     revision = 1
-    change: ClassVar[Change] = RATING  # what moves one r_ij by `spread` at most
-    source: ClassVar[str] = "HXZ15, scenario 1"
+    change = RATING  # what moves one r_ij by `spread` at most
+    trust = Trust.CURATOR
+    publishes = Publishes.FACTORS_ALONE
+    source = "HXZ15, scenario 1"
     raters: ClassVar[str] = "an item's raters"  # over whom the sum of u u' runs
     published = AsPublished(
         {"noise": NoiseForm.NORM, "shrink": False},
@@ -136,6 +129,9 @@ class DPMF(Mechanism, LeastSquaresMF):
             scale=self.scale(public),
         )
         one = "rating" if self.change is RATING else "click"
+        if self.user_factors is not None:
+            given = f"certified given that the user factors ({self.user_factors}) are public"
+            return self.pure_card(public, LinearTerm(release), (given,))
         fitted = (
             Unaccounted(
                 f"user factors, fitted on the same {one}s without noise",
@@ -146,21 +142,9 @@ class DPMF(Mechanism, LeastSquaresMF):
                 "enters the published factors without noise",
             ),
         )
-        given = (f"certified given that the user factors ({self.user_factors}) are public",)
-        return Guarantee(
-            change=self.change,
-            notion=Notion.PURE,
-            trust=Trust.CURATOR,
-            publishes=Publishes.FACTORS_ALONE,
-            public=public,
-            claimed=Budget(self.epsilon),
-            source=self.source,
-            releases=LinearTerm(release),
-            unaccounted=fitted if self.user_factors is None else (),
-            caveats=() if self.user_factors is None else given,
-        )
+        return self.pure_card(public, LinearTerm(release), unaccounted=fitted)
 
-    def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
+    def fit(self, ratings: Ratings, rng: Rng) -> Steps:
         sides, public, raw = self.sides(ratings), ratings.public, frozenset({"objective"})
         rounds = 1 if self.user_factors else self.iterations + 1
         if self.user_factors is not None:
@@ -174,9 +158,7 @@ class DPMF(Mechanism, LeastSquaresMF):
         trace = {"objective": self.objective(sides, users, items)}
         yield Step(rounds, rounds, self.model(users, items, public), trace, raw, final=True)
 
-    def private_items(
-        self, sides: Sides, users: Floats, public: PublicFacts, rng: np.random.Generator
-    ) -> Floats:
+    def private_items(self, sides: Sides, users: Floats, public: PublicFacts, rng: Rng) -> Floats:
         """Item factors from the noisy linear terms."""
         releases = self.guarantee(public).releases
         squares, moments = self.equations(sides.by_item, users)
@@ -203,7 +185,7 @@ class DPMF(Mechanism, LeastSquaresMF):
         return ", over u of length 1 at most" if self.unit_ball else ""
 
 
-@dataclass(frozen=True, kw_only=True)
+@mechanism
 class ClickDPMF(DPMF):
     """DPMF on clicks, every cell of the matrix a rating of 1 or 0 (RYHH24's rival).
 
@@ -245,7 +227,7 @@ class ClickDPMF(DPMF):
         matrix = binary_matrix(ratings)
         return Sides(matrix, matrix.T.tocsr())
 
-    def equations(self, rows: csr_array, factors: Floats) -> tuple[Floats, Floats]:
+    def equations(self, rows: Sparse, factors: Floats) -> tuple[Floats, Floats]:
         """All rows share one quadratic, the Gram matrix of the other side's factors."""
         return factors.T @ factors, rows @ factors
 
@@ -270,7 +252,7 @@ class NoisySum(Releases):
     total: Laplace
 
 
-@dataclass(frozen=True, kw_only=True)
+@mechanism
 class PrivateMean(Mechanism):
     """The mean rating with Laplace noise on the sum: a guess under the same promise.
 
@@ -280,33 +262,27 @@ class PrivateMean(Mechanism):
     id = "private-mean"
     name = "Private mean"
     style = Style(SKY, "hourglass", "dot")
-    place = 1
+    place = 2
     task = Task.RATINGS
     twin = "global-mean"
     floor = "private-mean"
     revision = 1
-    epsilon: float = setting(help="privacy budget per rating", above=0, at_most=1e6)
+    change = RATING
+    trust = Trust.CURATOR
+    publishes = Publishes.ONE_NUMBER
+    source = "Laplace mechanism"
+    epsilon: float = same_setting(DPMF, "epsilon")
 
     def guarantee(self, public: PublicFacts) -> Guarantee[NoisySum]:
-        return Guarantee(
-            change=RATING,
-            notion=Notion.PURE,
-            trust=Trust.CURATOR,
-            publishes=Publishes.ONE_NUMBER,
-            public=public,
-            claimed=Budget(self.epsilon),
-            source="Laplace mechanism",
-            releases=NoisySum(
-                Laplace(
-                    query="sum of the ratings less the middle of the range",
-                    shape=(),
-                    sensitivity={RATING: public.width},
-                    scale=public.width / self.epsilon,
-                )
-            ),
+        total = Laplace(
+            query="sum of the ratings less the middle of the range",
+            shape=(),
+            sensitivity={RATING: public.width},
+            scale=public.width / self.epsilon,
         )
+        return self.pure_card(public, NoisySum(total))
 
-    def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
+    def fit(self, ratings: Ratings, rng: Rng) -> Steps:
         public = ratings.public
         total = float((ratings.values - public.middle).sum())
         noisy = float(self.guarantee(public).releases.total.publish(total, rng))

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpmc_core.arrays import Floats, Rng
 from dpmc_core.errors import InvalidSetting
 from dpmc_core.mechanisms.per_user import (
     EffectsFirst,
@@ -26,7 +26,7 @@ from dpmc_core.mechanisms.per_user import (
 )
 from dpmc_core.mechanisms.plain import Plain, centred_on_means, on_most_rated
 from dpmc_core.metrics import rmse
-from dpmc_core.model import ArrayPart, Estimator, Factors, OwnSide, Rng, Step, Steps
+from dpmc_core.model import ArrayPart, Estimator, Factors, OwnSide, Step, Steps
 from dpmc_core.privacy import Calibration, Gaussian, Guarantee, Loss
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import AsPublished, mechanism, same_setting, setting
@@ -50,10 +50,9 @@ from dpmc_core.solvers.rows import (
     times_vector,
 )
 from dpmc_core.solvers.sizes import check_descent, check_rank, gram_items
-from dpmc_core.stopping import look, waited
+from dpmc_core.stopping import cancellable, check_cancelled
 from dpmc_core.style import BLUE, ORANGE, PURPLE, SKY, Style
 
-Floats = NDArray[np.float64]
 TopPair = Callable[[int, Floats], tuple[Floats, float, bool]]
 Eigenpair = tuple[Floats, float, float, float]  # v, lambda^2, the noise's scale and its lambda^2
 
@@ -120,6 +119,9 @@ class StepRule(enum.Enum):
         return 1 / total if self is StepRule.FIXED else 2 / (index + 1)
 
 
+_AS_PRINTED = {**_PRINTED, "residual": 2.0, "slack": 1.0, "step": StepRule.FIXED}
+
+
 class FrankWolfeRound(NamedTuple):
     """A round: A before it, Y on the cells and as factors after it.
 
@@ -142,7 +144,6 @@ def frank_wolfe(
     cells: Pattern,
     target: Floats,
     radius: float,
-    *,
     rounds: int,
     step: StepRule,
     top_pair: TopPair,
@@ -217,7 +218,7 @@ def oja(
     v = random_factors(size, 1, rng)[:, 0]
     v /= np.linalg.norm(v)
     for _ in range(updates):
-        look()
+        check_cancelled()
         v = v + step * product(v)
         v /= np.linalg.norm(v)
     return v
@@ -265,30 +266,21 @@ def _private_rounds(
         return v, top, square > (edge if method.aware else 0.0)
 
     for found in frank_wolfe(
-        rows.cells,
-        target,
-        radius,
-        rounds=method.rounds,
-        step=method.step,
-        top_pair=top_pair,
+        *(rows.cells, target, radius, method.rounds, method.step, top_pair),
         residual_norm=method.residual * bound,
         row_norm=bound,
     ):
         shares.append(found.share)
         steps.append(-found.share * radius / found.top if found.share else 0.0)
-        yield Step.of(
-            found.t,
-            method.rounds,
-            rows.model(found.factors, row_norm=bound, shares=shares, steps=steps),
-            {
-                "top singular value": found.top,
-                "training rmse": rmse(found.observed, target),
-                "rows clipped": float(clipped),
-                "residual rows clipped": float(found.clipped),
-                "predicted rows scaled": float(found.scaled),
-            },
-            told=("top singular value",),
-        )
+        trace = {
+            "top singular value": found.top,
+            "training rmse": rmse(found.observed, target),
+            "rows clipped": float(clipped),
+            "residual rows clipped": float(found.clipped),
+            "predicted rows scaled": float(found.scaled),
+        }
+        model = rows.model(found.factors, row_norm=bound, shares=shares, steps=steps)
+        yield Step.of(found.t, method.rounds, model, trace, told=("top singular value",))
 
 
 @dataclass(frozen=True)
@@ -312,10 +304,7 @@ class PrivateFrankWolfe(EffectsFirst):
     style = Style(BLUE, "circle")
     twin = "frank-wolfe"
     holds_gram = True
-    published = AsPublished(
-        {**_PRINTED, "residual": 2.0, "slack": 1.0, "step": StepRule.FIXED, "symmetric": False},
-        _TUNED,
-    )
+    published = AsPublished({**_AS_PRINTED, "symmetric": False}, _TUNED)
     calibration: Calibration = setting(
         Calibration.TIGHT, "noise by the exact Gaussian curve, or by the paper's constant"
     )
@@ -396,10 +385,7 @@ class PrivateFrankWolfeOja(EffectsFirst):
     short = "Frank-Wolfe (Oja)"
     style = Style(SKY, "triangle-down", "longdash")
     twin = "frank-wolfe"
-    published = AsPublished(
-        {**_PRINTED, "residual": 2.0, "slack": 1.0, "step": StepRule.FIXED},
-        f"{_TUNED}; the number of updates is not printed either",
-    )
+    published = AsPublished(_AS_PRINTED, f"{_TUNED}; the number of updates is not printed either")
     calibration: Calibration = same_setting(PrivateFrankWolfe, "calibration")
     # Every update costs as much budget as a whole Gram matrix: few of either pay.
     rounds: int = same_setting(PrivateFrankWolfe, "rounds", default=3)
@@ -480,14 +466,9 @@ class FrankWolfe(Plain):
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
         rows = centred_on_means(ratings, rng)
-        for found in frank_wolfe(
-            rows.cells,
-            rows.values,
-            nuclear_radius(self.radius, ratings.public),
-            rounds=self.rounds,
-            step=self.step,
-            top_pair=exact_top_pair(rows.cells, rng),
-        ):
+        radius = nuclear_radius(self.radius, ratings.public)
+        top_pair = exact_top_pair(rows.cells, rng)
+        for found in frank_wolfe(rows.cells, rows.values, radius, self.rounds, self.step, top_pair):
             objective = 0.5 * float(found.residual @ found.residual)
             trace = {"objective": objective, "duality gap": found.gap, "step": found.share}
             enough = found.gap <= self.tolerance * objective
@@ -677,11 +658,6 @@ def projected_gradient(
         yield DescentRound(t, Factors(left, right), step, ratio, clipped)
 
 
-@dataclass(frozen=True)
-class PgdReleases(EffectsFirstReleases):
-    gram: Gaussian
-
-
 @mechanism
 class PrivatePgd(EffectsFirst):
     """Gradient step, noisy Gram matrix of the whole iterate, soft-thresholded singular values.
@@ -708,12 +684,12 @@ class PrivatePgd(EffectsFirst):
     radius: float = same_setting(PrivateFrankWolfe, "radius", default=0.6)
     symmetric: bool = same_setting(PrivateFrankWolfe, "symmetric")
 
-    def guarantee(self, public: PublicFacts) -> Guarantee[PgdReleases]:
+    def guarantee(self, public: PublicFacts) -> Guarantee[GramReleases]:
         check_descent((public.users, gram_items(public)))
         moves, part = self.row_norm(public) ** 2, self.remaining() / self.rounds
         query = "Gram matrix of the completed rows"
         matrix = gram_release(self, public, query, moves, part, self.rounds)
-        releases = PgdReleases(self.effects_first(public), matrix)
+        releases = GramReleases(self.effects_first(public), (matrix,))
         return self.card(public, releases, _source(self, "Algorithm 5"), *most_rated_only(public))
 
     def own_side(self, public: PublicFacts, columns: int) -> OwnSide:
@@ -741,8 +717,8 @@ class PrivatePgd(EffectsFirst):
         rounds: list[DescentRound] = []
 
         def eigenpairs(exact: Floats) -> tuple[Floats, Floats]:
-            noisy, edge = noisy_gram(releases.gram, exact, self.symmetric, rng)
-            squares, vectors = waited(np.linalg.eigh, noisy)
+            noisy, edge = noisy_gram(releases.gram[0], exact, self.symmetric, rng)
+            squares, vectors = cancellable(np.linalg.eigh, noisy)
             return (without_noise(squares, edge) if self.aware else squares), vectors
 
         steps = [self.schedule.step(t, self.step) for t in range(1, self.rounds + 1)]
@@ -786,7 +762,7 @@ class Pgd(Plain):
         steps = [self.schedule.step(t, self.step) for t in range(1, self.rounds + 1)]
 
         def eigenpairs(square: Floats) -> tuple[Floats, Floats]:
-            return waited(np.linalg.eigh, square)
+            return cancellable(np.linalg.eigh, square)
 
         for found in projected_gradient(rows.cells, rows.values, radius, steps, eigenpairs):
             trace = _descent_trace(rows.cells, rows.values, found.factors)

@@ -8,19 +8,17 @@ noise.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from dpmc_core.model import Estimator, Factors, Mechanism, Model, Step, Task, Wanted
+from dpmc_core.arrays import Floats, Ints, Rng
+from dpmc_core.model import Estimator, Factors, Mechanism, Model, Step, Steps, Task, Wanted
 from dpmc_core.privacy import (
     CELL,
-    Budget,
     Guarantee,
-    Notion,
     Publishes,
     RandomizedResponse,
     Releases,
@@ -28,15 +26,19 @@ from dpmc_core.privacy import (
 )
 from dpmc_core.privacy.channels import flip_chance
 from dpmc_core.ratings import PublicFacts, Ratings
-from dpmc_core.settings import AsPublished, setting
+from dpmc_core.settings import AsPublished, mechanism, setting
 from dpmc_core.solvers.factorization import binary_matrix, check_interactions
-from dpmc_core.solvers.ranking import FlippedPairs, ItemScores, cosine, jaccard, nearest
+from dpmc_core.solvers.ranking import (
+    ClickTaste,
+    FlippedBits,
+    FlippedPairs,
+    ItemScores,
+    cosine,
+    jaccard,
+    nearest,
+)
 from dpmc_core.solvers.sizes import check_reported
-from dpmc_core.solvers.spectral_ranking import ClickTaste, FlippedBits
 from dpmc_core.style import GREEN, ORANGE, SKY, Style
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -44,15 +46,16 @@ class FlippedRows(Releases):
     bits: RandomizedResponse
 
 
-@dataclass(frozen=True, kw_only=True)
+@mechanism
 class FlippedReports(Mechanism):
     """The report that all of them share."""
 
+    change = CELL
+    trust = Trust.LOCAL
+    publishes = Publishes.FLIPPED_ROWS
     task = Task.RANKING
     floor = "local-popularity"
-    source: ClassVar[str]
     caveats: ClassVar[tuple[str, ...]] = ()
-    publishes: ClassVar[Publishes] = Publishes.FLIPPED_ROWS
     epsilon: float = setting(help="privacy budget per user-item cell", above=0, at_most=1e6)
 
     @property
@@ -61,27 +64,15 @@ class FlippedReports(Mechanism):
         return flip_chance(self.epsilon)
 
     def guarantee(self, public: PublicFacts) -> Guarantee[FlippedRows]:
-        return Guarantee(
-            change=CELL,
-            notion=Notion.PURE,
-            trust=Trust.LOCAL,
-            publishes=self.publishes,
-            public=public,
-            claimed=Budget(self.epsilon),
-            source=self.source,
-            releases=FlippedRows(
-                bits=RandomizedResponse.binary(
-                    self.flip,
-                    self.flip,
-                    query="every bit of every row",
-                    shape=public.shape,
-                    sensitivity={CELL: 1},
-                )
-            ),
-            caveats=self.caveats,
+        bits = RandomizedResponse.binary(
+            *(self.flip, self.flip),
+            query="every bit of every row",
+            shape=public.shape,
+            sensitivity={CELL: 1},
         )
+        return self.pure_card(public, FlippedRows(bits), self.caveats)
 
-    def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
+    def fit(self, ratings: Ratings, rng: Rng) -> Steps:
         check_interactions(ratings)
         check_reported(ratings.public)
         bits = np.zeros(ratings.shape, dtype=np.uint8)
@@ -98,14 +89,14 @@ class FlippedReports(Mechanism):
         raise NotImplementedError
 
 
-@dataclass(frozen=True, kw_only=True)
+@mechanism
 class LocalPopularity(FlippedReports):
     """How many users have each item, from flipped bits: (reported ones - m f) / (1 - 2 f)."""
 
     id = "local-popularity"
     name = "Local popularity"
     style = Style(SKY, "square", "dot")
-    place = 1
+    place = 2
     twin = "popularity"
     revision = 1
     source = "randomised response on every bit"
@@ -119,7 +110,7 @@ class LocalPopularity(FlippedReports):
         return model, {"most popular item": float(counts.max())}
 
 
-@dataclass(frozen=True, kw_only=True)
+@mechanism
 class LocalNeighbours(FlippedReports):
     """The two estimates of either method, from the same reports."""
 
@@ -151,7 +142,7 @@ class LocalNeighbours(FlippedReports):
         return ItemScores(rows, similar.T.tocsr()), {"neighbours per item": similar.nnz / items}
 
 
-@dataclass(frozen=True, kw_only=True)
+@mechanism
 class Dplcf(LocalNeighbours):
     """DPLCF: Jaccard similarity from unbiased estimates of intersections and unions.
 
@@ -175,7 +166,7 @@ class Dplcf(LocalNeighbours):
         return jaccard(pairs.both(block), counts[block][:, None], counts)
 
 
-@dataclass(frozen=True, kw_only=True)
+@mechanism
 class Ldpicf(LocalNeighbours):
     """LDPICF: cosine similarity from maximum-likelihood pair frequencies in the simplex.
 

@@ -8,23 +8,20 @@ from __future__ import annotations
 import dataclasses
 import enum
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpmc_core.arrays import Floats, Rng
 from dpmc_core.errors import InvalidSetting
 from dpmc_core.links import Link, Logistic, steepness
-from dpmc_core.model import Constant, Dense, Estimator, Mechanism, Rounds, Step, Task, Wanted
+from dpmc_core.model import Constant, Dense, Estimator, Mechanism, Rounds, Step, Steps, Task, Wanted
 from dpmc_core.privacy import (
     RATING,
     USER_REPLACED,
-    Budget,
     Calibration,
     Guarantee,
     Laplace,
-    Notion,
     Publishes,
     RandomizedResponse,
     Releases,
@@ -33,7 +30,7 @@ from dpmc_core.privacy import (
 )
 from dpmc_core.privacy.channels import flip_chance
 from dpmc_core.ratings import PublicFacts, Ratings
-from dpmc_core.settings import AsPublished, same_setting, setting
+from dpmc_core.settings import AsPublished, mechanism, same_setting, setting
 from dpmc_core.solvers.linalg import Pattern
 from dpmc_core.solvers.noisy_reports import SignReports, complete_signs
 from dpmc_core.solvers.one_bit import (
@@ -50,8 +47,6 @@ from dpmc_core.solvers.one_bit import (
 from dpmc_core.solvers.sizes import check_dense
 from dpmc_core.style import BLUE, GREEN, ORANGE, PURPLE, RED, SKY, Style
 
-Floats = NDArray[np.float64]
-
 _READS = "the estimator reads who rated what, which this unit does not protect"
 _PROJECTION = 1e-3  # accuracy of a projection, relative to ||X||_F
 
@@ -65,14 +60,23 @@ _OPEN = (
 _LIFTED = f"{_OPEN} (bound=none lifts it)"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Reported(Mechanism, Completion):
-    """A noisy report of each sign, completed by one of two estimators."""
+@mechanism
+class OneBit(Mechanism):
+    """What all of them share: a promise of pure epsilon for the value of each rating."""
 
     task = Task.BINARY
     twin = "clear"
     floor = "private-majority"
+    change = RATING
+    trust = Trust.CURATOR
+    publishes = Publishes.MATRIX
     epsilon: float = setting(help="privacy budget per rating", above=0, at_most=1e6)
+
+
+@mechanism
+class Reported(OneBit, Completion):
+    """A noisy report of each sign, completed by one of two estimators."""
+
     link: Link = same_setting(Completion, "link", _ONLY)
     radius: float = same_setting(Completion, "radius", _ONLY)
     bound: float | None = same_setting(Completion, "bound", _ONLY)
@@ -97,9 +101,7 @@ class Reported(Mechanism, Completion):
         """What the estimator adds to the card."""
         return (_READS,) if self.aware else ()
 
-    def completed(
-        self, reports: SignReports, loss: Loss, ratings: Ratings, rng: np.random.Generator
-    ) -> Iterator[Step]:
+    def completed(self, reports: SignReports, loss: Loss, ratings: Ratings, rng: Rng) -> Steps:
         """By the estimator in force, from the reports debiased or from the paper's loss of them."""
         if self.aware:
             yield from complete_signs(Pattern.of(ratings), reports)
@@ -112,6 +114,11 @@ class InputLoss(enum.Enum):
 
     LIKELIHOOD = "likelihood"  # of the flipped signs, as published; not convex
     UNBIASED = "unbiased"  # logistic loss with the flips' bias removed; convex
+
+
+@dataclass(frozen=True)
+class NoisySigns(Releases):
+    signs: Laplace
 
 
 @dataclass(frozen=True)
@@ -130,14 +137,14 @@ class FlippedSigns(Releases):
             )
         )
 
-    def reports(self, ratings: Ratings, rng: np.random.Generator) -> tuple[Floats, SignReports]:
+    def reports(self, ratings: Ratings, rng: Rng) -> tuple[Floats, SignReports]:
         """The signs published, as 0/1, and debiased."""
         flipped = self.signs.publish(positive(ratings), rng).astype(float)
         (_, minus), (plus, _) = self.signs.channel
         return flipped, SignReports.of_flips(flipped, plus, minus)
 
 
-@dataclass(frozen=True, kw_only=True)
+@mechanism
 class InputFlip(Reported):
     """Input perturbation: flip each observed sign, then complete (LWHM22, Algorithm 1).
 
@@ -151,6 +158,9 @@ class InputFlip(Reported):
     short = "Input"
     style = Style(ORANGE, "circle")
     revision = 2
+    trust = Trust.LOCAL
+    publishes = Publishes.FLIPPED_SIGNS
+    source = "LWHM22, Theorem 1"
     published = AsPublished({"estimator": Estimator.PUBLISHED, **_GENERATED}, _LIFTED)
     p_plus: float | None = setting(
         None, "chance that +1 turns into -1 (none: 1/(1+e^eps))", at_least=0, at_most=1
@@ -202,19 +212,9 @@ class InputFlip(Reported):
 
     def guarantee(self, public: PublicFacts) -> Guarantee[FlippedSigns]:
         plus, minus = self.flips
-        return Guarantee(
-            change=RATING,
-            notion=Notion.PURE,
-            public=public,
-            claimed=Budget(self.epsilon),
-            source="LWHM22, Theorem 1",
-            trust=Trust.LOCAL,
-            publishes=Publishes.FLIPPED_SIGNS,
-            releases=FlippedSigns.of(plus, minus),
-            caveats=self.caveats,
-        )
+        return self.pure_card(public, FlippedSigns.of(plus, minus), self.caveats)
 
-    def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
+    def fit(self, ratings: Ratings, rng: Rng) -> Steps:
         flipped, reports = self.guarantee(ratings.public).releases.reports(ratings, rng)
         plus, minus = self.flips
         if self.loss is InputLoss.UNBIASED:
@@ -224,8 +224,8 @@ class InputFlip(Reported):
         yield from self.completed(reports, loss, ratings, rng)
 
 
-@dataclass(frozen=True, kw_only=True)
-class PrivateMajority(Mechanism):
+@mechanism
+class PrivateMajority(OneBit):
     """The more frequent sign, from flipped signs: what a private method must beat.
 
     One score for every cell, the log odds of +1 once the flips' bias is removed.
@@ -234,27 +234,18 @@ class PrivateMajority(Mechanism):
     id = "private-majority"
     name = "Private majority"
     style = Style(PURPLE, "pentagon", "dot")
-    place = 1
-    task = Task.BINARY
+    place = 2
     twin = "majority"
-    floor = "private-majority"
     revision = 1
-    epsilon: float = same_setting(Reported, "epsilon")
+    trust = Trust.LOCAL
+    publishes = Publishes.FLIPPED_SIGNS
+    source = "randomised response (Warner 1965)"
 
     def guarantee(self, public: PublicFacts) -> Guarantee[FlippedSigns]:
         p = flip_chance(self.epsilon)
-        return Guarantee(
-            change=RATING,
-            notion=Notion.PURE,
-            public=public,
-            claimed=Budget(self.epsilon),
-            source="randomised response (Warner 1965)",
-            trust=Trust.LOCAL,
-            publishes=Publishes.FLIPPED_SIGNS,
-            releases=FlippedSigns.of(p, p),
-        )
+        return self.pure_card(public, FlippedSigns.of(p, p))
 
-    def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
+    def fit(self, ratings: Ratings, rng: Rng) -> Steps:
         _, reports = self.guarantee(ratings.public).releases.reports(ratings, rng)
         most = 1 - 1 / (len(ratings) + 1)  # half a rating on either side
         mean = min(max(reports.mean, -most), most)
@@ -270,7 +261,7 @@ class ObjectiveNoise(Releases):
     linear_term: Laplace | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
+@mechanism
 class Objective(Reported):
     """Objective perturbation: loss + sum H_ij X_ij (LWHM22, Algorithm 2).
 
@@ -286,6 +277,7 @@ class Objective(Reported):
     short = "Objective"
     style = Style(BLUE, "square", "longdash")
     revision = 2
+    source = "LWHM22, Theorem 2"
     published = AsPublished(
         {"estimator": Estimator.PUBLISHED, "calibration": Calibration.PAPER, **_GENERATED}, _LIFTED
     )
@@ -326,37 +318,21 @@ class Objective(Reported):
             scale=self.delta_h / self.epsilon,
             alone=signs,
         )
-        return Guarantee(
-            change=RATING,
-            notion=Notion.PURE,
-            public=public,
-            claimed=Budget(self.epsilon),
-            source="LWHM22, Theorem 2",
-            trust=Trust.CURATOR,
-            publishes=Publishes.MATRIX,
-            releases=ObjectiveNoise(signs=release)
-            if signs
-            else ObjectiveNoise(linear_term=release),
-            unaccounted=()
-            if signs
-            else (
-                Unaccounted(
-                    "the probit loss of the raw signs",
-                    "the proof sets its gradient to zero, which the constraints and early stopping"
-                    " break, and leaves out the curvature, which is another for each sign;"
-                    " 'objective-statistic' is certified for this link",
-                ),
-            ),
-            caveats=(
+        if signs:
+            garbled = (
                 "any eps-DP release of one bit is a garbling of randomised response, so this"
-                " cannot beat input perturbation statistically",
-                *self.caveats,
+                " cannot beat input perturbation statistically"
             )
-            if signs
-            else (),
+            return self.pure_card(public, ObjectiveNoise(signs=release), (garbled, *self.caveats))
+        loss = Unaccounted(
+            "the probit loss of the raw signs",
+            "the proof sets its gradient to zero, which the constraints and early stopping break,"
+            " and leaves out the curvature, which is another for each sign; 'objective-statistic'"
+            " is certified for this link",
         )
+        return self.pure_card(public, ObjectiveNoise(linear_term=release), unaccounted=(loss,))
 
-    def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
+    def fit(self, ratings: Ratings, rng: Rng) -> Steps:
         releases = self.guarantee(ratings.public).releases
         if releases.signs is not None:
             noisy = releases.signs.publish(positive(ratings), rng)
@@ -373,12 +349,7 @@ class Objective(Reported):
             yield from self.solve(loss, ratings, rng, raw=True)
 
 
-@dataclass(frozen=True)
-class NoisySigns(Releases):
-    signs: Laplace
-
-
-@dataclass(frozen=True, kw_only=True)
+@mechanism
 class ObjectiveStatistic(Reported):
     """Certified objective perturbation for any link: noise on the statistic, then clip to [0, 1].
 
@@ -392,6 +363,7 @@ class ObjectiveStatistic(Reported):
     short = "Objective, any link"
     style = Style(SKY, "diamond", "dashdot")
     revision = 2
+    source = "Laplace mechanism on the signs, in place of LWHM22, Theorem 2"
     debias: bool = setting(False, f"remove the bias of clipping (logistic link, {_ONLY})")
 
     def __post_init__(self) -> None:
@@ -405,31 +377,20 @@ class ObjectiveStatistic(Reported):
         return -math.expm1(-self.epsilon) / (2 * self.epsilon)
 
     def guarantee(self, public: PublicFacts) -> Guarantee[NoisySigns]:
-        return Guarantee(
-            change=RATING,
-            notion=Notion.PURE,
-            public=public,
-            claimed=Budget(self.epsilon),
-            source="Laplace mechanism on the signs, in place of LWHM22, Theorem 2",
-            trust=Trust.CURATOR,
-            publishes=Publishes.MATRIX,
-            releases=NoisySigns(
-                signs=Laplace(
-                    query="1{Y = +1} of each observed rating",
-                    shape=(None,),
-                    sensitivity={RATING: 1},
-                    scale=1 / self.epsilon,
-                    alone=True,
-                )
-            ),
-            caveats=self.caveats
-            if self.aware or self.debias
-            else (
-                f"clipping biases every label towards 1/2: E[s~ | s=0] = {self.clipping_bias:.3g}",
-            ),
+        signs = Laplace(
+            query="1{Y = +1} of each observed rating",
+            shape=(None,),
+            sensitivity={RATING: 1},
+            scale=1 / self.epsilon,
+            alone=True,
         )
+        biased = (
+            f"clipping biases every label towards 1/2: E[s~ | s=0] = {self.clipping_bias:.3g}",
+        )
+        caveats = self.caveats if self.aware or self.debias else biased
+        return self.pure_card(public, NoisySigns(signs), caveats)
 
-    def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
+    def fit(self, ratings: Ratings, rng: Rng) -> Steps:
         releases = self.guarantee(ratings.public).releases
         noisy = releases.signs.publish(positive(ratings), rng)
         labels = np.clip(noisy, 0.0, 1.0)
@@ -444,8 +405,8 @@ class NoisyGradients(Releases):
     gradient: Laplace
 
 
-@dataclass(frozen=True, kw_only=True)
-class Gradient(Mechanism):
+@mechanism
+class Gradient(OneBit):
     """Gradient perturbation: projected descent on clamped, noised gradients (LWHM22, Algorithm 3).
 
     The data are touched through those gradients alone: no line search and no stopping rule on the
@@ -465,10 +426,7 @@ class Gradient(Mechanism):
         "neither the number of rounds K is printed, 10 here, nor the factor on the spectral step,"
         f" 1 here; {_LIFTED}",
     )
-    task = Task.BINARY
-    twin = "clear"
-    floor = "private-majority"
-    epsilon: float = same_setting(Reported, "epsilon")
+    source = "LWHM22, Theorem 3"
     link: Link = same_setting(Completion, "link")
     radius: float = same_setting(Completion, "radius")
     bound: float | None = same_setting(Completion, "bound")
@@ -489,27 +447,17 @@ class Gradient(Mechanism):
         moves = 2 * self.clamp
         if isinstance(self.link, Logistic):
             moves = min(moves, 1.0)
-        return Guarantee(
-            change=RATING,
-            notion=Notion.PURE,
-            public=public,
-            claimed=Budget(self.epsilon),
-            source="LWHM22, Theorem 3",
-            trust=Trust.CURATOR,
-            publishes=Publishes.MATRIX,
-            releases=NoisyGradients(
-                gradient=Laplace(
-                    query="clamped loss gradient on the observed cells",
-                    shape=(None,),
-                    sensitivity={RATING: moves},
-                    scale=self.rounds_taken * moves / self.epsilon,
-                    alone=True,
-                    times=self.rounds_taken,
-                )
-            ),
+        gradient = Laplace(
+            query="clamped loss gradient on the observed cells",
+            shape=(None,),
+            sensitivity={RATING: moves},
+            scale=self.rounds_taken * moves / self.epsilon,
+            alone=True,
+            times=self.rounds_taken,
         )
+        return self.pure_card(public, NoisyGradients(gradient))
 
-    def fit(self, ratings: Ratings, rng: np.random.Generator) -> Iterator[Step]:
+    def fit(self, ratings: Ratings, rng: Rng) -> Steps:
         releases = self.guarantee(ratings.public).releases
         loss = likelihood(self.link, positive(ratings))
         feasible = feasible_set(ratings, self.radius, self.bound, rng)
@@ -541,8 +489,8 @@ class NoisyMatrix(Releases):
     matrix: Laplace
 
 
-@dataclass(frozen=True, kw_only=True)
-class Output(Mechanism, Completion):
+@mechanism
+class Output(OneBit, Completion):
     """Output perturbation: complete, then Laplace(2 bound / eps) on every cell (LWHM22, Alg. 4).
 
     The paper takes 2 bound as the l1 sensitivity of the matrix; it bounds one cell. Any two
@@ -560,10 +508,7 @@ class Output(Mechanism, Completion):
         {"within": OutputBound.SOLVER, **_GENERATED},
         f"{_OPEN}; what the solver's tolerance leaves beyond it is still cut off",
     )
-    task = Task.BINARY
-    twin = "clear"
-    floor = "private-majority"
-    epsilon: float = same_setting(Reported, "epsilon")
+    source = "LWHM22, Theorem 4"
     bound: float = setting(0.1, "largest |score|; sets the noise", above=0, at_most=1e3)
     within: OutputBound = setting(
         OutputBound.CLIP,
@@ -577,35 +522,25 @@ class Output(Mechanism, Completion):
     def guarantee(self, public: PublicFacts) -> Guarantee[NoisyMatrix]:
         cells = public.users * public.items
         diameter = 2 * min(self.bound * cells, self.largest_sum(public))
-        return Guarantee(
-            change=RATING,
-            notion=Notion.PURE,
-            public=public,
-            claimed=Budget(self.epsilon),
-            source="LWHM22, Theorem 4",
-            trust=Trust.CURATOR,
-            publishes=Publishes.MATRIX,
-            releases=NoisyMatrix(
-                matrix=Laplace(
-                    query="completed matrix",
-                    shape=public.shape,
-                    sensitivity={RATING: diameter, USER_REPLACED: diameter},
-                    scale=2 * self.bound / self.epsilon,
-                )
-            ),
-            caveats=(
-                "the claim holds for publishing one cell: 2 bound is one cell's sensitivity, and"
-                " one rating moves many cells",
-                "the number of solver rounds, shown beside a run, is read off the raw ratings"
-                " without noise: evaluation only, not private",
-            ),
+        matrix = Laplace(
+            query="completed matrix",
+            shape=public.shape,
+            sensitivity={RATING: diameter, USER_REPLACED: diameter},
+            scale=2 * self.bound / self.epsilon,
         )
+        caveats = (
+            "the claim holds for publishing one cell: 2 bound is one cell's sensitivity, and one"
+            " rating moves many cells",
+            "the number of solver rounds, shown beside a run, is read off the raw ratings without"
+            " noise: evaluation only, not private",
+        )
+        return self.pure_card(public, NoisyMatrix(matrix), caveats)
 
     def largest_sum(self, public: PublicFacts) -> float:
         """The largest sum of |scores|: ||X||_1 <= sqrt(m n) ||X||_F <= sqrt(m n) ||X||_*."""
         return nuclear_norm(self.radius, public) * math.sqrt(public.users * public.items)
 
-    def feasible(self, ratings: Ratings, rng: np.random.Generator) -> NuclearBall:
+    def feasible(self, ratings: Ratings, rng: Rng) -> NuclearBall:
         bound = self.bound if self.within is OutputBound.SOLVER else None
         return feasible_set(ratings, self.radius, bound, rng)
 
@@ -616,9 +551,7 @@ class Output(Mechanism, Completion):
         for step in self.solve(loss, ratings, start, raw=True):
             yield dataclasses.replace(step, model=None), step.model if step.final else None
 
-    def fit(
-        self, ratings: Ratings, rng: np.random.Generator, rounds: Rounds | None = None
-    ) -> Iterator[Step]:
+    def fit(self, ratings: Ratings, rng: Rng, rounds: Rounds | None = None) -> Steps:
         check_dense(ratings.shape, "output perturbation")
         releases = self.guarantee(ratings.public).releases
         largest = self.largest_sum(ratings.public)
@@ -626,8 +559,7 @@ class Output(Mechanism, Completion):
             if solution is None:
                 yield step
                 continue
-            rows = np.arange(ratings.public.users)[:, None]
-            matrix = solution.predict(rows, np.arange(ratings.public.items))
+            matrix = solution.predict(*np.indices(ratings.shape, sparse=True))
             clipped = np.clip(matrix, -self.bound, self.bound)
             total = float(np.abs(clipped).sum())
             if total > largest:

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import ClassVar, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpmc_core.arrays import Floats, Rng
 from dpmc_core.errors import InvalidSetting
 from dpmc_core.model import (
     ArrayPart,
@@ -22,7 +22,6 @@ from dpmc_core.model import (
     Factors,
     Mechanism,
     OwnSide,
-    Rng,
     Step,
     Steps,
     Task,
@@ -59,8 +58,6 @@ from dpmc_core.solvers.linalg import Pattern
 from dpmc_core.solvers.rows import Rows, capped, centred, clip_rows, item_sums, row_means, row_sums
 from dpmc_core.solvers.sizes import check_gram, gram_items
 from dpmc_core.style import PURPLE, Style
-
-Floats = NDArray[np.float64]
 
 _SHARES = (0.005, 0.20, 0.75, 0.005, 0.04)  # mean, counts, sums, gain, own
 _EFFECTS_CLIP = 0.25  # C in widths of the rating range
@@ -411,7 +408,7 @@ class PrivateItemMean(PerUser):
     name = "Private user and item means"
     short = "Private means"
     style = Style(PURPLE, "cross", "dash")
-    place = 1
+    place = 2
     twin = "item-mean"
     publishes = Publishes.ITEM_MEANS
 

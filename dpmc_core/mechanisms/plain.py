@@ -9,13 +9,13 @@ from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpmc_core.arrays import Bools, Floats, Ints, Rng
 from dpmc_core.errors import BadRatings
 from dpmc_core.metrics import ranking, rmse
-from dpmc_core.model import Constant, Factors, Mechanism, Model, Rng, Step, Steps, Task
+from dpmc_core.model import Constant, Factors, Mechanism, Model, Step, Steps, Task
 from dpmc_core.privacy import RATING, Guarantee, Notion, Publishes, Releases, Trust, Unaccounted
-from dpmc_core.ratings import PublicFacts, Ratings, place_in_row
+from dpmc_core.ratings import PublicFacts, Ratings, most_rated, place_in_row
 from dpmc_core.settings import mechanism, setting
 from dpmc_core.solvers.als import random_factors
 from dpmc_core.solvers.factorization import (
@@ -35,15 +35,12 @@ from dpmc_core.solvers.ranking import (
     cosine,
     ease_weights,
     jaccard,
-    most_rated,
     nearest,
 )
 from dpmc_core.solvers.recovery import Recovery, Reports, on_unit_scale
 from dpmc_core.solvers.rows import Rows, capped, centred, item_sums, shrunken_means, with_offsets
 from dpmc_core.solvers.sizes import GRAM_LIMIT
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 Fit = Callable[[Ratings, Rng], Steps]
 
 
@@ -53,7 +50,7 @@ class Plain(Mechanism):
 
     task = Task.RATINGS
     floor = "user-mean"
-    place = 3
+    place = 5
     revision = 1
     reads: ClassVar[str] = "every rating"
     publishes: ClassVar[Publishes] = Publishes.EVERYTHING
@@ -155,13 +152,9 @@ class SoftImpute(Recovery, Plain):
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
         public = ratings.public
-        reports = Reports(
-            pattern=Pattern.of(ratings),
-            values=on_unit_scale(ratings.values, public),
-            gain=1.0,
-            variance=self.misfit**2,
-            rho=self.misfit * len(ratings) ** 0.5,
-        )
+        values = on_unit_scale(ratings.values, public)
+        spread, rho = self.misfit**2, self.misfit * math.sqrt(len(ratings))
+        reports = Reports(Pattern.of(ratings), values, 1.0, spread, rho)
         yield from self.recover(reports, public, rng, raw=True)
 
 
@@ -196,9 +189,9 @@ def on_most_rated(fit: Fit, ratings: Ratings, rng: Rng) -> Steps:
     if ratings.public.items <= GRAM_LIMIT:
         yield from fit(ratings, rng)
         return
-    inside, place = most_rated(ratings, GRAM_LIMIT)
+    place = most_rated(ratings, GRAM_LIMIT)
     other = centred_on_means(ratings, rng).base
-    for step in fit(inside, rng):
+    for step in fit(ratings.on_items(place), rng):
         yield replace(step, model=step.model and OnMostRated(step.model, place, other))
 
 
@@ -364,7 +357,8 @@ class Ease(Plain):
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:  # noqa: ARG002
         check_interactions(ratings)
-        inside, place = most_rated(ratings, GRAM_LIMIT)
+        place = most_rated(ratings, GRAM_LIMIT)
+        inside = ratings.on_items(place)
         weights = ease_weights(inside, self.ridge)
         model: Model = ItemScores(inside.matrix, weights)
         if inside.shape != ratings.shape:
@@ -407,7 +401,7 @@ class ReferenceRanking(Plain):
         held = self._held_out(ratings, rng)
         seed = int(rng.integers(2**63))
         total = len(_RIVALS) + 1
-        best, rated = _RIVALS[0], dict.fromkeys((rival.name for rival in _RIVALS), 0.0)
+        best, rated = _RIVALS[0], {rival.name: 0.0 for rival in _RIVALS}
         for index, rival in enumerate(_RIVALS, start=1):
             found = _hit_ratio(rival, ratings, held, seed)
             if found > max(rated.values()):
@@ -419,7 +413,7 @@ class ReferenceRanking(Plain):
         *_, last = chosen.fit(ratings, np.random.default_rng(seed))
         yield Step.of(total, total, last.model, trace)
 
-    def _held_out(self, ratings: Ratings, rng: Rng) -> NDArray[np.bool_]:
+    def _held_out(self, ratings: Ratings, rng: Rng) -> Bools:
         """The judges: some interactions of every user or one of some; nobody's only one, and more
         than one only of who has five times as many."""
         counts = np.diff(ratings.indptr)
@@ -428,13 +422,10 @@ class ReferenceRanking(Plain):
         each = self.judges // max(len(able), 1)
         quota[able] = np.clip(counts[able] // 5, 1, max(each, 1))
         latest = () if ratings.times is None else (-ratings.times,)
-        held: NDArray[np.bool_] = (
-            place_in_row(ratings, rng.random(len(ratings)), *latest) < quota[ratings.users]
-        )
-        return held
+        return place_in_row(ratings, rng.random(len(ratings)), *latest) < quota[ratings.users]
 
 
-def _hit_ratio(method: Mechanism, ratings: Ratings, held: NDArray[np.bool_], seed: int) -> float:
+def _hit_ratio(method: Mechanism, ratings: Ratings, held: Bools, seed: int) -> float:
     """HR@10 of the held-out interactions once a method has learnt from the others.
 
     0 where there is nothing to choose by: too few interactions, or items to rank them among.

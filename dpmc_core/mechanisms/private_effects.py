@@ -10,9 +10,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
-
+from dpmc_core.arrays import Rng
 from dpmc_core.mechanisms.per_user import (
     EffectsReleases,
     PerUser,
@@ -23,7 +21,7 @@ from dpmc_core.mechanisms.per_user import (
     regression_side,
     user_gaussian,
 )
-from dpmc_core.model import OwnSide, Rng, Step, Steps, Wanted
+from dpmc_core.model import OwnSide, Step, Steps, Wanted
 from dpmc_core.privacy import Gaussian, Guarantee, Releases, Trust
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import mechanism, setting
@@ -38,8 +36,6 @@ from dpmc_core.solvers.effects import (
 )
 from dpmc_core.solvers.linalg import Pattern
 from dpmc_core.style import ORANGE, Style
-
-Floats = NDArray[np.float64]
 
 _SHARES = (0.005, 0.12, 0.20, 0.005, 0.02)  # of the budget; the rest is for the rounds, equally
 _MOMENTS_SHARE = 0.02  # of a round
@@ -71,6 +67,7 @@ class PrivateEffects(PerUser):
     """
 
     id = "private-effects"
+    place = -1
     name = "Private effects and taste"
     short = "Private effects"
     style = Style(ORANGE, "diamond-tall")

@@ -7,15 +7,14 @@ import math
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpmc_core.arrays import Rng
 from dpmc_core.mechanisms.per_user import PerUser, check_delta, user_gaussian
 from dpmc_core.model import (
     ArrayPart,
     Factors,
     Mechanism,
     OwnSide,
-    Rng,
     Step,
     Steps,
     Task,
@@ -44,8 +43,6 @@ from dpmc_core.solvers.linalg import Pattern
 from dpmc_core.solvers.ranking import Audiences, Counts, cross_moments, profiles
 from dpmc_core.solvers.rows import contributions, item_sums
 from dpmc_core.style import PURPLE, Style
-
-Floats = NDArray[np.float64]
 
 _FIRST = 0.25  # share of the budget (mu squared) for the first count
 # How often each round's question is asked, and what it must tell so that the next is about taste:
@@ -89,7 +86,7 @@ class PrivatePopularity(Mechanism):
     name = "Private popularity"
     short = "Popularity"
     style = Style(PURPLE, "triangle-left", "dot")
-    place = 2
+    place = 3
     task = Task.RANKING
     twin = "popularity"
     floor = "private-popularity"
@@ -176,6 +173,7 @@ class PrivateTaste(PerUser):
     """
 
     id = "private-taste"
+    place = -1
     name = "Private popularity and taste"
     short = "Private taste"
     style = Style(PURPLE, "diamond-tall")

@@ -25,9 +25,9 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import erfcx, gammaln, log_ndtr, ndtr
 
+from dpmc_core.arrays import Floats
 from dpmc_core.errors import InvalidSetting, check_number
 
 _ROOT_HALF_PI = math.sqrt(math.pi / 2)
@@ -144,7 +144,7 @@ def gaussian_log_delta(epsilon: float, mu: float) -> float:
     return -0.5 * u * u - 0.5 * math.log(2 * math.pi) + math.log(gap) if gap > 0 else -math.inf
 
 
-def _mills_gap(u: NDArray[np.float64], mu: float) -> NDArray[np.float64]:
+def _mills_gap(u: Floats, mu: float) -> Floats:
     """R(u) - R(u + mu) for the Mills ratio R, to about 1e-12 relative where delta can be seen."""
     # above 1e4 delta has underflowed long before, and -R'(t) < 1/t^2
     far = mu / np.maximum(np.abs(u), 1.0) / np.maximum(np.abs(u), 1.0)
@@ -156,9 +156,8 @@ def _mills_gap(u: NDArray[np.float64], mu: float) -> NDArray[np.float64]:
     return np.where(u > 1e4, far, 0.5 * mu * ((1.0 - t * _mills(t)) @ weights))
 
 
-def _mills(x: float | NDArray[np.float64]) -> NDArray[np.float64]:
-    ratio: NDArray[np.float64] = _ROOT_HALF_PI * erfcx(np.asarray(x) / math.sqrt(2))
-    return ratio
+def _mills(x: float | Floats) -> Floats:
+    return _ROOT_HALF_PI * erfcx(np.asarray(x) / math.sqrt(2))
 
 
 def _check_ratio(mu: float) -> None:
@@ -212,16 +211,29 @@ def _boundary(holds: Callable[[float], bool], start: float) -> float:
     low = high / 2.0
     while holds(low):
         high, low = low, low / 2.0
-    while high - low > 1e-14 * high:
+    return bisect(lambda x: not holds(x), low, high, relative=1e-14)[1]
+
+
+def bisect(
+    below: Callable[[float], bool],
+    low: float,
+    high: float,
+    absolute: float = 0.0,
+    relative: float = 0.0,
+) -> tuple[float, float]:
+    """Where a condition that holds up to some point ends: its last and first sides, so close.
+
+    Args:
+        below: holds at `low` and not at `high`.
+        absolute, relative: how far apart both may stay; relative: to the upper one.
+    """
+    while high - low > absolute + relative * high:
         middle = 0.5 * (low + high)
-        if holds(middle):
-            high = middle
-        else:
-            low = middle
-    return high
+        low, high = (middle, high) if below(middle) else (low, middle)
+    return low, high
 
 
-def channel_epsilon(channel: NDArray[np.float64]) -> float:
+def channel_epsilon(channel: Floats) -> float:
     """Pure epsilon of a channel C[input, output]: the largest |ln C[a, o] - ln C[b, o]|."""
     matrix = np.asarray(channel, dtype=float)
     possible = matrix[:, matrix.max(axis=0) > 0]
@@ -262,11 +274,7 @@ def composed_epsilon(pure: tuple[Pure, ...], mu: float, delta: float) -> float:
         return 0.0
     if law.delta(high) > target:  # the grid is too coarse to say anything
         return high
-    low = 0.0
-    while high - low > 1e-8 * high:
-        middle = 0.5 * (low + high)
-        low, high = (low, middle) if law.delta(middle) <= target else (middle, high)
-    return high
+    return bisect(lambda epsilon: law.delta(epsilon) > target, 0.0, high, relative=1e-8)[1]
 
 
 @lru_cache(maxsize=_KNOWN)
@@ -297,8 +305,8 @@ class _Laplace:
 class _Binomial:
     """The loss of n randomised responses of one epsilon: (n - 2 i) epsilon, i ~ Bin(n, chance)."""
 
-    losses: NDArray[np.float64]
-    logs: NDArray[np.float64]  # of their chances
+    losses: Floats
+    logs: Floats  # of their chances
 
     @classmethod
     def of(cls, pure: tuple[Pure, ...], mu: float) -> _Binomial | None:
@@ -325,8 +333,8 @@ class _Grid:
     Gaussian releases beside it.
     """
 
-    losses: NDArray[np.float64]
-    masses: NDArray[np.float64]
+    losses: Floats
+    masses: Floats
     tilt: float
     log_mean: float
     mu: float
@@ -362,7 +370,7 @@ class _Grid:
         first = sum(part.times * start for part, start in zip(pure, places, strict=True))
         masses = np.roll(np.fft.irfft(spectrum, size), (first - low) % size)
         masses = np.maximum(masses[: high - low + 1], 0.0)
-        losses: NDArray[np.float64] = step * np.arange(low, high + 1.0)
+        losses: Floats = step * np.arange(low, high + 1.0)
         return cls(losses, masses, tilt, log_mean, mu)
 
     def delta(self, epsilon: float) -> float:
@@ -382,7 +390,7 @@ class _Grid:
         return found * math.exp(min(start + top, 600.0)) + math.exp(min(lost, 600.0))
 
 
-def _law(part: Pure, step: float) -> tuple[int, NDArray[np.float64]]:
+def _law(part: Pure, step: float) -> tuple[int, Floats]:
     """The chances of the loss of one release at multiples of a step: the first multiple, chances.
 
     Mass between two of them goes to both, so that its chance under either data set stays: a spread
@@ -390,7 +398,7 @@ def _law(part: Pure, step: float) -> tuple[int, NDArray[np.float64]]:
     """
     end = part.epsilon
     low, high = math.floor(-end / step), math.ceil(end / step)
-    edges: NDArray[np.float64] = step * np.arange(low, high + 1.0)
+    edges: Floats = step * np.arange(low, high + 1.0)
     masses = np.zeros(len(edges))
     if part.laplace:
         inside = np.clip(edges, -end, end)
@@ -404,10 +412,10 @@ def _law(part: Pure, step: float) -> tuple[int, NDArray[np.float64]]:
 
 
 def _share(
-    below: NDArray[np.float64],
-    above: NDArray[np.float64],
-    p: NDArray[np.float64],
-    q: NDArray[np.float64],
+    below: Floats,
+    above: Floats,
+    p: Floats,
+    q: Floats,
     step: float,
 ) -> None:
     """Add masses to the grid points below and above each, where they lie.
@@ -419,9 +427,7 @@ def _share(
     below += p - upper
 
 
-def _laplace_masses(
-    inside: NDArray[np.float64], edges: NDArray[np.float64], s: float
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _laplace_masses(inside: Floats, edges: Floats, s: float) -> tuple[Floats, Floats]:
     """Chances of a loss between two points each of one Laplace number that moves by s scales.
 
     inside: points of -s..s; edges: the grid points below. Returned as `_share` takes them.
@@ -437,9 +443,7 @@ def _laplace_masses(
     return p, q
 
 
-def _tilted(
-    law: NDArray[np.float64], start: int, tilt: float, step: float
-) -> tuple[NDArray[np.float64], float]:
+def _tilted(law: Floats, start: int, tilt: float, step: float) -> tuple[Floats, float]:
     """A law weighted by exp(tilt loss), and the log of its mean weight."""
     with np.errstate(divide="ignore"):
         logs = np.log(law) + tilt * step * (start + np.arange(len(law)))
@@ -451,7 +455,7 @@ def _tilted(
 
 def _tilt(
     pure: tuple[Pure, ...],
-    laws: list[tuple[int, NDArray[np.float64]]],
+    laws: list[tuple[int, Floats]],
     step: float,
     mu: float,
     delta: float | None,
@@ -474,9 +478,7 @@ def _tilt(
     return float(grid[int(np.argmin(bounds))])
 
 
-def _window(
-    pure: tuple[Pure, ...], starts: list[int], laws: list[NDArray[np.float64]]
-) -> tuple[int, int]:
+def _window(pure: tuple[Pure, ...], starts: list[int], laws: list[Floats]) -> tuple[int, int]:
     """Between which multiples of the step a tilted total lies, all but one part in 1e18."""
     first = sum(p.times * start for p, start in zip(pure, starts, strict=True))
     last = first + sum(p.times * (len(law) - 1) for p, law in zip(pure, laws, strict=True))
@@ -494,7 +496,7 @@ def _window(
     return max(first, math.floor(ends[1])), min(last, math.ceil(ends[0]))
 
 
-def _gaussian_log_deltas(epsilons: NDArray[np.float64], mu: float) -> NDArray[np.float64]:
+def _gaussian_log_deltas(epsilons: Floats, mu: float) -> Floats:
     """ln delta of a Gaussian mechanism at epsilons of any sign, as `gaussian_log_delta` has it."""
     u = epsilons / mu - mu / 2
     found = np.full(len(u), -math.inf)

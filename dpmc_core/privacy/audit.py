@@ -5,91 +5,22 @@ A certified value above the bound is consistent with it; a claimed value below i
 
 from __future__ import annotations
 
-import dataclasses
 import math
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from typing import TypeVar
+from itertools import product
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import betainc, betaincinv, ndtr, ndtri
 
+from dpmc_core.arrays import Bools, Floats, Ints
 from dpmc_core.errors import InvalidSetting, check_number
-from dpmc_core.privacy.accounting import Loss
-from dpmc_core.privacy.releases import Additive
-
-Data = TypeVar("Data")
+from dpmc_core.privacy.accounting import bisect
 
 
-@dataclass(frozen=True)
-class Probe:
-    """The largest change of a query seen among neighbouring data sets, and what it proves.
-
-    change: in the norm of the release's noise. index: which neighbour, counted from 0.
-    loss: an exact lower bound on what one publication spends.
-    """
-
-    change: float
-    index: int
-    loss: Loss
-
-
-def sensitivity_probe(
-    query: Callable[[Data], ArrayLike],
-    data: Data,
-    neighbours: Iterable[Data],
-    release: Additive,
-) -> Probe:
-    """How far `query` really moves between `data` and each neighbour, against the release's noise.
-
-    The loss of Laplace noise reaches ||change||_1 / scale and of Gaussian noise has the ratio
-    ||change||_2 / sigma, so both are exact for the pair, whatever the true sensitivity is. The
-    query must be solved to tolerance: what a solver leaves over counts as change.
-    """
-    answer = query(data)
-    changes = [release.distance(answer, query(other)) for other in neighbours]
-    if not changes:
-        raise InvalidSetting("neighbours", "at least one data set", 0)
-    index = int(np.argmax(changes))
-    change = changes[index]
-    return Probe(change, index, dataclasses.replace(release, times=1).loss(change))
-
-
-@dataclass(frozen=True)
-class CanaryAudit:
-    """One run with planted canaries: how many were guessed, how many rightly, and the bound."""
-
-    canaries: int
-    guesses: int
-    right: int
-    delta: float
-    confidence: float
-    epsilon: float  # lower bound at that confidence
-
-
-def canary_audit(
-    scores: ArrayLike,
-    planted: ArrayLike,
-    guesses: int,
-    *,
-    delta: float = 0.0,
-    confidence: float = 0.95,
-) -> CanaryAudit:
-    """Audit one run (Steinke, Nasr, Jagielski, "Privacy auditing with one (1) training run", 2023).
-
-    Each canary was planted by its own fair coin (`planted`, booleans) and scored from the published
-    output alone: a positive score guesses that it was planted, a negative one that it was not, and
-    only the `guesses` largest magnitudes count. `guesses` must be fixed before the scores are seen.
-    """
-    score, truth = np.asarray(scores, dtype=float), np.asarray(planted, dtype=bool)
-    if score.ndim != 1 or score.shape != truth.shape:
-        raise InvalidSetting("scores", f"one per canary ({truth.size})", score.shape)
-    check_number("guesses", guesses, at_least=1, at_most=score.size, integer=True)
-    surest = np.argsort(-np.abs(score), kind="stable")[:guesses]
-    right = int(((score > 0) == truth)[surest].sum())
-    epsilon = canary_bound(score.size, guesses, right, delta=delta, confidence=confidence)
-    return CanaryAudit(score.size, guesses, right, delta, confidence, epsilon)
+def right_guesses(scores: Floats, planted: Bools, guesses: int) -> int:
+    """How many of the surest guesses are right: a canary is there where its score is above 0."""
+    surest = np.argsort(-np.abs(scores), kind="stable")[:guesses]
+    return int(((scores > 0) == planted)[surest].sum())
 
 
 def canary_bound(
@@ -97,8 +28,10 @@ def canary_bound(
 ) -> float:
     """The epsilon below which `right` of `guesses` right would be too good to be chance.
 
-    If the run is (epsilon, delta)-DP, the bound exceeds epsilon with probability at most
-    1 - confidence.
+    Of one run in which each canary was planted by its own fair coin and guessed from the published
+    output alone, the surest `guesses` of them, a number fixed before (Steinke, Nasr, Jagielski,
+    "Privacy auditing with one (1) training run", 2023). If the run is (epsilon, delta)-DP, the
+    bound exceeds epsilon with probability at most 1 - confidence.
     """
     check_number("canaries", canaries, at_least=1, integer=True)
     check_number("guesses", guesses, at_least=1, at_most=canaries, integer=True)
@@ -113,18 +46,9 @@ def canary_bound(
     # stands. k right of k guesses have a chance of at least 1 - k e^-eps, so from ln(k/confidence)
     # on they refute nothing.
     last = math.log(guesses) + max(10.0, 1.0 - math.log(confidence))
-    grid = np.linspace(0.0, last, 201)
-    standing = next(k for k, epsilon in enumerate(grid) if not refuted(float(epsilon)))
-    if standing == 0:
-        return 0.0
-    low, high = float(grid[standing - 1]), float(grid[standing])
-    while high - low > 1e-9:
-        middle = 0.5 * (low + high)
-        if refuted(middle):
-            low = middle
-        else:
-            high = middle
-    return low
+    grid = np.linspace(0.0, last, 201).tolist()
+    standing = next(k for k, epsilon in enumerate(grid) if not refuted(epsilon))
+    return bisect(refuted, grid[standing - 1], grid[standing], 1e-9)[0] if standing else 0.0
 
 
 def canary_p_value(
@@ -168,13 +92,7 @@ def gaussian_canary_bound(
     low, high = 0.0, 1.0
     while refuted(high):
         low, high = high, 2.0 * high
-    while high - low > 1e-6 * high:
-        middle = 0.5 * (low + high)
-        if refuted(middle):
-            low = middle
-        else:
-            high = middle
-    return low
+    return bisect(refuted, low, high, relative=1e-6)[0]
 
 
 def _too_good(mu: float, canaries: int, guesses: int, right: int, level: float) -> bool:
@@ -202,11 +120,9 @@ def clopper_pearson(count: int, of: int, *, lower: bool, alarm: float) -> float:
 
     It lies on the wrong side of the chance with probability at most `alarm`.
     """
-    if (count == 0 and lower) or (count == of and not lower):
-        return 0.0 if lower else 1.0
     if lower:
-        return float(betaincinv(count, of - count + 1, alarm))
-    return float(betaincinv(count + 1, of - count, 1 - alarm))
+        return float(betaincinv(count, of - count + 1, alarm)) if count else 0.0
+    return float(betaincinv(count + 1, of - count, 1 - alarm)) if count < of else 1.0
 
 
 def event_bound(
@@ -222,38 +138,25 @@ def event_bound(
     if one.ndim != 1 or one.shape != other.shape or len(one) < 4:
         raise InvalidSetting("scores", "two lists of the same length, 4 or more", one.shape)
     half = len(one) // 2
-    best, found = -math.inf, (0.0, False, False)
     cuts = np.unique(np.quantile(np.concatenate([one[:half], other[:half]]), _CUTS))
-    for swapped, (a, b) in enumerate(((one, other), (other, one))):
-        for above in (True, False):
-            for cut in cuts:
-                p, q = _share(a[:half], cut, above), _share(b[:half], cut, above)
-                # by the ends of the intervals: a rare event is no good event
-                epsilon = _event_epsilon(p, q, half, delta, alarm)
-                if epsilon > best:
-                    best, found = epsilon, (float(cut), above, bool(swapped))
-    cut, above, swap = found
-    a, b = (other, one) if swap else (one, other)
-    p, q = _share(a[half:], cut, above), _share(b[half:], cut, above)
-    return max(0.0, _event_epsilon(p, q, len(one) - half, delta, alarm))
+    pairs = ((one, other), (other, one))
+
+    def epsilon(event: tuple[tuple[Floats, Floats], bool, float], draws: slice) -> float:
+        """By the ends of the intervals: a rare event is no good event."""
+        pair, above, cut = event
+        a, b = ((s[draws] > cut) == above for s in pair)
+        low = clopper_pearson(a.sum(), len(a), lower=True, alarm=alarm / 2) - delta
+        high = clopper_pearson(b.sum(), len(b), lower=False, alarm=alarm / 2)
+        return math.log(low / high) if low > 0 else -math.inf
+
+    events = product(pairs, (True, False), cuts)
+    best = max(events, key=lambda event: epsilon(event, slice(half)))
+    return max(0.0, epsilon(best, slice(half, None)))
 
 
 _CUTS = np.linspace(0.002, 0.998, 61)
 
 
-def _share(scores: NDArray[np.float64], cut: float, above: bool) -> int:
-    return int(np.count_nonzero(scores > cut if above else scores <= cut))
-
-
-def _event_epsilon(p: int, q: int, of: int, delta: float, alarm: float) -> float:
-    low = clopper_pearson(p, of, lower=True, alarm=alarm / 2) - delta
-    high = clopper_pearson(q, of, lower=False, alarm=alarm / 2)
-    return math.log(low / high) if low > 0 else -math.inf
-
-
-def _at_least(counts: NDArray[np.int64], n: int, q: float) -> NDArray[np.float64]:
+def _at_least(counts: Ints, n: int, q: float) -> Floats:
     """P[Bin(n, q) >= count] for each count in 0..n."""
-    tail: NDArray[np.float64] = np.where(
-        counts <= 0, 1.0, betainc(np.maximum(counts, 1), n - counts + 1, q)
-    )
-    return tail
+    return np.where(counts <= 0, 1.0, betainc(np.maximum(counts, 1), n - counts + 1, q))

@@ -10,33 +10,25 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dpmc_core.arrays import Bools, Floats, Ints, Rng, Sparse
 from dpmc_core.errors import InvalidSetting, check_number
 from dpmc_core.privacy import noise
 from dpmc_core.privacy.accounting import Loss, Pure, channel_epsilon
 from dpmc_core.privacy.releases import Release, whole
-from dpmc_core.stopping import look
-
-if TYPE_CHECKING:
-    from scipy.sparse import csr_array
-
-Floats = NDArray[np.float64]
-
+from dpmc_core.stopping import check_cancelled
 
 _LARGEST = 700.0  # an exponent of e that is still a float
 _BLOCK = 1_400_000  # reports drawn at once, roughly: some 100 MB of scratch
 
 
-def _symbols(rows: Any) -> NDArray[np.int64]:
+def _symbols(rows: Any) -> Ints:
     """An array of symbols, or sparse rows of them as a whole matrix: 0 where there is no cell."""
-    array: NDArray[np.int64] = (rows if isinstance(rows, np.ndarray) else rows.toarray()).astype(
-        np.int64
-    )
-    return array
+    return (rows if isinstance(rows, np.ndarray) else rows.toarray()).astype(np.int64)
 
 
 def flip_chance(epsilon: float, others: int = 1) -> float:
@@ -107,9 +99,9 @@ class RandomizedResponse(MatrixChannel):
     def distance(self, one: ArrayLike, other: ArrayLike) -> float:
         return float(np.count_nonzero(np.not_equal(one, other)))
 
-    def publish(self, value: ArrayLike, rng: np.random.Generator) -> NDArray[np.integer]:
+    def publish(self, value: ArrayLike, rng: Rng) -> NDArray[np.integer]:
         """Randomised symbols for symbols 0..inputs-1; bytes stay bytes."""
-        look()
+        check_cancelled()
         array = np.asarray(value)
         with np.errstate(invalid="ignore"):  # a NaN is reported below
             bytes_stay = array.dtype == np.uint8 and len(self.channel[0]) <= 256
@@ -122,12 +114,10 @@ class RandomizedResponse(MatrixChannel):
                 f"symbols of '{self.query}'", f"integers 0..{inputs - 1}", array[wrong].flat[0]
             )
         self._admit(symbols)
-        look()
+        check_cancelled()
         return self._shown(symbols, self._passed(symbols, rng))
 
-    def _passed(
-        self, symbols: NDArray[np.integer], rng: np.random.Generator
-    ) -> NDArray[np.integer]:
+    def _passed(self, symbols: NDArray[np.integer], rng: Rng) -> NDArray[np.integer]:
         return noise.channel(self.matrix, symbols, rng)
 
 
@@ -160,8 +150,8 @@ class LocalChannel(Channel):
         raise NotImplementedError
 
     def publish(  # type: ignore[override]  # sparse in, sparse out
-        self, value: Any, rng: np.random.Generator
-    ) -> csr_array:
+        self, value: Any, rng: Rng
+    ) -> Sparse:
         """The reported cells, sorted, for a users x items CSR array with sorted cells."""
         from scipy.sparse import csr_array
 
@@ -177,7 +167,7 @@ class LocalChannel(Channel):
         step = max(1, int(_BLOCK * users / max(expected, 1.0)))
         filled = 0
         for start in range(0, users, step):
-            look()
+            check_cancelled()
             block = slice(start, min(start + step, users))
             cells, values = self._reports(rows, block, rng)
             end = filled + len(cells)
@@ -198,9 +188,7 @@ class LocalChannel(Channel):
         """The number type of a report."""
         raise NotImplementedError
 
-    def _reports(
-        self, rows: csr_array, block: slice, rng: np.random.Generator
-    ) -> tuple[NDArray[np.int64], Floats]:
+    def _reports(self, rows: Sparse, block: slice, rng: Rng) -> tuple[Ints, Floats]:
         """The reported cells of a block of users, counted from its first one, and their values."""
         items = rows.shape[1]
         starts = rows.indptr[block.start : block.stop + 1]
@@ -215,13 +203,11 @@ class LocalChannel(Channel):
     def _check(self, values: Floats) -> None:
         raise NotImplementedError
 
-    def _rated(self, values: Floats, rng: np.random.Generator) -> tuple[NDArray[Any], Floats]:
+    def _rated(self, values: Floats, rng: Rng) -> tuple[NDArray[Any], Floats]:
         """Which rated cells are reported (a mask) and what as."""
         raise NotImplementedError
 
-    def _missing(
-        self, given: NDArray[np.int64], total: int, rng: np.random.Generator
-    ) -> tuple[NDArray[np.int64], Floats]:
+    def _missing(self, given: Ints, total: int, rng: Rng) -> tuple[Ints, Floats]:
         """Which of the `total` cells but the given ones (sorted) are reported, and what as."""
         raise NotImplementedError
 
@@ -268,9 +254,7 @@ class ModifiedLaplace(LocalChannel):
     def reported_if_rated(self) -> float:
         return 1 - self.flip
 
-    @property
-    def gain(self) -> float:
-        return 1 - self.flip
+    gain = reported_if_rated
 
     @property
     def number(self) -> type[np.generic]:
@@ -286,18 +270,16 @@ class ModifiedLaplace(LocalChannel):
         if wrong.any():
             raise InvalidSetting(f"values of '{self.query}'", "in -1..1", float(values[wrong][0]))
 
-    def _rated(self, values: Floats, rng: np.random.Generator) -> tuple[NDArray[Any], Floats]:
+    def _rated(self, values: Floats, rng: Rng) -> tuple[NDArray[Any], Floats]:
         kept = rng.random(len(values)) >= self.flip
         return kept, values[kept] + noise.laplace(self.scale, (int(kept.sum()),), rng)
 
-    def _missing(
-        self, given: NDArray[np.int64], total: int, rng: np.random.Generator
-    ) -> tuple[NDArray[np.int64], Floats]:
+    def _missing(self, given: Ints, total: int, rng: Rng) -> tuple[Ints, Floats]:
         cells = noise.hits(given, total, self.flip, rng)
         return cells, noise.laplace(self.scale, (len(cells),), rng)
 
 
-def _cells(rows: Any) -> tuple[NDArray[np.bool_], Floats]:
+def _cells(rows: Any) -> tuple[Bools, Floats]:
     """Which cells sparse rows store, and the values of all, 0 elsewhere: two whole matrices."""
     stored = rows.copy()
     stored.data = np.ones_like(stored.data)
@@ -327,10 +309,9 @@ class SymbolChannel(LocalChannel, MatrixChannel):
         """Keep with e^eps / (e^eps + d), else each of the d others alike (Zheng, Definition 3)."""
         d = len(levels)
         other = flip_chance(epsilon, d)
-        rows = [[other] * (d + 1) for _ in range(d + 1)]
-        for k in range(d + 1):
-            rows[k][k] = 1 - d * other
-        return cls(channel=tuple(map(tuple, rows)), levels=levels, **release)
+        matrix = np.full((d + 1, d + 1), other)
+        np.fill_diagonal(matrix, 1 - d * other)
+        return cls(channel=tuple(map(tuple, matrix.tolist())), levels=levels, **release)
 
     @property
     def reported_if_missing(self) -> float:
@@ -359,13 +340,11 @@ class SymbolChannel(LocalChannel, MatrixChannel):
                 f"symbols of '{self.query}'", f"integers 1..{len(self.levels)}", values[wrong][0]
             )
 
-    def _rated(self, values: Floats, rng: np.random.Generator) -> tuple[NDArray[Any], Floats]:
+    def _rated(self, values: Floats, rng: Rng) -> tuple[NDArray[Any], Floats]:
         out = noise.channel(self.matrix, values.astype(np.int64), rng)
         kept = out > 0
         return kept, out[kept].astype(float)
 
-    def _missing(
-        self, given: NDArray[np.int64], total: int, rng: np.random.Generator
-    ) -> tuple[NDArray[np.int64], Floats]:
+    def _missing(self, given: Ints, total: int, rng: Rng) -> tuple[Ints, Floats]:
         cells, symbols = noise.channel_of_missing(self.matrix[0], given, total, rng)
         return cells, symbols.astype(float)

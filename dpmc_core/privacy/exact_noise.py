@@ -27,10 +27,9 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
+from dpmc_core.arrays import Bools, Floats, Ints, Rng
 from dpmc_core.errors import CannotRelease, InvalidSetting, check_number
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 Words = NDArray[np.uint64]
 
 _FINE = 40  # rounding may cost 2^-40 of the noise scale: nothing beside any budget
@@ -60,13 +59,13 @@ class Harmless(enum.Enum):
     CAP = "which of a user's own ratings a cap keeps"
 
 
-def harmless(rng: np.random.Generator, choice: Harmless) -> np.random.Generator:
+def harmless(rng: Rng, choice: Harmless) -> Rng:
     """The generator for a choice that no privacy rests on: a seeded one itself, a plain one of a
     `SecureSource`, which refuses to draw without this."""
     return rng.harmless(choice) if isinstance(rng, SecureSource) else rng
 
 
-class SecureSource(np.random.Generator):
+class SecureSource(Rng):
     """Handed to `fit` in place of a seeded generator, it makes every release sample exactly.
 
     A release draws its noise by the methods below. The draws of a NumPy generator are refused with
@@ -82,7 +81,7 @@ class SecureSource(np.random.Generator):
         self.named: Counter[Harmless] = Counter()
         self._plain = np.random.default_rng()  # seeded by the operating system
 
-    def harmless(self, choice: Harmless) -> np.random.Generator:
+    def harmless(self, choice: Harmless) -> Rng:
         """A plain generator, for this choice alone."""
         self.named[choice] += 1
         return self._plain
@@ -119,7 +118,7 @@ class SecureSource(np.random.Generator):
             symbols.append(out[found])
         return np.concatenate(places), np.concatenate(symbols)
 
-    def coins(self, weights: Floats) -> NDArray[np.bool_]:
+    def coins(self, weights: Floats) -> Bools:
         """Each term on its own, with chance 1/w rounded down (see `inclusions`)."""
         self.drawn["coin", 0.0, 1] += weights.size
         out = np.empty(weights.size, dtype=bool)
@@ -148,8 +147,8 @@ def _refused(draw: str) -> Callable[..., NoReturn]:
     return refuse
 
 
-for _draw in dir(np.random.Generator):
-    if not _draw.startswith("_") and callable(getattr(np.random.Generator, _draw)):
+for _draw in dir(Rng):
+    if not _draw.startswith("_") and callable(getattr(Rng, _draw)):
         setattr(SecureSource, _draw, _refused(_draw))
 
 

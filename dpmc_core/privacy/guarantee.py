@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Self
 
 from dpmc_core.errors import InvalidSetting, check_number
-from dpmc_core.privacy.accounting import Loss
+from dpmc_core.privacy.accounting import Loss, bisect
 from dpmc_core.privacy.changes import Change, sensitivity_at
 from dpmc_core.privacy.releases import Additive, Release, Releases
 from dpmc_core.ratings import PublicFacts
@@ -261,13 +261,7 @@ def calibrate(
         raise InvalidSetting(
             "target epsilon", f"below {most:g}, the most that any setting spends", target.epsilon
         )
-    while high - low > 1e-12 * high:
-        middle = 0.5 * (low + high)
-        if fits(middle):
-            low = middle
-        else:
-            high = middle
-    return low
+    return bisect(fits, low, high, relative=1e-12)[0]
 
 
 def _unbounded(release: Release, change: Change) -> str:

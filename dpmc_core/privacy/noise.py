@@ -11,20 +11,17 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from scipy.special import gammaln, kve
+from numpy.typing import NDArray
 
+from dpmc_core.arrays import Bools, Floats, Ints, Rng
 from dpmc_core.errors import CannotRelease
 from dpmc_core.privacy.exact_noise import SecureSource
-from dpmc_core.stopping import look
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from dpmc_core.stopping import check_cancelled
 
 _CELLS = 4_000_000  # numbers drawn, or symbols that pass a channel, at once: 32 MB
 
 
-def _simulated(noise: str, rng: np.random.Generator) -> None:
+def _simulated(noise: str, rng: Rng) -> None:
     """Raise CannotRelease where noise that is only simulated meets a secure source."""
     if isinstance(rng, SecureSource):
         raise CannotRelease(f"{noise} has no exact sampler here, so it is for simulation only")
@@ -34,38 +31,25 @@ def _drawn(draw: Callable[[int], Floats], shape: tuple[int, ...]) -> Floats:
     """Numbers drawn some at a time, the same as all at once."""
     numbers = np.empty(math.prod(shape))
     for start in range(0, len(numbers), _CELLS):
-        look()
+        check_cancelled()
         part = numbers[start : start + _CELLS]
         part[:] = draw(len(part))
     return numbers.reshape(shape)
 
 
-def laplace(scale: float, shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
+def laplace(scale: float, shape: tuple[int, ...], rng: Rng) -> Floats:
     """Independent Laplace(0, scale) draws; density exp(-|x|/scale) / (2 scale)."""
     _simulated("Laplace noise drawn apart from the value", rng)
     return _drawn(lambda count: rng.laplace(0.0, scale, count), shape)
 
 
-def laplace_density(x: ArrayLike, scale: float) -> Floats:
-    """Density of Laplace(0, scale) at x."""
-    density: Floats = np.exp(-np.abs(np.asarray(x, dtype=float)) / scale) / (2.0 * scale)
-    return density
-
-
-def gaussian(sigma: float, shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
+def gaussian(sigma: float, shape: tuple[int, ...], rng: Rng) -> Floats:
     """Independent N(0, sigma^2) draws."""
     _simulated("Gaussian noise drawn apart from the value", rng)
     return _drawn(lambda count: rng.normal(0.0, sigma, count), shape)
 
 
-def gaussian_density(x: ArrayLike, sigma: float) -> Floats:
-    """Density of N(0, sigma^2) at x."""
-    z = np.asarray(x, dtype=float) / sigma
-    density: Floats = np.exp(-0.5 * z * z) / (sigma * np.sqrt(2.0 * np.pi))
-    return density
-
-
-def norm_laplace(scale: float, shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
+def norm_laplace(scale: float, shape: tuple[int, ...], rng: Rng) -> Floats:
     """Independent rows of length d = shape[-1] with density proportional to exp(-||x||_2 / scale).
 
     The norm is Gamma(d, scale), the direction uniform (Chaudhuri, Monteleoni, Sarwate 2011).
@@ -73,35 +57,14 @@ def norm_laplace(scale: float, shape: tuple[int, ...], rng: np.random.Generator)
     _simulated("noise by the norm of a vector", rng)
     direction = rng.normal(size=shape)
     direction /= np.linalg.norm(direction, axis=-1, keepdims=True)
-    draws: Floats = rng.gamma(shape[-1], scale, (*shape[:-1], 1)) * direction
-    return draws
-
-
-def norm_laplace_density(x: ArrayLike, scale: float, length: int) -> Floats:
-    """Density at x of one coordinate of a `norm_laplace` row of that length.
-
-    With z = |x|/scale and nu = length/2 it is z^nu K_nu(z) / (scale 2^nu sqrt(pi) Gamma(nu + 1/2)),
-    K the modified Bessel function of the second kind; length 1 gives the Laplace density. Exact to
-    1e-6 up to length 400.
-    """
-    nu = length / 2.0
-    z = np.abs(np.asarray(x, dtype=float)) / scale
-    log_front = -np.log(scale) - nu * np.log(2.0) - 0.5 * np.log(np.pi) - gammaln(nu + 0.5)
-    # Next to 0, where K_nu overflows for long rows, the series about the limit is as good.
-    near_zero = (nu - 1.0) * np.log(2.0) + gammaln(nu) - z * z / (4.0 * max(nu - 1.0, 0.5))
-    with np.errstate(all="ignore"):
-        log_shape = nu * np.log(z) + np.log(kve(nu, z)) - z
-    density: Floats = np.exp(log_front + np.where(np.isfinite(log_shape), log_shape, near_zero))
-    return density
+    return rng.gamma(shape[-1], scale, (*shape[:-1], 1)) * direction
 
 
 _STEP = 2.0**-53  # of the uniform draws
 _END = 2.0**-40  # how near an end of [0, 1) they are drawn finer
 
 
-def channel(
-    matrix: Floats, symbols: NDArray[np.integer], rng: np.random.Generator
-) -> NDArray[np.integer]:
+def channel(matrix: Floats, symbols: NDArray[np.integer], rng: Rng) -> NDArray[np.integer]:
     """Pass each symbol a through the channel matrix[a, o] = P(output o | input a).
 
     Inverse-transform sampling, one row of the matrix and one block of symbols at a time; what comes
@@ -120,7 +83,7 @@ def channel(
     for a in range(len(matrix)):
         below, above = ends[a, :-1], tails[a, :-1]
         for start in range(0, flat.size, _CELLS):
-            look()
+            check_cancelled()
             part = slice(start, start + _CELLS)
             here = flat[part] == a
             uniform = rng.random(int(here.sum()))
@@ -136,9 +99,7 @@ def channel(
     return out.reshape(symbols.shape)
 
 
-def channel_of_missing(
-    row: Floats, taken: Ints, total: int, rng: np.random.Generator
-) -> tuple[Ints, Ints]:
+def channel_of_missing(row: Floats, taken: Ints, total: int, rng: Rng) -> tuple[Ints, Ints]:
     """Pass the symbol 0 of every cell in 0..total-1 that is not in `taken` (sorted) through a row.
 
     Returns the cells with another output than 0, sorted, and these outputs.
@@ -153,7 +114,7 @@ def channel_of_missing(
     return cells, rng.choice(len(others), size=len(cells), p=others / others.sum()) + 1
 
 
-def hits(taken: Ints, total: int, chance: float, rng: np.random.Generator) -> Ints:
+def hits(taken: Ints, total: int, chance: float, rng: Rng) -> Ints:
     """Each of 0..total-1 that is not in `taken` (sorted), on its own with that chance; sorted.
 
     Walks from hit to hit by geometric gaps, so memory and time go with the hits: the counts in any
@@ -177,26 +138,23 @@ def hits(taken: Ints, total: int, chance: float, rng: np.random.Generator) -> In
 def _free_cells(ranks: Ints, taken: Ints) -> Ints:
     """The places of the free cells of these ranks among the cells that are not taken."""
     # the k-th taken place has taken[k] - k free ones before it
-    places: Ints = ranks + np.searchsorted(taken - np.arange(len(taken)), ranks, side="right")
-    return places
+    return ranks + np.searchsorted(taken - np.arange(len(taken)), ranks, side="right")
 
 
-def coins(weights: Floats, rng: np.random.Generator) -> NDArray[np.bool_]:
+def coins(weights: Floats, rng: Rng) -> Bools:
     """Each term on its own with chance 1/w; w >= 1, never where it is infinite."""
     if isinstance(rng, SecureSource):
         return rng.coins(weights)
     return rng.random(len(weights)) * weights < 1.0
 
 
-def exponential(shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
+def exponential(shape: tuple[int, ...], rng: Rng) -> Floats:
     """Independent Exp(1) draws, the mixing variables of `gaussian_shares`."""
     _simulated("noise in shares", rng)
     return rng.standard_exponential(shape)
 
 
-def gaussian_shares(
-    scale: float, mixing: Floats, count: Floats, rng: np.random.Generator
-) -> Floats:
+def gaussian_shares(scale: float, mixing: Floats, count: Floats, rng: Rng) -> Floats:
     """Shares scale sqrt(2 H) C with C ~ N(0, 1/k); mixing: H, shares x d; count: k, per share.
 
     Over the H ~ Exp(1), the sum of k shares with one H is Laplace(scale); given H it is Gaussian of
@@ -204,16 +162,14 @@ def gaussian_shares(
     """
     _simulated("noise in shares", rng)
     draws = rng.standard_normal(mixing.shape)
-    shares: Floats = scale * np.sqrt(2 * mixing / count[:, None]) * draws
-    return shares
+    return scale * np.sqrt(2 * mixing / count[:, None]) * draws
 
 
-def gamma_shares(scale: float, parts: Floats, length: int, rng: np.random.Generator) -> Floats:
+def gamma_shares(scale: float, parts: Floats, length: int, rng: Rng) -> Floats:
     """Shares Gamma(1/k, scale) - Gamma(1/k, scale), one row of `length` for each k in `parts`.
 
     The sum of k of them is Laplace(scale), which is infinitely divisible.
     """
     _simulated("noise in shares", rng)
     shape = np.broadcast_to(1 / parts[:, None], (len(parts), length))
-    shares: Floats = scale * (rng.standard_gamma(shape) - rng.standard_gamma(shape))
-    return shares
+    return scale * (rng.standard_gamma(shape) - rng.standard_gamma(shape))

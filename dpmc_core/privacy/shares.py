@@ -6,13 +6,12 @@ import enum
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from dpmc_core.arrays import Floats, Ints, Rng
 from dpmc_core.errors import InvalidSetting, check_number
 from dpmc_core.privacy import noise
 from dpmc_core.privacy.releases import Laplace
-
-Floats = NDArray[np.float64]
 
 
 class Shares(enum.Enum):
@@ -54,7 +53,7 @@ class SharedLaplace(Laplace):
         """The smallest group whose noise can be shared."""
         return fewest_sharing(self.colluding)
 
-    def mixing(self, rng: np.random.Generator) -> Floats | None:
+    def mixing(self, rng: Rng) -> Floats | None:
         """The recommender's Exp(1) variables H, rows x d; None for Gamma shares."""
         if self.shares is Shares.GAMMA:
             return None
@@ -64,9 +63,9 @@ class SharedLaplace(Laplace):
     def publish_shares(
         self,
         values: ArrayLike,
-        groups: NDArray[np.int64],
+        groups: Ints,
         mixing: Floats | None,
-        rng: np.random.Generator,
+        rng: Rng,
     ) -> Floats:
         """Each user's own values plus the own share of the noise; shares x d.
 

@@ -8,20 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dpmc_core.arrays import Floats, Ints, Rng, Sparse
 from dpmc_core.privacy import Harmless, harmless
-from dpmc_core.stopping import look, waited
-
-if TYPE_CHECKING:
-    from scipy.sparse import csr_array
-
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from dpmc_core.stopping import cancellable, check_cancelled
 
 _BLOCK = 20_000  # gathered rows of factors at once: they stay near the cache
 
@@ -33,9 +27,7 @@ class Equations:
     result. weights: of the stored cells, in their order; None: ones.
     """
 
-    def __init__(
-        self, rows: csr_array, factors: NDArray[Any], weights: Floats | None = None
-    ) -> None:
+    def __init__(self, rows: Sparse, factors: NDArray[Any], weights: Floats | None = None) -> None:
         self._rows, self._weights = rows, weights
         self._factors = np.vstack([factors, np.zeros((1, factors.shape[1]), factors.dtype)])
 
@@ -50,7 +42,7 @@ class Equations:
             longest = int(lengths[start]) * 9 // 8
             end = int(np.searchsorted(lengths, longest, side="right"))
             end = min(end, start + max(1, _BLOCK // longest))
-            look()
+            check_cancelled()
             yield order[start:end]
             start = end
 
@@ -72,7 +64,7 @@ class Equations:
 
 
 def normal_equations(
-    rows: csr_array, factors: Floats, weights: Floats | None = None
+    rows: Sparse, factors: Floats, weights: Floats | None = None
 ) -> tuple[Floats, Floats]:
     """A (m x d x d) and b (m x d) of all rows, zeros where a row has no cell; see `Equations`."""
     equations = Equations(rows, factors, weights)
@@ -88,10 +80,10 @@ def ridge(squares: Floats, moments: Floats, penalty: ArrayLike) -> Floats:
     shifted = squares.copy()
     diagonal = np.arange(squares.shape[1])
     shifted[:, diagonal, diagonal] += np.asarray(penalty)[..., None]
-    return np.asarray(waited(np.linalg.solve, shifted, moments[..., None])[..., 0])
+    return cancellable(np.linalg.solve, shifted, moments[..., None])[..., 0]
 
 
-def ridge_rows(rows: csr_array, factors: Floats, penalty: float) -> Floats:
+def ridge_rows(rows: Sparse, factors: Floats, penalty: float) -> Floats:
     """The ridge solution of every row, m x d; zeros for a row without cells."""
     return ridge(*normal_equations(rows, factors), penalty)
 
@@ -99,10 +91,10 @@ def ridge_rows(rows: csr_array, factors: Floats, penalty: float) -> Floats:
 def nearest_positive(squares: Floats) -> Floats:
     """Each symmetric matrix of a k x r x r batch projected to the positive semidefinite cone."""
     values, vectors = np.linalg.eigh(squares)
-    projected: Floats = np.einsum(
+    found: Floats = np.einsum(
         "kij,kj,klj->kil", vectors, np.maximum(values, 0.0), vectors, optimize=True
     )
-    return projected
+    return found
 
 
 def bounded_scale(right: Floats) -> Floats:
@@ -122,6 +114,6 @@ def full_scale(right: Floats) -> Floats:
     return right * (math.sqrt(len(right)) / top) if top > 0 else right
 
 
-def random_factors(count: int, rank: int, rng: np.random.Generator, spread: float = 1.0) -> Floats:
+def random_factors(count: int, rank: int, rng: Rng, spread: float = 1.0) -> Floats:
     """Starting factors that look at no data: independent N(0, spread^2), count x rank."""
     return harmless(rng, Harmless.START).normal(0.0, spread, (count, rank))

@@ -16,17 +16,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpmc_core.arrays import Floats, Ints
 from dpmc_core.ratings import PublicFacts
 from dpmc_core.solvers.linalg import Pattern, top_eigenpairs
 from dpmc_core.solvers.rows import item_sums, positive_part, row_norms, row_sums, spread_out
-from dpmc_core.stopping import look
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from dpmc_core.stopping import check_cancelled
 
 MOST = 4.0  # of a user's gain or square, as released
 _BLOCK = 4_000_000  # numbers gathered at once: 32 MB
@@ -50,8 +48,7 @@ _WOBBLE = 1.05  # of the edge of a noise matrix
 _ROUNDS = 30  # of EM
 
 
-@dataclass(frozen=True, eq=False)
-class Block:
+class Block(NamedTuple):
     """Some whole rows, each regressed on the features of its items.
 
     rows, cells: where they are. pattern, values: their cells. features: c x d, of a cell's item.
@@ -77,8 +74,7 @@ class Block:
         return residual, self.coefficients[own] - solved * residual[:, None]
 
 
-@dataclass(frozen=True, eq=False)
-class Design:
+class Design(NamedTuple):
     """A user's regression of values on the features of the rated items.
 
     Nothing here looks at two rows at once, so one changed row never changes what another user
@@ -133,7 +129,7 @@ class Design:
         most = max(1, _BLOCK // (d * d))
         start, rows, indptr = 0, cells.shape[0], cells.indptr
         while start < rows:
-            look()
+            check_cancelled()
             stop = int(np.searchsorted(indptr, indptr[start] + most, side="right")) - 1
             stop = min(max(stop, start + 1), start + most, rows)
             k = slice(int(indptr[start]), int(indptr[stop]))
@@ -315,8 +311,7 @@ class ItemEffects:
         return Design(features, both, float(self.own[OWN]) * (_OWN_SD * width) ** 2)
 
 
-@dataclass(frozen=True, eq=False)
-class Taste:
+class Taste(NamedTuple):
     """directions: n x r, in rating points; a user's taste is a vector u about which is known that
     E u u' = moments (r x r, positive definite)."""
 
@@ -371,17 +366,16 @@ def with_sums(prior: ItemEffects, sums: Floats, noise: float, gain: float) -> It
     seen = sums / reach
     log = np.log(reach)
     log = (log - log.mean()) / max(float(log.std()), 1e-9)
-    trend = np.column_stack([np.ones_like(log), log, log**2])
+    trend = np.vander(log, 3, increasing=True)
     precision = np.diag(1.0 / (np.array(_TREND_SDS) * width) ** 2)
     best = -math.inf
     for tau in (_EFFECT_SD * width * _GRID) ** 2:
         weight = 1.0 / (variance + tau)
         normal = trend.T @ (trend * weight[:, None]) + precision
         mean = trend @ np.linalg.solve(normal, trend.T @ (weight * seen))
-        likelihood = float(np.log(weight).sum() - weight @ (seen - mean) ** 2)
-        likelihood -= float(np.linalg.slogdet(normal)[1])
         usual = (_EFFECT_SD * width) ** 2 / tau
-        likelihood += _EFFECT_PSEUDO * (math.log(usual) - usual)
+        likelihood = np.log(weight).sum() - weight @ (seen - mean) ** 2
+        likelihood += _EFFECT_PSEUDO * (math.log(usual) - usual) - np.linalg.slogdet(normal)[1]
         if likelihood > best:
             best = likelihood
             effects = mean + tau * weight * (seen - mean)
@@ -468,7 +462,7 @@ def normal_means(precisions: Floats, targets: Floats, prior: float) -> Floats:
     rank = targets.shape[1]
     spread, least = prior * np.eye(rank), 1e-6 * prior * np.eye(rank)
     for _ in range(_ROUNDS):
-        look()
+        check_cancelled()
         left = np.linalg.inv(np.linalg.inv(spread) + precisions)
         found = np.einsum("nij,nj->ni", left, targets)
         spread = (found.T @ found + left.sum(axis=0)) / len(found) + least
@@ -496,8 +490,7 @@ def without_noise(values: Floats, edge: float) -> Floats:
     in Frobenius norm as the matrix grows (Gavish, Donoho 2017, for Wigner noise).
     """
     above = values > _WOBBLE * edge
-    found: Floats = np.where(above, np.sqrt(np.maximum(values**2 - edge**2, 0.0)), 0.0)
-    return found
+    return np.where(above, np.sqrt(np.maximum(values**2 - edge**2, 0.0)), 0.0)
 
 
 def taste_of_gram(
@@ -514,7 +507,7 @@ def taste_of_gram(
     it; they are spread over items as N_j N_k. Only what is off the diagonal tells of taste.
     columns: which items the matrix is about; None: all.
     """
-    look()
+    check_cancelled()
     off = gram - np.diag(np.diag(gram))
     values, vectors = top_eigenpairs(off, min(rank, len(off)))
     strength = without_noise(values, edge)

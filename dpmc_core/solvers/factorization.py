@@ -21,25 +21,19 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpmc_core import archives
+from dpmc_core.arrays import Floats, Ints, Rng, Sparse
 from dpmc_core.errors import BadRatings, InvalidSetting
 from dpmc_core.ratings import Ratings
-from dpmc_core.settings import setting
+from dpmc_core.settings import mechanism, setting
 from dpmc_core.solvers.als import Equations, normal_equations, random_factors, ridge
 from dpmc_core.solvers.linalg import Pattern
 from dpmc_core.solvers.rows import clip_dense_rows
-from dpmc_core.stopping import look, waited
-
-if TYPE_CHECKING:
-    from scipy.sparse import csr_array
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from dpmc_core.stopping import cancellable, check_cancelled
 
 _SPREAD = 0.1  # of the starting item factors around (1, 0, ..., 0), in rating points
 _NEWTON = 100  # rounds at most; a handful is usual
@@ -81,7 +75,7 @@ class ImplicitLoss:
         """Weight of an observed cell's p p' beyond alpha times the Gram matrix of all rows."""
         return 1.0 if self.over is Over.ALL else 1.0 - self.alpha
 
-    def value(self, matrix: csr_array, left: Floats, right: Floats) -> float:
+    def value(self, matrix: Sparse, left: Floats, right: Floats) -> float:
         """The loss, without a users x items array."""
         m, n = matrix.shape
         observed = Pattern.of_matrix(matrix).sample(left, right)
@@ -107,14 +101,14 @@ def check_interactions(ratings: Ratings) -> None:
         )
 
 
-def binary_matrix(ratings: Ratings) -> csr_array:
+def binary_matrix(ratings: Ratings) -> Sparse:
     """The interactions as a users x items matrix of ones. Raises BadRatings for other values."""
     check_interactions(ratings)
     return ratings.matrix
 
 
 def solve_rows(
-    matrix: csr_array, other: Floats, loss: ImplicitLoss, *, single: bool = False
+    matrix: Sparse, other: Floats, loss: ImplicitLoss, *, single: bool = False
 ) -> Floats:
     """The minimising factors of every row of `matrix` (r x c), given those of its columns (c x d).
 
@@ -130,7 +124,7 @@ def solve_rows(
     try:
         if loss.own_weight == 0 and np.ptp(penalty) == 0:  # all rows share one A
             gram.flat[:: len(gram) + 1] += penalty[0]
-            return np.asarray(solve(gram, (matrix @ other).T, assume_a="pos").T)
+            return solve(gram, (matrix @ other).T, assume_a="pos").T
         return _solve_each(matrix, other, loss, gram, penalty, np.float32 if single else np.float64)
     except np.linalg.LinAlgError:
         raise InvalidSetting(
@@ -143,7 +137,7 @@ def solve_rows(
 
 
 def _solve_each(
-    matrix: csr_array,
+    matrix: Sparse,
     other: Floats,
     loss: ImplicitLoss,
     gram: Floats,
@@ -163,7 +157,7 @@ def _solve_each(
     # NumPy releases the interpreter while it gathers and multiplies; long rows go first.
     with ThreadPoolExecutor(min(4, os.cpu_count() or 1)) as pool:
         for _ in pool.map(solve, reversed(list(equations.blocks()))):
-            look()  # what is not begun by then is not done
+            check_cancelled()  # what is not begun by then is not done
     return found
 
 
@@ -173,11 +167,11 @@ def _solve_each(
 class Sides(NamedTuple):
     """Deviations of ratings from the middle of their range, by user and, transposed, by item."""
 
-    by_user: csr_array
-    by_item: csr_array
+    by_user: Sparse
+    by_item: Sparse
 
 
-@dataclass(frozen=True, kw_only=True)
+@mechanism
 class LeastSquaresMF:
     """Settings of the factorization, and its two half steps."""
 
@@ -193,11 +187,11 @@ class LeastSquaresMF:
         deviations = ratings.values - ratings.public.middle
         return Sides(cells.by_user(deviations), cells.by_item(deviations))
 
-    def equations(self, rows: csr_array, factors: Floats) -> tuple[Floats, Floats]:
+    def equations(self, rows: Sparse, factors: Floats) -> tuple[Floats, Floats]:
         """sum f f' (k x d x d, or d x d shared by all) and sum r f (k x d) of each of k rows."""
         return normal_equations(rows, factors)
 
-    def first_items(self, items: int, rng: np.random.Generator) -> Floats:
+    def first_items(self, items: int, rng: Rng) -> Floats:
         """Data-free starting item factors: near (1, 0, ..., 0), so a first fit finds the means."""
         start = random_factors(items, self.rank, rng, _SPREAD)
         start[:, 0] += 1.0
@@ -214,7 +208,7 @@ class LeastSquaresMF:
         """Every item's factors given those of the users; zeros without ratings."""
         return solved(*self.equations(sides.by_item, user_factors), self.item_penalty)
 
-    def alternate(self, sides: Sides, rng: np.random.Generator) -> Iterator[tuple[Floats, Floats]]:
+    def alternate(self, sides: Sides, rng: Rng) -> Iterator[tuple[Floats, Floats]]:
         """(user factors, item factors) after each alternation, the users' fitted last."""
         users = self.fit_users(sides, self.first_items(sides.by_item.shape[0], rng))
         for _ in range(self.iterations):
@@ -308,7 +302,7 @@ def minimise_in_ball(quadratic: Floats, linear: Floats, radius: float) -> Floats
     trust region step", 1983); nu is the root of the secular equation ||x(nu)|| = radius.
     """
     symmetric = 0.5 * (quadratic + np.swapaxes(quadratic, -1, -2))
-    values, vectors = waited(np.linalg.eigh, symmetric)
+    values, vectors = cancellable(np.linalg.eigh, symmetric)
     if quadratic.ndim == 2:
         beta = 0.5 * (linear @ vectors)
         inside = _in_eigenbasis(np.broadcast_to(values, beta.shape), beta, radius)
@@ -330,7 +324,7 @@ def _in_eigenbasis(values: Floats, beta: Floats, radius: float) -> Floats:
     nu = np.maximum(np.max(np.abs(beta) / radius - values, axis=1, keepdims=True), 0.0)
 
     for _ in range(_NEWTON):
-        look()
+        check_cancelled()
         gap = values + nu
         with np.errstate(divide="ignore", invalid="ignore"):
             x = np.where(beta == 0, 0.0, beta / gap)

@@ -6,22 +6,20 @@ import ctypes
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpmc_core.arrays import Bools, Floats, Ints, Rng, Sparse
 from dpmc_core.model import Factors
 from dpmc_core.privacy import Harmless, harmless
 from dpmc_core.ratings import Index, Ratings
-from dpmc_core.stopping import look, waited
+from dpmc_core.stopping import cancellable, check_cancelled
 
 if TYPE_CHECKING:
-    from scipy.sparse import csr_array
     from scipy.sparse.linalg import LinearOperator
 
-Floats = NDArray[np.float64]
 
 _BLOCK_CELLS = 2_000_000  # dense scratch of one block of rows: 16 MB
 _PASSES = 40  # of subspace iteration; it needs a few
@@ -36,7 +34,7 @@ class Pattern:
 
     users: Index
     items: Index
-    indptr: NDArray[np.int64]
+    indptr: Ints
     shape: tuple[int, int]
 
     @classmethod
@@ -44,19 +42,19 @@ class Pattern:
         return cls(ratings.users, ratings.items, ratings.indptr, ratings.shape)
 
     @classmethod
-    def of_matrix(cls, matrix: csr_array) -> Pattern:
+    def of_matrix(cls, matrix: Sparse) -> Pattern:
         """The stored cells of a row-compressed matrix."""
         users = np.repeat(np.arange(matrix.shape[0], dtype=np.int32), np.diff(matrix.indptr))
         items, indptr = matrix.indices.astype(np.int32), matrix.indptr.astype(np.int64)
         return cls(users, items, indptr, matrix.shape)
 
     @cached_property
-    def _by_item(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def _by_item(self) -> tuple[Ints, Ints]:
         order = np.argsort(self.items, kind="stable")
         counts = np.bincount(self.items, minlength=self.shape[1])
         return order, np.concatenate(([0], np.cumsum(counts)))
 
-    def on(self, columns: NDArray[np.int64]) -> tuple[Pattern, NDArray[np.bool_]]:
+    def on(self, columns: Ints) -> tuple[Pattern, Bools]:
         """The cells of some columns (increasing), counted anew, and which cells those are."""
         inside = np.isin(self.items, columns)
         users = self.users[inside]
@@ -64,18 +62,18 @@ class Pattern:
         indptr = np.searchsorted(users, np.arange(self.shape[0] + 1))
         return Pattern(users, items, indptr, (self.shape[0], len(columns))), inside
 
-    def by_user(self, values: Floats) -> csr_array:
+    def by_user(self, values: Floats) -> Sparse:
         """The sparse matrix with these values on the observed cells."""
         from scipy.sparse import csr_array
 
         return csr_array((values, self.items, self.indptr), shape=self.shape)
 
-    def by_item(self, values: Floats) -> csr_array:
+    def by_item(self, values: Floats) -> Sparse:
         """Its transpose, also row-compressed, because CSR products run along rows."""
-        from scipy.sparse import csr_array
-
         order, indptr = self._by_item
-        return csr_array((values[order], self.users[order], indptr), shape=self.shape[::-1])
+        return Pattern(self.items, self.users[order], indptr, self.shape[::-1]).by_user(
+            values[order]
+        )
 
     def sample(self, left: Floats, right: Floats) -> Floats:
         """(left @ right') on the observed cells; left: rows x r, right: columns x r."""
@@ -93,7 +91,7 @@ class Pattern:
         for start in range(0, m, step):
             stop = min(start + step, m)
             k = slice(self.indptr[start], self.indptr[stop])
-            look()
+            check_cancelled()
             yield slice(start, stop), k, (self.users[k] - start, self.items[k])
 
 
@@ -107,6 +105,10 @@ class Triplets(NamedTuple):
     @property
     def rank(self) -> int:
         return len(self.values)
+
+    @property
+    def T(self) -> Triplets:
+        return Triplets(*self[::-1])
 
 
 class Operator(NamedTuple):
@@ -157,15 +159,14 @@ def dense_triplets(operator: Operator) -> Triplets:
     """
     m, n = operator.shape
     if m > n:
-        right = dense_triplets(operator.T)
-        return Triplets(right.right, right.values, right.left)
-    matrix = waited(operator.transposed, np.eye(m)).T  # through the smaller side
-    squares, left = waited(np.linalg.eigh, waited(np.matmul, matrix, matrix.T))
+        return dense_triplets(operator.T).T
+    matrix = cancellable(operator.transposed, np.eye(m)).T  # through the smaller side
+    squares, left = cancellable(np.linalg.eigh, cancellable(np.matmul, matrix, matrix.T))
     values = np.sqrt(np.maximum(squares[::-1], 0.0))
     left = left[:, ::-1]
     keep = values > 1e-8 * max(values[0], np.finfo(float).tiny)
     left, values = left[:, keep], values[keep]
-    return Triplets(left, values, waited(np.matmul, matrix.T, left) / values)
+    return Triplets(left, values, cancellable(np.matmul, matrix.T, left) / values)
 
 
 def leading_triplets(
@@ -173,7 +174,7 @@ def leading_triplets(
     start: Floats,
     enough: Callable[[Floats], int],
     tolerance: float,
-    rng: np.random.Generator,
+    rng: Rng,
 ) -> Triplets | None:
     """Leading singular triplets by Chebyshev-filtered subspace iteration (Zhou, Saad et al. 2006).
 
@@ -188,14 +189,13 @@ def leading_triplets(
     m, n = operator.shape
     if m < n:
         flipped = leading_triplets(operator.T, start, enough, tolerance, rng)
-        return None if flipped is None else Triplets(flipped.right, flipped.values, flipped.left)
-    limit = n // 2
+        return flipped and flipped.T
     width = start.shape[1]
     basis = _widen(start, min(max(8, width + 4 + width // 4), n), n, rng)
     filtered = 0  # total degree since columns were last drawn
     for _ in range(_PASSES):
-        look()
-        if basis.shape[1] > limit:
+        check_cancelled()
+        if basis.shape[1] > n // 2:
             return None
         basis = np.linalg.qr(basis)[0]
         image = operator.times(basis)
@@ -208,7 +208,7 @@ def leading_triplets(
             basis = _widen(right, len(values) + max(8, len(values) // 2), n, rng)
             filtered = 0
             continue
-        look()
+        check_cancelled()
         back = operator.transposed(image)  # A'A right: also the filter's first product
         kept = values[:count]
         residual = (back[:, :count] - right[:, :count] * squares[:count]) / kept
@@ -222,17 +222,15 @@ def leading_triplets(
 class Shrinker:
     """Soft-thresholds singular values; each search starts at the vectors of the last."""
 
-    def __init__(self, rng: np.random.Generator) -> None:
-        self._rng = rng
-        self._basis: Floats | None = None
+    def __init__(self, rng: Rng) -> None:
+        self._rng, self._basis = rng, np.empty((0, 0))
 
     def leading(
         self, operator: Operator, enough: Callable[[Floats], int], tolerance: float
     ) -> Triplets:
         """See `leading_triplets`; all triplets where they are cheaper."""
-        start = np.empty((min(operator.shape), 0)) if self._basis is None else self._basis
-        found = leading_triplets(operator, start, enough, tolerance, self._rng)
-        return dense_triplets(operator) if found is None else found
+        found = leading_triplets(operator, self._basis, enough, tolerance, self._rng)
+        return found or dense_triplets(operator)
 
     def shrunk(
         self, operator: Operator, threshold: Callable[[Floats], float], tolerance: float
@@ -251,18 +249,15 @@ class Shrinker:
         return Triplets(left, values[keep] - theta, right)
 
 
-def looking(matrix: csr_array) -> LinearOperator:
+def looking(matrix: Sparse) -> LinearOperator:
     """The matrix for a search that takes many products with it: each looks whether to stop."""
     from scipy.sparse.linalg import LinearOperator
 
-    def looked(product: Callable[[Floats], Floats]) -> Callable[[Floats], Floats]:
-        def of(block: Floats) -> Floats:
-            look()
-            return product(block)
+    def times(block: Floats, matrix: Any = matrix) -> Floats:
+        check_cancelled()
+        return np.asarray(matrix @ block)
 
-        return of
-
-    times, back = looked(lambda block: matrix @ block), looked(lambda block: matrix.T @ block)
+    back = partial(times, matrix=matrix.T)
     return LinearOperator(
         matrix.shape, matvec=times, matmat=times, rmatvec=back, rmatmat=back, dtype=matrix.dtype
     )
@@ -281,7 +276,7 @@ def leading_right(cells: Pattern, values: Floats, count: int) -> tuple[Floats, F
         start = np.random.default_rng(0).standard_normal(least)
         _, sizes, vt = svds(looking(matrix), k=count, v0=start)
     else:
-        _, sizes, vt = waited(np.linalg.svd, matrix.toarray(), False)
+        _, sizes, vt = cancellable(np.linalg.svd, matrix.toarray(), False)
     order = np.argsort(-sizes)
     return np.asarray(sizes[order], dtype=float), vt[order].T
 
@@ -296,18 +291,21 @@ def top_right_pair(cells: Pattern, values: Floats, start: Floats) -> tuple[float
     rows, columns = cells.by_user(values), cells.by_item(values)
 
     def product(x: Floats) -> Floats:
-        look()
-        return np.asarray(columns @ (rows @ x.ravel()))
+        check_cancelled()
+        found: Floats = columns @ (rows @ x.ravel())
+        return found
 
-    operator = LinearOperator((n, n), matvec=product, dtype=np.float64)
+    def leading(start: Floats) -> tuple[Floats, Floats]:
+        operator = LinearOperator((n, n), matvec=product, dtype=np.float64)
+        return eigsh(operator, k=1, v0=start, tol=_EIGEN_TOLERANCE)
+
     if n <= 3:  # too small for the iterative solver
         squares, vectors = np.linalg.eigh((columns @ rows).toarray())
     else:
         try:
-            squares, vectors = eigsh(operator, k=1, v0=start, tol=_EIGEN_TOLERANCE)
+            squares, vectors = leading(start)
         except ArpackError:  # the matrix takes the start to zero
-            start = np.random.default_rng(0).standard_normal(n)
-            squares, vectors = eigsh(operator, k=1, v0=start, tol=_EIGEN_TOLERANCE)
+            squares, vectors = leading(np.random.default_rng(0).standard_normal(n))
     return math.sqrt(max(float(squares[-1]), 0.0)), vectors[:, -1]
 
 
@@ -326,13 +324,13 @@ def _filtered(
     degree = int(np.clip(np.log(1e9) / np.log(reach), 1, 8))
     previous, current = block, first / half - block
     for _ in range(degree - 1):
-        look()
+        check_cancelled()
         product = operator.transposed(operator.times(current))
         previous, current = current, 2 * (product / half - current) - previous
     return current / np.linalg.norm(current, axis=0), degree
 
 
-def _widen(block: Floats, width: int, rows: int, rng: np.random.Generator) -> Floats:
+def _widen(block: Floats, width: int, rows: int, rng: Rng) -> Floats:
     start = harmless(rng, Harmless.START)
     extra = start.standard_normal((rows, max(0, width - block.shape[1])))
     return np.hstack([block.reshape(rows, -1), extra])
@@ -347,12 +345,12 @@ def top_eigenpairs(matrix: Floats, count: int) -> tuple[Floats, Floats]:
 
     Raises LinAlgError where they are not found.
     """
-    look()
-    n, found = len(matrix), ctypes.c_int()
+    check_cancelled()
+    n, found = len(matrix), np.empty((), dtype=np.intc)
     values, vectors = np.empty(n), np.empty((n, count), order="F")
     support, whole = np.empty(2 * n, dtype=np.intc), np.empty(10 * n, dtype=np.intc)
     work = np.empty(70 * n)  # enough for blocks of 64
-    waited(
+    cancellable(
         *(_call, "dsyevr", b"V", b"I", b"L", n, np.array(matrix, order="F"), n, 0.0, 0.0),
         *(n - count + 1, n, 0.0, found, values, vectors, n, support),
         *(work, len(work), whole, len(whole)),
@@ -366,8 +364,8 @@ def inverse_triangle(matrix: Floats) -> Floats:
     Raises LinAlgError where the matrix is not positive definite.
     """
     n, inverse = len(matrix), np.array(matrix, order="F")
-    waited(_call, "dpotrf", b"U", n, inverse, n)
-    waited(_call, "dpotri", b"U", n, inverse, n)
+    cancellable(_call, "dpotrf", b"U", n, inverse, n)
+    cancellable(_call, "dpotri", b"U", n, inverse, n)
     return inverse
 
 
@@ -382,20 +380,9 @@ def _call(name: str, *arguments: Any) -> None:
     api.PyCapsule_GetPointer.restype = ctypes.c_void_p
     capsule = vars(cython_lapack)["__pyx_capi__"][name]
     address = api.PyCapsule_GetPointer(capsule, api.PyCapsule_GetName(capsule))
-    info = ctypes.c_int()
+    info = np.zeros((), dtype=np.intc)
+    taken = [np.asarray(a, np.intc if isinstance(a, int) else None) for a in (*arguments, info)]
     # ctypes lets go of the interpreter for as long as the routine runs.
-    ctypes.CFUNCTYPE(None)(address)(*map(_pointer, arguments), ctypes.byref(info))
-    if info.value:
-        raise np.linalg.LinAlgError(f"{name} gave up ({info.value})")
-
-
-def _pointer(argument: Any) -> Any:
-    if isinstance(argument, np.ndarray):
-        return ctypes.c_void_p(argument.ctypes.data)
-    if isinstance(argument, bytes):
-        return ctypes.c_char_p(argument)
-    if isinstance(argument, int):
-        argument = ctypes.c_int(argument)
-    elif isinstance(argument, float):
-        argument = ctypes.c_double(argument)
-    return ctypes.byref(argument)
+    ctypes.CFUNCTYPE(None)(address)(*(ctypes.c_void_p(a.ctypes.data) for a in taken))
+    if info:
+        raise np.linalg.LinAlgError(f"{name} gave up ({info})")

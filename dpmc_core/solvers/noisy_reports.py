@@ -9,21 +9,17 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpmc_core.model import Factors, Step
+from dpmc_core.arrays import Bools, Floats, Ints, Sparse
+from dpmc_core.model import Factors, Step, Steps
 from dpmc_core.ratings import Index, PublicFacts
 from dpmc_core.solvers.linalg import Pattern, looking
 from dpmc_core.solvers.rows import with_offsets
-from dpmc_core.stopping import look, waited
-
-if TYPE_CHECKING:
-    from scipy.sparse import csr_array
-
-Floats = NDArray[np.float64]
+from dpmc_core.stopping import cancellable, check_cancelled
 
 _TINY = 1e-12
 
@@ -49,8 +45,7 @@ _MOST = 5.0  # times the common precision that one user's may reach
 _SETTLED = 1e-3  # relative change of the effects and factors of users that ends the rounds
 
 
-@dataclass(frozen=True, eq=False)
-class EffectsAndTaste:
+class EffectsAndTaste(NamedTuple):
     """Posterior means after a round. user: m; item: n; left: m x r; right: n x r; all in the
     values' unit. noise: s2, the mean over cells. taste: r, the prior variance of each direction's
     products. final: nothing follows."""
@@ -166,7 +161,7 @@ class _Side:
         each = np.full(count, precision)
         return cls(np.zeros((count, 1)), np.zeros((count, 1, 1)), np.full(1, spread), pseudo, each)
 
-    def update(self, w: csr_array, wx: csr_array, other: _Side, *, centre: bool = False) -> Floats:
+    def update(self, w: Sparse, wx: Sparse, other: _Side, *, centre: bool = False) -> Floats:
         """The posterior given the other side's, then the prior, its centre too where asked.
 
         Returns each row's sum of w (E[(theta . f)^2] - 2 E[theta . f (x - b)]), f and b the other
@@ -182,7 +177,7 @@ class _Side:
         fb = other.second[:, :, -1].copy()
         fb[:, -1] = other.mean[:, -1]
         known = other.precision[:, None]
-        look()
+        check_cancelled()
         sums = np.asarray(w @ (known * np.hstack([ff[:, upper[0], upper[1]], fb])))
         data = np.empty((k, size, size))
         data[:, upper[0], upper[1]] = data[:, upper[1], upper[0]] = sums[:, :-size]
@@ -190,8 +185,8 @@ class _Side:
         precision = data * self.precision[:, None, None]
         diagonal = np.arange(size)
         precision[:, diagonal, diagonal] += 1.0 / self.variance
-        covariance = waited(np.linalg.inv, precision)
-        look()
+        covariance = cancellable(np.linalg.inv, precision)
+        check_cancelled()
         wanted = moments * self.precision[:, None]
         wanted[:, -1] += self.centre / self.variance[-1]
         self.mean = np.einsum("kij,kj->ki", covariance, wanted)
@@ -227,24 +222,19 @@ def _with_taste(
     """
     from scipy.sparse.linalg import svds
 
-    m, n = pattern.shape
-    degrees = [
-        np.bincount(index, weights=w, minlength=size)
-        for index, size in ((pattern.users, m), (pattern.items, n))
-    ]
+    degrees = _totals(pattern, w)
     roots = [np.sqrt(degree + max(float(degree.mean()), _TINY)) for degree in degrees]
     scaled = w * left / (roots[0][pattern.users] * roots[1][pattern.items])
     if not scaled.any():
         return users, items
     rng = np.random.default_rng(0)  # where the search begins, and signs: no noise
-    start = rng.normal(size=min(m, n))
+    start = rng.normal(size=min(pattern.shape))
 
-    def leading(values: Floats, count: int) -> tuple[Floats, Floats, Floats]:
-        u, sizes, vt = svds(looking(pattern.by_user(values)), k=count, v0=start)
-        return u, np.asarray(sizes), vt
+    def leading(values: Floats, count: int) -> Any:
+        return svds(looking(pattern.by_user(values)), k=count, v0=start)
 
     flips = [rng.choice([-1.0, 1.0], len(scaled)) for _ in range(_FLIPS)]
-    edge = max(float(leading(scaled * signs, 1)[1][0]) for signs in flips)
+    edge = max(leading(scaled * signs, 1)[1][0] for signs in flips)
     u, sizes, vt = leading(scaled, rank)
     found = sizes > edge
     p, q = (u * sizes)[:, found] / roots[0][:, None], vt[found].T / roots[1][:, None]
@@ -253,6 +243,12 @@ def _with_taste(
         users.with_factors(p * unit, _TASTE * users.pseudo),
         items.with_factors(q / unit, 1.0),
     )
+
+
+def _totals(pattern: Pattern, values: Floats | None = None) -> list[Floats]:
+    """The sums of values on the cells (None: ones) of each user, and of each item."""
+    sides = zip((pattern.users, pattern.items), pattern.shape, strict=True)
+    return [np.bincount(index, values, size).astype(float) for index, size in sides]
 
 
 # --- signs ----------------------------------------------------------------------------------
@@ -278,8 +274,7 @@ _SIGN_EFFECT = 0.1  # variance of effects on signs, before any are seen
 _NOISY = 1.2  # second moment of reports from which on their noise is taken as known
 
 
-@dataclass(frozen=True, eq=False)
-class SignReports:
+class SignReports(NamedTuple):
     """Debiased reports, one per cell: E[values] = sign. second: E[values^2]."""
 
     values: Floats
@@ -341,10 +336,7 @@ class Features(NamedTuple):
         from scipy.sparse.linalg import svds
 
         m, n = pattern.shape
-        counts = [
-            np.bincount(index, minlength=size).astype(float)
-            for index, size in ((pattern.users, m), (pattern.items, n))
-        ]
+        counts = _totals(pattern)
         roots = [np.sqrt(count + count.mean()) for count in counts]
         vectors: tuple[Floats, Floats] = np.empty((m, 0)), np.empty((n, 0))
         if (kept := min(_VECTORS + 1, m - 1, n - 1)) > 1:
@@ -368,31 +360,26 @@ class Features(NamedTuple):
         p, q = self.user.shape[1], self.item.shape[1]
         # sum of (f x g)(f x g)' over cells = sum over users of ff' x (sum of gg' over their items)
         pairs = np.triu_indices(q)
-        squares = pattern.by_user(np.ones(len(values))) @ (
-            self.item[:, pairs[0]] * self.item[:, pairs[1]]
-        )
+        ones = pattern.by_user(np.ones(len(values)))
+        squares = ones @ (self.item[:, pairs[0]] * self.item[:, pairs[1]])
         gram = np.empty((p, p, q, q))
         for k, (a, b) in enumerate(zip(*pairs, strict=True)):
-            look()
+            check_cancelled()
             gram[:, :, a, b] = gram[:, :, b, a] = self.user.T @ (squares[:, [k]] * self.user)
         gram = gram.transpose(0, 2, 1, 3).reshape(p * q, p * q) / noise
         moments = (self.user.T @ (pattern.by_user(values) @ self.item)).ravel() / noise
-        kind = np.add.outer(3 * _kinds(p), _kinds(q)).ravel()
+        # of a column 0: the constant; 1: log count; 2: singular vectors
+        kinds = [np.minimum(np.arange(width), 2) for width in (p, q)]
+        kind = np.add.outer(3 * kinds[0], kinds[1]).ravel()
         kind[np.isin(kind, (5, 7))] = 8  # count x vector, as vector x vector
         variance = np.full(9, 0.02)
+        count = np.bincount(kind, minlength=9)
         for _ in range(_SIGN_ROUNDS):
             covariance = np.linalg.inv(gram + np.diag(1 / variance[kind]))
             found = covariance @ moments
             second = found**2 + np.diag(covariance)
-            count = np.bincount(kind, minlength=9)
             variance = (np.bincount(kind, second, minlength=9) + 2 * 0.001) / (count + 2)
-        coefficients: Floats = found.reshape(p, q)
-        return coefficients
-
-
-def _kinds(width: int) -> NDArray[np.int64]:
-    """0: the constant; 1: log count; 2: singular vectors."""
-    return np.minimum(np.arange(width), 2)
+        return np.asarray(found.reshape(p, q))
 
 
 def _standardised(columns: Floats, counts: Floats) -> Floats:
@@ -416,18 +403,17 @@ class Effects(NamedTuple):
 
         EM, as the engine has it, hardly moves where noise is most of what a row tells.
         """
-        sides = (pattern.users, pattern.items)
-        counts = [np.bincount(k, minlength=s) for k, s in zip(sides, pattern.shape, strict=True)]
-        mean = [np.zeros(size) for size in pattern.shape]
-        doubt = [np.zeros(size) for size in pattern.shape]
+        sides, counts = (pattern.users, pattern.items), _totals(pattern)
+        mean, doubt = ([np.zeros(size) for size in pattern.shape] for _ in range(2))
         variance = [_SIGN_EFFECT, _SIGN_EFFECT]
         for _ in range(3):
             for own, other in ((1, 0), (0, 1)):
-                look()
-                seen, count = counts[own] > 0, counts[own]
-                left = np.bincount(sides[own], values - mean[other][sides[other]], len(seen))
-                unsure = np.bincount(sides[own], doubt[other][sides[other]], len(seen))
-                y, v = left[seen] / count[seen], (noise + unsure[seen] / count[seen]) / count[seen]
+                check_cancelled()
+                seen = counts[own] > 0
+                count = counts[own][seen]
+                left = np.bincount(sides[own], values - mean[other][sides[other]], len(seen))[seen]
+                unsure = np.bincount(sides[own], doubt[other][sides[other]], len(seen))[seen]
+                y, v = left / count, (noise + unsure / count) / count
                 variance[own] = t = _variance_behind(y, v)
                 mean[own][seen], doubt[own][seen] = y * t / (t + v), v * t / (t + v)
         return cls(mean[0], mean[1], (variance[0], variance[1]))
@@ -469,13 +455,12 @@ class Fit(NamedTuple):
         return pattern.sample(self.user, self.item) + self.effects.predict(pattern)
 
 
-def complete_signs(pattern: Pattern, reports: SignReports, *, raw: bool = False) -> Iterator[Step]:
+def complete_signs(pattern: Pattern, reports: SignReports, *, raw: bool = False) -> Steps:
     """Rounds of the engine on what the features leave; a score's sign is the prediction.
 
     raw: the reports are the signs themselves, so the trace is marked.
     """
-    noise = reports.spread
-    mean = reports.mean
+    noise, mean = reports.spread, reports.mean
     values = reports.values - mean
     share = features_share(pattern, values, noise)
     fit = Fit.of(pattern, values, noise)
@@ -489,20 +474,15 @@ def complete_signs(pattern: Pattern, reports: SignReports, *, raw: bool = False)
         spread=Effects.of(pattern, left, noise).variance,
     )
     for index, found in enumerate(engine, 1):
-        model = with_offsets(
-            np.hstack([user, found.left]),
-            np.hstack([item, found.right]),
-            mean + found.user,
-            found.item,
-        )
+        sides = np.hstack([user, found.left]), np.hstack([item, found.right])
+        model = with_offsets(*sides, mean + found.user, found.item)
         trace = {
             "share of the pattern": share,
             "directions of taste": float(len(found.taste)),
             "noise variance": float(found.noise),
         }
-        yield Step(
-            index, _SIGN_ROUNDS, model, trace, frozenset(trace) if raw else frozenset(), found.final
-        )
+        marked = frozenset(trace if raw else ())
+        yield Step(index, _SIGN_ROUNDS, model, trace, marked, found.final)
 
 
 def features_share(pattern: Pattern, values: Floats, noise: float) -> float:
@@ -524,7 +504,7 @@ def features_share(pattern: Pattern, values: Floats, noise: float) -> float:
     return float(np.average(shares, weights=np.exp(chance - chance.max())))
 
 
-def _part(pattern: Pattern, chosen: NDArray[np.bool_]) -> Pattern:
+def _part(pattern: Pattern, chosen: Bools) -> Pattern:
     users = pattern.users[chosen]
     counts = np.bincount(users, minlength=pattern.shape[0])
     indptr = np.concatenate(([0], np.cumsum(counts)))
@@ -563,7 +543,7 @@ _SPREAD, _POOL = 2.5e-3, 1.25e-3  # variances of effects that the search for tas
 _LEAST = 1e-12  # a chance below it counts as this one
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Law:
     """What the channel does to one cell, whose rating is x in -1..1 where there is one.
 
@@ -612,7 +592,7 @@ class Law:
         return told - noise_less * self.square / self.gain**2
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class SymbolLaw(Law):
     """Symbols 1..d that stand for levels of mean 0, kept or replaced by any one alike."""
 
@@ -621,9 +601,8 @@ class SymbolLaw(Law):
     @classmethod
     def of(cls, if_missing: float, gain: float, levels: Floats) -> SymbolLaw:
         """gain: how much likelier the own symbol is than each other one."""
-        gain, square = max(gain, _LEAST), float(np.mean(np.square(levels)))
-        rated = if_missing + gain
-        return cls(if_missing=if_missing, if_rated=rated, gain=gain, square=square, levels=levels)
+        gain = max(gain, _LEAST)
+        return cls(if_missing, if_missing + gain, gain, float(np.mean(levels**2)), levels)
 
     def scores(self, reports: NDArray[Any]) -> Floats:
         return self.levels[reports.astype(np.intp) - 1]
@@ -632,7 +611,7 @@ class SymbolLaw(Law):
         return np.zeros(len(x))
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class LaplaceLaw(Law):
     """Ratings with Laplace noise of scale b, that may vanish; missing cells speak in noise alone.
 
@@ -650,27 +629,18 @@ class LaplaceLaw(Law):
     @classmethod
     def of(cls, flip: float, scale: float) -> LaplaceLaw:
         """flip: the chance that a missing cell is reported, or a rated one is not."""
-        x = np.linspace(-1, 1, 41)
-        best, least = None, math.inf
-        for end in 1 + scale * np.linspace(0, 1, 21):
-            law = cls(
-                if_missing=flip,
-                if_rated=flip + max(1 - 2 * flip, _LEAST),
-                gain=1 - flip,
-                square=0.0,
-                scale=scale,
-                end=float(end),
-                inner=1.0,
-            )
-            slope = float(x @ law.expected(x)) / float(x @ x)
-            law = replace(law, inner=1 / slope)
-            law = replace(law, square=float(law.spread(np.zeros(1))[0]))
+        x, if_rated = np.linspace(-1, 1, 41), flip + max(1 - 2 * flip, _LEAST)
+
+        def ended(end: float) -> LaplaceLaw:
+            law = cls(flip, if_rated, 1 - flip, 0.0, scale, end, 1.0)
+            law = replace(law, inner=float(x @ x) / float(x @ law.expected(x)))
+            return replace(law, square=float(law.spread(np.zeros(1))[0]))
+
+        def error(law: LaplaceLaw) -> float:
             bent = float(np.mean((law.expected(x) - x) ** 2))
-            error = law.sum_noise / (_RATED * _TOGETHER) + bent
-            if error < least:
-                best, least = law, error
-        assert best is not None
-        return best
+            return law.sum_noise / (_RATED * _TOGETHER) + bent
+
+        return min(map(ended, (1 + scale * np.linspace(0, 1, 21)).tolist()), key=error)
 
     def scores(self, reports: NDArray[Any]) -> Floats:
         found = reports.astype(float)
@@ -680,21 +650,21 @@ class LaplaceLaw(Law):
         """E[T] where it tells of a rating x."""
         b, size = self.scale, np.abs(x)
         sinh = -np.exp((size - 1) / b) * np.expm1(-2 * size / b) / 2  # times e^(-1/b)
-        return np.asarray(self.inner * (x - np.sign(x) * (1 + b - self.end) * sinh))
+        return self.inner * (x - np.sign(x) * (1 + b - self.end) * sinh)
 
     def spread(self, x: Floats) -> Floats:
         b, end = self.scale, self.end
         within = (np.expm1((x - 1) / b) + np.expm1((-1 - x) / b)) / 2  # -P(|z| <= 1)
         more = end**2 - 1 - 2 * b
         square = x**2 + more + (more - 2 * b**2) * within
-        return np.asarray(self.inner**2 * square - self.expected(x) ** 2)
+        return self.inner**2 * square - self.expected(x) ** 2
 
 
 class _Part(NamedTuple):
     """The reports of a block of users: rows, their starts within it, items and scores."""
 
     rows: slice
-    starts: NDArray[np.int64]
+    starts: Ints
     items: Index
     scores: Floats
 
@@ -715,14 +685,14 @@ class _Part(NamedTuple):
 class _Reports:
     """Published rows and their law: passes over a block of users at a time."""
 
-    def __init__(self, reported: csr_array, law: Law, block: int) -> None:
+    def __init__(self, reported: Sparse, law: Law, block: int) -> None:
         self.reported, self.law, self.shape, self.block = reported, law, reported.shape, block
 
     def parts(self) -> Iterator[_Part]:
         indptr, m = self.reported.indptr, self.shape[0]
         start = 0
         while start < m:
-            look()
+            check_cancelled()
             stop = int(np.searchsorted(indptr, indptr[start] + self.block, side="right")) - 1
             stop = min(max(stop, start + 1), m)
             k = slice(indptr[start], indptr[stop])
@@ -806,7 +776,7 @@ def shrunken_effects(
     """
     variance = _EFFECT**2
     for _ in range(500):
-        look()
+        check_cancelled()
         gain = count * variance / ((count**2 + doubt) * variance + noise)
         effects = gain * total
         left = variance * (1 - gain * count)
@@ -837,9 +807,7 @@ def mean_rating(told: float, scored: float, cells: int, law: Law) -> Mean:
     return Mean(gain * scored / law.gain, count)
 
 
-def recovered(
-    reported: csr_array, law: Law, public: PublicFacts, *, block: int = BLOCK
-) -> Iterator[Step]:
+def recovered(reported: Sparse, law: Law, public: PublicFacts, *, block: int = BLOCK) -> Steps:
     """Models in rating points from published rows: effects first, then rounds of taste.
 
     reported: users x items, a stored number for each reported cell, sorted by user and item.
@@ -863,7 +831,17 @@ def recovered(
     scale = mean.ratings / max(float(users.count.sum() * items.count.sum()), _LEAST)
     pattern, y, w = _left_over(reports, scale * users.count, items.count, a, b)
     del reports
-    for index, now in enumerate(_taste(pattern, y, w), 2):
+    rounds = effects_and_taste(
+        pattern,
+        y - np.average(y, weights=w) if len(y) else y,  # or what effects miss passes for taste
+        weights=w,
+        least_noise=1.0,
+        rank=_RANK,
+        rounds=ROUNDS,
+        spread=_SPREAD,
+        pseudo=_POOL,
+    )
+    for index, now in enumerate(rounds if len(y) else (), 2):
         yield step
         model = _in_points(a + now.user, b + now.item, now.left, now.right, public)
         step = Step(index, ROUNDS + 1, model, trace | {"rank": float(now.left.shape[1])})
@@ -873,21 +851,6 @@ def recovered(
 def _in_points(a: Floats, b: Floats, left: Floats, right: Floats, public: PublicFacts) -> Factors:
     half = public.half_width
     return with_offsets(half * left, right, public.middle + half * a, half * b)
-
-
-def _taste(pattern: Pattern, y: Floats, w: Floats) -> Iterator[EffectsAndTaste]:
-    if not len(y):
-        return iter(())
-    return effects_and_taste(
-        pattern,
-        y - np.average(y, weights=w),  # or what the effects miss on all cells passes for taste
-        weights=w,
-        least_noise=1.0,
-        rank=_RANK,
-        rounds=ROUNDS,
-        spread=_SPREAD,
-        pseudo=_POOL,
-    )
 
 
 def _margin(told: Floats, scored: Floats, cells: int, law: Law, mean: Mean) -> _Margin:
@@ -900,16 +863,17 @@ def _margin(told: Floats, scored: Floats, cells: int, law: Law, mean: Mean) -> _
 
 def _effects(reports: _Reports, users: _Margin, items: _Margin) -> tuple[Floats, Floats]:
     """Effects of users and items in turn, each from sums less what the other side's add to them."""
-    a = np.zeros(len(users.raw))
-    for k in range(3):
-        exposed, unsure = np.zeros(len(items.raw)), np.zeros(len(items.raw))
-        if k:
-            exposed, unsure = _exposure(reports.over_users(a), a, users, items, reports.law)
-        total, noise = items.total - exposed, items.noise + unsure
-        b, _ = shrunken_effects(total, items.count, items.doubt, noise)
-        exposed, unsure = _exposure(reports.over_items(b), b, items, users, reports.law)
-        total, noise = users.total - exposed, users.noise + unsure
-        a, _ = shrunken_effects(total, users.count, users.doubt, noise)
+
+    def effects(side: _Margin, exposed: Floats | float, unsure: Floats | float) -> Floats:
+        total, noise = side.total - exposed, side.noise + unsure
+        return shrunken_effects(total, side.count, side.doubt, noise)[0]
+
+    exposed: tuple[Floats | float, Floats | float] = 0.0, 0.0
+    for following in (True, True, False):
+        b = effects(items, *exposed)
+        a = effects(users, *_exposure(reports.over_items(b), b, items, users, reports.law))
+        if following:
+            exposed = _exposure(reports.over_users(a), a, users, items, reports.law)
     return a, b
 
 

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpmc_core.arrays import Floats, Rng
 from dpmc_core.errors import BadRatings
 from dpmc_core.links import LINK_CHOICES, LOGISTIC, Link, Logistic, parse_link
-from dpmc_core.model import Dense, Factors, Step
+from dpmc_core.model import Dense, Factors, Step, Steps
 from dpmc_core.ratings import PublicFacts, Ratings
-from dpmc_core.settings import setting
+from dpmc_core.settings import mechanism, setting
 from dpmc_core.solvers.linalg import (
     Operator,
     Pattern,
@@ -29,9 +29,8 @@ from dpmc_core.solvers.linalg import (
     low_rank_plus_sparse,
 )
 from dpmc_core.solvers.sizes import check_dense
-from dpmc_core.stopping import look
+from dpmc_core.stopping import check_cancelled
 
-Floats = NDArray[np.float64]
 Loss = Callable[[Floats], tuple[float, Floats]]  # observed values to (objective, gradient there)
 
 STEP_LIMITS = (1e-3, 1e3)
@@ -138,7 +137,7 @@ def distance(a: Any, b: Any) -> float:
 class NuclearBall:
     """{||X||_* <= radius}, whose points stay factored, with a pattern of observed cells."""
 
-    def __init__(self, pattern: Pattern, radius: float, rng: np.random.Generator) -> None:
+    def __init__(self, pattern: Pattern, radius: float, rng: Rng) -> None:
         self.pattern, self.radius, self._shrinker = pattern, radius, Shrinker(rng)
 
     def origin(self) -> Any:
@@ -180,9 +179,7 @@ class NuclearBox(NuclearBall):
     fewer of them. Every point lies in the box exactly and in the ball to the tolerance.
     """
 
-    def __init__(
-        self, pattern: Pattern, radius: float, bound: float, rng: np.random.Generator
-    ) -> None:
+    def __init__(self, pattern: Pattern, radius: float, bound: float, rng: Rng) -> None:
         check_dense(pattern.shape, "the infinity-norm bound inside the solver")
         super().__init__(pattern, radius, rng)
         self.bound = bound
@@ -201,7 +198,7 @@ class NuclearBox(NuclearBall):
         multiplier = self._multiplier * (step / self._step)
         momentum, pace = multiplier, 1.0
         for _ in range(_DUAL_ROUNDS):
-            look()
+            check_cancelled()
             left, values, right = self._onto_ball(dense_operator(start - momentum), 0.1 * tolerance)
             inner = (left * values) @ right.T
             shifted = inner + momentum
@@ -218,9 +215,7 @@ class NuclearBox(NuclearBall):
         return WholeMatrix(box, box[cells])
 
 
-def feasible_set(
-    ratings: Ratings, radius: float, bound: float | None, rng: np.random.Generator
-) -> NuclearBall:
+def feasible_set(ratings: Ratings, radius: float, bound: float | None, rng: Rng) -> NuclearBall:
     """radius: in units of sqrt(users x items); bound: largest |score|, None for no limit."""
     pattern, tau = Pattern.of(ratings), nuclear_norm(radius, ratings.public)
     if bound is None:
@@ -268,7 +263,7 @@ def minimise(
         goal = tolerance * max(1.0, math.sqrt(point.dot(point)))
         accuracy = max(0.1 * goal, 0.02 * moved)
         while True:
-            look()
+            check_cancelled()
             target = feasible.project(point, step, gradient, accuracy)
             slope = float(gradient @ (target.observed - point.observed))
             if slope < 0 or accuracy < 1e-3 * goal:
@@ -304,7 +299,7 @@ def _line_search(
     share = 1.0
     objective, gradient = loss(there)
     for _ in range(_BACKTRACKS):
-        look()
+        check_cancelled()
         if objective <= reference + _DECREASE * share * slope:
             break
         curvature = objective - reference - share * slope
@@ -317,7 +312,7 @@ def _line_search(
 # --- settings --------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, kw_only=True)
+@mechanism
 class Completion:
     """Public settings of the model, its feasible set (LWHM22, section 3.2) and the solver."""
 
@@ -343,12 +338,10 @@ class Completion:
         """Whether what is found is a whole matrix, not factors."""
         return self.bound is not None
 
-    def feasible(self, ratings: Ratings, rng: np.random.Generator) -> NuclearBall:
+    def feasible(self, ratings: Ratings, rng: Rng) -> NuclearBall:
         return feasible_set(ratings, self.radius, self.bound, rng)
 
-    def solve(
-        self, loss: Loss, ratings: Ratings, rng: np.random.Generator, *, raw: bool
-    ) -> Iterator[Step]:
+    def solve(self, loss: Loss, ratings: Ratings, rng: Rng, *, raw: bool) -> Steps:
         """Rounds of the solver from zero; the trace is marked raw where the loss is."""
         rounds, feasible = self.iterations, self.feasible(ratings, rng)
         for found in minimise(loss, feasible, iterations=rounds, tolerance=self.tolerance):

@@ -10,16 +10,15 @@ from __future__ import annotations
 import enum
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import chain, pairwise
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from dpmc_core.model import Step
+from dpmc_core.arrays import Floats, Rng
+from dpmc_core.model import Step, Steps
 from dpmc_core.ratings import PublicFacts
-from dpmc_core.settings import setting
+from dpmc_core.settings import mechanism, setting
 from dpmc_core.solvers.linalg import (
     Pattern,
     Shrinker,
@@ -27,9 +26,7 @@ from dpmc_core.solvers.linalg import (
     low_rank_plus_sparse,
 )
 from dpmc_core.solvers.rows import with_offsets
-from dpmc_core.stopping import look
-
-Floats = NDArray[np.float64]
+from dpmc_core.stopping import check_cancelled
 
 FACTOR = 0.7  # from one penalty of the path to the next
 _BISECTIONS = 6  # of the last gap: the residual then meets its goal within a percent or so
@@ -39,8 +36,7 @@ _PRIOR = 0.5  # standard deviation of a mean rating in -1..1, before any is seen
 _TOLERANCE = 1e-2  # relative change of a proximal step
 
 
-@dataclass(frozen=True, eq=False)
-class Regression:
+class Regression(NamedTuple):
     """Reports on a pattern: target y, gain a > 0.
 
     ridge: adds ridge c^2 / 2 to the loss, which holds back an offset that little is known of;
@@ -84,12 +80,12 @@ class Solution(NamedTuple):
 
 def path(
     problem: Regression,
-    *,
     penalty: float | None = None,
     residual: float | None = None,
+    *,
     steps: int,
     tolerance: float,
-    rng: np.random.Generator,
+    rng: Rng,
 ) -> Iterator[Solution]:
     """Solutions along falling penalties, each started at the one before.
 
@@ -128,7 +124,7 @@ def path(
 class _Solver:
     """Warm-started accelerated proximal gradient for one regression."""
 
-    def __init__(self, problem: Regression, tolerance: float, rng: np.random.Generator) -> None:
+    def __init__(self, problem: Regression, tolerance: float, rng: Rng) -> None:
         self.problem, self.tolerance, self.shrinker = problem, tolerance, Shrinker(rng)
         self.smoothness = problem.gain**2
         rows, columns = problem.pattern.shape
@@ -139,8 +135,7 @@ class _Solver:
         """The smallest penalty whose solution is M = 0: the loss gradient's spectral norm."""
         nothing = np.full(len(self.problem.target), self.offset)
         gradient = self.problem.gain * self.problem.residual(nothing)
-        rows, columns = self.problem.pattern.shape
-        empty = np.empty((rows, 0)), np.empty((columns, 0))
+        empty = self.now.left, self.now.right
         operator = low_rank_plus_sparse(*empty, self.problem.pattern, gradient)
         accuracy = 1e-3 * float(np.linalg.norm(gradient))
         leading = self.shrinker.leading(operator, lambda _: 1, accuracy)
@@ -151,7 +146,7 @@ class _Solver:
         fitted_now = self._on_pattern(self.now)
         fitted_before = fitted_now
         for _ in range(_INNER):
-            look()
+            check_cancelled()
             grown = (1 + math.sqrt(1 + 4 * momentum**2)) / 2
             beta, momentum = (momentum - 1) / grown, grown
             point = _combine(self.now, before, beta)
@@ -215,8 +210,7 @@ class Rule(enum.Enum):
     THEOREM = "theorem-3"  # discrepancy principle, residual from the paper's Theorem 3
 
 
-@dataclass(frozen=True, kw_only=True)
-class Reports:
+class Reports(NamedTuple):
     """What a server holds: reported values on a pattern, and what is known of the channel.
 
     gain: E[report | cell reported] = gain x the rating there; variance: of a report around that;
@@ -230,7 +224,7 @@ class Reports:
     rho: float
 
 
-@dataclass(frozen=True, kw_only=True)
+@mechanism
 class Recovery:
     """Settings of the recovery, and the recovery."""
 
@@ -255,9 +249,7 @@ class Recovery:
         """`intrinsic` in units of the scale -1..1: the rho_0 of Theorem 3."""
         return 2 * self.intrinsic
 
-    def recover(
-        self, reports: Reports, public: PublicFacts, rng: np.random.Generator, *, raw: bool
-    ) -> Iterator[Step]:
+    def recover(self, reports: Reports, public: PublicFacts, rng: Rng, *, raw: bool) -> Steps:
         """A Step for each penalty; trace numbers are marked raw where the reports are."""
         debiased = self.recovery is Regress.DEBIASED
         gain = reports.gain if debiased else 1.0
@@ -273,14 +265,11 @@ class Recovery:
             residual = math.sqrt(reports.variance * count)
         else:
             residual = reports.rho
-        steps, tolerance = self.steps, _TOLERANCE
-        found = path(
-            problem, penalty=penalty, residual=residual, steps=steps, tolerance=tolerance, rng=rng
-        )
+        found = path(problem, penalty, residual, steps=self.steps, tolerance=_TOLERANCE, rng=rng)
         for index, (now, following) in enumerate(pairwise(chain(found, (None,))), start=1):
             assert now is not None
             trace = {"penalty": now.penalty, "residual": now.residual, "rank": float(now.rank)}
-            marked = frozenset(trace) if raw else frozenset()
+            marked = frozenset(trace if raw else ())
             left = public.half_width * now.left * now.values
             offset = public.middle + public.half_width * now.offset
             model = with_offsets(left, now.right, offset)

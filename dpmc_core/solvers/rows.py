@@ -12,15 +12,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpmc_core.arrays import Floats, Ints, Rng
 from dpmc_core.model import Factors
 from dpmc_core.privacy import Harmless, harmless
 from dpmc_core.ratings import PublicFacts, Ratings, kept_at_random
 from dpmc_core.solvers.linalg import Pattern
-from dpmc_core.stopping import waited
-
-Floats = NDArray[np.float64]
+from dpmc_core.stopping import cancellable
 
 _SPARSE_GAIN = 60.0  # how much more one multiplication costs in a sparse product
 _ITEM_SPREAD = 0.1  # how much item means differ, in widths of the rating range
@@ -38,14 +36,14 @@ class Rows:
     cells: Pattern
     values: Floats
     base: Factors
-    columns: NDArray[np.int64] | None = None
+    columns: Ints | None = None
 
     @classmethod
     def less(cls, ratings: Ratings, base: Factors) -> Rows:
         values = ratings.values - base.predict(ratings.users, ratings.items)
         return cls(Pattern.of(ratings), values, base)
 
-    def on(self, columns: NDArray[np.int64] | None) -> Rows:
+    def on(self, columns: Ints | None) -> Rows:
         """The same rows with the columns of some items alone; None: of all."""
         if columns is None:
             return self
@@ -67,7 +65,7 @@ class Rows:
         )
 
 
-def spread_out(some: Floats, columns: NDArray[np.int64] | None, items: int) -> Floats:
+def spread_out(some: Floats, columns: Ints | None, items: int) -> Floats:
     """Rows that belong to some of the items as rows of all, items x r: zeros for the others."""
     if columns is None:
         return some
@@ -76,7 +74,7 @@ def spread_out(some: Floats, columns: NDArray[np.int64] | None, items: int) -> F
     return every
 
 
-def capped(ratings: Ratings, cap: int, rng: np.random.Generator) -> Ratings:
+def capped(ratings: Ratings, cap: int, rng: Rng) -> Ratings:
     """At most `cap` ratings of each user, chosen at random by a hash of the user's own cells.
 
     One number of `rng` keys the choice; the ratings of one user never decide those of another.
@@ -87,7 +85,7 @@ def capped(ratings: Ratings, cap: int, rng: np.random.Generator) -> Ratings:
     return ratings.select(kept_at_random(ratings, cap, key))
 
 
-def cap_key(rng: np.random.Generator) -> int:
+def cap_key(rng: Rng) -> int:
     """What keys the choice of the ratings that a cap keeps."""
     return int(harmless(rng, Harmless.CAP).integers(2**63))
 
@@ -158,7 +156,8 @@ def gram(cells: Pattern, values: Floats) -> Floats:
     counts = np.diff(cells.indptr).astype(float)
     if _SPARSE_GAIN * float(counts @ counts) < m * float(n) * n:
         sparse = cells.by_user(values)
-        return np.asarray(waited(operator.matmul, sparse.T, sparse).toarray())
+        found: Floats = cancellable(operator.matmul, sparse.T, sparse).toarray()
+        return found
     total = np.zeros((n, n))
     for rows, k, where in cells.blocks():
         block = np.zeros((rows.stop - rows.start, n))
@@ -207,8 +206,7 @@ def shrunken_means(sums: Floats, counts: Floats) -> Floats:
     Item means are taken as spread by a tenth of the public range, ratings about them by a fifth:
     the mean of C ratings is shrunk as by four more ratings of the average item.
     """
-    means: Floats = sums / (counts + (_RATING_SPREAD / _ITEM_SPREAD) ** 2)
-    return means
+    return sums / (counts + (_RATING_SPREAD / _ITEM_SPREAD) ** 2)
 
 
 def positive_part(noisy: Floats, noise: float, least: float = 1e-3) -> Floats:
@@ -220,5 +218,4 @@ def positive_part(noisy: Floats, noise: float, least: float = 1e-3) -> Floats:
 
     z = noisy / noise
     hazard = np.exp(-0.5 * z * z - 0.5 * math.log(2 * math.pi) - log_ndtr(z))
-    found: Floats = noise * np.maximum(z + hazard, least)
-    return found
+    return noise * np.maximum(z + hazard, least)

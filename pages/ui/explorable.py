@@ -23,7 +23,7 @@ from typing import Any
 
 from dpmc_core import registry
 from dpmc_core.data import datasets
-from dpmc_core.data.samples import SAMPLES
+from dpmc_core.data.synthetic import SAMPLES
 from dpmc_core.errors import DpmcError, capital, sentence
 from dpmc_core.lab.study.answer import Protect, method_for
 from dpmc_core.lab.views import answer as words

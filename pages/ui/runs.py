@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dpmc_core import experiment, registry
-from dpmc_core.data import Dataset, Refused, datasets, download
+from dpmc_core.data import Dataset, Refused, datasets, public_sets
 from dpmc_core.errors import DpmcError
 from dpmc_core.lab.refute import Report, refute
 from dpmc_core.lab.refute.faults import Flaw
@@ -227,6 +227,6 @@ def download_of(name: str) -> Work:
             report(have, total or 0, f"{have / 1e6:.1f}{size} MB")
 
         report(0, 0, "asking the server")
-        download.get(name, progress=progress)
+        public_sets.get(name, progress=progress)
 
     return work

@@ -8,9 +8,9 @@ from typing import Any
 import streamlit as st
 
 from dpmc_core import registry
-from dpmc_core.data import datasets, download
+from dpmc_core.data import datasets, public_sets
 from dpmc_core.data.datasets import Dataset
-from dpmc_core.data.samples import DRAWN, ON_DEMAND, SAMPLES, cells_of, options_of
+from dpmc_core.data.synthetic import DRAWN, ON_DEMAND, SAMPLES, cells_of, options_of
 from dpmc_core.errors import DpmcError, InvalidSetting
 from dpmc_core.lab.views import noise
 from dpmc_core.model import Mechanism, Task
@@ -26,8 +26,8 @@ def names() -> dict[str, str]:
     """Ids and titles of the data sets this session can open."""
     found = {id: sample.title for id, sample in SAMPLES.items()}
     found["rank-one"] = ON_DEMAND["rank-one"].title
-    known = {**download.ARCHIVES, **download.BY_HAND}
-    found |= {id: one.title for id, one in known.items() if download.available(id)}
+    known = {**public_sets.ARCHIVES, **public_sets.BY_HAND}
+    found |= {id: one.title for id, one in known.items() if public_sets.available(id)}
     for id in (st.session_state.get("data"), st.query_params.get("data")):
         if id and id not in found and may_draw(id) is None:
             found[id] = id

@@ -206,8 +206,7 @@ CORE = [
          "one = len",
          named("privacy", "test_mixed_releases_cost_less_than_the_pure_and_the_gaussian_epsilon")),
         ("the end of a bisection that does not hold", OTHER,
-         "return high\n\n\n@lru_cache(maxsize=_KNOWN)\ndef composed_delta",
-         "return low\n\n\n@lru_cache(maxsize=_KNOWN)\ndef composed_delta",
+         "0.0, high, relative=1e-8)[1]", "0.0, high, relative=1e-8)[0]",
          _EXACTLY),
         ("delta is overspent by a millionth", SCALE, "target = delta * (1 - 1e-12)",
          "target = delta * (1 + 1e-6)", _EXACTLY),
@@ -256,7 +255,7 @@ CORE = [
          "return rng.random(len(weights)) * weights < 1.03", _TOSSED),
     ),
     *family_of(
-        "sampled sums", "privacy/importance.py",
+        "sampled sums", "privacy/sampled.py",
         ("weights without the paper's -1/w", OTHER, "_log_expm1(a * w) > target + np.log(w)",
          "a * w > float(epsilon) + np.log(w)",
          named("dpimf", "test_weights_solve_their_equation_and_short_terms_weigh_more")),

@@ -151,13 +151,6 @@ PREPARATION = family_of(
         named("transforms", "test_binarise_uses_the_training_mean_on_both_sides"),
     ),
     (
-        "the least rated items are kept",
-        OTHER,
-        'np.argsort(-counts, kind="stable")[: self.count]',
-        'np.argsort(counts, kind="stable")[: self.count]',
-        named("transforms", "test_top_items_are_those_of_the_training_side"),
-    ),
-    (
         "rescaled from the smallest rating that is seen",
         CLIP,
         "share = (ratings.values - public.low) / public.width",
@@ -211,9 +204,21 @@ PREPARATION = family_of(
     ),
 )
 
+PREPARATION += family_of(
+    "preparation",
+    "ratings.py",
+    (
+        "the least rated items are kept",
+        OTHER,
+        'np.argsort(-counts, kind="stable")[:count]',
+        'np.argsort(counts, kind="stable")[:count]',
+        named("transforms", "test_top_items_are_those_of_the_training_side"),
+    ),
+)
+
 LINES = family_of(
     "reading",
-    "data/cleaning.py",
+    "data/reading.py",
     (
         "times in milliseconds are taken for seconds",
         UNIT,
@@ -237,7 +242,7 @@ LINES = family_of(
     ),
 ) + family_of(
     "reading",
-    "data/lines.py",
+    "data/text.py",
     (
         "a last line without an end is lost",
         OTHER,

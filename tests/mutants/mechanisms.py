@@ -77,8 +77,8 @@ ONE_BIT = family_of(
     (
         "private-majority: flips too rare",
         SCALE,
-        "p = flip_chance(self.epsilon)\n        return Guarantee(",
-        "p = 0.97 * flip_chance(self.epsilon)\n        return Guarantee(",
+        "p = flip_chance(self.epsilon)\n        return self.pure_card(",
+        "p = 0.97 * flip_chance(self.epsilon)\n        return self.pure_card(",
         floor("input-flip"),
     ),
     (
@@ -353,8 +353,8 @@ FACTORIZATION = family_of(
     (
         "a rating's epsilon for a user's",
         UNIT,
-        "    RATING,\n    Budget,",
-        "    USER_EMPTIED as RATING,\n    Budget,",
+        "    RATING,\n    Guarantee,",
+        "    USER_EMPTIED as RATING,\n    Guarantee,",
         named("dpmf", _FACTORS),
     ),
     (
@@ -395,8 +395,8 @@ FACTORIZATION = family_of(
     (
         "user factors fitted to the ratings are no access",
         OTHER,
-        "unaccounted=fitted if self.user_factors is None else (),",
-        "unaccounted=(),",
+        "unaccounted=fitted)",
+        "unaccounted=())",
         (
             *named("dpmf", _FACTORS),
             *named("dpmf_clicks", "test_the_card_says_what_is_and_what_is_not_proved"),
@@ -1099,7 +1099,7 @@ CLEANSING = family_of(
     (
         "item counts of a replaced row",
         UNIT,
-        "budget * 0.03, root, both",
+        "budget * 0.03, root, math.sqrt(min(2 * most, n))",
         "budget * 0.03, root, root",
         moves(f"{_CLEANSED}-16-REPLACED"),
     ),

@@ -74,8 +74,8 @@ PROTOCOL = (
         (
             "the third party shares the recommender's generator",
             REUSED,
-            "ThirdParty(fixed, secrets)",
-            "ThirdParty(fixed, masks)",
+            "fixed, secrets)",
+            "fixed, masks)",
             named("protocol", "test_the_parties_draw_from_generators_of_their_own"),
         ),
         (
@@ -102,8 +102,8 @@ PROTOCOL = (
         (
             "scenario 2: gradients without masks",
             OTHER,
-            "masks = run.recommender.mask(len(pairs))",
-            "masks = np.uint64(0) * run.recommender.mask(len(pairs))",
+            '{"mask": run.recommender.mask(len(groups))} if',
+            '{"mask": np.uint64(0) * run.recommender.mask(len(groups))} if',
             named("protocol", "test_the_third_party_sees_uniform_numbers_whatever_the_ratings"),
         ),
         (
@@ -116,8 +116,8 @@ PROTOCOL = (
         (
             "scenario 3: gradients without masks",
             OTHER,
-            "2 * run.raters[group], run.recommender.mask(len(asked))",
-            "2 * run.raters[group], np.uint64(0) * run.recommender.mask(len(asked))",
+            '{"mask": recommender.mask(len(groups)),',
+            '{"mask": np.uint64(0) * recommender.mask(len(groups)),',
             named("protocol", _VIEWS),
         ),
         (
@@ -160,7 +160,7 @@ PROTOCOL = (
             "scenario 3: the phases share their secret",
             OTHER,
             "run.third_party.secret = self.fixed.uniform(size, run.third_party.rng)",
-            "if run.third_party.secret is None:\n"
+            "if not run.third_party.secret.any():\n"
             "            run.third_party.secret = self.fixed.uniform(size, run.third_party.rng)",
             named("phases", "test_the_secret_of_the_third_party_is_another_in_every_phase"),
         ),
@@ -192,15 +192,15 @@ PROTOCOL = (
         (
             "Gamma shares are short",
             SCALE,
-            "Floats = scale * (rng.standard_gamma(shape)",
-            "Floats = 0.97 * scale * (rng.standard_gamma(shape)",
+            "return scale * (rng.standard_gamma(shape)",
+            "return 0.97 * scale * (rng.standard_gamma(shape)",
             named("shares", "test_the_scale_of_the_sums_is_exact[Shares.GAMMA]"),
         ),
         (
             "Gaussian shares are short",
             SCALE,
-            "Floats = scale * np.sqrt(2 * mixing",
-            "Floats = 0.97 * scale * np.sqrt(2 * mixing",
+            "return scale * np.sqrt(2 * mixing",
+            "return 0.97 * scale * np.sqrt(2 * mixing",
             named("shares", "test_the_scale_of_the_sums_is_exact[Shares.GAUSSIAN]"),
         ),
     )
@@ -220,7 +220,7 @@ PROTOCOL = (
     )
     + family_of(
         "protocol",
-        "lab/protocol/messages.py",
+        "lab/protocol/__init__.py",
         (
             "sums may wrap around",
             CLIP,

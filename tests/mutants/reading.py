@@ -57,7 +57,7 @@ READING = (
     )
     + family_of(
         "reading",
-        "data/layout.py",
+        "data/text.py",
         (
             "a file with a range is clicks unasked",
             UNIT,
@@ -68,7 +68,7 @@ READING = (
     )
     + family_of(
         "reading",
-        "data/cleaning.py",
+        "data/reading.py",
         (
             "the range is read off the data",
             CLIP,

@@ -13,8 +13,8 @@ from typing import Any, cast
 
 from dpmc_core import plugins
 from dpmc_core.errors import DpmcError, printable
-from dpmc_core.lab.cli import data, interface, methods, papers, promises, protocol, sweep
-from dpmc_core.lab.cli.output import INTERRUPTED, UNREAD, Printable
+from dpmc_core.lab.cli import data, interface, methods, promises, sweep
+from dpmc_core.lab.cli.interface import INTERRUPTED, UNREAD, Printable
 
 COMMANDS: dict[str, interface.Command] = {
     "list": methods.listing,
@@ -28,8 +28,8 @@ COMMANDS: dict[str, interface.Command] = {
     "guarantees": methods.guarantees,
     "audit": methods.audit,
     "ledger": promises.ledger,
-    "protocol": protocol.protocol,
-    "papers": papers.show,
+    "protocol": methods.protocol,
+    "papers": sweep.show,
     "sweep": sweep.sweep,
     "store": data.STORE,
     "lessons": data.lessons,

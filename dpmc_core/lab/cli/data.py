@@ -6,20 +6,27 @@ import dataclasses
 import shlex
 import subprocess
 import sys
-from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Any
 
 from dpmc_core import paths, registry
-from dpmc_core.data import MEGABYTE, datasets, download, samples
-from dpmc_core.data.samples import DRAWN, ON_DEMAND, SAMPLES
+from dpmc_core.data import MEGABYTE, datasets, public_sets, synthetic
+from dpmc_core.data.synthetic import DRAWN, ON_DEMAND, SAMPLES
 from dpmc_core.errors import DpmcError, InvalidSetting, check_number, unknown_name
 from dpmc_core.lab import shipped
 from dpmc_core.lab import store as rows
-from dpmc_core.lab.cli import output
-from dpmc_core.lab.cli.interface import CommandGroup, CommandReport, Json, Option
+from dpmc_core.lab.cli.interface import (
+    CommandGroup,
+    CommandReport,
+    Json,
+    Option,
+    Progress,
+    listed,
+    paragraph,
+    table,
+)
 from dpmc_core.lab.cli.options import Data, HeldOut, Predicted, Reading, Seed, Steps, steps_of
 from dpmc_core.lab.store import CurveInfo, Store
 from dpmc_core.lab.study import split_files
@@ -29,65 +36,64 @@ from dpmc_core.problem import SEED, default_split, options_text, split_words, us
 def listing() -> CommandReport:
     """Samples and public sets (the default)."""
     entries: list[dict[str, Any]] = []
-    table = [("name", "title", "")]
+    rows = [("name", "title", "")]
 
     def add(name: str, kind: str, title: str, about: str, terms: str, **more: Any) -> None:
-        available = kind == "sample" or download.available(name)
+        available = kind == "sample" or public_sets.available(name)
         entry = {"name": name, "kind": kind, "title": title, "available": available}
         entries.append(entry | {"about": about, "terms": terms} | more)
         note = about.partition(" from")[0]
         if kind == "sample":
-            drawn = ", ".join(more["options"])
-            note = f"sample, drawn anew with {drawn}" if drawn else "sample"
+            note = ", drawn anew with ".join(filter(None, ["sample", ", ".join(more["options"])]))
         elif available:
             note = "downloaded" if kind == "public" else "there"
-        table.append((name, title, note))
+        rows.append((name, title, note))
 
     for name, sample in {**SAMPLES, **ON_DEMAND}.items():
-        drawn = list(samples.options_of(name)) if name in DRAWN else []
-        add(name, "sample", sample.title, sample.made, samples.LICENCE, options=drawn)
-    for name, archive in download.ARCHIVES.items():
+        drawn = list(synthetic.options_of(name)) if name in DRAWN else []
+        add(name, "sample", sample.title, sample.made, synthetic.LICENCE, options=drawn)
+    for name, archive in public_sets.ARCHIVES.items():
         about = f"{archive.megabytes:g} MB from {archive.url}"
-        add(name, "public", archive.title, about, archive.terms)
-    for name, known in download.BY_HAND.items():
-        about = f"your copy of {known.files[0]} in {download.folder_of(name)}"
+        add(name, "public", archive.title, about, archive.licence)
+    for name, known in public_sets.BY_HAND.items():
+        about = f"your copy of {known.files[0]} in {public_sets.folder_of(name)}"
         add(name, "by-hand", known.title, about, known.licence)
     more = (
         "More on one: dpmc data describe NAME. Download one: dpmc data get NAME. Draw one anew:\n"
         "NAME:OPTION=VALUE,..., for example rank-one:users=1000,items=50."
     )
-    return CommandReport(entries, (output.table(table), more))
+    return CommandReport(entries, (table(rows), more))
 
 
 def get(
-    name: Annotated[str, Option("NAME", f"one of {', '.join(download.ARCHIVES)}")],
+    name: Annotated[str, Option("NAME", f"one of {', '.join(public_sets.ARCHIVES)}")],
     *,
     json: Json = False,
 ) -> CommandReport:
     """Download a public set and check it."""
-    if name in download.BY_HAND:
-        folder, terms, more = download.downloaded(name), download.BY_HAND[name].licence, ""
-    elif name not in download.ARCHIVES:
-        raise unknown_name("public set", name, download.ARCHIVES)
+    if name in public_sets.BY_HAND:
+        folder, terms, more = public_sets.downloaded(name), public_sets.BY_HAND[name].licence, ""
+    elif name not in public_sets.ARCHIVES:
+        raise unknown_name("public set", name, public_sets.ARCHIVES)
     else:
-        archive = download.ARCHIVES[name]
-        terms, more = archive.terms, f"; try: dpmc fit {name} input-flip --epsilon 2"
+        archive = public_sets.ARCHIVES[name]
+        terms, more = archive.licence, f"; try: dpmc fit {name} input-flip --epsilon 2"
         if not json:
             print(f"{archive.title}: {archive.megabytes:g} MB from {archive.url}")
-            print(output.paragraph(terms), flush=True)
-        with closing(output.Progress()) as bar:
+            print(paragraph(terms), flush=True)
+        with Progress() as bar:
 
             def show(done: int, total: int | None) -> None:
                 bar.update(name, done, total or done, lambda count: f"{count / MEGABYTE:.1f} MB")
 
-            folder = download.get(name, progress=show)
+            folder = public_sets.get(name, progress=show)
     document = {"name": name, "folder": str(folder), "terms": terms}
     return CommandReport(document, [f"ready in {folder}{more}"])
 
 
 def describe(data: Data, *, reading: Reading) -> CommandReport:
     """What a data set holds."""
-    found = datasets.load(data, **reading.of(data))
+    found = reading.load(data)
     ratings, public = found.ratings, found.ratings.public
     document = {
         **{name: getattr(found, name) for name in ("name", "title", "source", "licence")},
@@ -102,16 +108,15 @@ def describe(data: Data, *, reading: Reading) -> CommandReport:
         f"{public.users:,} users x {public.items:,} items, {len(ratings):,} ratings"
         f" ({100 * ratings.density:.2g} % of all cells), from {public.low:g} to {public.high:g}"
     )
-    told = [_dash(text) for text in found.report]
-    ends = (f"Source: {found.source}", f"Licence: {found.licence}")
-    return CommandReport(document, (size, "\n".join([*told, *map(output.paragraph, ends)])))
+    ends = paragraph(f"Source: {found.source}"), paragraph(f"Licence: {found.licence}")
+    return CommandReport(document, (size, "\n".join([*map(_dash, found.report), *ends])))
 
 
 def check(
     file: Annotated[str, Option("FILE", "a file of ratings")], *, reading: Reading
 ) -> CommandReport:
     """What a file holds, and all that is wrong with it."""
-    found, command = datasets.examine(file, **reading.of(file)), None
+    found, command, failure = datasets.examine(file, **reading.of(file)), None, None
     if found.options is not None:
         words = ["dpmc", "data", "describe", file, *options_text(found.options, (), None)]
         command = shlex.join(words) + " --range LOW:HIGH" * found.asks_range
@@ -124,9 +129,8 @@ def check(
         "command": command,
     }
     text = ["\n".join(map(_dash, found.found))] if found.found else []
-    failure = None
     if found.faults:
-        text.append("\n".join(["Wrong:", *(_dash(str(fault)) for fault in found.faults)]))
+        text.append("\n".join(["Wrong:", *map(_dash, map(str, found.faults))]))
         failure = DpmcError(f"{found.name} cannot be read as it is")
     if command:
         text.append(f"This reads it:\n  {command}")
@@ -134,7 +138,7 @@ def check(
 
 
 def _dash(text: str) -> str:
-    return output.paragraph(text, "  ", "- ")
+    return paragraph(text, "  ", "- ")
 
 
 DATA = CommandGroup(
@@ -176,7 +180,7 @@ def split(
     """
     steps = steps_of(prepare)  # mistakes are told before a file is read
     split_files.check(export, force=force)
-    found = datasets.load(data, **reading.of(data, [task] if task else (), prepare))
+    found = reading.load(data, task, prepare)
     task = task or usual_task(found.ratings)
     chosen = held_out.split or default_split(task)
     note = split_files.export(
@@ -209,7 +213,7 @@ def split(
         told += " The answer prepares nothing itself: compare with dpmc fit and this --prepare."
     words = ["dpmc", "answer", data, "--task", task.value]
     words += [*options_text(found.reading, (), chosen), "--reference", "VALUE"]
-    return CommandReport(note, (written, output.paragraph(told), f"  {shlex.join(words)}"))
+    return CommandReport(note, (written, paragraph(told), f"  {shlex.join(words)}"))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -249,7 +253,7 @@ def stored(*, chosen: Chosen) -> CommandReport:
             "split": info.split,
             "mechanism": info.mechanism,
             "revision": info.revision,
-            "current": _standing(info) == "",
+            "current": not _standing(info),
             "settings": dict(info.settings),
             "rows": info.rows,
         }
@@ -257,8 +261,7 @@ def stored(*, chosen: Chosen) -> CommandReport:
     ]
     if not found:
         return CommandReport(document, [f"no rows in {store.path}"])
-    table = [("data", "prepared", "tested on", "mechanism", "settings", "rows")]
-    table += [
+    lines = [
         (
             info.name,
             ", ".join(info.prepare) or "-",
@@ -270,7 +273,8 @@ def stored(*, chosen: Chosen) -> CommandReport:
         for info in found
     ]
     count = sum(info.rows for info in found)
-    return CommandReport(document, (output.table(table), f"{count:,} rows in {store.path}"))
+    head = ("data", "prepared", "tested on", "mechanism", "settings", "rows")
+    return CommandReport(document, (table([head, *lines]), f"{count:,} rows in {store.path}"))
 
 
 def _differing(info: CurveInfo) -> str:
@@ -357,7 +361,6 @@ def lessons(*, out: Path | None = None, force: bool = False) -> CommandReport:
     """
     from dpmc_core.lab.teach.lessons import LESSONS  # every other command starts without them
 
-    written = [] if out is None else _print(out, force)
     found = [
         {
             "id": lesson.id,
@@ -368,13 +371,14 @@ def lessons(*, out: Path | None = None, force: bool = False) -> CommandReport:
         }
         for lesson in LESSONS.values()
     ]
-    text = ["\n".join([*(f"Wrote {path}" for path in written), "Open them in a browser to print."])]
-    if not written:
-        rows = [("lesson", "title", "minutes")]
-        rows += [(one.id, one.title, str(one.minutes)) for one in LESSONS.values()]
+    written = [] if out is None else _print(out, force)
+    if written:
+        wrote = [f"Wrote {path}" for path in written]
+        text = ["\n".join([*wrote, "Open them in a browser to print."])]
+    else:
         more = "To print: dpmc lessons --out FOLDER. To do one: the page Learn of the app."
-        text = [output.table(rows), more]
-    return CommandReport({"lessons": found, "files": [str(path) for path in written]}, text)
+        text = [listed(found, lesson="id", title="title", minutes="minutes"), more]
+    return CommandReport({"lessons": found, "files": list(map(str, written))}, text)
 
 
 def _print(folder: Path, force: bool) -> list[Path]:
@@ -384,18 +388,17 @@ def _print(folder: Path, force: bool) -> list[Path]:
 
     if folder.exists() and not folder.is_dir():
         raise DpmcError(f"--out must be a folder, and {folder} is a file")
-    files = [folder / name for name in SHEETS]
-    there = [path for path in files if path.exists()]
+    files = {folder / name: sheet for name, sheet in SHEETS.items()}
+    there = next((path for path in files if path.exists()), None)
     if there and not force:
         raise DpmcError(
-            f"{there[0]} is there already: name another folder with --out, or overwrite with"
-            " --force"
+            f"{there} is there already: name another folder with --out, or overwrite with --force"
         )
     folder.mkdir(parents=True, exist_ok=True)
-    for path, sheet in zip(files, SHEETS.values(), strict=True):
+    for path, sheet in files.items():
         with paths.whole_file(path) as part:
             part.write_text(sheet.make(), encoding="utf-8")
-    return files
+    return list(files)
 
 
 # Where it is a checkout: the app lies beside the library.
@@ -458,10 +461,12 @@ def explorable(
 
 def _check_curve(data: str, id: str) -> None:
     """Raise InvalidSetting where no curve of a method came with a sample."""
-    ready = shipped.ready(data, registry.get(id).task)
-    if id not in ready or not registry.adds_noise(registry.get(id)):
-        offered = registry.offered(clicks=SAMPLES[data].clicks)
-        there = [one for one in offered if one in shipped.ready(data, registry.get(one).task)]
+
+    def ready(one: str) -> bool:
+        return one in shipped.ready(data, registry.get(one).task)
+
+    if not ready(id) or not registry.adds_noise(registry.get(id)):
+        there = filter(ready, registry.offered(clicks=SAMPLES[data].clicks))
         raise InvalidSetting(
             "--mechanism", f"one whose curve came with {data}", id, f"one of {', '.join(there)}"
         )

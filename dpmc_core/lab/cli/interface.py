@@ -6,6 +6,9 @@ fields are; those of a `OneOf` exclude each other. The first line of the docstri
 command in the list of all, the paragraph below it in its own help, and what follows `Args:` at the
 end of that. A line of `Args:` is `name (METAVAR): what it is`; it may be left out where the type is
 `Annotated` with an `Option` that says it.
+
+What a command found is written as JSON, or in blocks of text: paragraphs and aligned tables.
+Progress goes to standard error.
 """
 
 from __future__ import annotations
@@ -15,19 +18,26 @@ import dataclasses
 import enum
 import inspect
 import itertools
+import json
 import re
+import sys
+import textwrap
+import time
 import types
 import typing
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple, NoReturn, TypeVar
 
 from dpmc_core.errors import DpmcError, printable, shown
-from dpmc_core.lab.cli import output
 from dpmc_core.lab.views.cards import delta_text
+from dpmc_core.model import Mechanism, Step
 
+T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
+
+INTERRUPTED, UNREAD = 130, 141  # exit status after Ctrl-C, and where nobody reads on
 
 
 class CommandReport(NamedTuple):
@@ -61,6 +71,16 @@ Plugins = Annotated[
 ]
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Extensible:
+    plugin: Plugins = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Reporting:
+    json: Json = False
+
+
 class OneOf:
     """Base of a record whose options exclude each other."""
 
@@ -76,33 +96,34 @@ class CommandGroup(NamedTuple):
 Command = Callable[..., Any] | CommandGroup
 
 
-def number(text: str) -> float:
-    """For argparse, which would say 'invalid float value'."""
-    try:
-        return float(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"must be a number, got {shown(text)}") from None
+def reader(parse: Callable[[str], T], what: str) -> Callable[[str], T]:
+    """For argparse, which would say 'invalid float value': a wrong text must be `what`."""
+
+    def read(text: str) -> T:
+        try:
+            return parse(text)
+        except ValueError:
+            raise argparse.ArgumentTypeError(f"must be {what}, got {shown(text)}") from None
+
+    return read
 
 
-def integer(text: str) -> int:
-    """The same for whole numbers."""
-    try:
-        return int(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"must be an integer, got {shown(text)}") from None
+number = reader(float, "a number")
+_READERS: Mapping[Any, Callable[[str], Any]] = {
+    float: number,
+    int: reader(int, "an integer"),
+    Path: Path,
+}
 
 
 def _one_of(words: Mapping[str, Any]) -> Callable[[str], Any]:
-    def parse(text: str) -> Any:
+    def read(text: str) -> Any:
         if text not in words:
             known = ", ".join(map(repr, words))
             raise argparse.ArgumentTypeError(f"invalid choice: {text!r} (choose from {known})")
         return words[text]
 
-    return parse
-
-
-_PARSERS: Mapping[Any, Callable[[str], Any]] = {float: number, int: integer, Path: Path}
+    return read
 
 
 def extensible(function: F) -> F:
@@ -124,13 +145,13 @@ def add_commands(
     """All commands with their help; hidden: names that the list leaves out."""
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for name, command in known.items():
-        if not isinstance(command, CommandGroup):
+        if isinstance(command, CommandGroup):
+            group = _add(commands, name, command.default, command.about)
+            actions = group.add_subparsers(title="actions", metavar="ACTION")
+            for action, function in command.actions.items():
+                _add(actions, action, function)
+        else:
             _add(commands, name, command, listed=name not in hidden)
-            continue
-        group = _add(commands, name, command.default, command.about)
-        actions = group.add_subparsers(title="actions", metavar="ACTION")
-        for action, function in command.actions.items():
-            _add(actions, action, function)
 
 
 def call(given: argparse.Namespace) -> None:
@@ -138,7 +159,7 @@ def call(given: argparse.Namespace) -> None:
     found = given.command(**arguments(given))
     if isinstance(found, CommandReport):
         if getattr(given, "json", False):
-            output.write_json(found.document)
+            write_json(found.document)
         else:
             for k, block in enumerate(found.text):
                 print("\n" * (k > 0) + block)
@@ -178,15 +199,10 @@ def _add(
     parser.set_defaults(command=function)
     _add_options(parser, function, told)
     if hasattr(function, "plugin"):
-        _add_option(parser, _option("plugin", Plugins), told)
+        _add_options(parser, _Extensible, told)
     if "CommandReport" in str(function.__annotations__.get("return")):
-        _add_option(parser, _option("json", Json), told)
+        _add_options(parser, _Reporting, told)
     return parser
-
-
-def _option(name: str, hint: Any) -> inspect.Parameter:
-    kind = inspect.Parameter.KEYWORD_ONLY
-    return inspect.Parameter(name, kind, default=None, annotation=hint)
 
 
 _Told = Mapping[str, tuple[str, str]]
@@ -196,49 +212,42 @@ def _add_options(parser: Any, function: Any, told: _Told) -> None:
     for one in _parameters(function).values():
         record: Any = one.annotation
         if dataclasses.is_dataclass(record):
-            alone = issubclass(record, OneOf)  # type: ignore[arg-type]
             docs = (_docs(cls)[1].items() for cls in record.__mro__)  # type: ignore[union-attr]
+            alone = issubclass(record, OneOf)  # type: ignore[arg-type]
             inner = parser.add_mutually_exclusive_group() if alone else parser
             _add_options(inner, record, dict(itertools.chain(*docs)))
-        else:
-            _add_option(parser, one, told)
+        elif all(action.dest != one.name for action in parser._actions):
+            _add_option(parser, one, *told.get(one.name, ("", "")))
 
 
-def _add_option(parser: Any, one: inspect.Parameter, told: _Told) -> None:
-    if any(action.dest == one.name for action in parser._actions):
-        return  # a parameter of the function itself
+def _add_option(parser: Any, one: inspect.Parameter, metavar: str, words: str) -> None:
     kind, option = one.annotation, Option()
     while (origin := typing.get_origin(kind)) in (Annotated, types.UnionType, typing.Union):
         kind, *more = typing.get_args(kind)
         option = more[0] if origin is Annotated else option
-    metavar, words = told.get(one.name, ("", ""))
+    words, usual = words or option.help, one.default
     keys: dict[str, Any] = {"default": argparse.SUPPRESS, "action": "store_true"}
-    shown_as: Mapping[str, Any] = {}
     if kind is not bool:
         keys["action"] = "append" if origin is tuple and not option.parse else "store"
         if origin is list:
             keys["nargs"] = "+"
         if origin in (list, tuple):
             kind = typing.get_args(kind)[0]
-        members: Iterable[Any] = kind if isinstance(kind, enum.EnumMeta) else ()
-        shown_as = option.words or {member.value: member for member in members}
-        keys["type"] = option.parse or _PARSERS.get(kind, str)
-        keys["metavar"] = metavar or option.metavar
-        if shown_as:
-            keys["type"] = _one_of(shown_as)
-            keys["metavar"] = keys["metavar"] or f"{{{','.join(shown_as)}}}"
-    words = words or option.help
-    required = one.default is one.empty
-    usual = next((word for word, value in shown_as.items() if value == one.default), one.default)
-    if (
-        words
-        and "default" not in words
-        and isinstance(usual, str | int | float)
-        and kind is not bool
-    ):
-        usual = delta_text(usual) if isinstance(usual, float) else usual
-        words += f" (default {usual})"
+        choices = option.words
+        if isinstance(kind, enum.EnumMeta):
+            choices = choices or {member.value: member for member in list[Any](kind)}
+        metavar = metavar or option.metavar or ""
+        if choices:
+            metavar = metavar or f"{{{','.join(choices)}}}"
+            usual = next((word for word, value in choices.items() if value == usual), usual)
+            keys["type"] = _one_of(choices)
+        else:
+            keys["type"] = option.parse or _READERS.get(kind, str)
+        keys["metavar"] = metavar or None
+        if words and "default" not in words and isinstance(usual, str | int | float):
+            words += f" (default {delta_text(usual) if isinstance(usual, float) else usual})"
     keys["help"] = words.replace("%", "%%") if words else argparse.SUPPRESS
+    required = one.default is one.empty
     if one.kind is one.KEYWORD_ONLY:
         parser.add_argument(f"--{one.name.replace('_', '-')}", required=required, **keys)
     elif required:
@@ -258,3 +267,123 @@ def _docs(function: Any) -> tuple[str, dict[str, tuple[str, str]], str]:
         one: (metavar, " ".join(text.split())) for one, metavar, text in _ARGUMENT.findall(told)
     }
     return head, known, epilog
+
+
+# --- what commands write ----------------------------------------------------------------------
+
+LINE = 100  # characters
+BAR = 24  # cells of a bar of progress
+REDRAW = 0.1  # seconds between redraws on a terminal
+REPEAT = 10.0  # seconds between plain lines elsewhere
+
+
+class Printable:
+    """A stream on which what others wrote is shown and never obeyed; lines end where they end."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> None:
+        self._stream.write(printable(text, lines=True))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+def write_json(value: Any) -> None:
+    """One JSON document on standard output, in ASCII: it is the same on any terminal."""
+    json.dump(value, sys.stdout, indent=2, allow_nan=False)
+    sys.stdout.write("\n")
+
+
+def table(found: Sequence[Sequence[str]] | Mapping[str, Sequence[str]], indent: str = "") -> str:
+    """Columns padded to their widest cell: of rows, the first of which is the head, or by name."""
+    if isinstance(found, Mapping):
+        found = [tuple(found), *zip(*found.values(), strict=True)]
+    rows = [[printable(cell) for cell in row] for row in found]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return "\n".join((indent + "  ".join(map(str.ljust, row, widths))).rstrip() for row in rows)
+
+
+def listed(found: Iterable[Mapping[str, Any]], indent: str = "", **columns: str) -> str:
+    """A document as a table. columns: the name of a value, by the head of its column."""
+    rows = ([_cell(one[name]) for name in columns.values()] for one in found)
+    return table([tuple(columns), *rows], indent)
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:,}" if isinstance(value, int) else value or "-"
+
+
+def paragraph(text: str, indent: str = "", first: str | None = None) -> str:
+    """Text wrapped to a readable width; `first` replaces the first line's indent."""
+    first = indent if first is None else first
+    return textwrap.fill(
+        text, LINE, initial_indent=first, subsequent_indent=indent, break_long_words=False
+    )
+
+
+def facts(found: Iterable[tuple[str, str]]) -> str:
+    """What is known by name, each in a paragraph beside its name."""
+    return "\n".join(paragraph(text, " " * 13, f"  {name:<11}") for name, text in found if text)
+
+
+class Progress:
+    """Progress with time left, one task after another, on standard error.
+
+    A bar on a terminal, now and then a plain line elsewhere. As a context it is wiped at the end.
+    """
+
+    def __init__(self) -> None:
+        self._stream = sys.stderr
+        self._terminal = self._stream.isatty()
+        self._task = ""
+        self._start = self._last = 0.0
+        self._shown = 0
+
+    def __enter__(self) -> Progress:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def update(self, task: str, done: int, total: int, amount: Callable[[int], str] = str) -> None:
+        """`done` of `total` parts of the named task are over; `amount` writes a count of parts."""
+        now, pause = time.monotonic(), REDRAW if self._terminal else REPEAT
+        if task != self._task:
+            self.close()
+            self._task, self._start, self._last = task, now, now - REDRAW
+        if now - self._last < pause and not (self._terminal and done >= total):
+            return
+        self._last = now
+        left = (now - self._start) / done * (total - done) if done else 0.0
+        head, tail = f"{task} {amount(done)}/{amount(total)}", f"{_clock(left)} left" * (done > 0)
+        if self._terminal:
+            filled = BAR * done // max(total, 1)
+            text = f"{head} [{'#' * filled}{'.' * (BAR - filled)}] {tail}"
+            self._write("\r" + text.ljust(self._shown))
+            self._shown = len(text)
+        else:
+            self._write(f"{head}  {tail}\n")
+
+    def step(self, method: Mechanism, step: Step) -> None:
+        """A step of a method's fit is over."""
+        self.update(method.id, step.index, step.total)
+
+    def close(self) -> None:
+        """Wipe the bar, so that what follows starts on a clean line."""
+        if self._shown:
+            self._write("\r" + " " * self._shown + "\r")
+            self._shown = 0
+        self._task = ""
+
+    def _write(self, text: str) -> None:
+        self._stream.write(text)
+        self._stream.flush()
+
+
+def _clock(seconds: float) -> str:
+    whole = round(seconds)
+    return f"{whole // 60}:{whole % 60:02d}" if whole < 3600 else f"{seconds / 3600:.1f} h"

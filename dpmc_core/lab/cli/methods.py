@@ -1,23 +1,34 @@
-"""Methods and their promises: `dpmc list`, `fit`, `recommend`, `guarantees` and `audit`."""
+"""Methods and promises: `dpmc list`, `fit`, `recommend`, `guarantees`, `audit`, `protocol`."""
 
 from __future__ import annotations
 
 import dataclasses
 import shlex
 import sys
-from collections.abc import Iterable, Iterator
-from contextlib import closing
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
+
 from dpmc_core import registry
-from dpmc_core.data import datasets, read_pair
-from dpmc_core.errors import DpmcError, InvalidSetting, number_text
-from dpmc_core.experiment import Result, baselines_of, settings_dict
+from dpmc_core.data import read_pair
+from dpmc_core.errors import DpmcError, InvalidSetting, check_number, number_text, unknown_name
+from dpmc_core.experiment import EVALUATION_ONLY, baselines_of, settings_dict
 from dpmc_core.experiment import run as run_experiment
-from dpmc_core.lab.cli import options, output
-from dpmc_core.lab.cli.interface import CommandReport, Option, extensible
+from dpmc_core.lab.cli import options
+from dpmc_core.lab.cli.interface import (
+    CommandReport,
+    Option,
+    Progress,
+    extensible,
+    facts,
+    listed,
+    paragraph,
+    table,
+)
 from dpmc_core.lab.cli.options import (
     DATA,
     UNITS,
@@ -25,6 +36,7 @@ from dpmc_core.lab.cli.options import (
     Data,
     Delta,
     Epsilon,
+    Given,
     HeldOut,
     Method,
     Predicted,
@@ -34,25 +46,29 @@ from dpmc_core.lab.cli.options import (
     Steps,
     Unit,
 )
-from dpmc_core.lab.cli.output import Progress
+from dpmc_core.lab.protocol import Transcript, federated, simulate
+from dpmc_core.lab.protocol.federated import Federation
+from dpmc_core.lab.protocol.scenarios import DynamicUsers, Scenario
 from dpmc_core.lab.refute import RUNS, refute
 from dpmc_core.lab.refute import Method as Way
 from dpmc_core.lab.refute import Report as Audit
 from dpmc_core.lab.refute.faults import Flaw
-from dpmc_core.lab.refute.shipped import Shipped, record, records_text, shipped
+from dpmc_core.lab.refute.report import Shipped, record, records_text, shipped
 from dpmc_core.lab.study import ledger
 from dpmc_core.lab.study.recommend import recommend as advise
 from dpmc_core.lab.sweep import Pair
 from dpmc_core.lab.views import as_published as published
 from dpmc_core.lab.views import audits, cards
-from dpmc_core.lab.views.audits import known_instance, lights
-from dpmc_core.lab.views.run_card import SEED_NOTE, methods
+from dpmc_core.lab.views import protocol as words
+from dpmc_core.lab.views.run_card import SEED_NOTE, methods, metrics_table
 from dpmc_core.mechanisms.one_bit import Output
-from dpmc_core.model import Mechanism
+from dpmc_core.model import Mechanism, Task
 from dpmc_core.paths import whole_file
 from dpmc_core.privacy import DELTA, ROW_VALUES, USER_EMPTIED, Change, Guarantee, Trust
 from dpmc_core.problem import (
     SEED,
+    Problem,
+    RandomShare,
     build_problem,
     options_text,
     prepare_all,
@@ -60,8 +76,8 @@ from dpmc_core.problem import (
     split_words,
     usual_task,
 )
-from dpmc_core.ratings import PublicFacts, Ratings
-from dpmc_core.settings import settings_of, show_setting
+from dpmc_core.ratings import Ratings
+from dpmc_core.settings import settings_of
 
 TRUST = {"curator": Trust.CURATOR, "nobody": Trust.LOCAL}
 
@@ -80,45 +96,27 @@ def listing(mechanism: Method | None = None) -> CommandReport:
     if mechanism is not None:
         cls = registry.get(mechanism)
         return CommandReport(describe(cls), _one_method(cls))
-    rows = [("id", "name", "predicts", "noise")]
-    rows += [
-        (cls.id, cls.name, cls.task.value, "yes" if registry.adds_noise(cls) else "no")
-        for cls in registry.MECHANISMS.values()
-    ]
-    return CommandReport(
-        [describe(cls) for cls in registry.MECHANISMS.values()],
-        (output.table(rows), "Settings of one: dpmc list MECHANISM"),
-    )
+    found = [describe(cls) for cls in registry.MECHANISMS.values()]
+    known = listed(found, id="id", name="name", predicts="task", noise="private")
+    return CommandReport(found, (known, "Settings of one: dpmc list MECHANISM"))
 
 
 def describe(cls: type[Mechanism]) -> dict[str, Any]:
     """A method's facts and settings as plain JSON values."""
     return {
-        **{name: getattr(cls, name) for name in ("id", "name")},
+        "id": cls.id,
+        "name": cls.name,
         "task": cls.task.value,
         "private": registry.adds_noise(cls),
         **{name: getattr(cls, name) for name in ("twin", "floor", "revision")},
-        "summary": _summary(cls),
-        "settings": [
-            {
-                "name": s.name,
-                "help": s.info.help,
-                "required": s.default is dataclasses.MISSING,
-                "default": None if s.default is dataclasses.MISSING else show_setting(s.default),
-                "accepts": options.accepts(s),
-            }
-            for s in settings_of(cls)
-        ],
+        "summary": (cls.__doc__ or "").strip().partition("\n")[0],
+        "settings": options.settings_facts(cls),
     }
-
-
-def _summary(cls: type[Mechanism]) -> str:
-    return (cls.__doc__ or "").strip().partition("\n")[0]
 
 
 def _one_method(cls: type[Mechanism]) -> Iterator[str]:
     yield (
-        f"{cls.id}: {cls.name}\n{_summary(cls)}\n"
+        f"{cls.id}: {cls.name}\n{describe(cls)['summary']}\n"
         f"predicts: {cls.task.value}; without privacy: {cls.twin}; floor: {cls.floor}"
     )
     if known := options.settings_table(cls):
@@ -167,30 +165,32 @@ def fit(
     """
     made = budget.mechanism(mechanism, as_published)  # mistakes are told before a file is read
     known: dict[str, Any] = {"steps": options.steps_of(prepare), "seed": seed}
-    read = reading.of(data, [made.task], prepare)
-    if held_out.test is not None:
-        pair, name = read_pair(data, held_out.test, **read), Path(data).name
-        problem, source = (
-            build_problem(pair, made.task, **known, name=name),
-            Pair(*pair, name, name).fingerprint,
-        )
+    if held_out.test is None:
+        found = reading.load(data, made.task, prepare)
+        problem = build_problem(found, made.task, **known, split=held_out.split)
+        source = ledger.source_of(found)
     else:
-        known["split"] = held_out.split
-        found = datasets.load(data, **read)
-        problem, source = build_problem(found, made.task, **known), ledger.source_of(found)
-    with closing(Progress()) as progress:
+        read, name = reading.of(data, made.task, prepare), Path(data).name
+        pair = read_pair(data, held_out.test, **read)
+        problem = build_problem(pair, made.task, **known, name=name)
+        source = Pair(*pair, name, name).fingerprint
+    with Progress() as progress:
         result = run_experiment(made, problem, seed, on_step=progress.step)
-    document, text = result.as_dict(), _fitted(result)
+    document, public, steps = result.as_dict(), problem.train.public, ", ".join(problem.steps)
+    rounds = f"{result.rounds} round{'' if result.rounds == 1 else 's'}"
+    text = [
+        f"{made.name} on {problem.name}: {public.users:,} users x {public.items:,}"
+        f" items, {len(problem.train):,} ratings\ntested on {split_words(problem.split)}"
+        f" ({len(problem.test):,})" + f"; prepared with {steps}" * bool(steps),
+        _metrics(methods(result)),
+        card_text(cards.card(result.guarantee)),
+        paragraph(f"{rounds} in {result.seconds:.1f} s, seed {result.seed}. {SEED_NOTE}"),
+    ]
     if as_published:
-        switch = published.switched(
-            made.id,
-            budget.given(mechanism),
-            problem.train.public,
-            epsilon=budget.epsilon,
-            delta=budget.delta,
-        )
+        both = {"epsilon": budget.epsilon, "delta": budget.delta}
+        switch = published.switched(made.id, budget.given(mechanism), public, **both)
         document["as_published"] = switch.as_dict()
-        text.append(output.paragraph(" ".join(published.words(switch))))
+        text.append(_switched(switch))
     done = [made, *(one for one in baselines_of(made) if one.id in result.baselines)]
     note(source, problem.name, ledger.fits(done, problem, source, seed))
     return CommandReport(document, text)
@@ -204,20 +204,19 @@ def note(source: str, name: str, entries: Iterable[ledger.LedgerEntry]) -> None:
         print(f"dpmc: not noted: {error}", file=sys.stderr)
 
 
-def _fitted(result: Result) -> list[str]:
-    """The data, the metrics, the guarantee, how to repeat it."""
-    public, problem = result.problem.train.public, result.problem
-    data = (
-        f"{result.mechanism.name} on {problem.name}: {public.users:,} users x {public.items:,}"
-        f" items, {len(problem.train):,} ratings\ntested on {split_words(problem.split)}"
-        f" ({len(problem.test):,})"
-    )
-    if problem.steps:
-        data += f"; prepared with {', '.join(problem.steps)}"
-    rounds = f"{result.rounds} round{'' if result.rounds == 1 else 's'}"
-    ending = f"{rounds} in {result.seconds:.1f} s, seed {result.seed}. {SEED_NOTE}"
-    promise = output.card(cards.card(result.guarantee))
-    return [data, output.metrics(methods(result)), promise, output.paragraph(ending)]
+def _metrics(found: Mapping[str, Mapping[str, float]]) -> str:
+    """Metrics by method as a table."""
+    return f"{table(metrics_table(found), '  ')}\n  {EVALUATION_ONLY}"
+
+
+def card_text(shown: cards.Card) -> str:
+    """A guarantee as a paragraph with its facts below."""
+    return f"{paragraph(shown.protects)}\n{facts(shown.facts)}"
+
+
+def _switched(found: published.Switched) -> str:
+    """What the papers' settings changed."""
+    return paragraph(" ".join(published.words(found)))
 
 
 def recommend(
@@ -239,29 +238,30 @@ def recommend(
         unit: what is protected
         trust: who may see raw ratings
     """
-    ratings = datasets.load(data, **reading.of(data, [task] if task else ()))
-    task = task or usual_task(ratings.ratings)
-    public = prepared_facts(ratings.ratings.public, task)
+    found = reading.load(data, task)
+    task = task or usual_task(found.ratings)
+    public = prepared_facts(found.ratings.public, task)
     advice = advise(task, unit, public, epsilon=epsilon, delta=delta, trust=trust)
     mechanism, proved = advice.mechanism, advice.certified
-    setting = number_text(settings_dict(mechanism)["epsilon"])
-    words = ["dpmc", "fit", data, mechanism.id, "--epsilon", setting]
+    settings = settings_dict(mechanism)
+    setting = number_text(settings["epsilon"])
+    command = ["dpmc", "fit", data, mechanism.id, "--epsilon", setting]
     if delta != DELTA:
-        words += ["--delta", number_text(delta)]
-    command = shlex.join([*words, *options_text(ratings.reading, (), None)])
-    document = {
+        command += ["--delta", number_text(delta)]
+    command += options_text(found.reading, (), None)
+    document: dict[str, Any] = {
         "mechanism": mechanism.id,
         "task": task.value,
-        "settings": settings_dict(mechanism),
+        "settings": settings,
         "unit": unit.unit,
         "neighbours": unit.neighbours,
         "certified": {"epsilon": proved.epsilon, "delta": proved.delta},
         "reason": advice.reason,
-        "command": command,
+        "command": shlex.join(command),
     }
     why = (f"Certified: {cards.certified(proved)}.", f"Why: {advice.reason}.")
     head = f"{mechanism.name} ({mechanism.id}), epsilon setting {setting}"
-    return CommandReport(document, (head, "\n".join(map(output.paragraph, why)), command))
+    return CommandReport(document, (head, "\n".join(map(paragraph, why)), document["command"]))
 
 
 HEADS = (
@@ -305,65 +305,52 @@ def guarantees(
         cap (K): enforced cap on ratings per user
         measured: also what an audit measured at default settings (dpmc audit measures others)
     """
+    if data is not None and (users is not None or items is not None):
+        raise InvalidSetting("--data", "left out where --users or --items is given", data)
     given: dict[str, Any] = {"users": users, "items": items, "cap": cap}
     given = {name: value for name, value in given.items() if value is not None}
-    if data is not None and given.keys() & {"users", "items"}:
-        raise InvalidSetting("--data", "left out where --users or --items is given", data)
-    read = {} if data is None else reading.of(data)
-    ratings = datasets.load(data or "movie-night", **read).ratings
-    ends: dict[str, Any] = {} if data else dict(reading.ends)
-    public = dataclasses.replace(ratings.public, **given, **ends)
-    found: dict[str, tuple[Guarantee, Shipped | None]] = {}
-    refused: list[tuple[str, InvalidSetting]] = []  # these facts do not suit them, say why
+    if data is None:
+        given |= reading.ends
+    known = (reading if data else Reading()).load(data or "movie-night")
+    public = dataclasses.replace(known.ratings.public, **given)
+    document, rows, told = [], [], []
+    refused: dict[str, InvalidSetting] = {}  # these facts do not suit them, say why
     for id, cls in registry.MECHANISMS.items():
         if not registry.adds_noise(cls):
             continue
         try:
             mechanism = registry.create(id, epsilon=epsilon, delta=delta)
             card = mechanism.guarantee(prepared_facts(public, cls.task))
-            found[id] = card, shipped(mechanism) if measured else None
         except InvalidSetting as error:
-            refused.append((id, error))
-    if not found:
-        raise refused[0][1]
-    document = [
-        describe_card(id, card) | ({"measured": _measured(tick)} if measured else {})
-        for id, (card, tick) in found.items()
-    ]
-    return CommandReport(document, _promises(public, epsilon, measured, found, refused))
-
-
-def _promises(
-    public: PublicFacts,
-    epsilon: float,
-    measured: bool,
-    found: dict[str, tuple[Guarantee, Shipped | None]],
-    refused: list[tuple[str, InvalidSetting]],
-) -> Iterator[str]:
-    cap = f", at most {public.cap} ratings per user" if public.cap else ""
-    yield f"{public.users:,} users x {public.items:,} items{cap}, epsilon {epsilon:g}"
-    head = ["mechanism", "protects", "trust", "claimed", "certified", *["measured"] * measured]
-    table, told = [[*head, "per rating", "user: empty", "user: other"]], []
-    for id, (card, tick) in found.items():
+            refused[id] = error
+            continue
+        tick = shipped(mechanism) if measured else None
+        more = {"measured": tick and _measured(tick)} if measured else {}
+        document.append(describe_card(id, card) | more)
         row = cards.card_row(id, card)
         proved = (row.claimed, row.certified, row.per_rating, row.per_user, row.per_user_other)
         words = [id, card.change.label, card.trust.value, *map(cards.epsilon_text, proved)]
         if measured:
             words.insert(5, f">= {cards.epsilon_text(tick.measured)}" if tick else "-")
-        table.append(words)
+        rows.append(words)
         told.append(f"{id}: {row.why or 'certified as claimed'}")
-    yield output.table(table)
-    yield output.paragraph(HEADS)
-    if measured:
-        yield output.paragraph(MEASURED)
-    told += [f"{id}: has no card here: {reason}" for id, reason in refused]
-    yield "\n".join(output.paragraph(text, "  ", "") for text in told)
+    if not document:
+        raise next(iter(refused.values()))
+    told += [f"{id}: has no card here: {reason}" for id, reason in refused.items()]
+    limit = f", at most {public.cap} ratings per user" if public.cap else ""
+    head = ["mechanism", "protects", "trust", "claimed", "certified", *["measured"] * measured]
+    text = [
+        f"{public.users:,} users x {public.items:,} items{limit}, epsilon {epsilon:g}",
+        table([[*head, "per rating", "user: empty", "user: other"], *rows]),
+        paragraph(HEADS),
+        *[paragraph(MEASURED)] * measured,
+        "\n".join(paragraph(reason, "  ", "") for reason in told),
+    ]
+    return CommandReport(document, text)
 
 
-def _measured(found: Shipped | None) -> dict[str, Any] | None:
+def _measured(found: Shipped) -> dict[str, Any]:
     """A tick as plain JSON: the bound, how it was found, and what it contradicts."""
-    if found is None:
-        return None
     names = ("delta", "unit", "neighbours", "confidence", "method", "refuted", "given")
     return {"epsilon": found.measured, **{name: getattr(found, name) for name in names}}
 
@@ -372,14 +359,13 @@ def describe_card(id: str, card: Guarantee) -> dict[str, Any]:
     """A card as plain JSON, with the certified epsilon of every unit (null: infinite)."""
     units = [
         {
-            "unit": change.unit,
-            "neighbours": change.neighbours,
+            "unit": proved.change.unit,
+            "neighbours": proved.change.neighbours,
             "epsilon": proved.epsilon if proved.finite else None,
             "delta": proved.delta,
             "reason": proved.reason,
         }
-        for change in Change
-        for proved in [card.certified(change)]
+        for proved in map(card.certified, Change)
     ]
     return {"mechanism": id, **card.as_dict(), "units": units}
 
@@ -425,7 +411,7 @@ def audit(
     """
 
     def audited(made: Mechanism, seed: int, ratings: Ratings | None = None) -> Audit:
-        with closing(Progress()) as progress:
+        with Progress() as progress:
             return refute(
                 made,
                 ratings,
@@ -440,47 +426,55 @@ def audit(
                 ),
             )
 
-    if not all:
-        if mechanism is None:
-            raise InvalidSetting("MECHANISM", "given, or --all", None)
-        if write is not None:
-            raise InvalidSetting("--write", "left out without --all", str(write))
-        made, steps = budget.mechanism(mechanism), options.steps_of(prepare)
-        if data is None:
-            found = audited(made, seed)
-            lit = _lit(made)
-            return CommandReport(found.as_dict() | lit, _told(found) + _lights(lit))
-        loaded = datasets.load(data, **reading.of(data, [made.task], prepare))
-        ratings, _ = prepare_all(loaded.ratings, made.task, steps)
-        found = audited(made, seed, ratings)
-        entry = ledger.entry(ledger.Kind.AUDIT, made, ratings.public, count=found.runs)
-        note(ledger.source_of(loaded), data, [entry])
-        return CommandReport(found.as_dict(), _told(found))
-    for name, value in (("mechanism", mechanism), ("data", data), ("unit", unit), ("plant", plant)):
-        if value is not None:
-            raise InvalidSetting(name, "left out with --all", getattr(value, "value", value))
-    reports = []
+    if all:
+        for name, value in {
+            "mechanism": mechanism,
+            "data": data,
+            "unit": unit,
+            "plant": plant,
+        }.items():
+            if value is not None:
+                raise InvalidSetting(name, "left out with --all", getattr(value, "value", value))
+        return _audit_all(audited, budget, seed, write)
+    if mechanism is None:
+        raise InvalidSetting("MECHANISM", "given, or --all", None)
+    if write is not None:
+        raise InvalidSetting("--write", "left out without --all", str(write))
+    made, steps = budget.mechanism(mechanism), options.steps_of(prepare)
+    if data is None:
+        found, lit = audited(made, seed), _lit(made)
+        return CommandReport(found.as_dict() | lit, _told(found) + _lights(lit))
+    loaded = reading.load(data, made.task, prepare)
+    ratings, _ = prepare_all(loaded.ratings, made.task, steps)
+    found = audited(made, seed, ratings)
+    entry = ledger.entry(ledger.Kind.AUDIT, made, ratings.public, count=found.runs)
+    note(ledger.source_of(loaded), data, [entry])
+    return CommandReport(found.as_dict(), _told(found))
+
+
+def _audit_all(
+    audited: Callable[[Mechanism, int], Audit], budget: Budgeted, seed: int, write: Path | None
+) -> CommandReport:
+    """Every mechanism that adds noise, and the file of what was measured."""
+    records, rows = [], []
+    epsilon = 1.0 if budget.epsilon is None else budget.epsilon
     for id, cls in registry.MECHANISMS.items():
         if registry.adds_noise(cls):
-            epsilon = 1.0 if budget.epsilon is None else budget.epsilon
             made = registry.create(id, epsilon=epsilon, delta=budget.delta)
             found = audited(made, seed)
             if found.best is not None and found.best.method is Way.CANARIES:
                 # Coins decide the bound: the one in the middle of five seeds.
                 others = [audited(made, seed + k) for k in range(1, 5)]
                 found = sorted([found, *others], key=lambda one: one.measured)[2]
-            reports.append(found)
-    records = [record(report) for report in reports]
+            records.append(record(found))
+            values = (found.claimed, found.certified.epsilon, found.measured)
+            known = ("-" if value is None else cards.epsilon_text(value) for value in values)
+            rows.append((id, found.change.label, *known, found.refuted.value))
     if write is not None:
         with whole_file(write) as part:
             part.write_text(records_text(records), encoding="utf-8")
-    rows = [("mechanism", "protects", "claimed", "certified", "measured", "refuted")]
-    for found in reports:
-        values = (found.claimed, found.certified.epsilon, found.measured)
-        claimed, proved, least = ("-" if v is None else cards.epsilon_text(v) for v in values)
-        label = found.change.label
-        rows.append((found.mechanism.id, label, claimed, proved, least, found.refuted.value))
-    return CommandReport([dataclasses.asdict(one) for one in records], [output.table(rows)])
+    head = ("mechanism", "protects", "claimed", "certified", "measured", "refuted")
+    return CommandReport(list(map(dataclasses.asdict, records)), [table([head, *rows])])
 
 
 def _told(report: Audit) -> list[str]:
@@ -493,13 +487,13 @@ def _told(report: Audit) -> list[str]:
         f" ({report.change.relation}){delta}: claimed {claimed}, certified {certified}"
     )
     verdict = [audits.noticed(report), audits.verdict(report)]
-    paragraphs = [output.paragraph(head), "\n".join(filter(None, verdict))]
+    paragraphs = [paragraph(head), "\n".join(filter(None, verdict))]
     for found in report.findings:
+        rows = f"\n{table(audits.releases(found), '  ')}" if found.releases else ""
         words = f"{audits.METHODS[found.method]}. {audits.finding(found, report.change)}"
-        rows = [output.table(audits.releases(found), indent="  ")] if found.releases else []
-        paragraphs.append("\n".join([output.paragraph(words), *rows]))
+        paragraphs.append(paragraph(words) + rows)
     for method, why in report.skipped:
-        paragraphs.append(output.paragraph(f"{audits.METHODS[method]}. Does not apply: {why}."))
+        paragraphs.append(paragraph(f"{audits.METHODS[method]}. Does not apply: {why}."))
     paragraphs.append(f"Seed {report.seed}, {report.runs} runs: the same again with the same seed.")
     return paragraphs
 
@@ -508,17 +502,256 @@ def _lit(mechanism: Mechanism) -> dict[str, Any]:
     """What one rating moves in output perturbation, on its known instance."""
     if not isinstance(mechanism, Output):
         return {}
-    found = lights(*known_instance(mechanism.epsilon))
+    found = audits.lights(*audits.known_instance(mechanism.epsilon))
     names = ("user", "item", "cells", "total", "allowed", "epsilon", "claimed")
     return {"lights": {name: getattr(found, name) for name in names}}
 
 
 def _lights(lit: dict[str, Any]) -> list[str]:
     return [
-        output.paragraph(
+        paragraph(
             f"One rating (item {found['item']} of user {found['user']}) on the known instance moves"
             f" {found['cells']:,} cells of the matrix, by {found['total']:.3g} together; the proof"
             f" allows {found['allowed']:g}, so epsilon is at least {found['epsilon']:.3g} there."
         )
         for found in lit.values()
     ]
+
+
+# --- protocols, message by message ------------------------------------------------------------
+
+_SHOWN = 40  # messages of a report
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlayOptions:
+    """What of a run is chosen.
+
+    Args:
+        epsilon: budget per rating, federated: per solve
+        mechanism (ID): federated: the variant (default dpimf-optimal)
+        holdout (SHARE): share to test on (default 0.2, federated: everybody's latest click, without
+            times a random one)
+        watch (ITEM): keep this item's messages (counted from 0)
+        attack: attack the watched item (default: the busiest)
+    """
+
+    epsilon: Epsilon = 1.0
+    mechanism: str | None = None
+    set: Given = ()
+    holdout: float | None = None
+    watch: int | None = None
+    attack: bool = False
+    as_published: Published = False
+    reading: Reading
+    seed: Seed = SEED
+
+
+def protocol(
+    scenario: Annotated[
+        str,
+        Option(
+            "SCENARIO",
+            "2, 3 or federated",
+            words={name: name for name in (*simulate.SCENARIOS, federated.FLOW)},
+        ),
+    ],
+    data: Data | None = None,
+    *,
+    asked: PlayOptions,
+) -> CommandReport:
+    """Factorization with an untrusted recommender, message by message.
+
+    Play scenario 2 or 3 of private matrix factorization, or the federated flow of its implicit
+    kind: count the messages, measure the result, look at one item's messages, attack the scenarios.
+
+    Args:
+        json: one JSON object instead of the report
+
+    scenarios:
+      2  a third party adds up masked gradients of the same users in every round
+      3  the noise is made once and handed out in pieces to whoever is online
+      federated  parties send noisy profiles of implicit factorization, a server averages them
+
+    examples:
+      dpmc protocol 2 movie-night --epsilon 1
+      dpmc protocol 2 restaurants --epsilon 1 --set shares=gamma --watch 3 --attack
+      dpmc protocol 2 movie-night --epsilon 10 --set phases=4 --set growth=1.3
+      dpmc protocol 2 movie-night --epsilon 1 --set user_factors=pmf
+      dpmc protocol 3 restaurants --epsilon 1 --set leaves=2:5 --json
+      dpmc protocol 3 restaurants --epsilon 10 --set picked=5 --attack
+      dpmc protocol federated --epsilon 1 --set parties=4 --set rounds=3 --set local=2
+      dpmc protocol federated --mechanism dpimf-symmetric --set alpha=0.9
+      dpmc protocol 2 movie-night --epsilon 1 --as-published
+
+    Scenario 1, with a trusted recommender, is `dpmc fit DATA dpmf`.
+    """
+    play = _federated if scenario == federated.FLOW else _scenario
+    return play(scenario, data, asked)
+
+
+def _scenario(scenario: str, data: str | None, asked: PlayOptions) -> CommandReport:
+    settings, given = scenario_from(scenario, asked)
+    problem = _problem(data or "movie-night", Task.RATINGS, asked)
+    watch = asked.watch
+    if asked.attack and watch is None:
+        watch = int(np.bincount(problem.train.items).argmax())
+    run = simulate.start(settings, problem, asked.seed, watch=watch)
+    with Progress() as progress:
+        for t in run.play():
+            progress.update(f"scenario {scenario}", t, settings.iterations * len(run.parts))
+        tell = partial(progress.update, "beside scenario 1")
+        gap = simulate.gap(settings, problem, asked.seed, tell)
+    found = simulate.report(run, problem, asked.seed, gap)
+    switch = None
+    if asked.as_published:
+        switch = published.scenario(type(settings), asked.epsilon, given, run.public)
+        found["as_published"] = switch.as_dict()
+    if asked.attack:
+        found["attacks"] = simulate.attack(run)
+    skipped = "; ".join(f"{n} {what}" for what, n in found["skipped"].items())
+    more = [words.gap_words(gap)]
+    if isinstance(settings, DynamicUsers) and settings.picked:
+        more.append(words.picked_words(problem.train, settings))
+    more.append(
+        "Largest difference from item factors that a trusted server gets in floating point with"
+        " the same phases, gradient steps, attendance and noise:"
+        f" {found['difference from scenario 1']:.2g} rating points; from the exact minimum of"
+        f" the last noisy objective: {found['difference from the exact minimum']:.2g}."
+    )
+    text = [
+        f"Scenario {scenario} ({found['title']}) on {_size(found)} ratings,"
+        f" {found['rounds']} rounds in {found['phases']} phase{'' if found['phases'] == 1 else 's'}"
+        f"\ntakes no part: {skipped}",
+        _metrics({f"scenario {scenario}": found["metrics"]} | found["baselines"]),
+        _traffic(found["communication"]),
+        *map(paragraph, more),
+        card_text(cards.card(settings.guarantee(run.public))),
+    ]
+    if asked.attack:
+        text.append(_attacks(found["attacks"]))
+    return _with_messages(found, text, run.transcript, switch)
+
+
+def _federated(scenario: str, data: str | None, asked: PlayOptions) -> CommandReport:
+    if asked.attack:
+        raise InvalidSetting("--attack", "left out: it belongs to scenarios 2 and 3", "given")
+    flow, given = federation_from(asked)
+    problem = _problem(data or "bookshop-clicks", Task.RANKING, asked)
+    public = problem.train.public
+    if asked.watch is not None:
+        last = federated.count(public, flow.mechanism.profiles) - 1
+        check_number("--watch", asked.watch, at_least=0, at_most=last, integer=True)
+    run = federated.start(flow, problem, asked.seed, watch=asked.watch)
+    with Progress() as progress:
+        for t in run.play():
+            progress.update("federated flow", t, flow.rounds)
+    found = federated.report(run, problem, asked.seed)
+    switch = None
+    if asked.as_published:
+        switch = published.federation(flow.mechanism.id, asked.epsilon, given, public)
+        found["as_published"] = switch.as_dict()
+    budget = words.budget_rows(flow.budget(public))
+    rows = [(what, cards.epsilon_text(value)) for what, value in budget.items()]
+    budget_table = table([(f"budget, {flow.rounds} x {flow.local} solves", "epsilon"), *rows], "  ")
+    why = (paragraph(text, "  ") for text in words.why_not_per_user(flow, public))
+    text = [
+        f"Federated flow ({found['title']}) of {flow.mechanism.name} on {_size(found)} clicks,"
+        f" {flow.parties} parties, {flow.rounds} rounds of {flow.local} local solves",
+        _metrics({scenario: found["metrics"]} | found["baselines"]),
+        _traffic(found["communication"]),
+        "\n".join((budget_table, *why)),
+    ]
+    return _with_messages(found, text, run.transcript, switch)
+
+
+def _problem(data: str, task: Task, asked: PlayOptions) -> Problem:
+    split = None if asked.holdout is None else RandomShare(asked.holdout)
+    return build_problem(asked.reading.load(data), task, split=split, seed=asked.seed)
+
+
+def _size(found: dict[str, Any]) -> str:
+    data = found["data"]
+    users, items, ratings = data["users"], data["items"], data["ratings"]
+    return f"{data['name']}: {users:,} users x {items:,} items, {ratings:,}"
+
+
+def scenario_from(scenario: str, asked: PlayOptions) -> tuple[Scenario, dict[str, Any]]:
+    """The scenario's settings from the options, and those that --set gives.
+
+    Raises InvalidSetting.
+    """
+    if asked.mechanism is not None:
+        raise InvalidSetting(
+            "--mechanism", f"left out: it belongs to the {federated.FLOW} flow", asked.mechanism
+        )
+    cls = simulate.SCENARIOS[scenario]
+    owners = f"scenario {scenario}"
+    given = options.settings(asked.set, ("--epsilon",), lambda _: cls, owners, str)
+    whole = published.with_published_scenario(cls, given) if asked.as_published else given
+    return cls(epsilon=asked.epsilon, **whole), given
+
+
+def federation_from(asked: PlayOptions) -> tuple[Federation, dict[str, Any]]:
+    """The flow from the options, and the settings that --set gives; `rounds` is the flow's own.
+
+    Raises InvalidSetting.
+    """
+    variant = asked.mechanism or "dpimf-optimal"
+    if variant not in federated.VARIANTS:
+        raise unknown_name("--mechanism", variant, federated.VARIANTS)
+    own = [s.name for s in settings_of(Federation)]
+    more = "".join(f", {name}" for name in own if name != "rounds")
+    given = options.settings(
+        asked.set,
+        ("--epsilon",),
+        lambda name: Federation if name in own else registry.get(variant),
+        f"the flow or of {variant}",
+        lambda known: known + more,
+    )
+    paper = dict(federated.published(variant).settings) if asked.as_published else {}
+    return federated.build(variant, asked.epsilon, **paper | given), given
+
+
+def _traffic(sent: dict[str, Any]) -> str:
+    """Counted messages and bytes by kind and together, and by formula where there is one."""
+    kinds = sent["by kind"] | {"together": sent, "by formula": sent["by formula"]}
+    rows = [{"message": kind} | count for kind, count in kinds.items() if count]
+    return listed(rows, "  ", message="message", messages="messages", bytes="bytes")
+
+
+def _with_messages(
+    found: dict[str, Any],
+    text: list[str],
+    transcript: Transcript,
+    switch: published.Switched | None,
+) -> CommandReport:
+    """The report with the first messages of the watched item or profile, and what was switched."""
+    if len(transcript):
+        messages = found["transcript"] = [message.as_dict() for message in transcript]
+        lines = [
+            f"  round {m['round']}: {m['sender']} -> {m['receiver']}, {m['kind']},"
+            f" {m['bytes']:,} bytes: {m['payload']}"
+            for m in messages[:_SHOWN]
+        ]
+        if len(messages) > _SHOWN:
+            lines.append(f"  ... {len(messages) - _SHOWN} more: --json has all")
+        text.append("\n".join(lines))
+    return CommandReport(found, [*text, _switched(switch)] if switch else text)
+
+
+def _attacks(found: dict[str, Any]) -> str:
+    d, a = found["difference"], found["attendance"]
+    passive = "too few rounds" if found["passive"] is None else f"{found['passive']:.2g}"
+    return "\n".join(
+        (
+            f"difference attack by the third party: {d['recovered']} of {d['users']} users'"
+            " gradient differences recovered",
+            f"attendance attack by the recommender: the gradients of {a['recovered']} of the"
+            f" {a['users']} users who missed rounds of their own recovered"
+            + (", up to one vector common to all" if a["centred"] else ""),
+            f"passive recommender: A = sum u u' off by {passive} (largest entry"
+            f" {found['largest entry of A']:.3g})",
+            f"active recommender, choosing what it sends: A off by {found['active']:.2g}",
+        )
+    )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 import re
 from collections.abc import Callable, Iterable, Sequence
@@ -11,20 +10,16 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from dpmc_core import registry
-from dpmc_core.data import ReadOptions, Transform, parse_step
-from dpmc_core.data.samples import DRAWN
+from dpmc_core.data import Dataset, ReadOptions, Transform, datasets, parse_step
+from dpmc_core.data.synthetic import DRAWN
 from dpmc_core.errors import (
     InvalidSetting,
-    check_number,
     limit_words,
     number_or_text,
     parsed,
-    shown,
     unknown_name,
 )
-from dpmc_core.lab import sweep
-from dpmc_core.lab.cli import output
-from dpmc_core.lab.cli.interface import OneOf, Option
+from dpmc_core.lab.cli.interface import OneOf, Option, reader, table
 from dpmc_core.lab.views import as_published as published
 from dpmc_core.lab.views.answer import OFTEN
 from dpmc_core.model import Mechanism, Task
@@ -43,13 +38,8 @@ _TEXTS, _COLUMNS = ("separator", "encoding"), ("user", "item", "rating", "time")
 
 
 def _range(text: str) -> tuple[float, float]:
-    low, colon, high = text.partition(":")
-    try:
-        if colon:
-            return float(low), float(high)
-    except ValueError:
-        pass
-    raise argparse.ArgumentTypeError(f"must be LO:HI, for example 1:5, got {shown(text)}")
+    low, high = map(float, text.split(":"))
+    return low, high
 
 
 DATA = "a sample's id, a downloaded set's name, a file, or a folder of a known set"
@@ -98,7 +88,9 @@ class Reading:
             layout = rows|wide, separator, encoding (repeatable)
     """
 
-    range: Annotated[tuple[float, float] | None, Option(parse=_range)] = None
+    range: Annotated[
+        tuple[float, float] | None, Option(parse=reader(_range, "LO:HI, for example 1:5"))
+    ] = None
     low: float | None = None
     high: float | None = None
     read: tuple[str, ...] = ()
@@ -109,20 +101,18 @@ class Reading:
         low, high = self.range or (self.low, self.high)
         return {name: end for name, end in (("low", low), ("high", high)) if end is not None}
 
-    def of(
-        self, data: str, tasks: Iterable[Task] = (), steps: Iterable[str] = ()
-    ) -> dict[str, Any]:
+    def of(self, data: str, task: Task | None = None, steps: Iterable[str] = ()) -> dict[str, Any]:
         """Everything `datasets.load` is asked for beside the data.
 
         Args:
-            tasks: what the data are for.
+            task: what the data are for, where that was said.
             steps: their preparation, as text.
 
         Raises:
             InvalidSetting: an option that reading has not.
         """
         found: dict[str, Any] = dict(self.ends)
-        if ranks_only(tasks, steps):
+        if ranks_only([task] if task else (), steps):
             found["for_ranking"] = True
         fields = [f.name for f in dataclasses.fields(ReadOptions) if f.name != "for_ranking"]
         for text in self.read:
@@ -132,6 +122,10 @@ class Reading:
             column = name in _COLUMNS and not re.fullmatch(r"[1-9][0-9]{0,8}", value)
             found[name] = value if column or name in _TEXTS else number_or_text(value)
         return found
+
+    def load(self, data: str, task: Task | None = None, steps: Iterable[str] = ()) -> Dataset:
+        """The data, read so. Raises DpmcError."""
+        return datasets.load(data, **self.of(data, task, steps))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -185,17 +179,35 @@ class Budgeted:
         return registry.create(id, epsilon=self.epsilon, delta=self.delta, **given)
 
 
+def settings_facts(cls: type[Mechanism]) -> list[dict[str, Any]]:
+    """Name, help, default and accepted values of each setting, as plain JSON values."""
+    return [
+        {
+            "name": s.name,
+            "help": s.info.help,
+            "required": (missing := s.default is dataclasses.MISSING),
+            "default": None if missing else show_setting(s.default),
+            "accepts": _accepts(s),
+        }
+        for s in settings_of(cls)
+    ]
+
+
 def settings_table(cls: type[Mechanism]) -> str:
-    """Name, default, accepted values and help of each setting."""
-    rows = [("setting", "default", "accepts", "what it is")]
-    for s in settings_of(cls):
-        missing = s.default is dataclasses.MISSING
-        default = "required" if missing else str(show_setting(s.default)).lower()
-        rows.append((s.name, default, accepts(s), s.info.help))
-    return output.table(rows, indent="  ") if rows[1:] else ""
+    """The same as a table; '' of none."""
+    rows = [
+        (
+            one["name"],
+            "required" if one["required"] else str(one["default"]).lower(),
+            one["accepts"],
+            one["help"],
+        )
+        for one in settings_facts(cls)
+    ]
+    return table([("setting", "default", "accepts", "what it is"), *rows], "  ") if rows else ""
 
 
-def accepts(s: Setting) -> str:
+def _accepts(s: Setting) -> str:
     """The values a setting takes, in words: 'one of a, b', 'integer >= 1 or none'."""
     if s.info.choices:
         words = f"one of {', '.join(s.info.choices)}"
@@ -208,9 +220,11 @@ def accepts(s: Setting) -> str:
 
 def times_a_year(option: str, text: str) -> int:
     """A word for how often one publishes, or a number. Raises InvalidSetting."""
-    named = {word: times for times, word in OFTEN.items()}
-    words = f"one of {', '.join(named)}, or a number of times a year"
-    return named[text] if text in named else parsed(int, text, option, words)
+    for times, word in OFTEN.items():
+        if text == word:
+            return times
+    words = f"one of {', '.join(OFTEN.values())}, or a number of times a year"
+    return parsed(int, text, option, words)
 
 
 def steps_of(texts: Iterable[str]) -> list[Transform]:
@@ -218,32 +232,19 @@ def steps_of(texts: Iterable[str]) -> list[Transform]:
     return [parse_step(text) for text in texts]
 
 
-def workers(jobs: int | None) -> int:
-    """How many processes. Raises InvalidSetting."""
-    if jobs is not None:
-        check_number("--jobs", jobs, at_least=1, at_most=1024, integer=True)
-    return jobs or sweep.default_jobs()
+def _assignment(option: str, text: str, others: Iterable[str] = ()) -> tuple[str, str]:
+    """NAME=VALUE as (NAME, VALUE). Raises InvalidSetting.
 
-
-def _assignment(option: str, text: str) -> tuple[str, str]:
-    """NAME=VALUE as (NAME, VALUE). Raises InvalidSetting."""
-    name, equals, value = text.partition("=")
-    if not equals or not name.strip():
-        raise InvalidSetting(option, "NAME=VALUE", text)
-    return name.strip(), value.strip()
-
-
-def _setting(text: str, options: Iterable[str]) -> tuple[str, str]:
-    """NAME=VALUE of --set as (NAME, VALUE). Raises InvalidSetting.
-
-    options: those that give a setting of their own, --epsilon say. Its name is refused here: of
+    others: options that give a setting of their own, --epsilon say. Its name is refused here: of
     two budgets one would win in silence.
     """
-    name, value = _assignment("--set", text)
-    for option in options:
-        own = option.strip("-").removesuffix("s")
+    name, equals, value = (part.strip() for part in text.partition("="))
+    if not equals or not name:
+        raise InvalidSetting(option, "NAME=VALUE", text)
+    for other in others:
+        own = other.strip("-").removesuffix("s")
         if name.rpartition(".")[2] == own:
-            raise InvalidSetting("--set", f"another setting: {own} is given with {option}", text)
+            raise InvalidSetting(option, f"another setting: {own} is given with {other}", text)
     return name, value
 
 
@@ -251,7 +252,7 @@ def values_to_try(texts: Iterable[str], *options: str) -> dict[str, list[str]]:
     """The texts of --set NAME=VALUE,... by name; options: see `settings`."""
     found: dict[str, list[str]] = {}
     for text in texts:
-        name, values = _setting(text, options)
+        name, values = _assignment("--set", text, options)
         found[name] = [value.strip() for value in values.split(",") if value.strip()]
         if not found[name]:
             raise InvalidSetting("--set", "NAME=VALUE", text)
@@ -278,7 +279,7 @@ def settings(
     """
     found: dict[str, Any] = {}
     for text in texts:
-        name, value = _setting(text, options)
+        name, value = _assignment("--set", text, options)
         try:
             found[name] = parse_setting(owner(name), name, value)
         except InvalidSetting as error:

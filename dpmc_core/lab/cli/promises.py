@@ -9,8 +9,8 @@ import shlex
 import signal
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack, closing
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from json import dumps
@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from dpmc_core import registry
-from dpmc_core.data import Dataset, Outside, Transform, datasets, from_data, on_catalogue, read_ids
-from dpmc_core.data.samples import SAMPLES
+from dpmc_core.data import Dataset, Outside, Transform, from_data, on_catalogue, read_ids
+from dpmc_core.data.synthetic import SAMPLES
 from dpmc_core.errors import (
     DpmcError,
     InvalidSetting,
@@ -30,9 +30,19 @@ from dpmc_core.errors import (
     shown,
 )
 from dpmc_core.lab import sweep
-from dpmc_core.lab.cli import output
-from dpmc_core.lab.cli.interface import CommandReport, Json, OneOf, Option, extensible, number
-from dpmc_core.lab.cli.methods import note
+from dpmc_core.lab.cli.interface import (
+    CommandReport,
+    Json,
+    OneOf,
+    Option,
+    Progress,
+    extensible,
+    number,
+    paragraph,
+    table,
+    write_json,
+)
+from dpmc_core.lab.cli.methods import card_text, note
 from dpmc_core.lab.cli.options import (
     Budgeted,
     Data,
@@ -52,7 +62,6 @@ from dpmc_core.lab.cli.sweep import SweepLines
 from dpmc_core.lab.store import Store, StoreMissing
 from dpmc_core.lab.study import answer as inquiry
 from dpmc_core.lab.study import ledger as books
-from dpmc_core.lab.study.recommend import Advice
 from dpmc_core.lab.study.release import Export, check, check_path, export, waiting, write
 from dpmc_core.lab.study.release import deployment_card as deployment_sections
 from dpmc_core.lab.study.verify import Verified, sign_lines, signed, unnoticed
@@ -132,7 +141,7 @@ def answer(
     """
     chosen = inquiry.SEEDS if seeds is None else sweep.parse_seeds(seeds)
     times = times_a_year("--often", often)
-    source = sweep.open_source(data, **reading.of(data, [task] if task else ()))
+    source = sweep.open_source(data, **reading.of(data, task))
     ratings = _ratings(source, chosen[0])
     question = inquiry.Inquiry(
         task=task or usual_task(ratings),
@@ -149,22 +158,77 @@ def answer(
     if not no_curve:
         few = chosen[: inquiry.CURVE]
         plans.append(sweep.plan(grid(seeds=few, epsilons=EPSILONS), [source]))
-    asked = _Asked(question, advice, data, ratings, source, plans, show, lasting=store is not None)
+    total = len({unit.key for plan in plans for unit in plan.units})
+    work, document = _Work(total, show.progress), dict[str, Any]()
+
+    def told(rows: Store, kept: inquiry.Kept) -> Iterator[list[str]]:
+        """The answer as it is found: in blocks of lines, and in the document."""
+        found = inquiry.told_apart(advice.mechanism, ratings)
+        if found is not None:
+            document["told_from_noise"] = {"items": found.items, "of": found.of}
+            items = answers.told_words(found, question, data not in SAMPLES)
+            yield _said(f"{items}. {answers.told_rule(question.task, protect)}")
+        units, id = plans[0].units, advice.mechanism.id
+        tell = partial(work.tell, "answer")
+        work.do(partial(inquiry.collect, units, source, kept, store=rows, tell=tell))
+        note_runs(rows)
+        finding = inquiry.answer(question, advice, units, kept, ratings)
+        if finding is None:
+            if not work.stopped:
+                raise DpmcError("no held-out rating could be measured: take more ratings")
+            document.clear()
+            return
+        document.update(answers.as_dict(finding))
+        yield _said(*answers.said(finding))
+        for plan in plans[1:]:  # over the fourteen epsilons, as far as they were computed
+            others = total - len(plan.units)  # of seeds that the curve has not
+
+            def tell_curve(report: sweep.SweepReport, others: int = others) -> None:
+                done = others + report.skipped + report.done + len(report.failed)
+                work.tell("curve", done, total)
+
+            jobs = min(sweep.default_jobs(), len(plan.units))
+            pool = partial(sweep.LocalPool, plan.sources, jobs)
+            if not work.stopped:
+                work.do(partial(sweep.run, plan.units, rows, pool, on_progress=tell_curve))
+            few = {unit.seed for unit in plan.units}
+            known = {"keys": plan.keys.curves, "epsilons": EPSILONS, "seeds": few}
+            picture = lines.read(rows, [id], question.metric, **known)
+            curve = answers.curve(picture, id, reference)
+            if curve:
+                values = table(answers.curve_table(curve, picture), "  ")
+                yield [values, *_said(answers.curve_words(curve, keep))]
+            document["curve"] = [one._asdict() for one in curve]
+            document["curve_seeds"] = len(few)
+            note_runs(rows)
+
+    def note_runs(rows: Store) -> None:
+        """Put the runs of a store that does not last in the ledger."""
+        if store is None:
+            units = [unit for plan in plans for unit in plan.units]
+            there = rows.present(unit.key for unit in units)
+            public = prepared_facts(ratings.public, question.task)
+            done = books.units_done((unit for unit in units if unit.key in there), public)
+            note(source.fingerprint, source.name, done)
+
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         with ExitStack() as stack:
-            path, kept = store, inquiry.Kept()
+            path = store
             if path is None:
                 folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="dpmc-answer-"))
                 path = Path(folder, "results.sqlite")
             rows = stack.enter_context(Store(path))
-            if asked.lasting:
-                kept = inquiry.Kept.beside(rows.path)
-            asked.run(rows, kept)
+            kept = inquiry.Kept() if store is None else inquiry.Kept.beside(rows.path)
+            for block in told(rows, kept):
+                if not (show.json or show.progress):
+                    print(*block, "", sep="\n", flush=True)
+            if show.json and document:
+                write_json(document)
     finally:
         signal.signal(signal.SIGTERM, before)
-    if asked.stopped:
-        if asked.lasting:
+    if work.stopped:
+        if store is not None:
             print("dpmc: the same command goes on from there", file=sys.stderr)
         raise KeyboardInterrupt
 
@@ -175,110 +239,33 @@ def _ratings(source: sweep.SweepData, seed: int) -> Ratings:
     return found.ratings if isinstance(found, Dataset) else found[0]
 
 
-@dataclass
-class _Asked:
-    """A question with its plans, at the epsilon asked about and over the curve: run and told."""
+def _said(*sentences: str) -> list[str]:
+    return [paragraph(answers.plain(text)) for text in sentences if text]
 
-    question: inquiry.Inquiry
-    advice: Advice
-    data: str
-    ratings: Ratings
-    source: sweep.SweepData
-    plans: list[sweep.Plan]
-    show: AnswerForm
-    lasting: bool
-    stopped: bool = False
 
-    def __post_init__(self) -> None:
-        self.quiet = self.show.json or self.show.progress
-        self.total = len({unit.key for plan in self.plans for unit in plan.units})
-        self.seen: list[int] = []
-        self.lines, self.progress = SweepLines(), output.Progress()
+class _Work:
+    """Long work that tells its progress; Ctrl-C ends it, and what is there by then is kept."""
 
-    def run(self, store: Store, kept: inquiry.Kept) -> None:
-        question, document = self.question, dict[str, Any]()
-        units = self.plans[0].units
-        told = inquiry.told_apart(self.advice.mechanism, self.ratings)
-        if told is not None:
-            document["told_from_noise"] = {"items": told.items, "of": told.of}
-            rule = answers.told_rule(question.task, question.protect)
-            own = self.data not in SAMPLES
-            self._say(f"{answers.told_words(told, question, own)}. {rule}")
-        tell = partial(self._tell, "answer")
-        self._work(partial(inquiry.collect, units, self.source, kept, store=store, tell=tell))
-        self._note(store)
-        found = inquiry.answer(question, self.advice, units, kept, self.ratings)
-        if found is None:
-            if not self.stopped:
-                raise DpmcError("no held-out rating could be measured: take more ratings")
-            return
-        document |= answers.as_dict(found)
-        self._say(*answers.said(found))
-        for plan in self.plans[1:]:
-            document["curve"] = self._curve(plan, store)
-            document["curve_seeds"] = len({unit.seed for unit in plan.units})
-            self._note(store)
-        if self.show.json:
-            output.write_json(document)
+    def __init__(self, total: int, as_json: bool) -> None:
+        self.stopped, self._total = False, total
+        self._progress, self._lines = Progress(), SweepLines() if as_json else None
+        self._seen: list[int] = []
 
-    def _curve(self, plan: sweep.Plan, store: Store) -> list[dict[str, Any]]:
-        """What the fourteen epsilons keep, as far as they were computed."""
-        others = self.total - len(plan.units)  # of seeds that the curve has not
+    def do(self, work: Callable[[], object]) -> None:
+        with self._progress:
+            try:
+                work()
+            except KeyboardInterrupt:
+                self.stopped = True
 
-        def tell(report: sweep.SweepReport) -> None:
-            done = others + report.skipped + report.done + len(report.failed)
-            self._tell("curve", done, self.total)
-
-        jobs = min(sweep.default_jobs(), len(plan.units))
-        pool = partial(sweep.LocalPool, plan.sources, jobs)
-        if not self.stopped:
-            self._work(partial(sweep.run, plan.units, store, pool, on_progress=tell))
-        id, seeds = self.advice.mechanism.id, {unit.seed for unit in plan.units}
-        picture = lines.read(
-            *(store, [id], self.question.metric),
-            keys=plan.keys.curves,
-            epsilons=EPSILONS,
-            seeds=seeds,
-        )
-        found = answers.curve(picture, id, self.question.reference)
-        if found:
-            if not self.quiet:
-                print(output.table(answers.curve_table(found, picture), indent="  "))
-            self._say(answers.curve_words(found, self.question.keep))
-        return [one._asdict() for one in found]
-
-    def _work(self, work: Callable[[], object]) -> None:
-        try:
-            work()
-        except KeyboardInterrupt:
-            self.stopped = True
-        finally:
-            self.progress.close()
-
-    def _tell(self, task: str, done: int, total: int) -> None:
-        if not self.show.progress:
+    def tell(self, task: str, done: int, total: int) -> None:
+        if self._lines is None:
             if total:
-                self.progress.update(task, done, total)
-        elif not self.seen or done > self.seen[-1]:
-            self.seen.append(done)
-            first = self.seen[0]
-            self.lines(sweep.SweepReport(self.total, skipped=first, done=done - first))
-
-    def _say(self, *sentences: str) -> None:
-        if not self.quiet:
-            for text in filter(None, sentences):
-                print(output.paragraph(answers.plain(text)))
-            print(flush=True)
-
-    def _note(self, store: Store) -> None:
-        """Put the runs of a store that does not last in the ledger."""
-        if self.lasting:
-            return
-        units = [unit for plan in self.plans for unit in plan.units]
-        there = store.present(unit.key for unit in units)
-        public = prepared_facts(self.ratings.public, self.question.task)
-        done = books.units_done((unit for unit in units if unit.key in there), public)
-        note(self.source.fingerprint, self.source.name, done)
+                self._progress.update(task, done, total)
+        elif not self._seen or done > self._seen[-1]:
+            self._seen.append(done)
+            first = self._seen[0]
+            self._lines(sweep.SweepReport(self._total, skipped=first, done=done - first))
 
 
 @extensible
@@ -322,15 +309,15 @@ def ledger(
         names = ("--mechanism", "--repeat")
         missing, given = names if mechanism is None else names[::-1]
         raise InvalidSetting(missing, f"given where {given} is", "none")
-    tasks = [] if mechanism is None else [registry.get(mechanism).task]
-    source = sweep.open_source(data, test, **reading.of(data, tasks))
+    task = None if mechanism is None else registry.get(mechanism).task
+    source = sweep.open_source(data, test, **reading.of(data, task))
     study = _study(source.fingerprint, store, delta)
     document = words.as_dict(study) | {"data": source.name, "source": source.fingerprint}
     text = _books(source.name, study)
     if mechanism is not None and repeat is not None:
         public = _ratings(source, 0).public
         document["repeated"], told = _repeated(mechanism, repeat, public, epsilon, delta, unit)
-        text.append(output.paragraph(told))
+        text.append(paragraph(told))
     return CommandReport(document, text)
 
 
@@ -348,16 +335,16 @@ def _study(source: str, store: Path | None, delta: float) -> books.Study:
 
 def _books(name: str, study: books.Study) -> list[str]:
     """What was done, both sums, what they are made of, what to know."""
-    blocks = [output.paragraph(f"{name}: {words.summary(study)}")]
+    blocks = [paragraph(f"{name}: {words.summary(study)}")]
     if study.count():
         for head, columns in (
             (f"At delta {cards.delta_text(study.delta)}", words.table(study)),
             ("Made of", words.parts(study)),
         ):
-            blocks.append(f"{head}\n{output.table(columns, indent='  ')}")
+            blocks.append(f"{head}\n{table(columns, '  ')}")
     if study.entries:
         told = [*words.reasons(study), *words.NOTES]
-        blocks.append("\n".join(map(output.paragraph, told)))
+        blocks.append("\n".join(map(paragraph, told)))
     return blocks
 
 
@@ -451,7 +438,7 @@ def release(
     if deployment_card is not None:
         check_new(deployment_card)
     known = _catalogue(catalogue, users, outside)
-    loaded = datasets.load(data, **reading.of(data, [made.task], prepare))
+    loaded = reading.load(data, made.task, prepare)
     listed = _over(known, loaded.ratings, made, steps, outside)
     ratings, prepared = prepare_all(listed, made.task, steps)
     check(made, ratings, prepared)  # noise that nobody can sample exactly is told first
@@ -459,7 +446,7 @@ def release(
     seconds = waiting(made, ratings)
     if seconds > _LONG:
         print(f"exact noise is slow: about {1 + seconds / 60:.0f} minutes", file=sys.stderr)
-    with closing(output.Progress()) as progress:
+    with Progress() as progress:
         found = export(made, ratings, prepared, on_step=progress.step)
     source = books.source_of(loaded)
     books.note(source, loaded.name, [books.release(made, found.guarantee)])
@@ -470,13 +457,13 @@ def release(
     together = words.released(study, proved.change)
     if json:
         print(f"dpmc: {together}", file=sys.stderr)
-    arrays = {name: line["what"] for name, line in found.card["arrays"].items()}
     rows = [("array", "shape", "what it is")]
-    rows += [(k, " x ".join(map(str, found.arrays[k].shape)), what) for k, what in arrays.items()]
+    for name, line in found.card["arrays"].items():
+        rows.append((name, " x ".join(map(str, found.arrays[name].shape)), line["what"]))
     head = f"Wrote {out}: {made.name}, {found.guarantee.publishes.value}"
-    promise = output.card(cards.card(found.guarantee, sampled=True))
-    files = f"{head}\n{output.table(rows, indent='  ')}"
-    return CommandReport(found.card, (files, promise, output.paragraph(together)))
+    promise = card_text(cards.card(found.guarantee, sampled=True))
+    files = f"{head}\n{table(rows, '  ')}"
+    return CommandReport(found.card, (files, promise, paragraph(together)))
 
 
 def _write_deployment_card(path: Path | None, found: Export | Verified) -> None:
@@ -581,15 +568,15 @@ def verify(
     }
     head = f"{file} is as its card says: {found.mechanism.name}, {found.guarantee.publishes.value}"
     notes = [f"Signed by {shown(by)}."] * (by is not None) + [*found.notes]
-    told = ["What this cannot notice:"]
+    told = list(map(_dash, others))
     if by is None:
-        told.append(_dash(sign))
-        told += [f"      {line}" for line in sign_lines(shlex.quote(str(file)))]
-    told += map(_dash, others)
+        how = sign_lines(shlex.quote(str(file)))
+        told = [_dash(sign), *(f"      {line}" for line in how), *told]
     return CommandReport(
-        document, (*map(output.paragraph, (head, promise, *notes)), "\n".join(told))
+        document,
+        (*map(paragraph, (head, promise, *notes)), "\n".join(["What this cannot notice:", *told])),
     )
 
 
 def _dash(text: str) -> str:
-    return output.paragraph(sentence(text), " " * 4, "  - ")
+    return paragraph(sentence(text), " " * 4, "  - ")

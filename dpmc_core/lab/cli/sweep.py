@@ -1,4 +1,8 @@
-"""`dpmc sweep`: a grid of runs into the result store, resumed by running it again."""
+"""Many runs, resumed by running them again: `dpmc sweep` and `dpmc papers`.
+
+A sweep is a grid into the result store; of five papers every figure and table is shown, what is
+printed beside ours, with verdicts, and made.
+"""
 
 from __future__ import annotations
 
@@ -11,19 +15,31 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
-from dpmc_core import registry
+from dpmc_core import paths, registry
 from dpmc_core.data import SAMPLES, datasets
-from dpmc_core.data.samples import DRAWN
-from dpmc_core.errors import DpmcError, InvalidSetting, unknown_name
+from dpmc_core.data.synthetic import DRAWN
+from dpmc_core.errors import DpmcError, InvalidSetting, check_number, unknown_name
 from dpmc_core.lab import papers, shipped
 from dpmc_core.lab import sweep as core
-from dpmc_core.lab.cli.interface import Json, Option, Plugins
+from dpmc_core.lab.cli.interface import (
+    INTERRUPTED,
+    CommandReport,
+    Json,
+    OneOf,
+    Option,
+    Plugins,
+    Progress,
+    facts,
+    paragraph,
+    table,
+)
 from dpmc_core.lab.cli.options import (
     DATA,
     HeldOut,
@@ -33,14 +49,15 @@ from dpmc_core.lab.cli.options import (
     Steps,
     Tried,
     values_to_try,
-    workers,
 )
-from dpmc_core.lab.cli.output import INTERRUPTED, Progress
+from dpmc_core.lab.papers import report, run, verdicts, words
+from dpmc_core.lab.papers.frame import Experiment, GridRecipe, Made, Paper, PieceRecipe
 from dpmc_core.lab.store import Store, records
 from dpmc_core.lab.store import curves as curves_of
 from dpmc_core.lab.sweep import presets
 from dpmc_core.lab.views import people
 from dpmc_core.model import Task
+from dpmc_core.stopping import Stopped
 
 _OVER = 0  # no number of a signal: nothing more to listen to
 PRESETS: Mapping[str, presets.Preset] = {**presets.PRESETS, **papers.presets()}
@@ -101,14 +118,13 @@ class GridOptions:
         for name in ("data", "mechanisms"):
             if not given.get(name):
                 raise InvalidSetting(f"--{name}", "given: the grid is empty", "none")
-        if self.epsilons is not None:
-            given["epsilons"] = core.parse_epsilons(self.epsilons)
-        if self.seeds is not None:
-            given["seeds"] = core.parse_seeds(self.seeds)
-        if self.prepare:
-            given["steps"] = self.prepare
-        if (split := self.held_out.split) is not None:
-            given["split"] = split
+        parts = {
+            "epsilons": self.epsilons and core.parse_epsilons(self.epsilons),
+            "seeds": self.seeds and core.parse_seeds(self.seeds),
+            "steps": self.prepare,
+            "split": self.held_out.split,
+        }
+        given |= {name: value for name, value in parts.items() if value}
         tried = values_to_try(self.set, "--epsilons")
         given["settings"] = {**given.get("settings", {}), **tried}
         given["tests"] = self.held_out.test or ()
@@ -153,7 +169,7 @@ def sweep(
     presets:
     """
     grid = asked.grid()  # a wrong word is told before anything is read or started
-    processes = workers(jobs)
+    processes = _workers(jobs)
     if cluster is None:
         core.warm_up()
     else:
@@ -178,11 +194,9 @@ def sweep(
             if cluster is not None:
                 print(f"dpmc: connecting to {cluster} ...", file=sys.stderr, flush=True)
                 return core.ClusterPool(cluster, plan.sources)
-            return core.LocalPool(plan.sources, min(processes, len(plan.units)))
+            return _pool(plan, processes)
 
-        with watched(json) as (show, stop):
-            report = core.run(plan.units, rows, open_pool, on_progress=show, stop=stop)
-        conclude(report, rows.path, json)
+        _run(plan, rows, open_pool, json)
         if curves is not None:
             _write_curves(rows, plan, curves)
 
@@ -207,15 +221,16 @@ def _write_curves(store: Store, plan: core.Plan, folder: Path) -> None:
     units = set(plan.keys.units)
     for mark, source in plan.sources.items():
         assert isinstance(source, core.Whole)  # checked before
-        found = curves_of(store, keys=plan.keys.curves, source=mark, count=False)
+        known = curves_of(store, keys=plan.keys.curves, source=mark, count=False)
         for task in Task:
-            ids = [info.id for info in found if info.task == task.value]
-            mine = [record for record in records(store, ids) if record["key"] in units]
+            found = [info for info in known if info.task == task.value]
+            rows = records(store, [info.id for info in found])
+            mine = [record for record in rows if record["key"] in units]
             if mine:
                 path = folder / shipped.file_name(source.name, task)
                 with path.open("w", encoding="utf-8", newline="") as stream:
                     shipped.write(mine, source.dataset, mark, stream)
-                keys = {info.key: info.mechanism for info in found if info.task == task.value}
+                keys = {info.key: info.mechanism for info in found}
                 _write_lists(store, plan, source, task, keys, path.with_suffix(".json"))
 
 
@@ -229,38 +244,59 @@ def _write_lists(
 ) -> None:
     """What people are shown at every epsilon, where the first seed was among those computed."""
     reference = next((key for key, id in keys.items() if id == registry.REFERENCES[task]), None)
-    units = (u for u in plan.units if u.source == source.fingerprint and u.mechanism.task is task)
-    unit = next((unit for unit in units if unit.seed == core.LISTS_OF), None)
+    mine = (source.fingerprint, task, core.LISTS_OF)
+    units = (u for u in plan.units if (u.source, u.mechanism.task, u.seed) == mine)
+    unit = next(units, None)
     if reference is None or unit is None:
         return
     if source.name in SAMPLES:  # with the names that no result depends on
         source = core.Whole(datasets.load(source.name))
     train = core.problem_of(unit, source).train
-    found = people.of_store(store, keys, reference, train)
-    if found is not None:
+    if found := people.of_store(store, keys, reference, train):
         with path.open("w", encoding="utf-8") as stream:
             people.write(*found, stream)
 
 
-def conclude(report: core.SweepReport, path: Path, as_json: bool) -> None:
-    """Say what was done. Raises KeyboardInterrupt where it was stopped, DpmcError for failures."""
+def _workers(jobs: int | None) -> int:
+    """How many processes. Raises InvalidSetting."""
+    if jobs is not None:
+        check_number("--jobs", jobs, at_least=1, at_most=1024, integer=True)
+    return jobs or core.default_jobs()
+
+
+def _pool(plan: core.Plan, processes: int) -> core.LocalPool:
+    return core.LocalPool(plan.sources, min(processes, max(len(plan.units), 1)))
+
+
+def _run(
+    plan: core.Plan,
+    store: Store,
+    open_pool: Callable[[], core.LocalPool | core.ClusterPool],
+    as_json: bool,
+) -> None:
+    """Run a plan and say what was done.
+
+    Raises KeyboardInterrupt where it was stopped, DpmcError for failures.
+    """
+    with watched(as_json) as (show, stop):
+        report = core.run(plan.units, store, open_pool, on_progress=show, stop=stop)
     kept = report.done + report.skipped
     if report.stopped:
         print(
-            f"dpmc: {kept:,} of {report.total:,} rows are kept in {path}; the same command goes on"
-            " from there",
+            f"dpmc: {kept:,} of {report.total:,} rows are kept in {store.path}; the same command"
+            " goes on from there",
             file=sys.stderr,
         )
         raise KeyboardInterrupt
     if not as_json:
-        print(f"{kept:,} rows ({report.done:,} new) in {path}")
+        print(f"{kept:,} rows ({report.done:,} new) in {store.path}")
     if report.failed:
         reasons = Counter(report.failed.values())
         first = {reason: unit for unit, reason in reversed(report.failed.items())}
-        lines = [
+        lines = (
             f"{first[reason]}{f' and {n - 1} more' if n > 1 else ''}: {reason}"
             for reason, n in reasons.items()
-        ]
+        )
         count = len(report.failed)
         raise DpmcError(f"{count:,} of {report.total:,} units failed: {'; '.join(lines)}")
 
@@ -271,24 +307,20 @@ class _Bar:
     def __init__(self) -> None:
         self._progress, self._said = Progress(), {""}
         self._before: int | None = None
+        self.close = self._progress.close
 
     def __call__(self, report: core.SweepReport) -> None:
         if self._before is None:  # one more comes with every row of another sweep on the store
             self._before = report.skipped
         done, total = report.done + len(report.failed), report.total - report.skipped
         task = "sweep" if not self._before else f"sweep ({self._before:,} rows there before)"
-        failures = [f"{unit}: {reason}" for unit, reason in report.failed.items()]
-        reasons = [report.note, *report.failed.values()]
-        for reason, words in zip(reasons, [report.note, *failures], strict=True):
+        for unit, reason in (("", report.note), *report.failed.items()):
             if reason not in self._said:
                 self._said.add(reason)
-                self._progress.close()
-                print(f"dpmc: {words}", file=sys.stderr)
+                self.close()
+                print(f"dpmc: {unit}{unit and ': '}{reason}", file=sys.stderr)
         if total:
             self._progress.update(task, done, total)
-
-    def close(self) -> None:
-        self._progress.close()
 
 
 _GROUND = 5  # units, or seconds, before which nobody can tell how long the others take
@@ -298,21 +330,17 @@ class SweepLines:
     """The same for programs: a JSON object per line, whenever something changed."""
 
     def __init__(self) -> None:
-        self._start, self._last = time.monotonic(), ""
+        self._start = time.monotonic()
+        self._last: dict[str, Any] = {}
 
     def __call__(self, report: core.SweepReport) -> None:
         done = report.done + len(report.failed)
         left = report.total - report.skipped - done
-        state = {
-            "total": report.total,
-            "skipped": report.skipped,
-            "done": report.done,
-            "failed": len(report.failed),
-            "note": report.note,
-        }
-        if plain_json.dumps(state) == self._last:
+        state = vars(report) | {"failed": len(report.failed)}
+        del state["stopped"]
+        if state == self._last:
             return
-        self._last = plain_json.dumps(state)
+        self._last = state
         spent = time.monotonic() - self._start
         grounded = done and (done >= _GROUND or spent >= _GROUND or not left)
         seconds = spent / done * left if grounded else None
@@ -384,3 +412,199 @@ def _stop_button(show: _Bar | SweepLines) -> Iterator[Callable[[], bool]]:
         listener.join()
         ear.close()
         mouth.close()
+
+
+# --- the papers -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class PaperView(OneOf):
+    """What is shown or done.
+
+    Args:
+        run: make the experiment; what is done already is kept
+        theory: a paper's theorems beside measurements (seconds)
+        bibtex: how to cite the papers
+        csv (FILE): ours and what is printed, as a table
+        report (FILE): all papers as one HTML page
+    """
+
+    run: bool = False
+    theory: bool = False
+    bibtex: bool = False
+    csv: Path | None = None
+    report: Path | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Making:
+    """How an experiment is made.
+
+    Args:
+        seeds: with --run: other seeds, 1,2,3 or FIRST:LAST
+        jobs (N): with --run of a grid: processes (default: one per core)
+        store (FILE): with --run of a grid: result store (default: the shared one)
+        write (FOLDER): with --run: where the result goes (default: with your other results)
+    """
+
+    seeds: Seeds = None
+    jobs: int | None = None
+    store: Path | None = None
+    write: Path | None = None
+
+
+def show(
+    name: Annotated[str | None, Option("NAME")] = None,
+    *,
+    view: PaperView,
+    making: Making,
+    json: Json = False,
+) -> CommandReport | None:
+    """The experiments of five papers, printed beside ours.
+
+    Every figure and table of the five papers: what is printed beside what is measured here, and
+    what becomes of accuracy and of privacy.
+
+    Args:
+        name: a paper (lwhm22) or an experiment (lwhm22-1b)
+        json: one JSON document; with --run progress as JSON lines, of which the last one names the
+            result
+
+    examples:
+      dpmc papers                         every figure and table, with two verdicts
+      dpmc papers lwhm22                  those of one paper; --theory: its theorems, measured
+      dpmc papers lwhm22-1b               one: what is printed beside ours, and what the paper says
+      dpmc papers lwhm22-1b --run         make it; after Ctrl-C the same command goes on
+      dpmc papers --report papers.html    all of it as one page that needs no server
+    """
+    paper, experiment = _named(name)
+    if view.run:
+        if experiment is None:
+            raise InvalidSetting("NAME", "an experiment with --run", name or "none")
+        return _make(experiment, making, json)
+    for option, value in vars(making).items():
+        if value is not None:
+            raise InvalidSetting(f"--{option}", "left out without --run", str(value))
+    chosen = (paper,) if paper else tuple(papers.PAPERS.values())
+    if view.report is not None:
+        page = report.html(words.all_looks(papers.PAPERS.values()))
+        _write(view.report, page, "report")
+        return None
+    if view.bibtex:
+        cited = {one.key: one.bibtex for one in chosen}
+        return CommandReport(cited, cited.values())
+    if view.csv is not None:
+        every = words.all_looks(chosen)
+        mine = [found for found in every if experiment in (None, found.experiment)]
+        _write(view.csv, words.csv_text(mine), "table")
+        return None
+    if view.theory:
+        tables = {one.key: words.theory_table(one) for one in chosen}
+        return CommandReport(tables, _theory(chosen, tables))
+    if experiment is not None and paper is not None:
+        found = words.look(paper, experiment)
+        return CommandReport(words.as_dict(found), _one(found))
+    looks = words.all_looks(chosen)
+    return CommandReport([words.as_dict(one) for one in looks], _list(chosen, looks))
+
+
+def _write(path: Path, text: str, what: str) -> None:
+    with paths.whole_file(path) as part:
+        part.write_text(text, encoding="utf-8")
+    print(f"the {what} is in {path}")
+
+
+def _named(name: str | None) -> tuple[Paper | None, Experiment | None]:
+    if name is None:
+        return None, None
+    if name.upper() in papers.PAPERS:
+        return papers.PAPERS[name.upper()], None
+    known = [*(key.lower() for key in papers.PAPERS), *(e.id for _, e in papers.experiments())]
+    if name.lower() not in known:
+        raise unknown_name("paper or experiment", name, known, listed="dpmc papers")
+    return papers.find(name)
+
+
+def _list(chosen: Sequence[Paper], looks: list[words.Look]) -> Iterator[str]:
+    columns = words.overview(looks)
+    order = ("preset", "place", "accuracy", "privacy", "run time", "what it shows")
+    yield table({name: columns[name] for name in order})
+    yield words.count(looks)
+    meant = verdicts.meanings(found.judged.verdict for found in looks)
+    yield "\n".join(paragraph(text, "    ", "  ") for text in meant)
+    if len(chosen) == 1:
+        paper = chosen[0]
+        head = f"{', '.join(paper.authors)}: {paper.title}, {paper.venue} {paper.year}"
+        yield "\n".join(filter(None, (head, paper.unjudged)))
+    yield "One of them: dpmc papers NAME; make it: dpmc papers NAME --run"
+
+
+def _one(found: words.Look) -> Iterator[str]:
+    paper, one = found.paper, found.experiment
+    yield f"{one.id}: {paper.key}, {one.place}\n{paragraph(one.title)}"
+    known = [
+        ("accuracy", f"{found.judged.verdict.value}: {found.judged.reason}"),
+        ("privacy", words.privacy_text(found)),
+        *words.facts(found),
+    ]
+    yield facts(known)
+    for columns in (words.numbers(found), words.statements(found), words.promises_table(found)):
+        if columns and any(columns.values()):
+            yield table(columns, "  ")
+
+
+def _theory(chosen: Sequence[Paper], tables: Mapping[str, Any]) -> Iterator[str]:
+    for paper in chosen:
+        columns = {k: v for k, v in tables[paper.key].items() if k != "instance"}
+        # That is too wide for a line; a contradiction names its own below.
+        head = f"{paper.key}: {paper.title}"
+        if not columns["theorem"]:
+            yield f"{head}\n  No theorem of it is known here."
+            continue
+        notes = (paragraph(note, "    ", "  ") for note in words.theory_notes(paper))
+        yield "\n".join([head, table(columns, "  "), *notes])
+
+
+def _make(experiment: Experiment, making: Making, json: bool) -> CommandReport | None:
+    seeds = None if making.seeds is None else core.parse_seeds(making.seeds)
+    processes = _workers(making.jobs)
+    recipe = run.recipe_of(experiment, seeds)
+    folder = making.write or run.own_folder()
+    run.ready(folder)
+    if isinstance(recipe, GridRecipe):
+        core.warm_up()
+        with Store(making.store) as store:
+            plan = run.planned(recipe)
+            _run(plan, store, partial(_pool, plan, processes), json)
+            made = run.of_rows(experiment, recipe, plan, store)
+    else:
+        made = _by_pieces(experiment, recipe, json)
+    path = run.write(made, folder)
+    paper, _ = papers.find(experiment.id)
+    found = words.look(paper, experiment, made)
+    if not json:
+        return CommandReport(None, (f"the result is in {path}", *_one(found)))
+    judged = found.judged
+    print(
+        plain_json.dumps(
+            {"result": str(path), "accuracy": judged.verdict.value, "reason": judged.reason}
+        )
+    )
+    return None
+
+
+def _by_pieces(experiment: Experiment, recipe: PieceRecipe, as_json: bool) -> Made:
+    with watched(as_json) as (tell, stop):
+        ways: list[run.Way] = []
+
+        def told(way: run.Way) -> None:
+            ways.append(way)
+            before = ways[0].done
+            tell(core.SweepReport(total=way.total, skipped=before, done=way.done - before))
+
+        try:
+            return run.of_pieces(experiment, recipe, tell=told, stop=stop)
+        except Stopped:
+            kept = f"{ways[-1].done:,} of {ways[-1].total:,} parts are kept"
+            print(f"dpmc: {kept}; the same command goes on from there", file=sys.stderr)
+            raise KeyboardInterrupt from None

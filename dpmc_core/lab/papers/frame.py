@@ -277,10 +277,11 @@ class PieceRecipe:
     """What is no row of the store: pieces of work, each kept when it is done.
 
     pieces: for the seeds, in the order they are done in, a seed being part of its pieces' keys; a
-    piece may look whether it is to stop (`stopping.look`). series: of their results by key.
-    settings: everything that results depend on beside the seeds, as plain JSON values; mechanisms:
-    whose revisions do. pool: of experiments that keep their pieces in common, in the file that its
-    first word names; all that their results depend on is in the rest of it and in their keys.
+    piece may look whether it is to stop (`stopping.check_cancelled`). series: of their results by
+    key. settings: everything that results depend on beside the seeds, as plain JSON values;
+    mechanisms: whose revisions do. pool: of experiments that keep their pieces in common, in the
+    file that its first word names; all that their results depend on is in the rest of it and in
+    their keys.
     """
 
     pieces: Callable[[tuple[int, ...]], Iterable[Piece]]

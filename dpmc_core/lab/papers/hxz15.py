@@ -13,15 +13,14 @@ import numpy as np
 
 from dpmc_core import metrics, registry
 from dpmc_core.lab.papers.frame import Piece, PieceRecipe, Point, Series, parsed
-from dpmc_core.lab.protocol import simulate
-from dpmc_core.lab.protocol.messages import Traffic
+from dpmc_core.lab.protocol import Traffic, simulate
 from dpmc_core.lab.protocol.scenarios import DynamicUsers, Scenario, ScenarioRun, StaticUsers
 from dpmc_core.lab.sweep import open_source
 from dpmc_core.model import Model, Task
 from dpmc_core.problem import Problem, build_problem, generator
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.solvers.rows import with_offsets
-from dpmc_core.stopping import look
+from dpmc_core.stopping import check_cancelled
 
 _DATA = "ml-100k/u1"
 _USERS = 943
@@ -155,7 +154,7 @@ def bytes_counted(settings: Scenario, users: int) -> int:
     ratings = Ratings.build(np.arange(users), np.zeros(users, dtype=int), values, public)
     run = ScenarioRun(settings, ratings, np.random.default_rng(0))
     for _ in run.play():
-        look()
+        check_cancelled()
     return run.transcript.total.bytes
 
 

@@ -37,18 +37,18 @@ from dpmc_core.lab.protocol.simulate import measured
 from dpmc_core.mechanisms.dpimf import Dpimf, Profiles
 from dpmc_core.model import Factors, Model, Task
 from dpmc_core.privacy import Additive
-from dpmc_core.privacy.importance import (
+from dpmc_core.privacy.sampled import (
+    SampledLaplace,
     amplified_losses,
     uniform_weights,
     utility_weights,
     weights_of_sample,
 )
-from dpmc_core.privacy.sampled import SampledLaplace
 from dpmc_core.problem import LeaveLast, Problem, build_problem, generator
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import setting_text
 from dpmc_core.solvers.factorization import ImplicitLoss, Over, binary_matrix, solve_rows
-from dpmc_core.stopping import look
+from dpmc_core.stopping import check_cancelled
 
 __all__ = ["counted"]
 Floats = NDArray[np.float64]
@@ -721,7 +721,7 @@ class Trial:
         run = federated.start(flow, problem, seed)
         after = {}
         for round in run.play():
-            look()
+            check_cancelled()
             if round in LOOKS or round == rounds:
                 after[str(round)] = _metrics(run.model(), problem, seed)
         return {**after[str(rounds)], "after": after}

@@ -1,1 +1,227 @@
-"""Learning without a trusted recommender: parties, the messages between them, and attacks."""
+"""Learning without a trusted recommender: parties, the messages between them, and attacks.
+
+What travels between parties: messages and their transcript, a wire, numbers in fixed point.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dpmc_core.errors import InvalidSetting, check_number
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Words = NDArray[np.uint64]
+
+RECOMMENDER, THIRD_PARTY, USERS = "recommender", "third party", "users"
+WORD = 8  # bytes of a number: a float, a count or an integer mod P
+HEADER = 8  # bytes that say which item and which round a message on a wire is about
+
+
+class Traffic(NamedTuple):
+    """A number of messages and their bytes together."""
+
+    messages: int
+    bytes: int
+
+    @classmethod
+    def on_wire(cls, messages: int, words: int) -> Traffic:
+        """Messages of so many numbers each."""
+        return cls(messages, messages * (HEADER + WORD * words))
+
+    @classmethod
+    def total(cls, parts: Iterable[Traffic]) -> Traffic:
+        """All parts together."""
+        parts = list(parts)
+        return cls(sum(t.messages for t in parts), sum(t.bytes for t in parts))
+
+
+@dataclass(frozen=True, eq=False)
+class Message:
+    """One message; bytes is its size on the wire, summary its content in words.
+
+    payload: the content itself, by name. round: 0 for the set-up.
+    """
+
+    sender: str
+    receiver: str
+    kind: str
+    bytes: int
+    summary: str = ""
+    round: int = 0
+    payload: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The message as plain JSON values, its content in words."""
+        return {
+            "round": self.round,
+            "sender": self.sender,
+            "receiver": self.receiver,
+            "kind": self.kind,
+            "bytes": self.bytes,
+            "payload": self.summary,
+        }
+
+
+class Transcript(list[Message]):
+    """Every message counted by kind, the kept ones in order: something to step through.
+
+    A run of thousands of users keeps only what somebody watches; all of it is counted.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.traffic: dict[str, Traffic] = {}
+
+    def tally(self, kind: str, sent: Traffic) -> None:
+        """Count messages of one kind."""
+        self.traffic[kind] = Traffic.total((self.traffic.get(kind, Traffic(0, 0)), sent))
+
+    @property
+    def total(self) -> Traffic:
+        return Traffic.total(self.traffic.values())
+
+
+@dataclass(eq=False)
+class Wire:
+    """Carries whole batches of payloads between recommender, third party and users.
+
+    Counts all messages, and keeps those about one watched item. users, items: of each (user, item)
+    pair that takes part.
+    """
+
+    users: Ints
+    items: Ints
+    watch: int | None = None
+    names: Sequence[str] | None = None
+    transcript: Transcript = field(default_factory=Transcript)
+
+    def send(
+        self,
+        kind: str,
+        sender: str,
+        receiver: str,
+        payload: Mapping[str, NDArray[Any]],
+        where: Ints,
+        round: int,
+    ) -> None:
+        """One message for each entry of `where`: pairs where a user is at one end, else items.
+
+        payload: arrays whose first axis runs along `where`, by name.
+        """
+        words = sum(int(np.prod(array.shape[1:])) for array in payload.values())
+        self.transcript.tally(kind, Traffic.on_wire(len(where), words))
+        if self.watch is None:
+            return
+        with_user = USERS in (sender, receiver)
+        about = self.items[where] if with_user else where
+        for k in np.flatnonzero(about == self.watch):
+            person = self.name(int(self.users[where[k]])) if with_user else ""
+            content = {name: np.array(array[k]) for name, array in payload.items()}
+            self.transcript.append(
+                Message(
+                    sender=person if sender == USERS else sender,
+                    receiver=person if receiver == USERS else receiver,
+                    kind=kind,
+                    bytes=Traffic.on_wire(1, words).bytes,
+                    summary=_in_words(content),
+                    round=round,
+                    payload=content,
+                )
+            )
+
+    def name(self, user: int) -> str:
+        """A user's name in messages."""
+        return self.names[user] if self.names is not None else f"user {user}"
+
+
+def _in_words(content: Mapping[str, NDArray[Any]]) -> str:
+    """A payload in words; integers mod P as they travel."""
+    parts = []
+    for name, array in content.items():
+        numbers = np.atleast_1d(array)
+        whole = numbers.dtype == np.uint64
+        shown, end = vector_words(numbers, "d" if whole else ".4g"), " mod P" if whole else ""
+        parts.append(f"{name} {shown if numbers.size > 1 else shown[1:-1]}{end}")
+    return "; ".join(parts)
+
+
+def vector_words(numbers: NDArray[Any], form: str = ".4g") -> str:
+    """A vector as text: (1, 2.5, -3)."""
+    return "(" + ", ".join(f"{n:{form}}" for n in numbers.tolist()) + ")"
+
+
+@dataclass(frozen=True, kw_only=True)
+class FixedPoint:
+    """Real numbers as integers mod P = 2^modulus_bits, so that masks can hide them perfectly.
+
+    Multiples of 2^-fraction_bits, negative ones in the upper half. P divides 2^64, so unsigned
+    64-bit arithmetic, which wraps by itself, is exact mod P.
+    """
+
+    modulus_bits: int = 48
+    fraction_bits: int = 20
+
+    def __post_init__(self) -> None:
+        check_number("modulus_bits", self.modulus_bits, at_least=8, at_most=64, integer=True)
+        check_number(
+            "fraction_bits",
+            self.fraction_bits,
+            at_least=0,
+            at_most=self.modulus_bits - 2,
+            integer=True,
+        )
+
+    @property
+    def step(self) -> float:
+        """Distance of two neighbouring numbers; rounding moves a number by half of it at most."""
+        return 2.0**-self.fraction_bits
+
+    @property
+    def largest(self) -> float:
+        """The largest sum that is told apart from a negative one: P/2 steps."""
+        return 2.0 ** (self.modulus_bits - 1 - self.fraction_bits)
+
+    def encode(self, values: ArrayLike, addends: ArrayLike, what: str) -> Words:
+        """Values as integers mod P, each one of `addends` numbers to be summed.
+
+        Raises InvalidSetting where the sum of that many such values could wrap around.
+        """
+        array = np.asarray(values, dtype=float)
+        room = self.largest / np.asarray(addends, dtype=float) - self.step
+        wrong = ~(np.abs(array) < room)
+        if wrong.any():
+            limit = np.broadcast_to(room, array.shape)[wrong][0]
+            raise InvalidSetting(
+                what,
+                f"within +-{limit:.4g}, or sums would wrap around mod P",
+                float(array[wrong][0]),
+                "raise modulus_bits or lower fraction_bits",
+            )
+        return self.reduce(np.rint(array / self.step).astype(np.int64).astype(np.uint64))
+
+    def decode(self, words: Words) -> Floats:
+        """Integers mod P as the numbers of least absolute value they stand for."""
+        spare = np.uint64(64 - self.modulus_bits)
+        signed = (words << spare).view(np.int64) >> spare.astype(np.int64)
+        return np.asarray(signed * self.step, dtype=np.float64)
+
+    def reduce(self, words: Words) -> Words:
+        """Any 64-bit integers mod P."""
+        reduced: Words = words & np.uint64(2**self.modulus_bits - 1)
+        return reduced
+
+    def uniform(self, shape: tuple[int, ...], rng: np.random.Generator) -> Words:
+        """Uniform integers mod P: a mask."""
+        return self.reduce(rng.integers(0, 2**64 - 1, shape, dtype=np.uint64, endpoint=True))
+
+    def sums(self, words: Words, groups: NDArray[np.int64], count: int) -> Words:
+        """Sum of the rows of each group, mod P; rows x d -> count x d."""
+        totals = np.zeros((count, words.shape[1]), dtype=np.uint64)
+        np.add.at(totals, groups, words)
+        return self.reduce(totals)

@@ -182,13 +182,13 @@ def asker(run: ScenarioRun, item: int) -> Callable[[Floats], Floats]:
     For a run of scenario 2 that has been set up: the users' shares of noise are in.
     """
     pairs = np.flatnonzero(run.what == item)
-    group, count = run.what[pairs], len(run.items)
+    group = run.what[pairs]
 
     def ask(v: Floats) -> Floats:
         sent = np.broadcast_to(v, (len(pairs), len(v)))
         masks = run.recommender.mask(len(pairs))
         answers = run.users.answer(pairs, sent, run.raters[group], masks)
-        total = run.third_party.add(answers, group, count)
+        total = run.third_party.add(answers, group)
         sums = run.settings.fixed.decode(run.recommender.unmask(total, masks, group))
         return np.asarray(sums[item])
 

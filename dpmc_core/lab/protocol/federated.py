@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from dpmc_core import registry
 from dpmc_core.errors import InvalidSetting, check_number, unknown_name
 from dpmc_core.experiment import baselines_of
-from dpmc_core.lab.protocol.messages import WORD, Message, Traffic, Transcript, vector_words
+from dpmc_core.lab.protocol import WORD, Message, Traffic, Transcript, vector_words
 from dpmc_core.lab.protocol.simulate import communication, data_facts, measured, shown_settings
 from dpmc_core.mechanisms.dpimf import ALONE, Coefficients, Dpimf, Profiles
 from dpmc_core.model import Factors, Task
@@ -28,7 +28,7 @@ from dpmc_core.privacy import CELL, Change
 from dpmc_core.problem import Problem, generator
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.registry import MECHANISMS, create
-from dpmc_core.settings import AsPublished, check_settings, setting
+from dpmc_core.settings import AsPublished, check_settings, setting, settings_of
 from dpmc_core.solvers.factorization import binary_matrix, solve_rows
 
 if TYPE_CHECKING:
@@ -167,11 +167,11 @@ class FederatedRun:
 
     def _tell(self, sender: str, receiver: str, kind: str, profiles: Floats, round: int) -> None:
         size = WORD * profiles.size
-        self.transcript.count(kind, Traffic(1, size))
+        self.transcript.tally(kind, Traffic(1, size))
         if self.watch is not None:
             words = f"profile {self.watch}: {vector_words(profiles[self.watch], '.3g')}"
             content = {"profiles": profiles}
-            self.transcript.keep(Message(sender, receiver, kind, size, words, round, content))
+            self.transcript.append(Message(sender, receiver, kind, size, words, round, content))
 
 
 def count(public: PublicFacts, of: Profiles) -> int:
@@ -243,21 +243,19 @@ def published(variant: str) -> AsPublished:
     return AsPublished({**found.settings, **PAPER}, found.note.replace(ALONE, ""))
 
 
-def build(
-    variant: str, epsilon: float, *, parties: int, rounds: int, local: int, **settings: Any
-) -> Federation:
+def build(variant: str, epsilon: float, **settings: Any) -> Federation:
     """The flow with a variant of DPIMF; its card counts the solves of all rounds.
 
-    Raises InvalidSetting.
+    settings: of the flow and of the variant; `rounds` is the flow's. Raises InvalidSetting.
     """
     if variant not in VARIANTS:
         raise unknown_name("mechanism", variant, VARIANTS)
-    for name, value in (("rounds", rounds), ("local", local)):
-        check_number(name, value, at_least=1, integer=True)
+    names = [s.name for s in settings_of(Federation) if s.name in settings]
+    own = {name: settings.pop(name) for name in names}
     mechanism = create(variant, epsilon=epsilon, **settings)
     assert isinstance(mechanism, Dpimf)
-    flow = Federation(mechanism=mechanism, parties=parties, rounds=rounds, local=local)
-    counted = dataclasses.replace(mechanism, rounds=rounds * local)
+    flow = Federation(mechanism=mechanism, **own)
+    counted = dataclasses.replace(mechanism, rounds=flow.rounds * flow.local)
     return dataclasses.replace(flow, mechanism=counted)
 
 

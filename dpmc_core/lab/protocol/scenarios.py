@@ -34,7 +34,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmc_core.errors import BadRatings, DpmcError, InvalidSetting
-from dpmc_core.lab.protocol.messages import (
+from dpmc_core.lab.protocol import (
     RECOMMENDER,
     THIRD_PARTY,
     USERS,
@@ -56,6 +56,7 @@ from dpmc_core.solvers.rows import clip_dense_rows, with_offsets
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+Bits = NDArray[np.bool_]
 
 SETUP, MODEL, ANSWER, SUM = "noise set-up", "item factors", "gradient", "sum"
 HIDDEN_SHARE, HIDDEN_NOISE, ONLINE, RESTART = "hidden share", "hidden noise", "online", "restart"
@@ -197,13 +198,13 @@ class Recommender:
 class ThirdParty:
     """Adds up what users send, and knows neither the masks nor the ratings."""
 
+    secret: Words  # scenario 3: alpha, items x d
     fixed: FixedPoint
     rng: np.random.Generator
-    secret: Words | None = None  # scenario 3: alpha, items x d
 
-    def add(self, words: Words, groups: Ints, items: int) -> Words:
+    def add(self, words: Words, groups: Ints) -> Words:
         """The sum of each group, mod P."""
-        return self.fixed.sums(words, groups, items)
+        return self.fixed.sums(words, groups, len(self.secret))
 
 
 # --- settings -----------------------------------------------------------------------------------
@@ -227,17 +228,16 @@ class Leaves:
         """ROUND:USER,... or 'nobody'. Raises InvalidSetting."""
         if text.strip().lower() in ("", "nobody"):
             return cls()
-        try:
-            pairs = [tuple(int(part) for part in word.split(":")) for word in text.split(",")]
-        except ValueError:
-            pairs = []
-        if not pairs or any(len(p) != 2 or min(p) < 0 for p in pairs):
-            raise InvalidSetting("leaves", "ROUND:USER[,ROUND:USER...] or nobody", text)
-        return cls(tuple((p[0], p[1]) for p in pairs))
-
-    def at(self, round: int) -> set[int]:
-        """The users who leave in that round."""
-        return {user for r, user in self.who if r == round}
+        found = []
+        for word in text.split(","):
+            try:
+                round, user = map(int, word.split(":"))
+            except ValueError:
+                round = user = -1
+            if min(round, user) < 0:
+                raise InvalidSetting("leaves", "ROUND:USER[,ROUND:USER...] or nobody", text)
+            found.append((round, user))
+        return cls(tuple(found))
 
 
 class Skipped(NamedTuple):
@@ -255,6 +255,7 @@ class Scenario:
 
     number: ClassVar[str]
     title: ClassVar[str]
+    addends: ClassVar[int] = 1  # numbers of a user in one sum
     published: ClassVar[AsPublished] = AsPublished(
         {"shrink": False, "phases": 1, "user_factors": HeldUserFactors("pmf")},
         "the summary that this program knows the paper by does not say whose user factors an"
@@ -377,7 +378,41 @@ class Scenario:
 
         Raises ProtocolAborted where a round cannot go on.
         """
+        makers, before = self._make_noise(run), run.phase.before
+        for t in range(before + 1, before + self.iterations + 1):
+            pairs = self._attending(run, t, makers)
+            sums, summed = np.zeros_like(run.items), [pairs[:0]]
+            for asked, gone, kept in self._attempts(run, pairs, t):
+                group = run.what[asked]
+                hidden = self._hidden(run, group)
+                answers = run.exchange(t, asked, gone, self.addends * run.raters[group], hidden)
+                self._left(run, t, asked[gone])
+                masks, secret = hidden.get("mask", np.zeros_like(answers)), run.third_party.secret
+                total = run.add_up(SUM, t, group[kept], answers[kept], masks[kept], -secret)
+                sums += self.fixed.decode(total)
+                summed.append(asked[kept])
+            run.finish_round(sums, np.concatenate(summed))
+            yield t
+
+    def _make_noise(self, run: ScenarioRun) -> Ints:
+        """The set-up of a phase; returns the pairs that take part in its rounds."""
         raise NotImplementedError
+
+    def _attending(self, run: ScenarioRun, t: int, pairs: Ints) -> Ints:  # noqa: ARG002
+        """The pairs that are asked in a round."""
+        return pairs
+
+    def _attempts(self, run: ScenarioRun, pairs: Ints, t: int) -> Iterator[tuple[Ints, Bits, Bits]]:
+        """(pairs asked, which of them leave, which are summed), till all is in."""
+        gone = run.leaving(pairs, t)
+        yield pairs, gone, ~gone
+
+    def _hidden(self, run: ScenarioRun, groups: Ints) -> dict[str, Words]:
+        """What users get to hide their gradients, a row for each."""
+        raise NotImplementedError
+
+    def _left(self, run: ScenarioRun, t: int, pairs: Ints) -> None:
+        """What happens where these left in the middle of a round."""
 
     def cost(self, raters: Ints, users: int) -> dict[str, Traffic]:
         """The traffic of a whole run by kind of message, everybody being there all the time.
@@ -478,7 +513,6 @@ class ScenarioRun:
     fits the own factors to them at home, and after every phase to those published then. Gradient
     steps go on from where the last phase ended.
 
-    user_factors: users x rank, held for one phase instead of those that the settings ask for.
     watch: the item whose messages are kept.
     """
 
@@ -488,30 +522,18 @@ class ScenarioRun:
         ratings: Ratings,
         rng: np.random.Generator,
         *,
-        user_factors: Floats | None = None,
         watch: int | None = None,
     ) -> None:
-        if user_factors is not None:
-            settings = dataclasses.replace(settings, phases=1, user_factors=None)
-        self.settings, self.public, fixed = settings, ratings.public, settings.fixed
+        public, fixed = ratings.public, settings.fixed
+        self.settings, self.public, self.mechanism = settings, public, settings.mechanism
         own, self.rng, masks, secrets = rng.spawn(4)
-        self.mechanism = mechanism = settings.mechanism
-        self.sides: Sides = mechanism.sides(ratings)
-        first = mechanism.first_items(ratings.public.items, own)
-        if user_factors is None and settings.user_factors is not None:
-            user_factors = settings.user_factors.load(mechanism, self.sides, self.public, own)
-        if user_factors is not None and user_factors.shape != (self.public.users, settings.rank):
-            raise InvalidSetting(
-                "shape of user_factors",
-                f"({ratings.public.users}, {settings.rank})",
-                user_factors.shape,
-            )
-        self._held = user_factors
-        self.parts, self.releases = (
-            settings.parts(self.public.users),
-            settings.releases(self.public),
-        )
-        self.raters = raters = np.bincount(ratings.items, minlength=ratings.public.items)
+        self.sides: Sides = self.mechanism.sides(ratings)
+        first = self.mechanism.first_items(public.items, own)
+        self._held: Floats | None = None
+        if settings.user_factors is not None:
+            self._held = settings.user_factors.load(self.mechanism, self.sides, public, own)
+        self.parts, self.releases = settings.parts(public.users), settings.releases(public)
+        self.raters = raters = np.bincount(ratings.items, minlength=public.items)
         fewest = self.releases[0].fewest
         self._silent = np.flatnonzero(np.diff(ratings.indptr) == 0)
         part = raters[ratings.items] >= fewest
@@ -522,17 +544,13 @@ class ScenarioRun:
             )
         last = settings.iterations * len(self.parts)
         for t, user in settings.leaves.who:
-            if t > last or user >= ratings.public.users:
-                raise InvalidSetting(
-                    "leaves",
-                    f"ROUND:USER with rounds 0..{last} and users 0..{ratings.public.users - 1}",
-                    str(settings.leaves),
-                )
+            if t > last or user >= public.users:
+                limit = f"ROUND:USER with rounds 0..{last} and users 0..{public.users - 1}"
+                raise InvalidSetting("leaves", limit, str(settings.leaves))
         if watch is not None and (not 0 <= watch < len(raters) or raters[watch] < fewest):
             raise InvalidSetting("watched item", f"an item with at least {fewest} raters", watch)
         # user and item of each pair that takes part, and the items
-        self.who = ratings.users[part].astype(np.int64)
-        self.what = ratings.items[part].astype(np.int64)
+        self.who, self.what = (ids[part].astype(np.int64) for ids in (ratings.users, ratings.items))
         self._shared: Ints = np.flatnonzero(raters >= fewest)
         ids = ratings.user_ids
         names = None if ids is None else [f"user {id}" for id in ids]
@@ -540,7 +558,7 @@ class ScenarioRun:
         self._deviations = ratings.values[part] - self.public.middle
         penalty = self.parts[0].noisy_penalty(self.public)
         self.recommender = Recommender(first.copy(), raters, penalty, fixed, masks)
-        self.third_party = ThirdParty(fixed, secrets)
+        self.third_party = ThirdParty(np.zeros(first.shape, dtype=np.uint64), fixed, secrets)
         self.phases: list[Phase] = []
         self._begin(first)
 
@@ -604,13 +622,24 @@ class ScenarioRun:
         users = self.mechanism.fit_users(self.sides, items)
         return with_offsets(users, items, self.public.middle)
 
+    def leaving(self, pairs: Ints, t: int) -> Bits:
+        """Which of the pairs leave in a round, or in the set-up (0) of the first phase."""
+        gone = [user for round, user in self.settings.leaves.who if round == t]
+        return np.isin(self.who[pairs], gone if t or not self.phase.before else [])
+
+    def set_up(self, pairs: Ints, payload: dict[str, NDArray[Any]]) -> Floats | None:
+        """The recommender tells the users how many share an item's noise, and Gaussian ones H."""
+        group = self.what[pairs]
+        sizes = np.bincount(group, minlength=len(self.items))[group]
+        content: dict[str, NDArray[Any]] = {"users": sizes[:, None]}
+        mixing = self.phase.release.mixing(self.recommender.rng)
+        if mixing is not None:
+            content["H"] = mixing[group]
+        self.wire.send(SETUP, RECOMMENDER, USERS, content | payload, pairs, 0)
+        return mixing
+
     def exchange(
-        self,
-        t: int,
-        asked: Ints,
-        gone: NDArray[np.bool_],
-        addends: Ints,
-        hidden: dict[str, Words],
+        self, t: int, asked: Ints, gone: Bits, addends: Ints, hidden: dict[str, Words]
     ) -> Words:
         """What the users asked answer in a round, who get item factors and what hides gradients;
         those who are gone compute, and send nothing."""
@@ -621,31 +650,22 @@ class ScenarioRun:
         return answers
 
     def add_up(
-        self,
-        kind: str,
-        t: int,
-        group: Ints,
-        words: Words,
-        masks: Words | None,
-        secret: Words | None,
+        self, kind: str, t: int, group: Ints, words: Words, masks: Words, secret: Words
     ) -> Words:
-        """Sums by item, and a secret of the third party, go to the recommender, which takes its
+        """Sums by item, with a secret of the third party, go to the recommender, which takes its
         masks off; 0 where there is none."""
-        done, total = np.unique(group), self.third_party.add(words, group, len(self.items))
-        if secret is not None:
-            total = self.settings.fixed.reduce(total + secret)
+        done = np.unique(group)
+        total = self.settings.fixed.reduce(self.third_party.add(words, group) + secret)
         self.wire.send(kind, THIRD_PARTY, RECOMMENDER, {"sum": total[done]}, done, t)
-        if masks is not None:
-            total = self.recommender.unmask(total, masks, group)
         found = np.zeros_like(total)
-        found[done] = total[done]
+        found[done] = self.recommender.unmask(total, masks, group)[done]
         return found
 
-    def finish_round(self, sums: Floats, pairs: Ints, where: Ints) -> None:
+    def finish_round(self, sums: Floats, pairs: Ints) -> None:
         """The recommender reads the sums and steps; the simulation remembers."""
-        steps = self.phase.steps
+        steps, where = self.phase.steps, np.unique(self.what[pairs])
         if steps and np.array_equal(steps[-1][0], pairs):
-            pairs = steps[-1][0]  # held once
+            pairs, where = steps[-1]  # held once
         steps.append((pairs, where))
         self.phase.sums.append(sums)
         self.recommender.step(sums[where], where)
@@ -687,30 +707,23 @@ class StaticUsers(Scenario):
     def _words(self) -> tuple[int, int]:
         return 1, self.rank * (1 + self.masks)
 
-    def rounds(self, run: ScenarioRun) -> Iterator[int]:
+    def _make_noise(self, run: ScenarioRun) -> Ints:
         pairs, phase = np.arange(len(run.who)), run.phase
-        mixing = _set_up(run, pairs, {})
-        gone = np.isin(run.who, sorted(self.leaves.at(0)))
-        if gone.any() and not phase.before:
-            self._abort(run, 0, int(pairs[gone][0]))
+        mixing = run.set_up(pairs, {})
+        self._left(run, 0, pairs[run.leaving(pairs, 0)])
         noisy = phase.release.publish_shares(run.users.linear, run.what, mixing, run.rng)
         np.add.at(phase.noise, run.what, noisy - run.users.linear)
         run.users.linear = noisy
-        addends = run.raters[run.what]
-        for t in range(phase.before + 1, phase.before + self.iterations + 1):
-            masks = run.recommender.mask(len(pairs)) if self.masks else None
-            gone = np.isin(run.who, sorted(self.leaves.at(t)))
-            hidden = {} if masks is None else {"mask": masks}
-            answers = run.exchange(t, pairs, gone, addends, hidden)
-            if gone.any():
-                self._abort(run, t, int(pairs[gone][0]))
-            sums = run.add_up(SUM, t, run.what, answers, masks, None)
-            run.finish_round(self.fixed.decode(sums), pairs, phase.active)
-            yield t
+        return pairs
 
-    def _abort(self, run: ScenarioRun, t: int, pair: int) -> None:
+    def _hidden(self, run: ScenarioRun, groups: Ints) -> dict[str, Words]:
+        return {"mask": run.recommender.mask(len(groups))} if self.masks else {}
+
+    def _left(self, run: ScenarioRun, t: int, pairs: Ints) -> None:
         """Without a share the noise is too small; with other shares it is another draw."""
-        user, item = int(run.who[pair]), int(run.what[pair])
+        if not len(pairs):
+            return
+        user, item = int(run.who[pairs[0]]), int(run.what[pairs[0]])
         k = int(run.raters[item])
         raise ProtocolAborted(
             (f"round {t} is aborted" if t else "the set-up is aborted")
@@ -746,6 +759,7 @@ class DynamicUsers(Scenario):
 
     number: ClassVar[str] = "3"
     title: ClassVar[str] = "untrusted recommender, users come and go"
+    addends: ClassVar[int] = 2  # a gradient, and a piece of the noise
     published: ClassVar[AsPublished] = AsPublished(
         Scenario.published.settings,
         f"{Scenario.published.note}; nor how many of those online it picks: all of them",
@@ -802,13 +816,14 @@ class DynamicUsers(Scenario):
             card, unaccounted=(*card.unaccounted, single), caveats=(*card.caveats, within)
         )
 
-    def rounds(self, run: ScenarioRun) -> Iterator[int]:
-        makers, before = self._make_noise(run), run.phase.before
-        for t in range(before + 1, before + self.iterations + 1):
-            online = self._present(run, makers)
-            run.wire.send(ONLINE, USERS, RECOMMENDER, {}, online, t)
-            self._round(run, t, self._picked(run, online))
-            yield t
+    def _attending(self, run: ScenarioRun, t: int, pairs: Ints) -> Ints:
+        online = self._present(run, pairs)
+        run.wire.send(ONLINE, USERS, RECOMMENDER, {}, online, t)
+        return self._picked(run, online)
+
+    def _hidden(self, run: ScenarioRun, groups: Ints) -> dict[str, Words]:
+        recommender = run.recommender
+        return {"mask": recommender.mask(len(groups)), "piece": recommender.pieces(groups)}
 
     def _make_noise(self, run: ScenarioRun) -> Ints:
         """The set-up of a phase; returns the pairs of items whose noise could be made."""
@@ -819,7 +834,7 @@ class DynamicUsers(Scenario):
         made = np.zeros(size[0], dtype=bool)
         for asked, gone, kept in self._attempts(run, present, 0):
             group, betas = run.what[asked], run.recommender.mask(len(asked))
-            mixing = _set_up(run, asked, {"mask": betas})
+            mixing = run.set_up(asked, {"mask": betas})
             shares = phase.release.publish_shares(
                 np.zeros((len(asked), self.rank)), group, mixing, run.rng
             )
@@ -828,48 +843,31 @@ class DynamicUsers(Scenario):
             sent = self.fixed.reduce(words + betas)
             answered = {"answer": sent[~gone]}
             run.wire.send(HIDDEN_SHARE, USERS, THIRD_PARTY, answered, asked[~gone], 0)
-            secret = run.third_party.secret
+            group, secret = group[kept], run.third_party.secret
             run.recommender.noise += run.add_up(
-                HIDDEN_NOISE, 0, group[kept], sent[kept], betas[kept], secret
+                HIDDEN_NOISE, 0, group, sent[kept], betas[kept], secret
             )
-            np.add.at(phase.noise, group[kept], shares[kept])
-            made[group[kept]] = True
+            np.add.at(phase.noise, group, shares[kept])
+            made[group] = True
         phase.active = np.flatnonzero(made)
         return np.flatnonzero(made[run.what])
 
-    def _round(self, run: ScenarioRun, t: int, online: Ints) -> None:
-        assert run.third_party.secret is not None
-        sums, secret = np.zeros_like(run.items), np.negative(run.third_party.secret)
-        summed: list[Ints] = []
-        for asked, gone, kept in self._attempts(run, online, t):
-            group = run.what[asked]
-            addends, masks = 2 * run.raters[group], run.recommender.mask(len(asked))
-            hidden = {"mask": masks, "piece": run.recommender.pieces(group)}
-            answers = run.exchange(t, asked, gone, addends, hidden)
-            found = run.add_up(SUM, t, group[kept], answers[kept], masks[kept], secret)
-            sums += self.fixed.decode(found)
-            summed.append(asked[kept])
-        pairs = np.concatenate(summed) if summed else online
-        run.finish_round(sums, pairs, np.unique(run.what[pairs]))
-
-    def _attempts(
-        self, run: ScenarioRun, pairs: Ints, t: int
-    ) -> Iterator[tuple[Ints, NDArray[np.bool_], NDArray[np.bool_]]]:
+    def _attempts(self, run: ScenarioRun, pairs: Ints, t: int) -> Iterator[tuple[Ints, Bits, Bits]]:
         """(pairs asked, which of them leave, which are of items that lose nobody), till all is in.
 
         Where somebody leaves, the third party forgets what it got for the item, and the users who
         stay are asked again: for fresh shares of noise, or with fresh masks and pieces of it.
         """
-        again = t == 0 and run.phase.before > 0  # the set-up of a later phase
-        leaving = set() if again else self.leaves.at(t)
+        gone = run.leaving(pairs, t)
         while len(pairs):
-            group, gone = run.what[pairs], np.isin(run.who[pairs], sorted(leaving))
+            group = run.what[pairs]
             kept = ~np.isin(group, group[gone])
             yield pairs, gone, kept
             items = np.unique(group[gone])
             missing = {"missing": np.ones((len(items), 1))}
             run.wire.send(RESTART, THIRD_PARTY, RECOMMENDER, missing, items, t)
-            pairs, leaving = self._enough(run, pairs[~kept & ~gone]), set()
+            pairs = self._enough(run, pairs[~kept & ~gone])
+            gone = np.zeros(len(pairs), dtype=bool)
 
     def _present(self, run: ScenarioRun, pairs: Ints) -> Ints:
         """The pairs whose user is online now, of items with enough of them."""
@@ -883,23 +881,11 @@ class DynamicUsers(Scenario):
         if not self.picked:
             return pairs
         order = pairs[np.lexsort((run.recommender.rng.random(len(pairs)), run.what[pairs]))]
-        _, first, size = np.unique(run.what[order], return_index=True, return_counts=True)
-        place = np.arange(len(order)) - np.repeat(first, size)
+        group = run.what[order]
+        place = np.arange(len(order)) - np.searchsorted(group, group)
         return np.sort(order[place < self.picked])
 
     def _enough(self, run: ScenarioRun, pairs: Ints) -> Ints:
         """Without the items for which too few users are there to hide behind one another."""
         sizes = np.bincount(run.what[pairs], minlength=len(run.items))
         return pairs[sizes[run.what[pairs]] >= run.phase.release.fewest]
-
-
-def _set_up(run: ScenarioRun, pairs: Ints, payload: dict[str, NDArray[Any]]) -> Floats | None:
-    """The recommender tells the users how many share the noise of an item, and Gaussian ones H."""
-    group = run.what[pairs]
-    sizes = np.bincount(group, minlength=len(run.items))[group]
-    content: dict[str, NDArray[Any]] = {"users": sizes[:, None]}
-    mixing = run.phase.release.mixing(run.recommender.rng)
-    if mixing is not None:
-        content["H"] = mixing[group]
-    run.wire.send(SETUP, RECOMMENDER, USERS, content | payload, pairs, 0)
-    return mixing

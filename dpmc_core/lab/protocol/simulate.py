@@ -13,8 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmc_core import experiment, metrics
-from dpmc_core.lab.protocol import attacks
-from dpmc_core.lab.protocol.messages import Traffic, Transcript
+from dpmc_core.lab.protocol import Traffic, Transcript, attacks
 from dpmc_core.lab.protocol.scenarios import DynamicUsers, Scenario, ScenarioRun, StaticUsers
 from dpmc_core.mechanisms.factorization import DPMF
 from dpmc_core.model import Mechanism, Model, Task
@@ -249,17 +248,15 @@ def gap(
         model = with_offsets(mechanism.fit_users(sides, items), items, public.middle)
         return metrics.evaluate(Task.RATINGS, model, train, problem.test, start)["rmse"]
 
+    plans = [(mechanism,) * len(parts), *[parts] * (len(parts) > 1)]
     found = np.empty((3, draws))
     for k in range(draws):
         key = f"draw {k} on {train.fingerprint}"  # the same noise, whatever epsilon
         items = mechanism.private_items(sides, fitted, public, generator(seed, key))
         found[0, k] = error(items)
-        for row, plan in ((1, (mechanism,) * len(parts)), (2, parts)):
-            if row == 1 or len(parts) > 1:
-                rng = generator(seed, key)
-                found[row, k] = error(in_phases(settings, plan, sides, public, rng, held))
-            else:
-                found[row, k] = found[1, k]
+        for row, plan in enumerate(plans, 1):
+            rng = generator(seed, key)
+            found[row:, k] = error(in_phases(settings, plan, sides, public, rng, held))
         if tell is not None:
             tell(k + 1, draws)
     trusted, undivided, divided = found

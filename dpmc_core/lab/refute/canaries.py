@@ -9,25 +9,26 @@ rehearsal with coins and noise of its own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpmc_core.lab.refute.pairs import RatingTable
-from dpmc_core.lab.refute.probe import History, run
+from dpmc_core.lab.refute.probe import Bits, Floats, History, RatingTable, Rng, run
 from dpmc_core.lab.refute.report import (
     CONFIDENCE,
     FALSE_ALARM,
     Inapplicable,
     Measured,
     Method,
+    Refuted,
     Subject,
-    refuted_by,
 )
 from dpmc_core.mechanisms.dpimf import Sampled
+from dpmc_core.model import Mechanism
 from dpmc_core.privacy import (
     CELL,
     RATING,
@@ -40,12 +41,10 @@ from dpmc_core.privacy import (
     Publication,
 )
 from dpmc_core.privacy.accounting import gaussian_epsilon
-from dpmc_core.privacy.audit import canary_bound, gaussian_canary_bound
+from dpmc_core.privacy.audit import canary_bound, gaussian_canary_bound, right_guesses
 from dpmc_core.ratings import Ratings
-from dpmc_core.stopping import look
+from dpmc_core.stopping import check_cancelled
 
-Floats = NDArray[np.float64]
-Bits = NDArray[np.bool_]
 Ints = NDArray[np.int64]
 
 MOST = 1000  # canaries, where they do not meet in any answer
@@ -84,168 +83,203 @@ class CanaryPlan:
         )
 
 
-def plans(table: RatingTable, change: Change, rng: np.random.Generator) -> list[CanaryPlan]:
+def plans(table: RatingTable, change: Change, rng: Rng) -> list[CanaryPlan]:
     """Ways to plant canaries of a unit; each is tried in a rehearsal."""
     values, low, high = table.values, table.ends[0], table.ends[-1]
     users, items = values.shape
-    fullest = int(np.count_nonzero(~np.isnan(values), axis=1).argmax())  # stays: never no data
+    rated = ~np.isnan(values)
+    fullest = int(rated.sum(axis=1).argmax())  # stays: never no data
+
+    def plan(where: Any, rows: Any, away: Any) -> CanaryPlan:
+        """Canary k has `rows` in the cells, or the row, `where[k]` names; or `away`."""
+        heads, tails, owner = values.copy(), values.copy(), np.full(values.shape, -1)
+        count = len(where[0])
+        heads[where], tails[where] = rows, away
+        owner[where] = np.arange(count) if len(where) == 2 else np.arange(count)[:, None]
+        return CanaryPlan(table, heads, tails, owner, count)
+
     if change in (RATING, CELL):
-        where = np.argwhere(~np.isnan(values)) if change is RATING else _any_cells(table, rng)
+        if change is RATING:
+            cells = np.argwhere(rated)
+        elif table.most == items:
+            cells = np.argwhere(np.ones_like(rated))
+        else:  # users have room for one more rating at most: one canary a user under a cap
+            some = np.where(rated, rng.random(values.shape), -1.0).argmax(axis=1)
+            cells = np.column_stack([np.arange(users), some])
         if change is CELL:
-            where = where[where[:, 0] != fullest]
-        where = rng.permutation(where)[:MOST]
-        owner = np.full(values.shape, -1)
-        owner[where[:, 0], where[:, 1]] = np.arange(len(where))
-        chosen = owner >= 0
-        heads = np.where(chosen, high, values)
-        tails = np.where(chosen, low if change is RATING else np.nan, values)
-        return [CanaryPlan(table, heads, tails, owner, len(where))]
+            cells = cells[cells[:, 0] != fullest]
+        where = tuple(rng.permutation(cells)[:MOST].T)
+        return [plan(where, high, low if change is RATING else np.nan)]
     found = []
     others = rng.permutation(np.delete(np.arange(users), fullest))[:MOST]
-    for rows, chosen in ((_single, others[:items]), (_full, others)):
-        heads, tails, owner = values.copy(), values.copy(), np.full(values.shape, -1)
-        heads[chosen] = rows(table, len(chosen), rng, values[chosen], change)
-        if change is ROW_VALUES or (change is USER_REPLACED and len(table.ends) > 1):
-            tails[chosen] = low + high - heads[chosen]
+    swapped = change is ROW_VALUES or (change is USER_REPLACED and len(table.ends) > 1)
+    for full, chosen in ((False, others[:items]), (True, others)):
+        n = len(chosen)
+        if full:  # random ends on random items
+            rows = rng.choice(table.ends, (n, items))
+            size = table.most if len(table.ends) > 1 else max(1, min(table.most, items // 2))
+        else:  # one rating each, of an item of its own
+            rows, size = np.full((n, items), high), 0
+        if change is ROW_VALUES:
+            there = rated[chosen]
+        elif full:
+            there = rng.random((n, items)).argsort(axis=1) < size
         else:
-            tails[chosen] = np.nan
-        owner[chosen] = np.arange(len(chosen))[:, None]
-        found.append(CanaryPlan(table, heads, tails, owner, len(chosen)))
+            there = np.eye(n, items, dtype=bool)
+        rows = np.where(there, rows, np.nan)
+        found.append(plan((chosen,), rows, low + high - rows if swapped else np.nan))
     return found
 
 
-def _any_cells(table: RatingTable, rng: np.random.Generator) -> NDArray[np.intp]:
-    """Cells of users who have room for one more rating at most: one canary a user under a cap."""
-    users, items = table.values.shape
-    if table.most == items:
-        return np.argwhere(np.ones((users, items), dtype=bool))
-    return np.column_stack([np.arange(users), _some_rated(table, rng)])
-
-
-def _some_rated(table: RatingTable, rng: np.random.Generator) -> NDArray[np.intp]:
-    priority = np.where(np.isnan(table.values), -1.0, rng.random(table.values.shape))
-    chosen: NDArray[np.intp] = priority.argmax(axis=1)
-    return chosen
-
-
-def _single(
-    table: RatingTable,
-    count: int,
-    rng: np.random.Generator,  # noqa: ARG001 - as for the other kind
-    own: Floats,
-    change: Change,
-) -> Floats:
-    """One rating each, of an item of its own."""
-    rows = np.full((count, table.public.items), np.nan)
-    if change is ROW_VALUES:
-        return np.where(np.isnan(own), np.nan, table.ends[-1])
-    rows[np.arange(count), np.arange(count)] = table.ends[-1]
-    return rows
-
-
-def _full(
-    table: RatingTable, count: int, rng: np.random.Generator, own: Floats, change: Change
-) -> Floats:
-    """Random ends on random items."""
-    n = table.public.items
-    ends = rng.choice(table.ends, (count, n))
-    if change is ROW_VALUES:
-        return np.where(np.isnan(own), np.nan, ends)
-    size = table.most if len(table.ends) > 1 else max(1, min(table.most, n // 2))
-    place = rng.random((count, n)).argsort(axis=1)
-    rows: Floats = np.where(place < size, ends, np.nan)
-    return rows
-
-
 @dataclass(frozen=True, eq=False)
-class Rehearsal:
+class Scorer:
+    """A published run with canaries, and the runs that score them: they hear its answers."""
+
+    mechanism: Mechanism
+    plan: CanaryPlan
+    history: History
+    seed: int
+
+    def seen(self, coins: Bits) -> History:
+        """What is asked of other coins after the same answers."""
+        check_cancelled()
+        ratings = self.plan.planted(coins)
+        return run(self.mechanism, ratings, self.seed, self.history)[: len(self.history)]
+
+    def only(self, canary: int) -> History:
+        """What is asked where one canary alone is there."""
+        return self.seen(np.arange(self.plan.count) == canary)
+
+    @cached_property
+    def none(self) -> History:
+        """What is asked with no canary there."""
+        return self.only(-1)
+
+    @cached_property
+    def every(self) -> History:
+        """What is asked with all canaries there."""
+        return self.seen(np.ones(self.plan.count, dtype=bool))
+
+    @cached_property
+    def owners(self) -> dict[int, Ints]:
+        """Answers in which every part hangs on one canary's coin at most: which one's, by part.
+
+        Every canary has a number, which runs write digit by digit, and then its complement: a part
+        that several canaries reach shows a value of its own, or no number.
+        """
+        none, every = self.none, self.every
+        differs = [~_near(p, q) for p, q in zip(none, every, strict=True)]
+        widths = [np.abs(_values(p) - _values(q)) for p, q in zip(none, every, strict=True)]
+        apart = {k: np.zeros(d.shape, dtype=np.int64) for k, d in enumerate(differs) if d.any()}
+        codes = np.arange(1, self.plan.count + 1)
+        for digit in range(int(self.plan.count).bit_length()):
+            written = (codes >> digit) & 1 == 1
+            for complement in (False, True):
+                if not apart:
+                    return {}
+                seen = self.seen(written != complement)
+                for k, numbers in tuple(apart.items()):
+                    off = _near(none[k], seen[k], widths[k])
+                    on = _near(every[k], seen[k], widths[k])
+                    if not complement:
+                        numbers += on.astype(np.int64) << digit
+                    one = (numbers >> digit) & 1 == 1
+                    told = np.where(differs[k], (on ^ off) & (on == (one ^ complement)), on & off)
+                    if not told.all():
+                        del apart[k]
+        return {
+            k: np.where(differs[k], numbers - 1, -1)
+            for k, numbers in apart.items()
+            if np.isin(numbers[differs[k]], codes).all()
+        }
+
+    def at_once(self, alone: Collection[int]) -> Floats:
+        """Log likelihood ratios of all canaries, from answers in which they do not meet."""
+        scores = np.zeros(self.plan.count)
+        for k, owner in self.owners.items():
+            if k in alone:
+                ratio = _likelier(self.history[k], self.every[k].private, self.none[k].private)
+                owned = owner >= 0
+                scores += np.bincount(owner[owned], ratio[owned], minlength=len(scores))
+        return scores
+
+    def one_by_one(self) -> Iterator[float]:
+        """The log likelihood ratio of each canary, every other one taken half for there."""
+        for canary in range(self.plan.count):
+            total = 0.0
+            asked = self.history, self.none, self.every, self.only(canary)
+            for p, low, high, with_it in zip(*asked, strict=True):
+                one, other = with_it.private, low.private
+                if isinstance(p.release, Additive):
+                    middle, half = (low.private + high.private) / 2, (one - other) / 2
+                    one, other = middle + half, middle - half
+                total += float(_likelier(p, one, other).sum())
+            yield total
+
+    def power(self, alone: Collection[int]) -> float:
+        """How far the scores of a canary with and without lie apart, in standard deviations."""
+        count = min(_REHEARSED, self.plan.count)
+        moves = [_moves(self.none, self.only(canary), alone) for canary in range(count)]
+        inner = np.array([[float(a @ b) for a in moves] for b in moves])
+        own = np.diag(inner)
+        others = (np.square(inner).sum() - np.square(own).sum()) / max(1, count * (count - 1))
+        noise = np.sqrt(own + 0.25 * others * (0 if alone else self.plan.count - 1) + 1e-300)
+        return float(np.median(own / noise))
+
+
+class Rehearsal(NamedTuple):
     """What a rehearsal decided. alone: the answers in which canaries do not meet; none: each
     canary takes a run to score."""
 
     plan: CanaryPlan
-    alone: tuple[int, ...]
+    alone: Collection[int]
     guesses: int
 
 
-@dataclass(frozen=True)
 class Keeper(Subject):
     """Plants canaries."""
 
     def audit(
-        self,
-        ratings: Ratings,
-        runs: int,
-        tell: Callable[[Measured], None],
-        rehearsed: Rehearsal | None = None,
-    ) -> Measured:
+        self, ratings: Ratings, runs: int, rehearsed: Rehearsal | None = None
+    ) -> Iterator[Measured]:
         """One run with canaries, at most `runs` of them where each takes a run to score.
 
         rehearsed: of the same mechanism and ratings, at a seed of its own.
         """
-        found = rehearsed or self.rehearsed(ratings, runs)
-        plan, guesses = found.plan, found.guesses
+        plan, alone, guesses = rehearsed or self.rehearsed(ratings, runs)
         coins = np.random.default_rng([self.seed, 5]).random(plan.count) < 0.5
-        history = run(self.mechanism, plan.planted(coins), self.seed + 2)
-        scores = np.zeros(plan.count)
-        if found.alone:
-            scores = self._apart(plan, history, found.alone, self._known)
-        else:
-            for canary, score in enumerate(self._one_by_one(plan, history)):
-                scores[canary] = score
-                tell(self._measured(plan.count, guesses, 0, canary + 1))
-        surest = np.argsort(-np.abs(scores), kind="stable")[:guesses]
-        right = int(((scores > 0) == coins)[surest].sum())
-        return self._measured(plan.count, guesses, right, plan.count, valid=True)
-
-    def _guesses(self, plan: CanaryPlan, history: History, alone: Sequence[int]) -> int:
-        """How many to guess: what the rehearsal's scores promise to be best.
-
-        A log likelihood ratio of s is right with chance 1/(1 + e^-|s|). Where canaries meet it is
-        not, and the surest few, or all if everything is pure, stand.
-        """
-        if not alone:
-            every = self.card.loss(self.change).mu == 0 and self.delta == 0
-            return plan.count if every else max(min(plan.count, 50), plan.count // _SUREST)
-        sure = np.sort(np.abs(self._apart(plan, history, alone, self.seed + 3)))[::-1]
-        right = np.cumsum(1 / (1 + np.exp(-np.minimum(sure, 700.0))))
-        counts = {max(1, int(share * plan.count)) for share in _SHARES}
-        bounds = {k: self._bound(plan.count, k, int(right[k - 1])) for k in sorted(counts)}
-        return max(bounds, key=lambda k: (bounds[k], k))
-
-    def _bound(
-        self, canaries: int, guesses: int, right: int, confidence: float = CONFIDENCE
-    ) -> float:
-        if self._gaussian:
-            mu = gaussian_canary_bound(canaries, guesses, right, confidence=confidence)
-            return gaussian_epsilon(mu, self.delta)
-        return canary_bound(canaries, guesses, right, delta=self.delta, confidence=confidence)
-
-    @property
-    def _gaussian(self) -> bool:
-        """Whether all that the card spends is Gaussian, with a sharper bound."""
-        return self.delta > 0 and all(isinstance(r, Gaussian) for _, r in self.card.releases)
-
-    def _measured(
-        self, canaries: int, guesses: int, right: int, done: int, valid: bool = False
-    ) -> Measured:
-        epsilon, sure = 0.0, 0.0
-        if valid:
-            epsilon = self._bound(canaries, guesses, right)
-            sure = self._bound(canaries, guesses, right, 1 - FALSE_ALARM)
-        certified = self.card.certified(self.change, self.delta).epsilon
-        return Measured(
-            Method.CANARIES,
-            valid=valid,
-            epsilon=epsilon,
-            delta=self.delta,
+        # Those runs draw as the published one, whose random choices are taken for known, but where
+        # they are a part of the noise.
+        known = self.seed + (4 if isinstance(self.mechanism, Sampled) else 2)
+        scorer = self._published(plan, coins, self.seed + 2, known)
+        found = Measured(
+            method=Method.CANARIES,
+            valid=False,
+            epsilon=0.0,
+            delta=self.certified.delta,
             confidence=CONFIDENCE,
-            done=done,
-            total=canaries,
-            refuted=refuted_by(sure, self.claimed, certified),
-            canaries=canaries,
+            done=0,
+            total=plan.count,
+            refuted=Refuted.NOTHING,
+            canaries=plan.count,
             guesses=guesses,
-            right=right,
             given=_GAUSSIAN if self._gaussian else "",
+        )
+        scores = np.zeros(plan.count)
+        if alone:
+            scores = scorer.at_once(alone)
+        else:
+            for canary, score in enumerate(scorer.one_by_one()):
+                scores[canary] = score
+                yield replace(found, done=canary + 1)
+        right = right_guesses(scores, coins, guesses)
+        yield replace(
+            found,
+            valid=True,
+            epsilon=self._bound(plan.count, guesses, right),
+            done=plan.count,
+            refuted=self.contradicted(self._bound(plan.count, guesses, right, 1 - FALSE_ALARM)),
+            right=right,
         )
 
     def rehearsed(self, ratings: Ratings, runs: int) -> Rehearsal:
@@ -256,108 +290,50 @@ class Keeper(Subject):
         table, rng = RatingTable.of(ratings), np.random.default_rng([self.seed, 2])
         if self.change in (RATING, ROW_VALUES) and len(table.ends) == 1:
             raise Inapplicable("all ratings are alike, so no value can change")
-        best: tuple[float, Rehearsal] | None = None
+        found = []
         for plan in plans(table, self.change, rng):
             coins = rng.random(plan.count) < 0.5
-            history = run(self.mechanism, plan.planted(coins), self.seed + 3)
-            alone = tuple(self._owners(plan, history, self.seed + 3))
-            used = plan if alone else plan.first(runs)
-            power = self._power(used, history, alone)
-            if best is None or power > best[0]:
-                best = power, Rehearsal(used, alone, self._guesses(used, history, alone))
-        assert best is not None
-        return best[1]
+            scorer = self._published(plan, coins, self.seed + 3, self.seed + 3)
+            alone = scorer.owners.keys()
+            if not alone:
+                scorer = replace(scorer, plan=plan.first(runs))
+            found.append((scorer.power(alone), scorer, alone))
+        _, scorer, alone = max(found, key=lambda one: one[0])
+        return Rehearsal(scorer.plan, alone, self._guesses(scorer, alone))
 
-    def _power(self, plan: CanaryPlan, history: History, alone: tuple[int, ...]) -> float:
-        """How far the scores of a canary with and without lie apart, in standard deviations."""
-        count = min(_REHEARSED, plan.count)
-        without = self._seen(plan, _only(plan.count, -1), history, self.seed + 3)
-        moves = []
-        for canary in range(count):
-            look()
-            seen = self._seen(plan, _only(plan.count, canary), history, self.seed + 3)
-            moves.append(_moves(without, seen, alone))
-        inner = np.array([[float(a @ b) for a in moves] for b in moves])
-        own = np.diag(inner)
-        others = (np.square(inner).sum() - np.square(own).sum()) / max(1, count * (count - 1))
-        noise = np.sqrt(own + 0.25 * others * (0 if alone else plan.count - 1) + 1e-300)
-        return float(np.median(own / noise))
+    def _published(self, plan: CanaryPlan, coins: Bits, seed: int, scored: int) -> Scorer:
+        """A run with these coins. scored: the seed of the runs that score."""
+        return Scorer(self.mechanism, plan, run(self.mechanism, plan.planted(coins), seed), scored)
 
-    def _one_by_one(self, plan: CanaryPlan, history: History) -> Iterator[float]:
-        """The log likelihood ratio of each canary, every other one taken half for there."""
-        none, every = self._ends(plan, history, self._known)
-        for canary in range(plan.count):
-            look()
-            seen = self._seen(plan, _only(plan.count, canary), history, self._known)
-            yield _ratio(history, none, every, seen)
+    def _guesses(self, scorer: Scorer, alone: Collection[int]) -> int:
+        """How many to guess: what the rehearsal's scores promise to be best.
 
-    def _apart(self, plan: CanaryPlan, history: History, alone: Sequence[int], seed: int) -> Floats:
-        """Log likelihood ratios of all canaries at once, from answers in which they do not meet."""
-        none, every = self._ends(plan, history, seed)
-        owners, scores = self._owners(plan, history, seed), np.zeros(plan.count)
-        for k in set(alone) & set(owners):
-            release, told = history[k].release, history[k].published
-            ratio = release.log_likelihood(told, every[k].private)
-            ratio = ratio - release.log_likelihood(told, none[k].private)
-            owned = owners[k] >= 0
-            scores += np.bincount(owners[k][owned], ratio[owned], minlength=plan.count)
-        return scores
-
-    def _owners(self, plan: CanaryPlan, history: History, seed: int) -> dict[int, Ints]:
-        """Answers in which every part hangs on one canary's coin at most: which one's, by part.
-
-        Every canary has a number, which runs write digit by digit, and then its complement: a part
-        that several canaries reach shows a value of its own, or no number.
+        A log likelihood ratio of s is right with chance 1/(1 + e^-|s|). Where canaries meet it is
+        not, and the surest few, or all if everything is pure, stand.
         """
-        none, every = self._ends(plan, history, seed)
-        differs = [~_near(p, q) for p, q in zip(none, every, strict=True)]
-        widths = [np.abs(_values(p) - _values(q)) for p, q in zip(none, every, strict=True)]
-        numbers = [np.zeros(part.shape, dtype=np.int64) for part in differs]
-        apart = {k for k, part in enumerate(differs) if part.any()}
-        codes = np.arange(1, plan.count + 1)
-        for digit in range(int(plan.count).bit_length()):
-            for complement in (False, True):
-                if not apart:
-                    return {}
-                look()
-                coins = ((codes >> digit) & 1 == 1) != complement
-                seen = self._seen(plan, coins, history, seed)
-                for k in tuple(apart):
-                    off = _near(none[k], seen[k], widths[k])
-                    on = _near(every[k], seen[k], widths[k])
-                    if not complement:
-                        numbers[k] += on.astype(np.int64) << digit
-                    one = (numbers[k] >> digit) & 1 == 1
-                    if (
-                        not np.where(differs[k], on ^ off, on & off).all()
-                        or ((on == (one if complement else ~one)) & differs[k]).any()
-                    ):
-                        apart.discard(k)
-        apart = {k for k in apart if numbers[k][differs[k]].min() >= 1}
-        apart = {k for k in apart if numbers[k][differs[k]].max() <= plan.count}
-        return {k: np.where(differs[k], numbers[k] - 1, -1) for k in apart}
+        count = scorer.plan.count
+        if not alone:
+            every = self.card.loss(self.change).mu == 0 and self.certified.delta == 0
+            return count if every else max(min(count, 50), count // _SUREST)
+        sure = np.sort(np.abs(scorer.at_once(alone)))[::-1]
+        right = np.cumsum(1 / (1 + np.exp(-np.minimum(sure, 700.0))))
+        counts = {max(1, int(share * count)) for share in _SHARES}
+        return max(counts, key=lambda k: (self._bound(count, k, int(right[k - 1])), k))
 
-    def _ends(self, plan: CanaryPlan, history: History, seed: int) -> tuple[History, History]:
-        """What is asked with no canary there and with all of them."""
-        every = np.ones(plan.count, dtype=bool)
-        return tuple(self._seen(plan, coins, history, seed) for coins in (~every, every))  # type: ignore[return-value]
-
-    def _seen(self, plan: CanaryPlan, coins: Bits, history: History, seed: int) -> History:
-        return run(self.mechanism, plan.planted(coins), seed, history)[: len(history)]
+    def _bound(
+        self, canaries: int, guesses: int, right: int, confidence: float = CONFIDENCE
+    ) -> float:
+        delta = self.certified.delta
+        if self._gaussian:
+            mu = gaussian_canary_bound(canaries, guesses, right, confidence=confidence)
+            return gaussian_epsilon(mu, delta)
+        return canary_bound(canaries, guesses, right, delta=delta, confidence=confidence)
 
     @property
-    def _known(self) -> int:
-        """The seed of the runs that score: that of the published run, whose random choices are
-        taken for known, but where they are a part of the noise."""
-        return self.seed + (4 if isinstance(self.mechanism, Sampled) else 2)
-
-
-def _only(count: int, canary: int) -> Bits:
-    """The coins of one canary alone, of none for -1."""
-    coins: Bits = np.zeros(count, dtype=bool)
-    if canary >= 0:
-        coins[canary] = True
-    return coins
+    def _gaussian(self) -> bool:
+        """Whether all that the card spends is Gaussian, with a sharper bound."""
+        noise = (release for _, release in self.card.releases)
+        return self.certified.delta > 0 and all(isinstance(one, Gaussian) for one in noise)
 
 
 def _values(publication: Publication) -> Floats:
@@ -365,9 +341,9 @@ def _values(publication: Publication) -> Floats:
     private = publication.private
     if isinstance(private, np.ndarray):
         return private.astype(float)
-    stored = private.copy()
-    stored.data = np.ones_like(stored.data)
-    whole: Floats = np.where(stored.toarray() > 0, private.toarray(), _NO_CELL)
+    stored = private.astype(bool)
+    stored.data[:] = True
+    whole: Floats = np.where(stored.toarray(), private.toarray(), _NO_CELL)
     return whole
 
 
@@ -375,32 +351,22 @@ def _near(p: Publication, q: Publication, width: Floats | float = 0.0) -> Any:
     """Which parts are alike, as far as rounding goes; width: how far canaries move each number."""
     one, other = _values(p), _values(q)
     rounding = np.maximum(1e-9 * (1 + np.abs(one)), 1e-6 * np.asarray(width))
-    apart: Any = np.abs(one - other) > rounding
-    if isinstance(p.release, NormLaplace):
-        apart = apart.any(axis=-1)  # a part is a row
-    return np.logical_not(apart)
+    near: Any = np.abs(one - other) <= rounding
+    return near.all(axis=-1) if isinstance(p.release, NormLaplace) else near  # a part is a row
 
 
-def _ratio(history: History, none: History, every: History, seen: History) -> float:
-    """The log likelihood ratio of one canary, from all that was published."""
-    total = 0.0
-    for p, low, high, with_it in zip(history, none, every, seen, strict=True):
-        one, other = with_it.private, low.private
-        if isinstance(p.release, Additive):
-            middle, half = (low.private + high.private) / 2, (one - other) / 2
-            one, other = middle + half, middle - half
-        ratio = p.release.log_likelihood(p.published, one)
-        total += float((ratio - p.release.log_likelihood(p.published, other)).sum())
-    return total
+def _likelier(p: Publication, one: Any, other: Any) -> Floats:
+    """The log likelihood ratio of each part of an answer."""
+    logs: Floats = p.release.log_likelihood(p.published, one)
+    return logs - p.release.log_likelihood(p.published, other)
 
 
-def _moves(without: History, seen: History, alone: Sequence[int]) -> Floats:
+def _moves(without: History, seen: History, alone: Collection[int]) -> Floats:
     """What a canary moves, by its noise, in the answers that are read."""
     found = []
     for k, (p, q) in enumerate(zip(without, seen, strict=True)):
-        if alone and k not in alone:
-            continue
-        moved = (_values(q) - _values(p)).ravel()
-        additive = isinstance(p.release, Additive)
-        found.append(moved / p.release.scale if additive else (moved != 0).astype(float))  # type: ignore[attr-defined]
+        if not alone or k in alone:
+            moved, release = (_values(q) - _values(p)).ravel(), p.release
+            at_all = (moved != 0).astype(float)
+            found.append(moved / release.scale if isinstance(release, Additive) else at_all)
     return np.concatenate(found)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -65,9 +64,9 @@ def faults_of(mechanism: Mechanism, public: PublicFacts) -> tuple[Flaw, ...]:
     card = mechanism.guarantee(public)
     releases = [release for _, release in card.releases]
     found = []
-    if all(isinstance(r, Additive | RandomizedResponse | _LOCAL) for r in releases):
+    if all(map(_halved, releases)):
         found.append(Flaw.HALVED)
-    if any(isinstance(r, Additive | RandomizedResponse) and r.shape != () for r in releases):
+    if any(_shared(release) and release.shape != () for release in releases):
         found.append(Flaw.SHARED)
     loose = [release for _, release in _loosened(mechanism).guarantee(public).releases]
     if card.certified().finite and any(
@@ -89,18 +88,19 @@ def plant(mechanism: Mechanism, fault: Flaw, public: PublicFacts) -> Mechanism:
         names = " or ".join(f.value for f in apply) or "left out"
         raise InvalidSetting(f"the fault in {mechanism.id}", names, fault.value)
 
+    def faulty(release: Release) -> Any:
+        """The same record, which publishes with other noise."""
+        methods = _halved(release) if fault is Flaw.HALVED else _shared(release)
+        return _copy(release, fault, methods) if methods else release
+
     def guarantee(_: Mechanism, public: PublicFacts) -> Guarantee:
         card = mechanism.guarantee(public)
-        return dataclasses.replace(
-            card, releases=card.releases.each(lambda release: _faulty(release, fault))
-        )
+        if fault is Flaw.UNCLIPPED:
+            return card
+        return dataclasses.replace(card, releases=card.releases.each(faulty))
 
-    kind = type(mechanism)
-    name = f"{fault.name.title()}{kind.__name__}"
-    copy: Mechanism = _as(
-        type(name, (kind,), {"guarantee": guarantee}),
-        _loosened(mechanism) if fault is Flaw.UNCLIPPED else mechanism,
-    )
+    like = _loosened(mechanism) if fault is Flaw.UNCLIPPED else mechanism
+    copy: Mechanism = _copy(like, fault, {"guarantee": guarantee})
     return copy
 
 
@@ -116,35 +116,27 @@ def _loosened(mechanism: Mechanism) -> Mechanism:
     )
 
 
-_LOCAL = SymbolChannel | ModifiedLaplace
-
-
-def _faulty(release: Release, fault: Flaw) -> Release:
-    """The same record, which publishes with other noise where the fault is one of noise."""
-    if fault is Flaw.UNCLIPPED:
-        return release
-    methods = (_halved if fault is Flaw.HALVED else _shared)(release)
-    name = f"{fault.name.title()}{type(release).__name__}"
-    return _as(type(name, (type(release),), methods), release) if methods else release
-
-
-def _halved(release: Release) -> dict[str, Callable[..., Any]]:
+def _halved(release: Release) -> dict[str, Any]:
+    """The methods of a release that draw half its noise; none where nobody knows how."""
     if isinstance(release, Additive):
         return {
             "_noise": lambda _, shape, rng: 0.5 * release._noise(shape, rng),
             "_exact": _refused,
         }
+    less: Any
     if isinstance(release, ModifiedLaplace):
-        less: Any = dataclasses.replace(release, flip=release.flip / 2, scale=release.scale / 2)
-        return {"_rated": _of(less._rated), "_missing": _of(less._missing)}
-    assert isinstance(release, RandomizedResponse | SymbolChannel)
-    half = 0.5 * (release.matrix + np.eye(len(release.matrix)))
-    less = dataclasses.replace(release, channel=tuple(map(tuple, half.tolist())))
-    names = ("_rated", "_missing") if isinstance(release, SymbolChannel) else ("_passed",)
-    return {name: _of(getattr(less, name)) for name in names}
+        less = dataclasses.replace(release, flip=release.flip / 2, scale=release.scale / 2)
+    elif isinstance(release, RandomizedResponse | SymbolChannel):
+        half = 0.5 * (release.matrix + np.eye(len(release.matrix)))
+        less = dataclasses.replace(release, channel=tuple(map(tuple, half.tolist())))
+    else:
+        return {}
+    names = ("_passed",) if isinstance(release, RandomizedResponse) else ("_rated", "_missing")
+    return {name: getattr(less, name) for name in names}
 
 
-def _shared(release: Release) -> dict[str, Callable[..., Any]]:
+def _shared(release: Release) -> dict[str, Any]:
+    """The methods of a release that draw once for a whole answer; none where that is not known."""
     if isinstance(release, Additive):
 
         def noise(_: Release, shape: tuple[int, ...], rng: np.random.Generator) -> NDArray[Any]:
@@ -164,16 +156,13 @@ def _shared(release: Release) -> dict[str, Callable[..., Any]]:
     return {}
 
 
-def _of(method: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda _, *arguments: method(*arguments)
-
-
 def _refused(*_: Any) -> Any:
     raise CannotRelease("this noise has a planted fault: for audits only")
 
 
-def _as(kind: type[Any], thing: Any) -> Any:
-    """A copy of another class, which is not validated again."""
-    copy = object.__new__(kind)
+def _copy(thing: Any, fault: Flaw, methods: dict[str, Any]) -> Any:
+    """A copy of a class of its own with other methods, which is not validated again."""
+    kind = type(thing)
+    copy: Any = object.__new__(type(f"{fault.name.title()}{kind.__name__}", (kind,), methods))
     copy.__dict__.update(thing.__dict__)
     return copy

@@ -1,14 +1,19 @@
-"""What an audit found: findings by method, and the report they make together."""
+"""What an audit found: findings by method, the report they make together, and what ships of it."""
 
 from __future__ import annotations
 
+import dataclasses
 import enum
+import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import cache, cached_property
+from importlib.resources import files
 from typing import Any
 
-from dpmc_core.errors import DpmcError
+from dpmc_core import registry
+from dpmc_core.errors import DpmcError, InvalidSetting
 from dpmc_core.experiment import settings_dict
 from dpmc_core.lab.refute.faults import Flaw
 from dpmc_core.model import Mechanism
@@ -35,23 +40,45 @@ class Refuted(enum.Enum):
     CERTIFICATE = "certificate"  # above what is certified: a bug of this program
 
 
+class Inapplicable(DpmcError):
+    """A method has nothing to work on in a mechanism; says why."""
+
+
 @dataclass(frozen=True)
 class Subject:
     """What a method works on. mechanism: maybe with a fault; card: of the honest one, for a change.
 
-    claimed: None where there is no claim for this change. delta: of the bound.
+    Its `audit(ratings, runs)` yields what it has found so far, and at last what it found; it raises
+    Inapplicable where it has nothing to work on.
     """
 
     mechanism: Mechanism
     card: Guarantee
     change: Change
-    claimed: float | None
-    delta: float
     seed: int
 
+    @property
+    def claimed(self) -> float | None:
+        """The claim's epsilon; None where there is none for this change."""
+        claim = self.card.claimed
+        return claim.epsilon if claim and self.card.change is self.change else None
 
-class Inapplicable(DpmcError):
-    """A method has nothing to work on in a mechanism; says why."""
+    @cached_property
+    def certified(self) -> Certified:
+        """What the card certifies for the change, at the claim's delta."""
+        return self.card.certified(self.change)
+
+    def contradicted(self, epsilon: float, releases: Iterable[Spent] = ()) -> Refuted:
+        """What a valid bound, or a release that does not fit its record, contradicts.
+
+        Where nothing is certified, a record that is passed refutes no certificate.
+        """
+        certified = self.certified.epsilon
+        fit = math.isinf(certified) or all(release.fits for release in releases)
+        if epsilon > certified * TIGHT or not fit:
+            return Refuted.CERTIFICATE
+        past = self.claimed is not None and epsilon > self.claimed * TIGHT
+        return Refuted.CLAIM if past else Refuted.NOTHING
 
 
 @dataclass(frozen=True)
@@ -95,7 +122,7 @@ class ChangedRow:
     rest: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Measured:
     """What one method found, so far or at its end.
 
@@ -104,41 +131,53 @@ class Measured:
     holds, at `delta`, for the report's change; 0: nothing found; None: the method bounds single
     releases alone (sampler). confidence: of the bound; None: exact. refuted: by a bound with a
     false alarm of FALSE_ALARM, or exact. done, total: pairs tried,
-    canaries scored or releases drawn from. given: what the bound takes for known or granted, in
-    words ('': nothing). right of guesses: canaries. pair: the worst one of a probe.
+    canaries scored or releases drawn from. right of guesses: canaries. given: what the bound takes
+    for known or granted, in words ('': nothing). pair: the worst one of a probe.
     """
 
     method: Method
     valid: bool
     epsilon: float | None
     delta: float
-    confidence: float | None
+    confidence: float | None = None
     done: int
     total: int
-    refuted: Refuted = Refuted.NOTHING
-    releases: tuple[Spent, ...] = ()
-    pair: ChangedRow | None = None
+    refuted: Refuted
     canaries: int = 0
     guesses: int = 0
     right: int = 0
     given: str = ""
+    pair: ChangedRow | None = None
+    releases: tuple[Spent, ...] = ()
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain JSON values. Infinite is null."""
+        fits = [{"fits": release.fits} for release in self.releases]
+        found: dict[str, Any] = _plain(dataclasses.asdict(self))
+        found["releases"] = [a | b for a, b in zip(found["releases"], fits, strict=True)]
+        return found
+
+
+def _plain(value: Any) -> Any:
+    """As plain JSON values; infinite is null."""
+    if isinstance(value, dict):
+        return {name: _plain(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return list(map(_plain, value))
+    if isinstance(value, enum.Enum):
+        return value.value
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 @dataclass(frozen=True)
-class Report:
-    """All that an audit found so far.
+class Report(Subject):
+    """All that an audit of an honest mechanism, or of a copy with a flaw, found so far.
 
-    claimed: the claim's epsilon; None where there is none for this change. certified: for the
-    change, at the claim's delta. skipped: methods that do not apply, and why. flaw: what was
-    planted; the card is the honest one. stopped: asked to, before all was done.
+    data: what the ratings are called. skipped: methods that do not apply, and why. stopped: asked
+    to, before all was done.
     """
 
-    mechanism: Mechanism
     data: str
-    change: Change
-    claimed: float | None
-    certified: Certified
-    seed: int
     runs: int
     flaw: Flaw | None = None
     findings: tuple[Measured, ...] = ()
@@ -146,20 +185,20 @@ class Report:
     stopped: bool = False
 
     @property
+    def best(self) -> Measured | None:
+        """The finding with the largest valid lower bound on epsilon."""
+        bounds = [f for f in self.findings if f.valid and f.epsilon is not None]
+        return max(bounds, key=lambda f: f.epsilon or 0.0, default=None)
+
+    @property
     def valid(self) -> bool:
         """Whether there is a bound on epsilon at all yet."""
-        return any(f.valid and f.epsilon is not None for f in self.findings)
+        return self.best is not None
 
     @property
     def measured(self) -> float:
-        """The largest valid lower bound on epsilon; 0 where nothing was found."""
-        return max((f.epsilon for f in self.findings if f.valid and f.epsilon), default=0.0)
-
-    @property
-    def best(self) -> Measured | None:
-        """The finding with that bound."""
-        bounds = [f for f in self.findings if f.valid and f.epsilon is not None]
-        return max(bounds, key=lambda f: f.epsilon or 0.0, default=None)
+        """That bound; 0 where nothing was found."""
+        return (self.best and self.best.epsilon) or 0.0
 
     @property
     def refuted(self) -> Refuted:
@@ -183,9 +222,9 @@ class Report:
             "refuted": self.refuted.value,
             "seed": self.seed,
             "runs": self.runs,
-            "planted": self.flaw.value if self.flaw else None,
+            "planted": self.flaw and self.flaw.value,
             "stopped": self.stopped,
-            "findings": [_finding(f) for f in self.findings],
+            "findings": [found.as_dict() for found in self.findings],
             "skipped": {method.value: why for method, why in self.skipped},
         }
 
@@ -194,62 +233,65 @@ class Report:
 Tell = Callable[[int, int, str, Report], None]
 
 
-def _finding(found: Measured) -> dict[str, Any]:
-    pair = found.pair
-    return {
-        "method": found.method.value,
-        "valid": found.valid,
-        "epsilon": _plain(found.epsilon),
-        "delta": found.delta,
-        "confidence": found.confidence,
-        "done": found.done,
-        "total": found.total,
-        "refuted": found.refuted.value,
-        "canaries": found.canaries,
-        "guesses": found.guesses,
-        "right": found.right,
-        "given": found.given,
-        "pair": None
-        if pair is None
-        else {
-            "user": pair.user,
-            "items": list(pair.items),
-            "before": list(pair.before),
-            "after": list(pair.after),
-            "rest": pair.rest,
-        },
-        "releases": [
-            {
-                "name": r.name,
-                "query": r.query,
-                "measured": _plain(r.measured),
-                "allowed": _plain(r.allowed),
-                "norm": r.norm,
-                "counts": r.counts,
-                "p_value": r.p_value,
-                "fits": r.fits,
-            }
-            for r in found.releases
-        ],
-    }
+# --- what ships with the program --------------------------------------------------------------
+#
+# Numbers alone, made by `dpmc audit --all --write dpmc_core/lab/refute/measured.json`. A record
+# counts for the revision and the epsilon that it was measured at.
 
 
-def _plain(value: float | None) -> float | None:
-    return value if value is not None and math.isfinite(value) else None
+@dataclass(frozen=True)
+class Shipped:
+    """A lower bound on epsilon. mechanism, revision, epsilon, delta: what was measured.
 
-
-def refuted_by(
-    epsilon: float | None,
-    claimed: float | None,
-    certified: float,
-    releases: Sequence[Spent] = (),
-) -> Refuted:
-    """What a valid bound, or a release that does not fit its record, contradicts.
-
-    Where nothing is certified, a record that is passed refutes no certificate.
+    unit, neighbours: of the change; measured: the bound; confidence: None where it is exact;
+    method: how it was found; refuted: what it contradicts; given: what it takes for known.
     """
-    bound = epsilon or 0.0
-    fit = math.isinf(certified) or all(release.fits for release in releases)
-    if bound > certified * TIGHT or not fit:
-        return Refuted.CERTIFICATE
-    return Refuted.CLAIM if claimed is not None and bound > claimed * TIGHT else Refuted.NOTHING
+
+    mechanism: str
+    revision: int
+    epsilon: float
+    delta: float
+    unit: str
+    neighbours: str
+    measured: float
+    confidence: float | None
+    method: str
+    refuted: str
+    given: str
+    seed: int
+    runs: int
+
+    @property
+    def change(self) -> Change:
+        return Change.of(self.unit, self.neighbours)
+
+
+def record(report: Report) -> Shipped:
+    """The best bound of a report. Raises InvalidSetting where there is none, or a fault in it."""
+    if report.best is None or report.flaw is not None:
+        raise InvalidSetting("the audit", "an honest one with a bound", report.mechanism.id)
+    found = report.best.as_dict() | report.as_dict()
+    found["epsilon"] = float(found["settings"].get("epsilon", 0.0))
+    return Shipped(**{field.name: found[field.name] for field in dataclasses.fields(Shipped)})
+
+
+def records_text(records: Iterable[Shipped]) -> str:
+    """Records as the text of a file, one a line."""
+    lines = ",\n".join(f"  {json.dumps(dataclasses.asdict(found))}" for found in records)
+    return f"[\n{lines}\n]\n"
+
+
+@cache
+def _records() -> dict[str, Shipped]:
+    text = files("dpmc_core.lab.refute").joinpath("measured.json").read_text(encoding="utf-8")
+    return {found["mechanism"]: Shipped(**found) for found in json.loads(text)}
+
+
+def shipped(mechanism: Mechanism) -> Shipped | None:
+    """What was measured of a mechanism at these very settings; None where nothing was."""
+    found = _records().get(mechanism.id)
+    if found is None or found.revision != mechanism.revision:
+        return None
+    asked = {} if found.delta == 0 else {"delta": found.delta}
+    same = registry.create(mechanism.id, epsilon=found.epsilon, **asked)
+    return found if type(mechanism) is type(same) and mechanism == same else None

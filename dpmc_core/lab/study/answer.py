@@ -50,7 +50,7 @@ from dpmc_core.privacy import (
 )
 from dpmc_core.problem import GIVEN, Split, prepare_all, prepared_facts
 from dpmc_core.ratings import PublicFacts, Ratings
-from dpmc_core.stopping import Stop, Stopped, look, stopping
+from dpmc_core.stopping import Stop, Stopped, check_cancelled, stopping
 
 Floats = NDArray[np.float64]
 
@@ -330,7 +330,7 @@ def collect(
         if kept.get(unit.key) is not None:
             continue
         with stopping(stop):
-            look()
+            check_cancelled()
             result, record = run_here(unit, source)
             if result.stopped:
                 raise Stopped("stopped before there was an answer")

@@ -21,14 +21,13 @@ from numpy.typing import NDArray
 
 from dpmc_core.data import Dataset, Transform
 from dpmc_core.data.source import Source
-from dpmc_core.data.synthetic import names
 from dpmc_core.errors import DpmcError, number_text
 from dpmc_core.metrics import K, check_measurable, counted
 from dpmc_core.model import Task
 from dpmc_core.paths import version, whole_file
 from dpmc_core.problem import Problem, Split, build_problem
-from dpmc_core.ratings import Ratings
-from dpmc_core.stopping import look
+from dpmc_core.ratings import Ratings, numbered
+from dpmc_core.stopping import check_cancelled
 
 TRAIN, TEST, ITEMS, NOTE = "train.csv", "test.csv", "items.csv", "split.json"
 _BLOCK = 100_000  # rows turned into text at a time
@@ -67,8 +66,8 @@ def export(
     public = data.ratings.public
     whole = dataclasses.replace(
         data.ratings,
-        user_ids=data.ratings.user_ids or names(public.users),
-        item_ids=data.ratings.item_ids or names(public.items),
+        user_ids=data.ratings.user_ids or numbered(public.users),
+        item_ids=data.ratings.item_ids or numbered(public.items),
     )
     named = dataclasses.replace(data, ratings=whole)
     problem = build_problem(named, task, steps=steps, split=split, seed=seed)
@@ -180,7 +179,7 @@ def _write(path: Path, columns: dict[str, _Column]) -> None:
         writer.writerow(columns)
         rows = len(next(iter(columns.values()))[0])
         for start in range(0, rows, _BLOCK):
-            look()
+            check_cancelled()
             part = slice(start, start + _BLOCK)
             texts = [_texts(values[part], ids) for values, ids in columns.values()]
             writer.writerows(zip(*texts, strict=True))

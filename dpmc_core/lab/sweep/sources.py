@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from dpmc_core import archives
-from dpmc_core.data import Dataset, datasets, download, read_pair, samples
+from dpmc_core.data import Dataset, datasets, public_sets, read_pair, synthetic
 from dpmc_core.data.datasets import EACH
 from dpmc_core.errors import BadRatings
 from dpmc_core.lab.store import digest
@@ -68,8 +68,8 @@ class Pair:
 
 @dataclass(frozen=True, eq=False)
 class Drawn:
-    """Generated ratings, a new draw for each seed. sample: one of `samples.DRAWN`; options: of its
-    generator, all but its seed."""
+    """Generated ratings, a new draw for each seed. sample: one of `synthetic.DRAWN`; options: of
+    its generator, all but its seed."""
 
     sample: str
     options: Mapping[str, Any]
@@ -82,7 +82,7 @@ class Drawn:
 
     @property
     def title(self) -> str:
-        known = {**samples.SAMPLES, **samples.ON_DEMAND}
+        known = {**synthetic.SAMPLES, **synthetic.ON_DEMAND}
         return f"{known[self.sample].title}, drawn anew for each seed"
 
     @cached_property
@@ -105,7 +105,7 @@ def open_source(data: str, test: str | None = None, **options: Any) -> SweepData
     """DATA as typed: what `datasets.load` opens, an official fold, a snapshot, or generated data.
 
     A fold: FOLDER/u1 where that has u1.base and u1.test, FOLDER a path or a downloaded set's name.
-    Generated: one-bit-lab:NAME=VALUE,... or another of `samples.DRAWN`; with seed=each drawn anew
+    Generated: one-bit-lab:NAME=VALUE,... or another of `synthetic.DRAWN`; with seed=each drawn anew
     for the seed of each unit.
     test: official test ratings. options: of reading a file. Raises DpmcError or OSError.
     """
@@ -188,9 +188,9 @@ def _fold(data: str) -> tuple[Path, Path] | None:
 def _located(data: str) -> Path:
     """The path itself, or below the folder of a downloaded set that its first part names."""
     path = Path(data)
-    if path.parent.exists() or path.parts[0] not in download.ARCHIVES:
+    if path.parent.exists() or path.parts[0] not in public_sets.ARCHIVES:
         return path
-    return download.downloaded(path.parts[0]).joinpath(*path.parts[1:])
+    return public_sets.downloaded(path.parts[0]).joinpath(*path.parts[1:])
 
 
 def _nameless(ratings: Ratings) -> Ratings:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from dpmc_core.model import Model
 from dpmc_core.ratings import Ratings
-from dpmc_core.stopping import look
+from dpmc_core.stopping import check_cancelled
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -40,7 +40,7 @@ def of(model: Model, train: Ratings) -> list[list[int]]:
     """The lists of the sampled users, in their order."""
     found = []
     for user in sample(train):
-        look()
+        check_cancelled()
         found.append(best(model, train, int(user), LENGTH)[0].tolist())
     return found
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from dpmc_core import registry
 from dpmc_core.errors import DpmcError
-from dpmc_core.lab.refute.shipped import Shipped, shipped
+from dpmc_core.lab.refute.report import Shipped, shipped
 from dpmc_core.lab.sweep.presets import EPSILONS
 from dpmc_core.lab.teach.room import (
     CLASS,

@@ -9,13 +9,12 @@ from dpmc_core import registry
 from dpmc_core.errors import DpmcError, sentence
 from dpmc_core.experiment import settings_dict
 from dpmc_core.lab.protocol import federated
-from dpmc_core.lab.protocol.federated import Federation
 from dpmc_core.lab.protocol.scenarios import Scenario
 from dpmc_core.lab.protocol.simulate import shown_settings
 from dpmc_core.lab.views import cards
 from dpmc_core.privacy import Certified, Guarantee
 from dpmc_core.ratings import PublicFacts
-from dpmc_core.settings import AsPublished, setting_text, settings_of, show_setting
+from dpmc_core.settings import AsPublished, setting_text, show_setting
 
 
 class Switched(NamedTuple):
@@ -80,9 +79,8 @@ def federation(
 ) -> Switched:
     """The same of the federated flow with a variant. Raises InvalidSetting."""
     paper = federated.published(variant)
-    own = {s.name: s.default for s in settings_of(Federation)}
     tried = (given, {**paper.settings, **given})
-    both = [federated.build(variant, epsilon, **{**own, **settings}) for settings in tried]
+    both = [federated.build(variant, epsilon, **settings) for settings in tried]
     cards = [made.mechanism.guarantee(public) for made in both]
     return _switched(paper, given, (shown_settings(made.mechanism, made) for made in both), cards)
 

@@ -12,12 +12,18 @@ from numpy.typing import NDArray
 from dpmc_core import registry
 from dpmc_core.errors import InvalidSetting
 from dpmc_core.experiment import settings_dict
-from dpmc_core.lab.refute import ChangedRow, Measured, Method, Refuted, Report, Spent
+from dpmc_core.lab.refute import (
+    ChangedRow,
+    Measured,
+    Method,
+    Refuted,
+    Report,
+    Spent,
+    one_rating_apart,
+)
 from dpmc_core.lab.refute.faults import Flaw
 from dpmc_core.lab.refute.probe import run
-from dpmc_core.lab.refute.report import TIGHT
-from dpmc_core.lab.refute.run import one_rating_apart
-from dpmc_core.lab.refute.shipped import Shipped, shipped
+from dpmc_core.lab.refute.report import TIGHT, Shipped, shipped
 from dpmc_core.lab.views import cards
 from dpmc_core.lab.views.lines import Line
 from dpmc_core.lab.views.text import columns

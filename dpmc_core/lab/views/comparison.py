@@ -27,7 +27,6 @@ from dpmc_core.errors import capital
 from dpmc_core.lab.views.lines import (
     AS_CLAIMED,
     LEVEL,
-    WITHOUT,
     Count,
     Interval,
     Line,
@@ -656,14 +655,10 @@ class KeptShare(NamedTuple):
 def ends(picture: Picture, line: Line, epsilon: float) -> tuple[Interval | None, Interval | None]:
     """(what the line's own guess reaches at an epsilon, what is reached without privacy)."""
     own = registry.get(line.mechanism).floor
-    guesses = [level.level for level in picture.floors if level.mechanism == own]
-    guesses += [
-        at
-        for one in (*picture.guesses, *picture.lines)
-        if one.mechanism == own != line.mechanism and (at := one.at(epsilon)) is not None
-    ]
-    without = [level.level for name, level in picture.levels if name == WITHOUT]
-    return next(iter(guesses), None), next(iter(without), None)
+    known: tuple[Line | Reference, ...] = (*picture.floors, *picture.guesses, *picture.lines)
+    guesses = (one.at(epsilon) for one in known if one.mechanism == own != line.mechanism)
+    without = picture.without
+    return next(filter(None, guesses), None), without.level if without else None
 
 
 def kept(

@@ -10,7 +10,7 @@ import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +29,7 @@ from dpmc_core.problem import split_words
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+Curve = TypeVar("Curve", "Line", "Reference")
 
 LEVEL = 0.95
 MOST_SEEDS = 200  # drawn of a curve, where the caller does not say which
@@ -126,12 +127,15 @@ class Reference:
     key: str
     mechanism: str
     label: str
-    metric: Metric
     values: Floats
 
     @cached_property
     def level(self) -> Interval:
         return interval(self.values)
+
+    def at(self, epsilon: float) -> Interval:  # noqa: ARG002
+        """Its interval, as a line has it at an epsilon."""
+        return self.level
 
 
 WITHOUT, GUESSING = "no privacy", "guessing"
@@ -158,11 +162,16 @@ class Picture(NamedTuple):
         twins = [(_without(level), level) for level in self.twins]
         return twins + [(GUESSING, level) for level in self.floors]
 
+    @property
+    def without(self) -> Reference | None:
+        """The line without privacy."""
+        return next((level for name, level in self.levels if name == WITHOUT), None)
+
     def between(self, epsilon: float) -> list[tuple[str, Interval]]:
         """What its lines run between at an epsilon, as far as it is there."""
-        guesses = [(GUESSING, guess.at(epsilon)) for guess in self.guesses]
-        levels = [(name, level.level) for name, level in self.levels]
-        return [*levels, *((name, at) for name, at in guesses if at is not None)]
+        guesses = [(GUESSING, guess) for guess in self.guesses]
+        ends: list[tuple[str, Line | Reference]] = [*self.levels, *guesses]
+        return [(name, at) for name, one in ends if (at := one.at(epsilon)) is not None]
 
 
 def _without(level: Reference) -> str:
@@ -246,34 +255,35 @@ def picture(
     came: rows that came with the program; each fills in what is missing among the own ones.
     """
     came = came or {}
-    found = [rows.joined(came.get(key)) for key, rows in own.items()]
-    found += [rows for key, rows in came.items() if key not in own]
-    classes = [registry.get(id) for id in mechanisms]
-    floors = {cls.floor for cls in classes} - {*mechanisms}
-    references = {registry.REFERENCES[cls.task] for cls in classes}
-
-    def lines(ids: Collection[str], rows: Iterable[CurveRows]) -> tuple[Line, ...]:
-        made = (_line(one, metric) for one in rows if one.info.mechanism in ids)
-        return tuple(line for line in made if line is not None)
-
-    def levels(ids: Collection[str]) -> tuple[Reference, ...]:
-        made = (_reference(one, metric) for one in found if one.info.mechanism in ids)
-        return tuple(level for level in made if level is not None)
-
-    drawn = lines(mechanisms, found)
+    found = [own[key].joined(came.get(key)) if key in own else came[key] for key in {**own, **came}]
     new = (
         rows
         for key, rows in came.items()
         if key not in own
         or not rows.points[metric.name].keys() <= own[key].points[metric.name].keys()
     )
+    drawn, arrived = ([*filter(None, (_line(one, metric) for one in of))] for of in (found, new))
+    levels = [*filter(None, (_reference(one, metric) for one in found))]
+    classes = [registry.get(id) for id in mechanisms]
+    floors = {cls.floor for cls in classes} - {*mechanisms}
+    references = {registry.REFERENCES[cls.task] for cls in classes}
+    twins = {cls.twin for cls in classes} - references
+
+    def of(ids: Collection[str], curves: Iterable[Curve]) -> tuple[Curve, ...]:
+        return tuple(one for one in curves if one.mechanism in ids)
+
     return Picture(
         metric,
-        tuple(sorted(drawn, key=lambda one: (mechanisms.index(one.mechanism), len(one.label)))),
-        levels(floors),
-        (*levels(references), *levels({cls.twin for cls in classes} - references)),
-        lines(mechanisms, new),
-        lines(floors, found),
+        tuple(
+            sorted(
+                of(mechanisms, drawn),
+                key=lambda one: (mechanisms.index(one.mechanism), len(one.label)),
+            )
+        ),
+        of(floors, levels),
+        of(references, levels) + of(twins, levels),
+        of(mechanisms, arrived),
+        of(floors, drawn),
     )
 
 
@@ -319,6 +329,9 @@ def _line(rows: CurveRows, metric: Metric) -> Line | None:
     grid, drawn = (sorted(set(side)) for side in zip(*measured, strict=True))
     there = [rows.claims[epsilon] for epsilon in grid]
     first = there[0]
+    certified = {
+        unit: np.array([claim.units[unit] for claim in there], dtype=float) for unit in first.units
+    }
     return Line(
         info=rows.info,
         label=label(rows.info),
@@ -326,11 +339,9 @@ def _line(rows: CurveRows, metric: Metric) -> Line | None:
         epsilon=np.array(grid, dtype=float),
         seeds=np.array(drawn),
         values=np.array([[measured.get((e, s), math.nan) for s in drawn] for e in grid]),
-        claimed=_numbers([claim.claimed for claim in there], math.nan),
+        claimed=np.array([claim.claimed for claim in there], dtype=float),
         change=first.change,
-        certified={
-            unit: _numbers([claim.units[unit] for claim in there], math.inf) for unit in first.units
-        },
+        certified={unit: np.where(np.isnan(at), np.inf, at) for unit, at in certified.items()},
         reasons=first.reasons,
         prepared=first.prepared,
         version=first.version,
@@ -340,10 +351,8 @@ def _line(rows: CurveRows, metric: Metric) -> Line | None:
 def _reference(rows: CurveRows, metric: Metric) -> Reference | None:
     found = rows.points[metric.name]
     values = [found[place] for place in sorted(p for p in found if p[0] is None)]
-    if not values:
-        return None
     info = rows.info
-    return Reference(info.key, info.mechanism, label(info), metric, np.array(values))
+    return Reference(info.key, info.mechanism, label(info), np.array(values)) if values else None
 
 
 def label(info: CurveInfo) -> str:
@@ -353,10 +362,6 @@ def label(info: CurveInfo) -> str:
     changed = registry.changed_settings(info.mechanism, info.settings)
     words = ", ".join(f"{key} {str(value).lower()}" for key, value in changed.items())
     return f"{name} ({words})" if words else name
-
-
-def _numbers(values: Sequence[float | None], missing: float) -> Floats:
-    return np.array([missing if value is None else value for value in values], dtype=float)
 
 
 # --- over seeds --------------------------------------------------------------------------
@@ -424,29 +429,20 @@ def place(line: Line, count: Count) -> Placed:
     that unit it stands, hollow, at what is claimed."""
     shown = np.where(np.isnan(line.claimed), line.epsilon, line.claimed)
     if count is Count.PAPER:
-        own = line.certified[line.change.value]
-        solid = bool((own <= shown * _SLACK).all())
-        return Placed(line, shown, line.change.label, solid, "" if solid else _short_of(line, own))
+        own, why = line.certified[line.change.value], ""
+        if not np.isfinite(own).all():
+            why = f"claimed, not certified: {line.reasons.get(line.change.value, '')}"
+        elif not (own <= shown * _SLACK).all():
+            factor = short(float(np.max(own / shown)), 3)
+            why = f"certified is up to {factor} times what is claimed {line.change.label}"
+        return Placed(line, shown, line.change.label, not why, why)
     counted = {Count.RATING: RATING, Count.USER: USER_EMPTIED}[count]
     x, words = line.certified[counted.value], counted.label
     if np.isfinite(x).all():
         return Placed(line, x, words, True, "")
     why = line.reasons.get(counted.value, "some epsilons have no finite certified value")
-    return Placed(
-        line,
-        shown,
-        line.change.label + AS_CLAIMED,
-        False,
-        f"nothing finite is certified {words}: {why}",
-    )
-
-
-def _short_of(line: Line, own: Floats) -> str:
-    if not np.isfinite(own).all():
-        why = line.reasons.get(line.change.value, "")
-        return f"claimed, not certified: {why}"
-    factor = float(np.max(own / np.where(np.isnan(line.claimed), line.epsilon, line.claimed)))
-    return f"certified is up to {short(factor, 3)} times what is claimed {line.change.label}"
+    claimed = line.change.label + AS_CLAIMED
+    return Placed(line, shown, claimed, False, f"nothing finite is certified {words}: {why}")
 
 
 def short(value: float, digits: int = 4) -> str:
@@ -507,13 +503,13 @@ def envelope(placed: Sequence[Placed]) -> Envelope | None:
 def apart_words(picture: Picture) -> list[str]:
     """A sentence for the lines somewhere clearly better than the reference, and for those that are
     somewhere clearly worse than their own private guess at the same epsilon."""
-    references = [level.level for name, level in picture.levels if name == WITHOUT]
-    above = [line for line in picture.lines if any(is_above(line, one) for one in references)]
+    references = [level for name, level in picture.levels if name == WITHOUT]
+    above = [line for line in picture.lines if any(beats(line, one) for one in references)]
     below = [
         line
         for line in picture.lines
         for guess in picture.guesses
-        if guess.mechanism == registry.get(line.mechanism).floor and is_below(line, guess)
+        if guess.mechanism == registry.get(line.mechanism).floor and beats(guess, line)
     ]
     sides = ("Below", "Above") if picture.metric.lower else ("Above", "Below")  # the better first
     told = (
@@ -530,15 +526,10 @@ def apart_words(picture: Picture) -> list[str]:
     ]
 
 
-def is_below(line: Line, guess: Line) -> bool:
-    """Whether a line is clearly worse than a guess at an epsilon that both have."""
-    pairs = ((guess.at(e), here) for e, here in zip(line.epsilon, line.intervals, strict=True))
-    return any(other and clearly_better(line.metric, other, here) for other, here in pairs)
-
-
-def is_above(line: Line, reference: Interval) -> bool:
-    """Whether a line's band is somewhere clearly better than a level."""
-    return any(clearly_better(line.metric, here, reference) for here in line.intervals)
+def beats(line: Line, other: Line | Reference) -> bool:
+    """Whether a line is clearly better than another at an epsilon of its own."""
+    pairs = ((here, other.at(e)) for e, here in zip(line.epsilon, line.intervals, strict=True))
+    return any(at and clearly_better(line.metric, here, at) for here, at in pairs)
 
 
 # --- in words and numbers ----------------------------------------------------------------

@@ -12,7 +12,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dpmc_core.errors import BadRatings
-from dpmc_core.lab.protocol import attacks
+from dpmc_core.lab.protocol import (
+    RECOMMENDER,
+    THIRD_PARTY,
+    Message,
+    Traffic,
+    attacks,
+    vector_words,
+)
 from dpmc_core.lab.protocol.federated import (
     AVERAGE,
     NOISY,
@@ -22,13 +29,6 @@ from dpmc_core.lab.protocol.federated import (
     FederatedRun,
     Federation,
     count,
-)
-from dpmc_core.lab.protocol.messages import (
-    RECOMMENDER,
-    THIRD_PARTY,
-    Message,
-    Traffic,
-    vector_words,
 )
 from dpmc_core.lab.protocol.scenarios import (
     ANSWER,

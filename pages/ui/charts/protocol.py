@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from dpmc_core.lab.protocol import RECOMMENDER, THIRD_PARTY, Message
 from dpmc_core.lab.protocol.federated import SERVER
-from dpmc_core.lab.protocol.messages import RECOMMENDER, THIRD_PARTY, Message
 from dpmc_core.lab.views.protocol import NAMES, BytesCurve, bytes_text
 from dpmc_core.mechanisms.dpimf import Profiles
 from pages.ui.charts import ACCENT, GRID, INK, MUTED, PAPER, Figure, Style, faded, figure, powers
