@@ -560,8 +560,11 @@ def place() -> Iterator[Path]:
 
 
 def left(folder: Path, secret: bytes, but: Sequence[str] = ()) -> str:
-    """What is on disk of an upload: its folder, and files with something of it."""
-    found = names(folder / "temporary")
+    """What is on disk of an upload: its folder, and files with something of it.
+
+    but: names that are there for another reason, of folders with all that is in them.
+    """
+    found = {name for name in names(folder / "temporary") if name.partition("/")[0] not in but}
     for path in folder.rglob("*"):
         if path.is_file() and path.name not in but and secret in path.read_bytes():
             found.add(str(path.relative_to(folder)))
@@ -664,10 +667,14 @@ def two_servers(_: Path, __: Undisturbed) -> Iterator[Row]:
             if not server_ends.button(page, "Start").is_disabled():
                 wrong = both(wrong, "started twice")
             yield Row("two servers", "one home, both sweep", "the second sees the first's", wrong)
+            temporary = (path.name for path in (here / "temporary").iterdir())
+            used = [name for name in temporary if not name.startswith("dpmc-private-")]
             killed.kill()
             killed.wait(HANGS)
             gone = wait_until(lambda: not members(groups[0]), 3)
-            wrong = both("" if gone else "its sweep lives on", left(here, b"u7,i"))
+            # what the shared sweep's own processes use stays while it runs
+            still = left(here, b"u7,i", (*OURS, *used))
+            wrong = both("" if gone else "its sweep lives on", still)
             wrong = both(
                 wrong, "" if members(groups[1]) else "the shared sweep ended", broken(here)
             )

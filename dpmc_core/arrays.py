@@ -17,4 +17,5 @@ else:
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
+Words = NDArray[np.uint64]
 Rng = np.random.Generator

@@ -5,12 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import erfcx, expit, log_expit, log_ndtr, ndtr
 
+from dpmc_core.arrays import Floats
 from dpmc_core.errors import InvalidSetting, check_number
-
-Floats = NDArray[np.float64]
 
 
 class Link:

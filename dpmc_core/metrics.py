@@ -10,13 +10,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dpmc_core.arrays import Bools, Floats, Ints
 from dpmc_core.errors import BadRatings, capital, check_number
 from dpmc_core.model import Factors, Model, Task
 from dpmc_core.ratings import Ratings
 from dpmc_core.stopping import check_cancelled
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 BLOCK = 4_000_000  # cells scored at once: 32 MB
 K = 10  # length of the list whose hits count
@@ -305,7 +303,7 @@ class _Seen:
 
     def sample_unseen(
         self, users: NDArray[np.int32], count: int, rng: np.random.Generator
-    ) -> tuple[Ints, NDArray[np.bool_]]:
+    ) -> tuple[Ints, Bools]:
         """Distinct unseen items of each user, len(users) x count, and which of them are real.
 
         Floyd's sampling without replacement draws ranks among the unseen items, all users at

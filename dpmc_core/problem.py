@@ -14,8 +14,8 @@ from itertools import chain
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpmc_core.arrays import Bools
 from dpmc_core.data import Binarise, Dataset, Implicit, Transform, apply_steps
 from dpmc_core.errors import BadRatings, InvalidSetting, check_number, number_text
 from dpmc_core.model import Factors, Task
@@ -33,7 +33,7 @@ GIVEN = "the given test ratings"  # what a problem calls the split of an officia
 SEED = 1  # where a person gives none, on the command line and in the app
 
 
-def _split(ratings: Ratings, held: NDArray[np.bool_]) -> tuple[Ratings, Ratings]:
+def _split(ratings: Ratings, held: Bools) -> tuple[Ratings, Ratings]:
     if not held.any():
         raise BadRatings("no user has a second rating to hold out, so there is nothing to test on")
     return ratings.select(~held), ratings.select(held)
@@ -78,7 +78,7 @@ class RandomShare:
         check_number("share of test ratings", self.share, above=0, below=1)
         return _split(ratings, self._held(ratings, rng))
 
-    def _held(self, ratings: Ratings, rng: np.random.Generator) -> NDArray[np.bool_]:
+    def _held(self, ratings: Ratings, rng: np.random.Generator) -> Bools:
         total = len(ratings)
         if total < 2:
             raise BadRatings("a split needs at least 2 ratings, got 1")
@@ -99,7 +99,7 @@ class SharePerUser(RandomShare):
     option: ClassVar[str] = "--holdout-per-user"
     of: ClassVar[str] = "every user's ratings"
 
-    def _held(self, ratings: Ratings, rng: np.random.Generator) -> NDArray[np.bool_]:
+    def _held(self, ratings: Ratings, rng: np.random.Generator) -> Bools:
         counts = np.diff(ratings.indptr)
         quota = np.floor(self.share * counts + rng.random(len(counts))).astype(np.int64)
         quota = np.minimum(quota, counts - 1)

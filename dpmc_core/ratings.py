@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dpmc_core.arrays import Bools, Floats, Ints
 from dpmc_core.errors import BadRatings, check_number, check_range
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-Floats = NDArray[np.float64]
 Index = NDArray[np.int32]
 
 
@@ -126,7 +126,7 @@ class Ratings:
     items: Index
     values: Floats
     public: PublicFacts
-    times: NDArray[np.int64] | None = None
+    times: Ints | None = None
     user_ids: Sequence[str] | None = None
     item_ids: Sequence[str] | None = None
     titles: Sequence[str] | None = None
@@ -212,7 +212,7 @@ class Ratings:
         return bool((self.values == 1.0).all())
 
     @cached_property
-    def indptr(self) -> NDArray[np.int64]:
+    def indptr(self) -> Ints:
         """Where each user's ratings start: user u owns positions indptr[u]:indptr[u+1]."""
         counts = np.bincount(self.users, minlength=self.public.users)
         return np.concatenate(([0], np.cumsum(counts)))
@@ -287,7 +287,7 @@ def most_rated(ratings: Ratings, count: int) -> NDArray[np.int32]:
     return place
 
 
-def kept_at_random(ratings: Ratings, count: int, key: int) -> NDArray[np.bool_]:
+def kept_at_random(ratings: Ratings, count: int, key: int) -> Bools:
     """Which ratings stay where each user keeps at most `count`, chosen at random.
 
     A cell's place is a hash of (key, user, item): other users' ratings never matter.
@@ -298,7 +298,7 @@ def kept_at_random(ratings: Ratings, count: int, key: int) -> NDArray[np.bool_]:
     return place_in_row(ratings, priority) < count
 
 
-def place_in_row(ratings: Ratings, *keys: NDArray[Any]) -> NDArray[np.int64]:
+def place_in_row(ratings: Ratings, *keys: NDArray[Any]) -> Ints:
     """Each rating's place (0, 1, ...) within its user's row, ordered by the last of the keys, ties
     by the one before it and at last by the item."""
     order = np.lexsort((*keys, ratings.users))

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpmc_core.arrays import Bools, Floats, Ints
 from dpmc_core.data import public_sets
 from dpmc_core.data.source import (
     MEGABYTE,
@@ -49,10 +50,7 @@ from dpmc_core.errors import BadRatings
 from dpmc_core.ratings import PublicFacts, Ratings, numbered
 from dpmc_core.stopping import check_cancelled
 
-Ints = NDArray[np.int64]
 Codes = NDArray[np.int32]
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)

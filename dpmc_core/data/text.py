@@ -26,8 +26,8 @@ from itertools import chain
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpmc_core.arrays import Ints
 from dpmc_core.data.public_sets import Known
 from dpmc_core.data.source import (
     BLOCK,
@@ -45,7 +45,6 @@ from dpmc_core.errors import BadRatings, printable
 from dpmc_core.ratings import numbered
 from dpmc_core.stopping import check_cancelled
 
-Ints = NDArray[np.int64]
 Cut = tuple[list[Any], Ints]  # the used columns, as arrays of pyarrow, and the line of each row
 
 ROLES = ("user", "item", "rating", "time")

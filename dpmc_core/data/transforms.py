@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpmc_core.arrays import Bools, Floats, Ints
 from dpmc_core.errors import (
     BadRatings,
     InvalidSetting,
@@ -36,8 +36,6 @@ from dpmc_core.ratings import (
     kept_at_random,
     most_rated,
 )
-
-Floats = NDArray[np.float64]
 
 # How the phrase ends of a step that is free for some changes; any other is free for none.
 _CELLS = "(matters per user-item cell only)"
@@ -127,7 +125,7 @@ class Binarise(Transform):
             threshold, words = float(train.values.mean()), "mean"
             step = f"the threshold {threshold:.6g} (mean of the training ratings)"
 
-        def liked(values: Floats) -> NDArray[np.bool_]:
+        def liked(values: Floats) -> Bools:
             return values > threshold if self.threshold is Cut.MIDDLE else values >= threshold
 
         if (above := liked(train.values)).all() or not above.any():
@@ -406,7 +404,7 @@ def _places(what: str, ids: Sequence[str]) -> dict[str, int]:
     return found
 
 
-def _drawn(ratings: Ratings, users: int, shuffle: random.Random | None) -> NDArray[np.int64]:
+def _drawn(ratings: Ratings, users: int, shuffle: random.Random | None) -> Ints:
     """A place among so many for every user with ratings, in the order of their ids or drawn."""
     check_number("number of users", users, at_least=1, at_most=MOST, integer=True)
     rated = np.unique(ratings.users)
@@ -418,7 +416,7 @@ def _drawn(ratings: Ratings, users: int, shuffle: random.Random | None) -> NDArr
     return places
 
 
-def _told(ratings: Ratings, users: NDArray[np.int64], items: NDArray[np.int64]) -> str:
+def _told(ratings: Ratings, users: Ints, items: Ints) -> str:
     """How many ratings lie outside, and by whom or of what, in words; "": none."""
     count = int(np.count_nonzero((users < 0) | (items < 0)))
     if not count:

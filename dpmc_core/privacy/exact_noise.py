@@ -27,10 +27,8 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from dpmc_core.arrays import Bools, Floats, Ints, Rng
+from dpmc_core.arrays import Bools, Floats, Ints, Rng, Words
 from dpmc_core.errors import CannotRelease, InvalidSetting, check_number
-
-Words = NDArray[np.uint64]
 
 _FINE = 40  # rounding may cost 2^-40 of the noise scale: nothing beside any budget
 _BITS = 62  # of a channel's chances: their sum then fits a 64-bit word

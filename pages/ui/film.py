@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 import streamlit as st
-from numpy.typing import NDArray
 
+from dpmc_core.arrays import Floats
 from dpmc_core.lab.views.noise import two_values
 from dpmc_core.lab.views.training import Film, Frame, film_table, film_words
 from dpmc_core.model import Task
@@ -96,7 +96,7 @@ def data_of(film: Film, live: bool, theme: Theme) -> dict[str, Any]:
     }
 
 
-def _panel(name: str, help: str, cells: NDArray[np.float64] | None) -> dict[str, Any]:
+def _panel(name: str, help: str, cells: Floats | None) -> dict[str, Any]:
     return {"name": name, "help": help, "cells": None if cells is None else _bytes(cells)}
 
 
@@ -114,7 +114,7 @@ def _frame(film: Film, frame: Frame) -> dict[str, Any]:
     }
 
 
-def _bytes(cells: NDArray[np.float64]) -> str:
+def _bytes(cells: Floats) -> str:
     """Places in the range as one byte each."""
     scaled = np.clip(np.nan_to_num(cells), 0, 1) * (_MISSING - 1)
     packed = np.where(np.isnan(cells), _MISSING, scaled.round()).astype(np.uint8)

@@ -184,7 +184,7 @@ def answer(
             others = total - len(plan.units)  # of seeds that the curve has not
 
             def tell_curve(report: sweep.SweepReport, others: int = others) -> None:
-                done = others + report.skipped + report.done + len(report.failed)
+                done = others + report.skipped + report.ended
                 work.tell("curve", done, total)
 
             jobs = min(sweep.default_jobs(), len(plan.units))

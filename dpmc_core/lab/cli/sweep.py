@@ -25,7 +25,7 @@ from typing import Annotated, Any
 from dpmc_core import paths, registry
 from dpmc_core.data import SAMPLES, datasets
 from dpmc_core.data.synthetic import DRAWN
-from dpmc_core.errors import DpmcError, InvalidSetting, check_number, unknown_name
+from dpmc_core.errors import DpmcError, InvalidSetting, unknown_name
 from dpmc_core.lab import papers, shipped
 from dpmc_core.lab import sweep as core
 from dpmc_core.lab.cli.interface import (
@@ -169,7 +169,7 @@ def sweep(
     presets:
     """
     grid = asked.grid()  # a wrong word is told before anything is read or started
-    processes = _workers(jobs)
+    processes = core.processes(jobs, "--jobs")
     if cluster is None:
         core.warm_up()
     else:
@@ -257,13 +257,6 @@ def _write_lists(
             people.write(*found, stream)
 
 
-def _workers(jobs: int | None) -> int:
-    """How many processes. Raises InvalidSetting."""
-    if jobs is not None:
-        check_number("--jobs", jobs, at_least=1, at_most=1024, integer=True)
-    return jobs or core.default_jobs()
-
-
 def _pool(plan: core.Plan, processes: int) -> core.LocalPool:
     return core.LocalPool(plan.sources, min(processes, max(len(plan.units), 1)))
 
@@ -312,7 +305,7 @@ class _Bar:
     def __call__(self, report: core.SweepReport) -> None:
         if self._before is None:  # one more comes with every row of another sweep on the store
             self._before = report.skipped
-        done, total = report.done + len(report.failed), report.total - report.skipped
+        done, total = report.ended, report.total - report.skipped
         task = "sweep" if not self._before else f"sweep ({self._before:,} rows there before)"
         for unit, reason in (("", report.note), *report.failed.items()):
             if reason not in self._said:
@@ -334,7 +327,7 @@ class SweepLines:
         self._last: dict[str, Any] = {}
 
     def __call__(self, report: core.SweepReport) -> None:
-        done = report.done + len(report.failed)
+        done = report.ended
         left = report.total - report.skipped - done
         state = vars(report) | {"failed": len(report.failed)}
         del state["stopped"]
@@ -567,7 +560,7 @@ def _theory(chosen: Sequence[Paper], tables: Mapping[str, Any]) -> Iterator[str]
 
 def _make(experiment: Experiment, making: Making, json: bool) -> CommandReport | None:
     seeds = None if making.seeds is None else core.parse_seeds(making.seeds)
-    processes = _workers(making.jobs)
+    processes = core.processes(making.jobs, "--jobs")
     recipe = run.recipe_of(experiment, seeds)
     folder = making.write or run.own_folder()
     run.ready(folder)

@@ -16,9 +16,9 @@ from functools import cache, lru_cache, partial
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpmc_core import experiment, registry
+from dpmc_core.arrays import Floats
 from dpmc_core.data import datasets
 from dpmc_core.lab.papers.frame import (
     Piece,
@@ -45,7 +45,6 @@ from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import setting_text
 from dpmc_core.solvers.linalg import Pattern
 
-Floats = NDArray[np.float64]
 row = rows_of("jtt18")
 FW, OJA, FREE, GUESS = (
     "private-frank-wolfe",

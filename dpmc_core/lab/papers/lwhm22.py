@@ -21,9 +21,9 @@ from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpmc_core import links, registry
+from dpmc_core.arrays import Floats
 from dpmc_core.data.synthetic import one_bit_lab
 from dpmc_core.lab.papers.frame import counted
 from dpmc_core.lab.papers.theory import TheoryRow, end_of, mean_of, rows_of
@@ -36,7 +36,6 @@ from dpmc_core.ratings import Ratings
 from dpmc_core.solvers.one_bit import positive
 
 __all__ = ["counted"]
-Floats = NDArray[np.float64]
 row = rows_of("lwhm22")
 
 _GRID = 10_001  # points on which a supremum over 0..alpha is looked for

@@ -17,9 +17,9 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpmc_core import registry
+from dpmc_core.arrays import Bools, Floats
 from dpmc_core.data import datasets
 from dpmc_core.lab.papers.frame import (
     Piece,
@@ -51,7 +51,6 @@ from dpmc_core.solvers.factorization import ImplicitLoss, Over, binary_matrix, s
 from dpmc_core.stopping import check_cancelled
 
 __all__ = ["counted"]
-Floats = NDArray[np.float64]
 row = rows_of("ryhh24")
 
 
@@ -461,7 +460,7 @@ class _Item:
         """Of the noise, by the paper's sensitivities at the worst factor."""
         return scales(self.epsilon, self.rank, self.largest, _SPLITS.get(variant))
 
-    def drawn(self, rng: np.random.Generator) -> tuple[Floats, NDArray[np.bool_]]:
+    def drawn(self, rng: np.random.Generator) -> tuple[Floats, Bools]:
         """The users' factors, and who chose the item."""
         factors = rng.uniform(-self.largest, self.largest, (_USERS, self.rank))
         return factors, rng.random(_USERS) < 0.4
@@ -509,7 +508,7 @@ class _Item:
         }
 
 
-def _column(ones: NDArray[np.bool_], times: int = 1) -> Any:
+def _column(ones: Bools, times: int = 1) -> Any:
     """Items that the same users chose, as rows of ones."""
     users, items = np.nonzero(np.repeat(ones[:, None], times, axis=1))
     public = PublicFacts(users=len(ones), items=times, low=0, high=1)
@@ -517,9 +516,7 @@ def _column(ones: NDArray[np.bool_], times: int = 1) -> Any:
     return binary_matrix(ratings).T.tocsr()
 
 
-def _losses(
-    loss: ImplicitLoss, ones: NDArray[np.bool_], factors: Floats, profiles: Floats
-) -> Floats:
+def _losses(loss: ImplicitLoss, ones: Bools, factors: Floats, profiles: Floats) -> Floats:
     """The loss of each profile of an item that these users chose."""
     scores = profiles @ factors.T
     pull = np.ones(len(ones)) if loss.over is Over.ALL else ~ones

@@ -12,13 +12,11 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpmc_core import facts
+from dpmc_core.arrays import Floats
 from dpmc_core.model import Mechanism
 from dpmc_core.ratings import Ratings
-
-Floats = NDArray[np.float64]
 
 DRAWABLE = 10.0  # a line is drawn for a bound below so many times what is measured
 _ROUNDING = 1 + 1e-9  # where a bound is met exactly

@@ -13,9 +13,9 @@ from functools import cache, partial
 from typing import Any, NamedTuple, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpmc_core import metrics, registry
+from dpmc_core.arrays import Bools, Floats
 from dpmc_core.data.synthetic import known_truth
 from dpmc_core.errors import InvalidSetting, sentence
 from dpmc_core.lab.papers.frame import Piece, PieceRecipe, Point, Series
@@ -25,7 +25,6 @@ from dpmc_core.model import Factors
 from dpmc_core.ratings import Ratings
 from dpmc_core.solvers.recovery import Regress, Rule, on_unit_scale
 
-Floats = NDArray[np.float64]
 NAMES = {"modified-laplace": "modified Laplace", "randomised-response": "randomised response"}
 
 
@@ -212,7 +211,7 @@ def bounds_words(view: RecoveryBounds) -> str:
     return " ".join(said)
 
 
-def rule_is_void(view: RecoveryBounds) -> NDArray[np.bool_]:
+def rule_is_void(view: RecoveryBounds) -> Bools:
     """At which epsilons Theorem 3's bound is above the norm of the reports, so that the zero matrix
     is within it and is what the paper's rule returns."""
     return np.asarray(view.theorem >= view.reported)

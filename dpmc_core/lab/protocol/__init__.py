@@ -12,11 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dpmc_core.arrays import Floats, Ints, Words
 from dpmc_core.errors import InvalidSetting, check_number
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Words = NDArray[np.uint64]
 
 RECOMMENDER, THIRD_PARTY, USERS = "recommender", "third party", "users"
 WORD = 8  # bytes of a number: a float, a count or an integer mod P
@@ -220,7 +217,7 @@ class FixedPoint:
         """Uniform integers mod P: a mask."""
         return self.reduce(rng.integers(0, 2**64 - 1, shape, dtype=np.uint64, endpoint=True))
 
-    def sums(self, words: Words, groups: NDArray[np.int64], count: int) -> Words:
+    def sums(self, words: Words, groups: Ints, count: int) -> Words:
         """Sum of the rows of each group, mod P; rows x d -> count x d."""
         totals = np.zeros((count, words.shape[1]), dtype=np.uint64)
         np.add.at(totals, groups, words)

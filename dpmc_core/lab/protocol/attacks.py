@@ -10,11 +10,9 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpmc_core.arrays import Floats
 from dpmc_core.lab.protocol.scenarios import ANSWER, ScenarioRun
-
-Floats = NDArray[np.float64]
 
 _CELLS = 20_000_000  # of the largest system of equations: 160 MB
 

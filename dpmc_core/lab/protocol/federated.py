@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpmc_core import registry
+from dpmc_core.arrays import Floats, Ints
 from dpmc_core.errors import InvalidSetting, check_number, unknown_name
 from dpmc_core.experiment import baselines_of
 from dpmc_core.lab.protocol import WORD, Message, Traffic, Transcript, vector_words
@@ -34,8 +34,6 @@ from dpmc_core.solvers.factorization import binary_matrix, solve_rows
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 FLOW = "federated"
 TITLE = "parties send noisy profiles, a server averages them"

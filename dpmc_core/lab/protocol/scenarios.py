@@ -33,6 +33,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dpmc_core.arrays import Bools, Floats, Ints, Words
 from dpmc_core.errors import BadRatings, DpmcError, InvalidSetting
 from dpmc_core.lab.protocol import (
     RECOMMENDER,
@@ -42,7 +43,6 @@ from dpmc_core.lab.protocol import (
     Traffic,
     Transcript,
     Wire,
-    Words,
 )
 from dpmc_core.mechanisms.factorization import DPMF, NoiseForm
 from dpmc_core.model import Factors
@@ -53,10 +53,6 @@ from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import AsPublished, check_settings, same_setting, setting
 from dpmc_core.solvers.factorization import PublicUserFactors, Sides
 from dpmc_core.solvers.rows import clip_dense_rows, with_offsets
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Bits = NDArray[np.bool_]
 
 SETUP, MODEL, ANSWER, SUM = "noise set-up", "item factors", "gradient", "sum"
 HIDDEN_SHARE, HIDDEN_NOISE, ONLINE, RESTART = "hidden share", "hidden noise", "online", "restart"
@@ -402,7 +398,9 @@ class Scenario:
         """The pairs that are asked in a round."""
         return pairs
 
-    def _attempts(self, run: ScenarioRun, pairs: Ints, t: int) -> Iterator[tuple[Ints, Bits, Bits]]:
+    def _attempts(
+        self, run: ScenarioRun, pairs: Ints, t: int
+    ) -> Iterator[tuple[Ints, Bools, Bools]]:
         """(pairs asked, which of them leave, which are summed), till all is in."""
         gone = run.leaving(pairs, t)
         yield pairs, gone, ~gone
@@ -622,7 +620,7 @@ class ScenarioRun:
         users = self.mechanism.fit_users(self.sides, items)
         return with_offsets(users, items, self.public.middle)
 
-    def leaving(self, pairs: Ints, t: int) -> Bits:
+    def leaving(self, pairs: Ints, t: int) -> Bools:
         """Which of the pairs leave in a round, or in the set-up (0) of the first phase."""
         gone = [user for round, user in self.settings.leaves.who if round == t]
         return np.isin(self.who[pairs], gone if t or not self.phase.before else [])
@@ -639,7 +637,7 @@ class ScenarioRun:
         return mixing
 
     def exchange(
-        self, t: int, asked: Ints, gone: Bits, addends: Ints, hidden: dict[str, Words]
+        self, t: int, asked: Ints, gone: Bools, addends: Ints, hidden: dict[str, Words]
     ) -> Words:
         """What the users asked answer in a round, who get item factors and what hides gradients;
         those who are gone compute, and send nothing."""
@@ -852,7 +850,9 @@ class DynamicUsers(Scenario):
         phase.active = np.flatnonzero(made)
         return np.flatnonzero(made[run.what])
 
-    def _attempts(self, run: ScenarioRun, pairs: Ints, t: int) -> Iterator[tuple[Ints, Bits, Bits]]:
+    def _attempts(
+        self, run: ScenarioRun, pairs: Ints, t: int
+    ) -> Iterator[tuple[Ints, Bools, Bools]]:
         """(pairs asked, which of them leave, which are of items that lose nobody), till all is in.
 
         Where somebody leaves, the third party forgets what it got for the item, and the users who

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpmc_core import experiment, metrics
+from dpmc_core.arrays import Floats
 from dpmc_core.lab.protocol import Traffic, Transcript, attacks
 from dpmc_core.lab.protocol.scenarios import DynamicUsers, Scenario, ScenarioRun, StaticUsers
 from dpmc_core.mechanisms.factorization import DPMF
@@ -26,7 +26,6 @@ from dpmc_core.solvers.als import normal_equations, ridge
 from dpmc_core.solvers.factorization import Sides
 from dpmc_core.solvers.rows import with_offsets
 
-Floats = NDArray[np.float64]
 Tell = Callable[[int, int], None]
 
 SCENARIOS: dict[str, type[Scenario]] = {cls.number: cls for cls in (StaticUsers, DynamicUsers)}

@@ -15,9 +15,9 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from dpmc_core.lab.refute.probe import Bits, Floats, History, RatingTable, Rng, run
+from dpmc_core.arrays import Bools, Floats, Ints, Rng
+from dpmc_core.lab.refute.probe import History, RatingTable, run
 from dpmc_core.lab.refute.report import (
     CONFIDENCE,
     FALSE_ALARM,
@@ -45,8 +45,6 @@ from dpmc_core.privacy.audit import canary_bound, gaussian_canary_bound, right_g
 from dpmc_core.ratings import Ratings
 from dpmc_core.stopping import check_cancelled
 
-Ints = NDArray[np.int64]
-
 MOST = 1000  # canaries, where they do not meet in any answer
 _REHEARSED = 8  # canaries of which a rehearsal measures what they move
 _SUREST = 20  # of so many canaries one is guessed where they meet and noise is Gaussian
@@ -68,7 +66,7 @@ class CanaryPlan:
     owner: Ints
     count: int
 
-    def planted(self, coins: Bits) -> Ratings:
+    def planted(self, coins: Bools) -> Ratings:
         up = np.append(coins, False)[self.owner]  # -1 is the last
         return replace(self.table, values=np.where(up, self.heads, self.tails)).ratings()
 
@@ -140,7 +138,7 @@ class Scorer:
     history: History
     seed: int
 
-    def seen(self, coins: Bits) -> History:
+    def seen(self, coins: Bools) -> History:
         """What is asked of other coins after the same answers."""
         check_cancelled()
         ratings = self.plan.planted(coins)
@@ -301,7 +299,7 @@ class Keeper(Subject):
         _, scorer, alone = max(found, key=lambda one: one[0])
         return Rehearsal(scorer.plan, alone, self._guesses(scorer, alone))
 
-    def _published(self, plan: CanaryPlan, coins: Bits, seed: int, scored: int) -> Scorer:
+    def _published(self, plan: CanaryPlan, coins: Bools, seed: int, scored: int) -> Scorer:
         """A run with these coins. scored: the seed of the runs that score."""
         return Scorer(self.mechanism, plan, run(self.mechanism, plan.planted(coins), seed), scored)
 

@@ -16,8 +16,8 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpmc_core.arrays import Bools, Floats, Rng
 from dpmc_core.lab.refute.report import (
     TIGHT,
     ChangedRow,
@@ -47,10 +47,7 @@ from dpmc_core.stopping import check_cancelled
 _DRAWN = 0.5  # share of the pairs that are drawn; the others change the worst one so far
 _COINS = "random choices that no noise is for (what a cap keeps, where a solver starts)"
 
-Floats = NDArray[np.float64]
-Bits = NDArray[np.bool_]
 History = list[Publication]
-Rng = np.random.Generator
 
 
 # --- data sets to try -------------------------------------------------------------------------
@@ -102,7 +99,7 @@ class RowPair(NamedTuple):
     after: Floats
 
     @property
-    def differs(self) -> Bits:
+    def differs(self) -> Bools:
         both = np.isnan(self.before) & np.isnan(self.after)
         return np.asarray((self.before != self.after) & ~both)
 
@@ -239,12 +236,12 @@ class Prober(Subject):
         coins = (free & ~_alike(worst.history, again)).any()
         yield self._measured(worst, free, runs, runs, _COINS if coins else "")
 
-    def _free(self, ratings: Ratings, history: History) -> Bits:
+    def _free(self, ratings: Ratings, history: History) -> Bools:
         """Which answers ask the same, to the last bit, after answers of another run."""
         others = run(self.mechanism, ratings, self.seed + 1)
         return _alike(history, run(self.mechanism, ratings, self.seed, others))
 
-    def _tried(self, rows: RowPair, table: RatingTable, free: Bits) -> _Tried:
+    def _tried(self, rows: RowPair, table: RatingTable, free: Bools) -> _Tried:
         one, other = (table.with_row(rows.user, row) for row in (rows.before, rows.after))
         history = run(self.mechanism, one, self.seed)
         seen = run(self.mechanism, other, self.seed, history)
@@ -260,7 +257,7 @@ class Prober(Subject):
         return sensitivity_at(publication.release.sensitivity, self.change, self.card.public)
 
     def _measured(
-        self, worst: _Tried, free: Bits, done: int, pairs: int, given: str = ""
+        self, worst: _Tried, free: Bools, done: int, pairs: int, given: str = ""
     ) -> Measured:
         names = {release.query: name for name, release in self.card.releases}
         found: dict[tuple[str, bool], Spent] = {}
@@ -288,13 +285,13 @@ class Prober(Subject):
         )
 
 
-def _alike(history: History, again: History) -> Bits:
+def _alike(history: History, again: History) -> Bools:
     """Which answers are asked the same, to the last bit; one that is not asked again is not."""
     same = [np.array_equal(p.private, q.private) for p, q in zip(history, again, strict=False)]
     return np.array(same + [False] * (len(history) - len(same)))
 
 
-def _loss(history: History, moved: tuple[float, ...], free: Bits) -> Loss:
+def _loss(history: History, moved: tuple[float, ...], free: Bools) -> Loss:
     """What the answers that count spend together."""
     losses = (
         dataclasses.replace(p.release, times=1).loss(m)

@@ -14,9 +14,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import betainc, chdtrc, gammainc, kolmogorov, ndtr
 
+from dpmc_core.arrays import Floats, Rng
 from dpmc_core.lab.refute.report import FALSE_ALARM, Measured, Method, Refuted, Spent, Subject
 from dpmc_core.privacy import (
     Additive,
@@ -31,9 +31,6 @@ from dpmc_core.privacy import (
 )
 from dpmc_core.privacy.audit import event_bound
 from dpmc_core.stopping import check_cancelled
-
-Floats = NDArray[np.float64]
-Rng = np.random.Generator
 
 DRAWS = 20_000  # of each value of each release, at least; of numbers in twos as many twos
 _OBSERVED = 64  # ratings, where a record leaves their number open

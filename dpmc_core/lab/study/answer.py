@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpmc_core import archives, metrics, registry
+from dpmc_core.arrays import Floats
 from dpmc_core.errors import DpmcError, InvalidSetting, check_number, number_text
 from dpmc_core.experiment import Result, publications
 from dpmc_core.lab.store import Store
@@ -51,8 +51,6 @@ from dpmc_core.privacy import (
 from dpmc_core.problem import GIVEN, Split, prepare_all, prepared_facts
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.stopping import Stop, Stopped, check_cancelled, stopping
-
-Floats = NDArray[np.float64]
 
 SEEDS = (1, 2, 3, 4, 5)
 CURVE = 3  # the first of them, over all epsilons

@@ -24,9 +24,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpmc_core import paths, registry
+from dpmc_core.arrays import Floats
 from dpmc_core.data import Dataset
 from dpmc_core.errors import DpmcError
 from dpmc_core.experiment import settings_dict
@@ -37,8 +37,6 @@ from dpmc_core.privacy import DELTA, Budget, Certified, Change, Guarantee, Loss,
 from dpmc_core.privacy.accounting import Pure
 from dpmc_core.problem import Problem
 from dpmc_core.ratings import PublicFacts
-
-Floats = NDArray[np.float64]
 
 _CHANGES = {change.value: change for change in Change}
 

@@ -16,10 +16,9 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import stdtrit
 
-Floats = NDArray[np.float64]
+from dpmc_core.arrays import Floats
 
 LEVEL = 0.95
 _FARTHEST = 1e6  # a share beyond is no share

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpmc_core.arrays import Ints
 from dpmc_core.data import Dataset, Transform
 from dpmc_core.data.source import Source
 from dpmc_core.errors import DpmcError, number_text
@@ -143,23 +144,21 @@ def scored(problem: Problem, task: Task, column: str) -> str:
     )
 
 
-def _in_source(side: Ratings, whole: Ratings) -> NDArray[np.int64]:
+def _in_source(side: Ratings, whole: Ratings) -> Ints:
     """The place of each row of one side among all ratings. Steps may have re-indexed items."""
     place = {id: k for k, id in enumerate(whole.item_ids or ())}
     items = np.array([place[id] for id in side.item_ids or ()], dtype=np.int64)
     width = whole.public.items
     cells = whole.users.astype(np.int64) * width + whole.items
     wanted = side.users.astype(np.int64) * width + items[side.items]
-    found: NDArray[np.int64] = np.searchsorted(cells, wanted)
+    found: Ints = np.searchsorted(cells, wanted)
     return found
 
 
 _Column = tuple[NDArray[Any], Sequence[str] | None]  # values, or codes into texts
 
 
-def _columns(
-    side: Ratings, whole: Ratings, rows: NDArray[np.int64], *, target: bool
-) -> dict[str, _Column]:
+def _columns(side: Ratings, whole: Ratings, rows: Ints, *, target: bool) -> dict[str, _Column]:
     columns: dict[str, _Column] = {
         "user": (side.users, side.user_ids),
         "item": (side.items, side.item_ids),

@@ -199,6 +199,17 @@ def default_jobs() -> int:
     return os.cpu_count() or 1
 
 
+def processes(jobs: int | None, name: str = "jobs") -> int:
+    """How many processes: those given, else one per core. Raises InvalidSetting.
+
+    name: what people know the number by.
+    """
+    if jobs is None:
+        return default_jobs()
+    check_number(name, jobs, at_least=1, at_most=1024, integer=True)
+    return jobs
+
+
 class LocalPool:
     """Processes of this machine, each with one thread of linear algebra.
 
@@ -206,8 +217,7 @@ class LocalPool:
     """
 
     def __init__(self, sources: Mapping[str, SweepData], jobs: int | None = None) -> None:
-        self.size = default_jobs() if jobs is None else jobs
-        check_number("jobs", self.size, at_least=1, at_most=1024, integer=True)
+        self.size = processes(jobs)
         context = _context()
         self._reader, self._lifeline = context.Pipe(duplex=False)
         arguments = dict(sources), self._reader, dict(plugins.loaded())
@@ -389,6 +399,11 @@ class SweepReport:
     failed: dict[Unit, str] = field(default_factory=dict)
     stopped: bool = False
     note: str = ""
+
+    @property
+    def ended(self) -> int:
+        """Units of this sweep that are over, written or failed."""
+        return self.done + len(self.failed)
 
 
 def run(

@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpmc_core.arrays import Floats, Ints
 from dpmc_core.model import Model
 from dpmc_core.ratings import Ratings
 from dpmc_core.stopping import check_cancelled
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 LENGTH = 5  # items of a list that is kept
 MOST_USERS = 300  # whose lists are kept

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 
+from dpmc_core.arrays import Bools, Floats
 from dpmc_core.errors import DpmcError, InvalidSetting, check_number
 from dpmc_core.privacy import CELL, RandomizedResponse
 from dpmc_core.privacy.audit import clopper_pearson
@@ -279,13 +280,13 @@ def _waves(times: int, chance: float, step: int, size: int) -> NDArray[np.comple
 
 
 @lru_cache(maxsize=2)
-def _laws(people: int, times: int, chance: float, step: int) -> NDArray[np.float64]:
+def _laws(people: int, times: int, chance: float, step: int) -> Floats:
     """Row N: the law of the yes reported where N of them would answer yes."""
     last = step * people * times
     size = _power_of_two(last + 1)
     yes, no = np.log(_waves(times, chance, step, size))
     many = np.arange(people + 1)[:, None]
-    laws: NDArray[np.float64] = np.fft.irfft(np.exp(many * yes + (people - many) * no), size)
+    laws: Floats = np.fft.irfft(np.exp(many * yes + (people - many) * no), size)
     return np.maximum(laws[:, : last + 1], 0.0)
 
 
@@ -331,7 +332,7 @@ def _fewest(parts: Sequence[Linked], tail: float) -> int:
     return int(fewest.min(initial=sum(part.people for part in parts)))
 
 
-def _worst(above: NDArray[np.float64], laws: NDArray[np.float64]) -> NDArray[np.float64]:
+def _worst(above: Floats, laws: Floats) -> Floats:
     """The largest tails of a sum, over all ways to spread N over its two parts.
 
     The largest tails of a part are themselves those of a law, and above every law of the part: so
@@ -375,14 +376,14 @@ def _least_share(parts: Sequence[Linked], tail: float) -> float:
 
 
 @lru_cache(maxsize=64)
-def _likely(parts: tuple[Linked, ...]) -> NDArray[np.float64]:
+def _likely(parts: tuple[Linked, ...]) -> Floats:
     """How likely each of _SHARES is after the reports, where all were alike before."""
     law, told = _mixed(parts)
     likely = np.array([max(law(share)[told], 0.0) for share in _SHARES])
     return np.asarray(likely / likely.sum())
 
 
-def _mixed(parts: Sequence[Linked]) -> tuple[Callable[[float], NDArray[np.float64]], int]:
+def _mixed(parts: Sequence[Linked]) -> tuple[Callable[[float], Floats], int]:
     """The law of the statistic by the share of a population, and what it was."""
     weighed = list(zip(_steps(parts), parts, strict=True))
     told = sum(step * part.yes for step, part in weighed)
@@ -390,12 +391,12 @@ def _mixed(parts: Sequence[Linked]) -> tuple[Callable[[float], NDArray[np.float6
     size = _power_of_two(last + 1)
     waves = [_waves(part.times, part.chance, step, size) for step, part in weighed]
 
-    def law(share: float) -> NDArray[np.float64]:
+    def law(share: float) -> Floats:
         each = (
             (share * yes + (1 - share) * no) ** part.people
             for part, (yes, no) in zip(parts, waves, strict=True)
         )
-        whole: NDArray[np.float64] = np.fft.irfft(math.prod(each), size)[: last + 1]
+        whole: Floats = np.fft.irfft(math.prod(each), size)[: last + 1]
         return whole
 
     return law, told
@@ -417,7 +418,7 @@ def as_if(poll: Poll, phones: int, seed: Sequence[int]) -> Bounds | None:
 
 
 def reports_of(
-    answers: NDArray[np.bool_], channel: RandomizedResponse, rng: np.random.Generator
+    answers: Bools, channel: RandomizedResponse, rng: np.random.Generator
 ) -> NDArray[np.uint8]:
     """What simulated phones send, one of each."""
     told = replace(channel, shape=answers.shape).publish(answers.astype(np.uint8), rng)

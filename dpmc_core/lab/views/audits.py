@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpmc_core import registry
+from dpmc_core.arrays import Floats
 from dpmc_core.errors import InvalidSetting
 from dpmc_core.experiment import settings_dict
 from dpmc_core.lab.refute import (
@@ -212,7 +212,6 @@ def table(report: Report) -> dict[str, list[object]]:
 
 # --- what one rating moves in output perturbation ----------------------------------------------
 
-Floats = NDArray[np.float64]
 
 _SEEN = 1e-3  # of the bound: a cell that moves by less is not counted
 

@@ -19,10 +19,10 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtri, stdtrit
 
 from dpmc_core import registry
+from dpmc_core.arrays import Bools, Floats, Ints
 from dpmc_core.errors import capital
 from dpmc_core.lab.views.lines import (
     AS_CLAIMED,
@@ -56,9 +56,6 @@ from dpmc_core.privacy import (
     SymbolChannel,
 )
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-
 DRAWS = 2_000
 FEWEST = 3  # seeds: from two alone an interval is too wide to say anything
 HOW = (
@@ -90,7 +87,7 @@ def same_seeds() -> np.random.Generator:
     return np.random.default_rng(0)
 
 
-def complete(values: Floats) -> NDArray[np.bool_]:
+def complete(values: Floats) -> Bools:
     """Which seeds (columns) have a value at every epsilon."""
     return np.asarray(~np.isnan(values).any(axis=0), dtype=np.bool_)
 

@@ -7,10 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dpmc_core.arrays import Floats, Ints
 from dpmc_core.ratings import Ratings
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 def title(ratings: Ratings, item: int) -> str:
@@ -169,7 +167,7 @@ def tails_table(users: Tail, items: Tail) -> dict[str, list[object]]:
     }
 
 
-def _ranks(edges: Ints, blocks: NDArray[np.int64]) -> str:
+def _ranks(edges: Ints, blocks: Ints) -> str:
     return f"{edges[blocks[0]] + 1}-{edges[blocks[-1] + 1]}"
 
 

@@ -13,10 +13,10 @@ from functools import cached_property
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import stdtrit
 
 from dpmc_core import registry
+from dpmc_core.arrays import Floats, Ints
 from dpmc_core.errors import sentence
 from dpmc_core.experiment import EVALUATION_ONLY
 from dpmc_core.lab import shipped as files
@@ -27,8 +27,6 @@ from dpmc_core.model import Task
 from dpmc_core.privacy import RATING, USER_EMPTIED, Change
 from dpmc_core.problem import split_words
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 Curve = TypeVar("Curve", "Line", "Reference")
 
 LEVEL = 0.95

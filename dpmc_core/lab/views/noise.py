@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmc_core import registry
+from dpmc_core.arrays import Floats
 from dpmc_core.errors import DpmcError, capital
 from dpmc_core.experiment import publications
 from dpmc_core.lab.views.cards import percent
@@ -33,8 +34,6 @@ from dpmc_core.privacy import (
     sensitivity_at,
 )
 from dpmc_core.ratings import PublicFacts, Ratings
-
-Floats = NDArray[np.float64]
 
 
 def main_release(guarantee: Guarantee) -> Release | None:

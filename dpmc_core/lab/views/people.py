@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import IO, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpmc_core.arrays import Floats, Ints
 from dpmc_core.errors import DpmcError
 from dpmc_core.experiment import publications
 from dpmc_core.lab import shipped
@@ -32,8 +32,6 @@ from dpmc_core.privacy import (
     Trust,
 )
 from dpmc_core.ratings import PublicFacts, Ratings
-
-Floats = NDArray[np.float64]
 
 QUANTILES = (0.5, 0.25, 0.75, 0.1, 0.9)  # of the number of ratings: the first person has the median
 WHO = ("median", "lower quarter", "upper quarter", "lowest tenth", "highest tenth")
@@ -112,7 +110,7 @@ def people(train: Ratings, plain: Sequence[Sequence[int]], items: Collection[int
 
 
 def _cells(
-    train: Ratings, user: int, known: NDArray[np.int64], unrated: Sequence[int]
+    train: Ratings, user: int, known: Ints, unrated: Sequence[int]
 ) -> tuple[tuple[str, float | None], ...]:
     """The best known items that somebody rated, and some without a rating."""
     own = slice(train.indptr[user], train.indptr[user + 1])

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpmc_core.arrays import Floats, Ints
 from dpmc_core.lab.sweep import toplists
 from dpmc_core.lab.views.data import busiest, counts, grid, title, user_name
 from dpmc_core.links import LOGISTIC, Link
@@ -19,9 +19,6 @@ from dpmc_core.model import Mechanism, Model, Step, Task
 from dpmc_core.privacy import Publication
 from dpmc_core.problem import Problem
 from dpmc_core.ratings import PublicFacts, Ratings
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 _TOP = 10  # items shown of a user
 SIDE = 25  # users and items of the corner; odd, so that one of the users is the middle one
@@ -45,7 +42,7 @@ class CalibrationCurve(NamedTuple):
 
     predicted: Floats
     observed: Floats
-    size: NDArray[np.int64]
+    size: Ints
 
 
 class TopItem(NamedTuple):
