@@ -7,7 +7,7 @@ import numpy as np
 from dpmc_core import registry
 from dpmc_core.data.datasets import Dataset
 from dpmc_core.lab import store, sweep
-from dpmc_core.lab.sweep import pools
+from dpmc_core.lab.sweep import engine
 from dpmc_core.ratings import PublicFacts, Ratings
 
 USERS, ITEMS = 30, 20
@@ -67,7 +67,7 @@ class ExecutorPool:
         self.executor, self.sources, self.size = executor, sources, size
 
     def submit(self, unit):
-        return self.executor.submit(pools.run_unit, unit, self.sources[unit.source])
+        return self.executor.submit(engine.run_unit, unit, self.sources[unit.source])
 
     def close(self, *, at_once):
         """Nothing is ours to close."""
@@ -83,7 +83,7 @@ class InThisProcess:
 
     def submit(self, unit):
         future = Future()
-        future.set_result(pools.run_unit(unit, self.sources[unit.source]))
+        future.set_result(engine.run_unit(unit, self.sources[unit.source]))
         return future
 
     def close(self, *, at_once):

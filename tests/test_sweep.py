@@ -25,9 +25,9 @@ from dpmc_core import experiment, registry
 from dpmc_core.errors import DpmcError, InvalidSetting
 from dpmc_core.lab import locks, store, sweep
 from dpmc_core.lab.store import Store, StoreError
+from dpmc_core.lab.sweep import engine
 from dpmc_core.lab.sweep import grid as grids
-from dpmc_core.lab.sweep import worker
-from dpmc_core.lab.sweep.run import ALONE, BREAKS, COMPANY
+from dpmc_core.lab.sweep.engine import ALONE, BREAKS, COMPANY
 from dpmc_core.model import AddsNoiseLast, Constant, Step, Task
 from dpmc_core.privacy import witness
 from dpmc_core.problem import LeaveLast, build_problem
@@ -301,7 +301,7 @@ def test_a_poisoned_solve_reaches_output_perturbation_alone(plan, undisturbed, o
     def poisoned(*_):
         return [(Step(1, 1, None, final=True), Constant(-1.0))]
 
-    monkeypatch.setattr(worker, "shared_solve", poisoned)
+    monkeypatch.setattr(engine, "shared_solve", poisoned)
     run(plan, opened)
     rows = rows_of(opened)
     changed = {rows[key]["mechanism"] for key in rows if rows[key] != undisturbed[key]}
@@ -330,7 +330,7 @@ def test_a_shared_solve_is_published_once_and_equals_a_solve_of_its_own():
     mechanism = registry.create("output", epsilon=2.0, iterations=6)
     with witness() as published:
         shared = experiment.run(
-            mechanism, problem, 5, with_baselines=False, solve=worker.shared_solve
+            mechanism, problem, 5, with_baselines=False, solve=engine.shared_solve
         )
     assert [seen.release.query for seen in published] == ["completed matrix"]
     alone = experiment.run(mechanism, problem, 5, with_baselines=False)
@@ -433,7 +433,7 @@ class Fragile:
     def _finish(self, unit):
         with self.lock:
             if unit.key in self.running:
-                outcome = worker.run_unit(unit, self.plan.sources[unit.source])
+                outcome = engine.run_unit(unit, self.plan.sources[unit.source])
                 self.running.pop(unit.key).set_result(outcome)
 
     def close(self, *, at_once):
@@ -532,7 +532,7 @@ def test_a_store_that_stays_locked_is_a_sentence(plan, undisturbed, opened):
 
 def test_what_is_told_is_what_the_store_has(plan, undisturbed, opened, monkeypatch):
     """Also while another sweep writes, and in the moment of the stop."""
-    monkeypatch.setattr(sys.modules["dpmc_core.lab.sweep.run"], "SPARING", 0)
+    monkeypatch.setattr(engine, "SPARING", 0)
     theirs = [undisturbed_record(plan, opened.path, unit) for unit in plan.units[8:20]]
     told, there = [], []
 

@@ -20,7 +20,7 @@ from sweep_helpers import make_dataset, make_pair, make_source
 
 from dpmc_core import registry
 from dpmc_core.data import datasets
-from dpmc_core.errors import BadRatings, DpmcError, InvalidSetting
+from dpmc_core.errors import BadRatings, InvalidSetting
 from dpmc_core.lab import locks, papers, store, sweep
 from dpmc_core.lab.cli import build_parser
 from dpmc_core.lab.cli.interface import arguments
@@ -365,10 +365,10 @@ def test_a_preset_is_a_grid_that_works(name):
 
 
 def test_the_samples_preset_is_what_ships():
-    preset, *others = (presets.get(name).grid for name in ("samples", "jokes", "clicks"))
+    preset, *others = (presets.PRESETS[name].grid for name in ("samples", "jokes", "clicks"))
     data = [*preset.data, *(id for other in others for id in other.data)]
     assert sorted(data) == sorted(datasets.synthetic.SAMPLES)
-    rated = {*presets.get("samples-ratings").grid.data, *presets.get("jokes").grid.data}
+    rated = {*presets.PRESETS["samples-ratings"].grid.data, *presets.PRESETS["jokes"].grid.data}
     assert all(
         id in rated or id.startswith("one-bit") or s.clicks
         for id, s in datasets.synthetic.SAMPLES.items()
@@ -384,8 +384,3 @@ def test_the_synthetic_presets_train_on_the_papers_share_of_cells():
     train, test = unit.split(source.at(3).ratings, np.random.default_rng(0))
     assert (len(train), len(test)) == (1500, 375)
     assert [text.split(",")[1] for text in NAMED["lwhm22-5"].grid.data][-1] == "observed=1"
-
-
-def test_an_unknown_preset_names_the_nearest():
-    with pytest.raises(DpmcError, match="did you mean samples"):
-        presets.get("sample")

@@ -151,6 +151,7 @@ FIELDS = (
     *_fields("result", "bool_", ("stopped",)),
     *_fields("result", "float64", ("seconds",)),
 )
+_STORED = [(field.name.split("."), field) for field in FIELDS if field.table != "card"]
 _TYPES = {"string": str, "float64": int | float, "int64": int, "bool_": int, "json": str}
 
 
@@ -236,13 +237,11 @@ def _from_tables(row: Mapping[str, Any]) -> dict[str, Any]:
     Raises ValueError, TypeError or another error of Python's for what `_to_tables` never wrote.
     """
     record: dict[str, Any] = {}
-    for field in FIELDS:
-        if field.table != "card":
-            *groups, name = field.name.split(".")
-            place = record
-            for group in groups:
-                place = place.setdefault(group, {})
-            place[name] = _value(field, row[field.column])
+    for (*groups, name), field in _STORED:
+        place = record
+        for group in groups:
+            place = place.setdefault(group, {})
+        place[name] = _value(field, row[field.column])
     card, guarantee = json.loads(row["text"]), record["guarantee"]
     record["data"]["prepared"] = card.pop("prepared")
     guarantee |= card
@@ -775,11 +774,11 @@ def write_file(store: Store, curves: Sequence[CurveInfo], path: Path) -> int:
 
 def write_csv(store: Store, curves: Sequence[CurveInfo], stream: IO[str]) -> int:
     """Write a header and the rows, text guarded; returns how many rows."""
-    writer = csv.DictWriter(stream, columns(curves), extrasaction="ignore", lineterminator="\n")
-    writer.writeheader()
-    count = 0
+    names, count = list(columns(curves)), 0
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow(names)
     for row in _rows(store, curves):
-        writer.writerow({name: guarded(value) for name, value in row.items()})
+        writer.writerow([guarded(row.get(name)) for name in names])
         count += 1
     return count
 
@@ -828,12 +827,13 @@ def _write_parquet(store: Store, curves: Sequence[CurveInfo], path: Path) -> int
     # Types are fixed beforehand: a block of rows may hold nothing in some of its columns.
     kinds, count = columns(curves), 0
     schema = pa.schema([(name, getattr(pa, kind)()) for name, kind in kinds.items()])
-    mixed = [name for name, kind in kinds.items() if kind == "string"]
+    texts = [name for name, kind in kinds.items() if kind == "string"]
     rows = _rows(store, curves)
     with pq.ParquetWriter(path, schema) as writer:
         while block := list(itertools.islice(rows, _BLOCK)):
-            for row in block:
-                row |= {name: str(row[name]) for name in mixed if row.get(name) is not None}
+            for row, name in itertools.product(block, texts):
+                if not isinstance(row.get(name), str | None):
+                    row[name] = str(row[name])
             writer.write_table(pa.Table.from_pylist(block, schema))
             count += len(block)
     return count

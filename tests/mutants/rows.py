@@ -153,7 +153,7 @@ SWEEP = (
     )
     + family_of(
         "sweep",
-        "lab/sweep/worker.py",
+        "lab/sweep/engine.py",
         (
             "all seeds share the first one's split",
             REUSED,
@@ -189,8 +189,8 @@ SWEEP = (
         (
             "an upload's cap is forgotten on its way to a sweep",
             OTHER,
-            "public.users, public.items, public.cap or 0]",
-            "public.users, public.items, 0]",
+            "named | dataclasses.asdict(ratings.public)",
+            'named | dataclasses.asdict(ratings.public) | {"cap": None}',
             named("sweep_data", "test_a_snapshot_gives_the_same_ratings_back"),
         ),
         (
@@ -203,12 +203,12 @@ SWEEP = (
     )
     + family_of(
         "sweep",
-        "lab/sweep/run.py",
+        "lab/sweep/engine.py",
         (
             "rows that wait for a locked store are dropped",
             OTHER,
             "self._again = time.monotonic() + 1.0",
-            "self._again = time.monotonic() + 1.0\n            self.waiting.clear()",
+            "self._again = time.monotonic() + 1.0\n            self._waiting.clear()",
             named("sweep", "test_a_store_that_stays_locked_is_a_sentence"),
         ),
     )

@@ -2,6 +2,19 @@
 
 from __future__ import annotations
 
+from dpmc_core.lab.sweep.engine import (
+    LISTS_OF,
+    ClusterPool,
+    LocalPool,
+    SweepReport,
+    check_address,
+    default_jobs,
+    problem_of,
+    processes,
+    run,
+    run_here,
+    warm_up,
+)
 from dpmc_core.lab.sweep.grid import (
     Grid,
     Keys,
@@ -13,18 +26,8 @@ from dpmc_core.lab.sweep.grid import (
     plan,
     seeds_text,
 )
-from dpmc_core.lab.sweep.pools import (
-    ClusterPool,
-    LocalPool,
-    check_address,
-    default_jobs,
-    processes,
-    warm_up,
-)
 from dpmc_core.lab.sweep.private import PrivateFolder, command
-from dpmc_core.lab.sweep.run import SweepReport, run
 from dpmc_core.lab.sweep.sources import Pair, SweepData, Whole, lean, open_source
-from dpmc_core.lab.sweep.worker import LISTS_OF, problem_of, run_here
 
 __all__ = [
     "LISTS_OF",

@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 from dpmc_core import registry
 from dpmc_core.data import SAMPLES
-from dpmc_core.errors import unknown_name
 from dpmc_core.lab.sweep.grid import Grid
 from dpmc_core.model import Estimator, Task
 
@@ -20,13 +19,6 @@ class Preset(NamedTuple):
 
     summary: str
     grid: Grid
-
-
-def get(name: str) -> Preset:
-    """The preset of that name. Raises InvalidSetting with the nearest names."""
-    if name not in PRESETS:
-        raise unknown_name("preset", name, PRESETS)
-    return PRESETS[name]
 
 
 _RATED = [id for id, sample in SAMPLES.items() if not sample.clicks]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,7 +13,6 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpmc_core import archives
 from dpmc_core.data import Dataset, datasets, public_sets, read_pair, synthetic
@@ -22,6 +22,7 @@ from dpmc_core.lab.store import digest
 from dpmc_core.ratings import PublicFacts, Ratings
 
 SNAPSHOT = ".dpmc.npz"  # how the name of a private file of ratings ends
+_COLUMNS = ("users", "items", "values", "times")
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,18 +137,11 @@ def write_snapshot(dataset: Dataset, path: Path) -> None:
     What an upload becomes while a sweep of its own runs on it. Names of users and items are left
     out. The file must not exist yet.
     """
-    ratings, public = dataset.ratings, dataset.ratings.public
-    arrays: dict[str, NDArray[Any]] = {
-        "users": ratings.users,
-        "items": ratings.items,
-        "values": ratings.values,
-        "shape": np.array([public.users, public.items, public.cap or 0]),
-        "range": np.array([public.low, public.high]),
-        "prepared": np.array(ratings.prepared, dtype=np.str_),
-        "name": np.array([dataset.name, dataset.title]),
-    }
-    if ratings.times is not None:
-        arrays["times"] = ratings.times
+    ratings = dataset.ratings
+    named = {"name": dataset.name, "title": dataset.title, "prepared": ratings.prepared}
+    found = {name: getattr(ratings, name) for name in _COLUMNS}
+    arrays = {name: array for name, array in found.items() if array is not None}
+    arrays["facts"] = np.array(json.dumps(named | dataclasses.asdict(ratings.public)))
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "wb") as file:
         np.savez(file, allow_pickle=False, **arrays)
@@ -157,21 +151,14 @@ def read_snapshot(path: Path) -> Dataset:
     """The inverse of `write_snapshot`. Raises BadRatings where the file is not one of ours."""
     try:
         parts = archives.arrays(path)
-        users, items, cap = (int(n) for n in parts["shape"])
-        low, high = (float(end) for end in parts["range"])
-        public = PublicFacts(users=users, items=items, low=low, high=high, cap=cap or None)
-        ratings = Ratings.build(
-            parts["users"],
-            parts["items"],
-            parts["values"],
-            public,
-            times=parts.get("times"),
-            prepared=tuple(str(step) for step in parts["prepared"]),
-        )
-        name, title = (str(text) for text in parts["name"])
+        facts = dict(archives.read_json(str(parts["facts"])))
+        name, title, prepared = (facts.pop(one) for one in ("name", "title", "prepared"))
+        columns: dict[str, Any] = {name: parts.get(name) for name in _COLUMNS}
+        public = PublicFacts(**facts)
+        ratings = Ratings.build(**columns, public=public, prepared=tuple(map(str, prepared)))
     except BadRatings:
         raise
-    except (archives.BadArchive, LookupError, TypeError, ValueError, OverflowError) as error:
+    except (archives.BadArchive, LookupError, TypeError, ValueError, ArithmeticError) as error:
         raise BadRatings(f"{path.name} is not a snapshot of ratings: {error}") from None
     return Dataset(ratings, name, title, "a snapshot", "as its source", ())
 
