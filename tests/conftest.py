@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -80,10 +81,20 @@ def own_session() -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def temporary() -> Iterator[Path]:
+    """Where a server's temporary files lie, apart from those of other servers.
+
+    A short name: what worker processes connect to has to fit into a hundred letters.
+    """
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name:
+        yield Path(name)
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory, temporary: Path) -> Iterator[str]:
     """A fresh server on a free port; yields its address."""
     home = tmp_path_factory.mktemp("home")
-    with serving(home) as (address, process):
+    with serving(home, TMPDIR=str(temporary)) as (address, process):
         yield address
         process.terminate()
         process.wait(60)

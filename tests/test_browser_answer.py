@@ -1,8 +1,5 @@
 """The upload path to its end in Chromium: a file, the link, one button, the answer."""
 
-import os
-from pathlib import Path
-
 import pytest
 
 from tests.browser_helpers import settle, upload_ratings, visit
@@ -10,26 +7,21 @@ from tests.browser_helpers import settle, upload_ratings, visit
 pytestmark = pytest.mark.browser
 
 
-def private_folders():
-    return set(Path(os.environ.get("TMPDIR", "/tmp")).glob("dpmc-private-*"))
-
-
-def test_an_upload_leads_to_the_answer(page, server, tmp_path):
-    before = private_folders()
+def test_an_upload_leads_to_the_answer(page, server, temporary, tmp_path):
     upload_ratings(page, server, tmp_path)
     settle(page)
     page.get_by_role("link", name="What would privacy cost on these ratings?").click()
     page.get_by_role("heading", name="The answer", level=1).wait_for()
     settle(page)
     page.get_by_text("of your 20 items from noise").wait_for()
-    assert private_folders() == before
+    assert not list(temporary.glob("dpmc-private-*"))
     page.get_by_role("button", name="Get the answer").click()
     page.get_by_text("what personalisation adds").or_(
         page.get_by_text("adds nothing measurable")
     ).first.wait_for()
     page.get_by_text("Offline test on raw data, 5 private fits").wait_for()
     page.locator('[data-testid="stPlotlyChart"] .main-svg').first.wait_for()
-    (folder,) = private_folders() - before
+    (folder,) = temporary.glob("dpmc-private-*")
     assert folder.stat().st_mode & 0o777 == 0o700
     assert (folder / "results-users").is_dir()
     visit(page, server + "data")  # a new session: the upload and its folder go with the old one
