@@ -190,7 +190,7 @@ SERVER = family_of(
         "            pass\n",
         named(
             "sweep_kills",
-            "test_a_private_sweep_ends_with_its_owner_and_its_folder_goes[False-SIGKILL]",
+            "test_a_private_sweep_ends_with_its_owner_and_its_folder_goes[SIGKILL-False]",
         ),
     ),
 )
