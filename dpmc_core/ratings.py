@@ -6,8 +6,8 @@ import dataclasses
 import enum
 import hashlib
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +29,8 @@ class PublicFacts:
 
     users, items: matrix shape. low, high: the public rating range, in rating points.
     cap: the most ratings any user can have, only where the input was already capped.
+    known: facts about every item that come with the data, each with its number of columns;
+    features: those of them that are used.
     """
 
     users: int
@@ -36,6 +38,8 @@ class PublicFacts:
     low: float
     high: float
     cap: int | None = None
+    features: tuple[tuple[str, int], ...] = ()
+    known: tuple[tuple[str, int], ...] = field(default=(), compare=False, repr=False)
 
     def __post_init__(self) -> None:
         check_number("users", self.users, at_least=1, integer=True)
@@ -48,6 +52,20 @@ class PublicFacts:
         for name, kind in plain.items():
             value = getattr(self, name)
             object.__setattr__(self, name, None if value is None else kind(value))
+        for name in ("features", "known"):
+            facts = tuple((str(fact), int(columns)) for fact, columns in getattr(self, name))
+            object.__setattr__(self, name, facts)
+
+    def as_dict(self) -> dict[str, Any]:
+        """What results depend on, as plain JSON values."""
+        found = dataclasses.asdict(self)
+        del found["known"]
+        return found if self.features else {k: v for k, v in found.items() if k != "features"}
+
+    @property
+    def columns(self) -> int:
+        """How many columns the features of an item have."""
+        return sum(columns for _, columns in self.features)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -120,6 +138,8 @@ class Ratings:
     times: int64 Unix seconds, or None. user_ids, item_ids: the names in the source, by index.
     titles: item titles, by index. prepared: data-dependent steps that made these ratings, in words.
     catalogue: how it is known which users and items there are; no part of the fingerprint.
+    known: what is publicly known of the items, by name, each items x columns of mean square one or
+    so.
     """
 
     users: Index
@@ -132,6 +152,7 @@ class Ratings:
     titles: Sequence[str] | None = None
     prepared: tuple[str, ...] = ()
     catalogue: Catalogue = Catalogue()
+    known: Mapping[str, Floats] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         # The certified values of whole users rest on the cap, so no route may get around it.
@@ -225,12 +246,19 @@ class Ratings:
         return csr_array((self.values, self.items, self.indptr), shape=self.shape)
 
     @cached_property
+    def features(self) -> Floats:
+        """What is used of the facts about the items: items x public.columns."""
+        used = [self.known[name] for name, _ in self.public.features]
+        return np.hstack([np.zeros((self.public.items, 0)), *used])
+
+    @cached_property
     def fingerprint(self) -> str:
         """Content hash (16 hex digits) of cells, values and public facts; names do not count."""
         p = self.public
         facts = (p.users, p.items, float(p.low), float(p.high), p.cap, self.prepared)  # 1 is 1.0
         digest = hashlib.sha256(repr(facts).encode())
-        for array in (self.users, self.items, self.values):
+        used = [self.features] if self.public.features else []
+        for array in (self.users, self.items, self.values, *used):
             digest.update(np.ascontiguousarray(array).tobytes())
         return digest.hexdigest()[:16]
 
@@ -260,7 +288,14 @@ class Ratings:
             public=dataclasses.replace(self.public, items=len(kept)),
             item_ids=item_ids,
             titles=titles,
+            known={name: columns[kept] for name, columns in self.known.items()},
         )
+
+    def knowing(self, known: Mapping[str, Floats]) -> Ratings:
+        """The same ratings with facts about the items beside them; each items x columns."""
+        facts = tuple((name, columns.shape[1]) for name, columns in known.items())
+        public = dataclasses.replace(self.public, known=facts)
+        return dataclasses.replace(self, public=public, known=known)
 
     def with_values(self, values: ArrayLike, *, low: float, high: float) -> Ratings:
         """The same cells, new values and range."""

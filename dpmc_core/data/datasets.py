@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from dpmc_core.data import public_sets, synthetic
+from dpmc_core.data import features, public_sets, synthetic
 from dpmc_core.data.reading import (
     RANGE_ASKED,
     Table,
@@ -38,7 +38,6 @@ from dpmc_core.links import parse_link
 from dpmc_core.model import Factors
 from dpmc_core.ratings import Catalogue, Origin, Ratings
 
-Genres = list[tuple[str, ...]]
 _GENERATED, _PUBLIC = "the generated set {}", "the public set {}"  # sources of catalogues
 _CHANGED = ", whose file here may have been changed"
 EACH = "each"  # as a seed in NAME:seed=each: that of whoever runs on it
@@ -48,10 +47,10 @@ EACH = "each"  # as a seed in NAME:seed=each: that of whoever runs on it
 class Dataset:
     """Ratings with where they come from and what a reader should know about them.
 
-    source: who made them, or how; licence: terms of use. genres: of each item; truth: the matrix
-    behind generated ratings; each None where there is none. report: findings, one sentence each.
-    opened, reading: what `load` was given, name and options; of an upload the name of its file.
-    count: what became of every line of a file.
+    source: who made them, or how; licence: terms of use. facts: what is publicly known of the
+    items; truth: the matrix behind generated ratings, None where there is none. report: findings,
+    one sentence each. opened, reading: what `load` was given, name and options; of an upload the
+    name of its file. count: what became of every line of a file.
     """
 
     ratings: Ratings
@@ -61,7 +60,7 @@ class Dataset:
     licence: str
     report: tuple[str, ...]
     truth: Factors | None = None
-    genres: Genres | None = None
+    facts: tuple[features.Fact, ...] = ()
     opened: str = ""
     reading: Mapping[str, Any] = field(default_factory=dict)
     count: LineCount | None = None
@@ -232,7 +231,8 @@ def read_pair(train: str | Path, test: str | Path, **options: Any) -> tuple[Rati
             f" '{(left.user_ids or ())[user]}' with item '{(left.item_ids or ())[item]}':"
             " a model must not be tested on ratings it was trained on"
         )
-    return _with_titles(left, tables[0])[0], _with_titles(right, tables[0])[0]
+    left, right = (_with_facts(side, tables[0], settings)[0] for side in (left, right))
+    return left, right
 
 
 def _load_sample(name: str, options: Mapping[str, Any]) -> Dataset:
@@ -253,7 +253,7 @@ def _load_sample(name: str, options: Mapping[str, Any]) -> Dataset:
         made = f"generated like {name}, with {words or 'its settings'} and seed {seed}"
     else:
         generated = synthetic.read(name)
-    ratings = generated.ratings
+    ratings, facts = features.known_of(generated.ratings, generated.genres)
     for end in ("low", "high"):
         given = options.get(end)
         if given is not None and given != getattr(ratings.public, end):
@@ -267,7 +267,7 @@ def _load_sample(name: str, options: Mapping[str, Any]) -> Dataset:
         licence=synthetic.LICENCE,
         report=facts_of(ratings),
         truth=generated.truth,
-        genres=generated.genres,
+        facts=facts,
         opened=name,
         reading=dict(options),
     )
@@ -279,7 +279,7 @@ def _load_source(
     options = ReadOptions(**reading)
     table = read_table(source, options, tell)
     (ratings,), (checked,) = clean(options, table)
-    ratings, genres = _with_titles(ratings, table)
+    ratings, facts = _with_facts(ratings, table, options)
     about = table.layout.known
     catalogue = Catalogue(Origin.READ)
     if about is not None:
@@ -292,7 +292,7 @@ def _load_source(
         source=about.source if about else "your file",
         licence=about.licence if about else "not stated in the file",
         report=(*checked.report, *facts_of(ratings)),
-        genres=genres,
+        facts=facts,
         opened=opened,
         reading={key: value for key, value in reading.items() if key != "for_ranking"}
         | ({"rating": NONE} if checked.clicks else {}),
@@ -308,10 +308,17 @@ def _name_of(table: Table) -> str:
     return known.id if known.file == known.files[0] else f"{known.id}/{known.file}"
 
 
-def _with_titles(ratings: Ratings, table: Table) -> tuple[Ratings, Genres | None]:
+def _with_facts(
+    ratings: Ratings, table: Table, options: ReadOptions
+) -> tuple[Ratings, tuple[features.Fact, ...]]:
+    """Ratings with the titles and facts that come with a known set, or a table of the items."""
     found = public_sets.titles(table.source) if table.layout.known else {}
-    if not found or ratings.item_ids is None:
-        return ratings, None
-    titles = tuple(found[id][0] if id in found else id for id in ratings.item_ids)
-    genres = [found[id][1] if id in found else () for id in ratings.item_ids]
-    return dataclasses.replace(ratings, titles=titles), genres
+    genres = None
+    if found and ratings.item_ids is not None:
+        titles = tuple(found[id][0] if id in found else id for id in ratings.item_ids)
+        genres = [found[id][1] if id in found else () for id in ratings.item_ids]
+        ratings = dataclasses.replace(ratings, titles=titles)
+    if options.items is None:
+        return features.known_of(ratings, genres)
+    facts = features.read_items(Source.file(options.items), ratings)
+    return features.knowing(ratings, facts), facts

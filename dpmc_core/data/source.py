@@ -64,6 +64,7 @@ class ReadOptions:
     user, item, rating, time: a column's name in the header, or its number counted from 1; rating
     "none": every row is a click, time "none": times are left alone.
     low, high: the public rating range, in rating points. It is never taken from the data.
+    items: path of a table of what is publicly known of the items, CSV or Parquet.
     separator: one character, or a name in SEPARATORS. for_ranking: only who took what will matter,
     so that a file without a known range is read as clicks.
     max_bytes, max_rows: refused beyond, before more is read.
@@ -81,6 +82,7 @@ class ReadOptions:
     encoding: str | None = None
     header: Header = Header.GUESS
     layout: FileShape = FileShape.GUESS
+    items: str | None = None
     for_ranking: bool = False
     max_bytes: int = 200 * MEGABYTE
     max_rows: int = 40_000_000

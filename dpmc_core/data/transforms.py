@@ -41,6 +41,7 @@ from dpmc_core.ratings import (
 _CELLS = "(matters per user-item cell only)"
 _VALUES = "(matters per rating only)"
 _COUNTS = "most rated items"
+_KNOWN = "what is known of the items"  # free for all: computed from no ratings
 
 
 def is_free(step: str, change: Change) -> bool:
@@ -54,6 +55,8 @@ def is_free(step: str, change: Change) -> bool:
     rated cells: only a promise that takes these as public may take the choice as public. A mean of
     the ratings moves with every value.
     """
+    if step.startswith(_KNOWN):
+        return True
     if step.endswith(_CELLS):
         return change is not CELL
     if step.endswith(_VALUES):
@@ -266,11 +269,42 @@ class Rescale(Transform):
         return {"low": self.low, "high": self.high}
 
 
+@dataclass(frozen=True)
+class Features(Transform):
+    """Use what is publicly known of the items. names: which of the facts; none: all there are."""
+
+    names: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return "features" + (f"={','.join(self.names)}" if self.names else "")
+
+    def apply(self, ratings: Ratings, train: Ratings) -> Ratings:
+        """Raises BadRatings where nothing is known of the items."""
+        chosen = self.changes(train.public)["features"]
+        reads = f"{_KNOWN} ({', '.join(name for name, _ in chosen)})"
+        return self._applied(ratings, reads)
+
+    def changes(self, public: PublicFacts) -> dict[str, Any]:
+        """Raises BadRatings where a fact is not there."""
+        there = dict(public.known)
+        for name in self.names:
+            if name not in there:
+                raise BadRatings(
+                    f"nothing is known of the items by the name '{name}'; known:"
+                    f" {', '.join(there) or 'nothing'}: give a table of the items with --items"
+                )
+        if not there:
+            raise BadRatings(
+                "nothing is known of the items of these data: give a table of them with --items"
+            )
+        return {"features": tuple((name, there[name]) for name in self.names or there)}
+
+
 def parse_step(text: str) -> Transform:
     """A step from its command-line text: binarise=middle|mean|VALUE, implicit=all|VALUE,
-    top-items=N, cap=N[:SEED], rescale=LOW:HIGH. Raises InvalidSetting."""
+    top-items=N, cap=N[:SEED], rescale=LOW:HIGH, features[=NAME,...]. Raises InvalidSetting."""
     name, _, value = text.partition("=")
-    name, value = name.strip().lower(), value.strip().lower()
+    name, given, value = name.strip().lower(), value.strip(), value.strip().lower()
     if name == "binarise":
         rules = {"": Cut.MIDDLE} | {cut.value: cut for cut in Cut}
         return Binarise(rules[value] if value in rules else parsed(float, value, name))
@@ -286,10 +320,12 @@ def parse_step(text: str) -> Transform:
         if not colon:
             raise InvalidSetting("rescale", "LOW:HIGH, for example rescale=0:1", value)
         return Rescale(parsed(float, low, name), parsed(float, high, name))
+    if name == "features":
+        return Features(tuple(filter(None, (part.strip() for part in given.split(",")))))
     raise InvalidSetting(
         "preparation step",
         "one of binarise=middle|mean|VALUE, implicit=all|VALUE, top-items=N, cap=N,"
-        " rescale=LOW:HIGH",
+        " rescale=LOW:HIGH, features",
         text,
     )
 

@@ -8,7 +8,6 @@ A record is the `dpmc fit --json` object without its baselines (they are records
 from __future__ import annotations
 
 import csv
-import dataclasses
 import errno
 import hashlib
 import itertools
@@ -38,7 +37,7 @@ VERSION = 1  # raised with every change of the tables; files of a newer version 
 APPLICATION = 0x44504D43  # "DPMC": marks an SQLite file as one of ours
 WAIT = 10.0  # seconds to wait for another program's lock
 MEMORY = Path(":memory:")  # for rows that are kept elsewhere
-PUBLIC = tuple(field.name for field in dataclasses.fields(PublicFacts))
+PUBLIC = ("users", "items", "low", "high", "cap")
 UNIT_COLUMNS = tuple(change.value for change in Change)
 _MAGIC = b"SQLite format 3\0"  # how every such file begins
 _BLOCK = 20_000  # rows of a Parquet file held at once

@@ -296,7 +296,7 @@ class SvdAfterCleansing(PerUser, Cleansing):
     def own_side(self, public: PublicFacts, columns: int) -> OwnSide:
         """How a user finds the own predictions; neighbours have no factors for it."""
         if self.aware:
-            return regression_side(columns, range(min(self.rank, gram_items(public)) + 1))
+            return regression_side(public, columns, range(min(self.rank, gram_items(public)) + 1))
         bound = self.clamp * public.width
         return OwnSide(
             f"items is [V, 1, e], V its first {columns - 2} columns and e the last. S are the"

@@ -534,7 +534,7 @@ class PrivateSvd(EffectsFirst):
     def own_side(self, public: PublicFacts, columns: int) -> OwnSide:
         rank = min(self.rank, gram_items(public))
         if self.aware:
-            return regression_side(columns, range(rank + 1))
+            return regression_side(public, columns, range(rank + 1))
         ranks, density = range(rank, rank + 1), ArrayPart(())
         return self.side(public, columns, ranks, "u = V_S' y / density", {"density": density})
 

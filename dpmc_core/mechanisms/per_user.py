@@ -50,9 +50,11 @@ from dpmc_core.solvers.effects import (
     believed_gain,
     bounded_gain,
     mean_of_users,
+    told_apart,
     weighted_rows,
     with_own,
     with_sums,
+    with_worth,
 )
 from dpmc_core.solvers.linalg import Pattern
 from dpmc_core.solvers.rows import Rows, capped, centred, clip_rows, item_sums, row_means, row_sums
@@ -80,6 +82,7 @@ class EffectsReleases(Releases):
     sums: Gaussian
     gain: Gaussian
     own: Gaussian
+    facts: Gaussian | None  # none where nothing is publicly known of the items
 
 
 @dataclass(frozen=True)
@@ -253,10 +256,10 @@ class EffectsFirst(PerUser):
         residuals y. whole: whether those are of whole rows, not of capped ones.
         """
         some = f"at most {enforced_cap(self.cap, public)}, chosen at random,"
-        others = OWN + 1 if self.aware else 2
+        others = OWN + public.columns + 1 if self.aware else 2
         v = columns - others
         if self.aware:
-            arrays = {**regression_side(OWN + 1).arrays, **arrays}
+            arrays = {**regression_side(public, others).arrays, **arrays}
             words = (
                 f"items is [V, Z, e], V its first {v} columns and e the last. {_REGRESSION};"
                 f" b_j = mean + e_j + Z_j theta. S are {'all' if whole else some} of R, and"
@@ -306,9 +309,16 @@ def effects_releases(
     regression, of size 1 at most. Where a row becomes any other, the mean moves by 2 at most, two
     rows of counts are non-negative, and two rows of sums may be opposed; of the eight numbers three
     then move by 17/16 at most, four by 1, and the number of users not at all: less than sqrt(8).
+    Where facts about items are public, half of what goes to these numbers goes to one a fact, in
+    [-1, 1].
     """
-    n, clip = public.items, effects_clip(public)
+    n, clip, known = public.items, effects_clip(public), len(public.features)
     mean, counts, sums, gain, own = budget.split(*shares)
+    facts = None
+    if known:
+        own, part = own.split(0.5, 0.5)
+        query = "how much more each public fact tells the users than by chance"
+        facts = user_gaussian(query, (known,), part, math.sqrt(known), 2 * math.sqrt(known))
     return EffectsReleases(
         user_gaussian(
             "sum of the users' means, from the middle in half ranges, and number of users",
@@ -326,6 +336,7 @@ def effects_releases(
             "squares of the users' own coefficients and residuals, and what they are worth",
             *((2, OWN + 1), own, math.sqrt(2 * OWN + 2), math.sqrt(2 * OWN + 2)),
         ),
+        facts,
     )
 
 
@@ -343,7 +354,7 @@ def published_effects(
     """Item effects of whole rows: weights keep a long one in bounds. Zeros without releases."""
     public, cells = ratings.public, Pattern.of(ratings)
     if releases is None:
-        return ItemEffects.unknown(public)
+        return ItemEffects.unknown(public, ratings.features)
     means = row_means(cells, (ratings.values - public.middle) / public.half_width, 0.0)
     count = np.diff(cells.indptr)
     total, users = releases.mean.publish([means.sum(), (count > 0).sum()], rng)
@@ -351,7 +362,9 @@ def published_effects(
     each = 1.0 / np.sqrt(np.maximum(count, 1))[cells.users]
     noisy = releases.counts.publish(item_sums(cells, each), rng)
     together = 1 / math.hypot(1 / releases.sums.scale, 1 / later)
-    items = ItemEffects.counted(public, mean, noisy, releases.counts.scale, together)
+    items = ItemEffects.counted(
+        public, mean, noisy, releases.counts.scale, together, ratings.features
+    )
     # Three more ratings at the mean: a user with one rating says something, too.
     values = ratings.values - mean[0]
     own = row_sums(cells, values) / (count + OWN_PSEUDO)
@@ -362,7 +375,11 @@ def published_effects(
     gain = releases.gain.publish(bounded_gain(gains), rng)
     found = believed_gain(float(gain), releases.gain.scale, public)
     items = with_sums(items, noisy, releases.sums.scale, found)
-    shown = items.design().differences(cells, values - items.effects[ratings.items], OWN)
+    values = values - items.effects[ratings.items]
+    if releases.facts is not None:
+        told = releases.facts.publish(told_apart(items, cells, values), rng)
+        items = with_worth(items, told, releases.facts.scale)
+    shown = items.design().differences(cells, values, OWN)
     return with_own(items, releases.own.publish(shown, rng), releases.own.scale)
 
 
@@ -416,20 +433,22 @@ class PrivateItemMean(PerUser):
         releases = effects_releases(public, self.budget())
         return self.card(public, releases, "exact Gaussian curve")
 
-    def own_side(self, public: PublicFacts, columns: int) -> OwnSide:  # noqa: ARG002
-        return regression_side(columns)
+    def own_side(self, public: PublicFacts, columns: int) -> OwnSide:
+        return regression_side(public, columns)
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
         items = published_effects(self.guarantee(ratings.public).releases, ratings, rng)
         yield Step(1, 1, own_model(ratings, items), final=True)
 
 
-def regression_side(columns: int, directions: Collection[int] = (0,)) -> OwnSide:
+def regression_side(
+    public: PublicFacts, columns: int, directions: Collection[int] = (0,)
+) -> OwnSide:
     """How a user finds the own predictions of `own_model`; directions: how many of taste."""
     return OwnSide(
         f"items is [Z, e], e its last column. {_REGRESSION}; the prediction for item j is"
         " mean + e_j + Z_j theta",
-        [OWN + 1 + taste for taste in directions],
+        [OWN + public.columns + 1 + taste for taste in directions],
         {"mean": ArrayPart(()), "ridge": ArrayPart((columns - 1, columns - 1))},
     )
 

@@ -99,8 +99,8 @@ class PrivateEffects(PerUser):
         releases = PrivateEffectsReleases(effects_releases(public, first, _SHARES), rounds)
         return self.card(public, releases, "exact Gaussian curve")
 
-    def own_side(self, public: PublicFacts, columns: int) -> OwnSide:  # noqa: ARG002
-        return regression_side(columns, (0, self.rank))
+    def own_side(self, public: PublicFacts, columns: int) -> OwnSide:
+        return regression_side(public, columns, (0, self.rank))
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
         public, total = ratings.public, self.rounds + 1

@@ -97,7 +97,7 @@ def describe(data: Data, *, reading: Reading) -> CommandReport:
     ratings, public = found.ratings, found.ratings.public
     document = {
         **{name: getattr(found, name) for name in ("name", "title", "source", "licence")},
-        **dataclasses.asdict(public),
+        **public.as_dict(),
         "ratings": len(ratings),
         "density": ratings.density,
         "fingerprint": ratings.fingerprint,

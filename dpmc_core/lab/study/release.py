@@ -495,7 +495,7 @@ def card_of(
         "mechanism": mechanism.id,
         "revision": mechanism.revision,
         "task": mechanism.task.value,
-        "data": dataclasses.asdict(public) | {"prepare": list(steps)},
+        "data": public.as_dict() | {"prepare": list(steps)},
         "settings": settings_dict(mechanism),
         "catalogue": {
             "origin": catalogue.origin.value,

@@ -275,7 +275,8 @@ def _mechanism(card: Mapping[str, Any]) -> Mechanism:
 def _facts(data: Mapping[str, Any]) -> PublicFacts:
     for name in ("users", "items"):
         check_number(name, data[name], at_least=1, at_most=MOST, integer=True)
-    return PublicFacts(**{name: data[name] for name in ("users", "items", "low", "high", "cap")})
+    facts = {name: data[name] for name in ("users", "items", "low", "high", "cap")}
+    return PublicFacts(**facts, features=data.get("features", ()))
 
 
 def _steps(data: Mapping[str, Any]) -> list[str]:

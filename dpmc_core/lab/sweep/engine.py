@@ -24,7 +24,7 @@ from concurrent.futures import (
     wait,
 )
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
 from typing import Any, Protocol, TypeVar
@@ -129,7 +129,7 @@ def run_here(unit: Unit, source: SweepData) -> tuple[Result, Record]:
     del record["baselines"], record["evaluation"], record["raw"]
     public = problem.train.public
     record["data"] |= {
-        **asdict(public),
+        **public.as_dict(),
         "source": unit.source,
         "title": source.title,
         "split": unit.tested,

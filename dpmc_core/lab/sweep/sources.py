@@ -128,7 +128,7 @@ def lean(source: Whole | Pair) -> Whole | Pair:
         train, test = _nameless(source.train), _nameless(source.test)
         return Pair(train, test, source.name, source.title)
     ratings = _nameless(source.dataset.ratings)
-    return Whole(dataclasses.replace(source.dataset, ratings=ratings, genres=None))
+    return Whole(dataclasses.replace(source.dataset, ratings=ratings))
 
 
 def write_snapshot(dataset: Dataset, path: Path) -> None:
@@ -141,7 +141,8 @@ def write_snapshot(dataset: Dataset, path: Path) -> None:
     named = {"name": dataset.name, "title": dataset.title, "prepared": ratings.prepared}
     found = {name: getattr(ratings, name) for name in _COLUMNS}
     arrays = {name: array for name, array in found.items() if array is not None}
-    arrays["facts"] = np.array(json.dumps(named | dataclasses.asdict(ratings.public)))
+    arrays |= {f"known {name}": columns for name, columns in ratings.known.items()}
+    arrays["facts"] = np.array(json.dumps(named | ratings.public.as_dict()))
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "wb") as file:
         np.savez(file, allow_pickle=False, **arrays)
@@ -156,6 +157,8 @@ def read_snapshot(path: Path) -> Dataset:
         columns: dict[str, Any] = {name: parts.get(name) for name in _COLUMNS}
         public = PublicFacts(**facts)
         ratings = Ratings.build(**columns, public=public, prepared=tuple(map(str, prepared)))
+        known = {name.removeprefix("known "): parts[name] for name in parts if " " in name}
+        ratings = ratings.knowing(known)
     except BadRatings:
         raise
     except (archives.BadArchive, LookupError, TypeError, ValueError, ArithmeticError) as error:

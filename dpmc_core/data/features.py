@@ -1,0 +1,180 @@
+"""What is publicly known of the items, as columns of numbers: a table beside the ratings.
+
+Public is what an outsider has without the users: genre, year, author, price. What was computed from
+what users did is not, whatever it is called; a column that goes along with how often items are
+rated, or how well, is marked.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from dpmc_core.arrays import Floats
+from dpmc_core.data.source import Source
+from dpmc_core.data.text import number_of
+from dpmc_core.errors import BadRatings
+from dpmc_core.ratings import Ratings
+
+CATEGORIES = 50  # of a column at most: those that most items have
+_SEPARATORS = "|;"  # between several categories of one item
+_NUMBERS = 0.95  # share of the filled cells from which on a column holds numbers
+_MARKED = 0.5  # rank correlation with what users did, from which on a column is marked
+_YEAR = re.compile(r"\((\d{4})\)\s*$")  # at the end of a title
+
+
+@dataclass(frozen=True, eq=False)
+class Fact:
+    """A column of the table.
+
+    made: what became of it, in words. columns: items x c, of mean square one where an item has it;
+    None where it is left aside. mark: why it may not be public, "" where nothing speaks for that.
+    """
+
+    name: str
+    made: str
+    columns: Floats | None = None
+    mark: str = ""
+
+
+def read_items(source: Source, ratings: Ratings) -> tuple[Fact, ...]:
+    """The columns of a CSV or Parquet file with a row an item, one of them the items' ids.
+
+    Raises BadRatings where no column names the items of the ratings.
+    """
+    table = _table(source)
+    if ratings.item_ids is None:
+        raise BadRatings("the items of these ratings have no ids that a table could name")
+    place = {id: k for k, id in enumerate(ratings.item_ids)}
+    known = {name: sum(text in place for text in column) for name, column in table.items()}
+    id = max(known, key=lambda name: known[name], default="")
+    if not known or not known[id]:
+        raise BadRatings(
+            f"{source.name}: no column holds the ids of the rated items, such as"
+            f" '{ratings.item_ids[0]}'"
+        )
+    rows = {place[text]: k for k, text in reversed([*enumerate(table.pop(id))]) if text in place}
+    texts = {
+        name: [column[rows[j]] if j in rows else None for j in range(len(place))]
+        for name, column in table.items()
+    }
+    missing = len(place) - len(rows)
+    named = Fact(id, f"names the items; {missing:,} of {len(place):,} are not in the table")
+    return named, *(_marked(coded(name, column), ratings) for name, column in texts.items())
+
+
+def coded(name: str, texts: Sequence[str | None]) -> Fact:
+    """What becomes of a column of texts, one an item, None where it has none."""
+    filled = [text for text in texts if text]
+    if len(set(filled)) < 2:
+        return Fact(name, "left aside: the same for all")
+    numbers = [number_of(text) if text else None for text in texts]
+    if sum(number is not None for number in numbers) >= _NUMBERS * len(filled):
+        return Fact(name, "a number", curve(numbers))
+    found = years(texts)
+    if sum(year is not None for year in found) >= 0.5 * len(filled):
+        return replace(coded(name, found), made="the year at its end")
+    cut = [_parts(text) for text in texts]
+    counts = Counter(part for parts in cut for part in parts)
+    kept = [part for part, count in counts.most_common(CATEGORIES) if count > 1]
+    if sum(counts[part] for part in kept) < 0.5 * sum(counts.values()):
+        return Fact(name, "left aside: nearly every item has a text of its own")
+    rest = len(counts) - len(kept)
+    made = f"{len(kept)} categories" + (f"; {rest:,} rarer ones left aside" if rest else "")
+    return Fact(name, made, categories(cut, kept))
+
+
+def categories(cut: Sequence[Sequence[str]], kept: Sequence[str]) -> Floats:
+    """One column a category, in rows of length one; zeros for an item without any."""
+    place = {part: k for k, part in enumerate(kept)}
+    found = np.zeros((len(cut), len(kept)))
+    for row, parts in zip(found, cut, strict=True):
+        own = [place[part] for part in parts if part in place]
+        row[own] = 1 / np.sqrt(max(len(own), 1))
+    return found
+
+
+def curve(numbers: Sequence[float | None]) -> Floats:
+    """Where a number lies among those of all items, and its square, each of mean square a half;
+    zeros for an item without one."""
+    from scipy.stats import rankdata
+
+    values = np.array([np.nan if number is None else number for number in numbers])
+    there = np.isfinite(values)
+    rank = (rankdata(values[there]) - 0.5) / max(there.sum(), 1)
+    line = np.sqrt(12) * (rank - 0.5)
+    found = np.zeros((len(values), 2))
+    found[there] = np.column_stack([line, np.sqrt(1.25) * (line**2 - 1)]) / np.sqrt(2)
+    return found
+
+
+def known_of(
+    ratings: Ratings, genres: Sequence[tuple[str, ...]] | None
+) -> tuple[Ratings, tuple[Fact, ...]]:
+    """Ratings of a public set with the facts that come with it: genres, and years in titles."""
+    texts: dict[str, Sequence[str | None]] = {
+        "genre": ["|".join(own) for own in genres or ()],
+        "year": years(ratings.titles or ()),
+    }
+    facts = tuple(coded(name, column) for name, column in texts.items() if any(column))
+    return knowing(ratings, facts), facts
+
+
+def knowing(ratings: Ratings, facts: Sequence[Fact], names: Sequence[str] | None = None) -> Ratings:
+    """Ratings with the facts that became columns beside them; names: of those that are public."""
+    kept = {fact.name: fact.columns for fact in facts if names is None or fact.name in names}
+    return ratings.knowing({name: one for name, one in kept.items() if one is not None})
+
+
+def years(titles: Sequence[str | None]) -> list[str | None]:
+    """The years at the end of titles, None where there is none."""
+    return [m[1] if title and (m := _YEAR.search(title)) else None for title in titles]
+
+
+def _parts(text: str | None) -> tuple[str, ...]:
+    separator = next((one for one in _SEPARATORS if one in (text or "")), "|")
+    found = (one.strip() for one in (text or "").split(separator))
+    return tuple(dict.fromkeys(filter(None, found)))
+
+
+def _marked(fact: Fact, ratings: Ratings) -> Fact:
+    """The fact with a mark where it goes along with how often, or how well, items are rated."""
+    from scipy.stats import spearmanr
+
+    if fact.columns is None or fact.columns.shape[1] != 2:
+        return fact
+    count = np.bincount(ratings.items, minlength=ratings.public.items)
+    sums = np.bincount(ratings.items, ratings.values, ratings.public.items)
+    rated = count > 0
+    for what, measure in (("often", count[rated]), ("well", sums[rated] / count[rated])):
+        if np.ptp(measure) and abs(spearmanr(fact.columns[rated, 0], measure)[0]) > _MARKED:
+            mark = f"goes along with how {what} items are rated: was it computed from that?"
+            return replace(fact, mark=mark)
+    return fact
+
+
+def _table(source: Source) -> dict[str, list[str | None]]:
+    """The columns of a CSV or Parquet file, by name, as texts."""
+    import pyarrow as pa
+    from pyarrow import csv, parquet
+
+    try:
+        with source.open() as file:
+            if source.head().startswith(b"PAR1"):
+                table = parquet.read_table(file)
+            else:
+                names = csv.open_csv(source.open()).schema.names
+                texts = csv.ConvertOptions(column_types=dict.fromkeys(names, pa.string()))
+                table = csv.read_csv(file, convert_options=texts)
+    except (pa.ArrowException, OSError, UnicodeError) as error:
+        raise BadRatings(
+            f"{source.name} cannot be read as a table of items, CSV or Parquet: {error}"
+        ) from None
+    return {
+        name: ["" if cell is None else str(cell) for cell in table[name].to_pylist()]
+        for name in table.column_names
+    }
