@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import enum
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from dpmc_core.arrays import Rng
+from dpmc_core.arrays import Floats, Rng
 from dpmc_core.mechanisms.per_user import PerUser, check_delta, user_gaussian
 from dpmc_core.model import (
     ArrayPart,
@@ -29,6 +30,7 @@ from dpmc_core.privacy import (
     Guarantee,
     Harmless,
     Laplace,
+    Loss,
     Notion,
     Publishes,
     Releases,
@@ -40,8 +42,16 @@ from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import mechanism, setting
 from dpmc_core.solvers.factorization import check_interactions
 from dpmc_core.solvers.linalg import Pattern
-from dpmc_core.solvers.ranking import Audiences, Counts, cross_moments, profiles
-from dpmc_core.solvers.rows import contributions, item_sums
+from dpmc_core.solvers.ranking import (
+    TELLING,
+    Audiences,
+    Counts,
+    OwnFacts,
+    cross_moments,
+    facts_apart,
+    profiles,
+)
+from dpmc_core.solvers.rows import contributions, item_sums, telling
 from dpmc_core.style import PURPLE, Style
 
 _FIRST = 0.25  # share of the budget (mu squared) for the first count
@@ -49,16 +59,18 @@ _FIRST = 0.25  # share of the budget (mu squared) for the first count
 # the first features are random and show a part of the taste.
 _ROUNDS = ((1, 0.0), (2, 0.02), (3, 0.0))
 _MOMENTS = 0.03  # share of an answer's budget for the second moments of profiles
+_FACTS = 0.03  # share of the budget for what public facts are worth, where there are any
+_TOLD = "how much more each public fact tells the users than by chance"
 _COUNT = 0.2  # of the length of a user's part that counts the user; the rest is the profile
 _HEARD = 40.0  # squared counts against the noise of the whole budget, from where on taste is heard
 
 
-_SAME_FOR_ALL = OwnSide("everybody's score of item j is items_j", (1,))
 _OWN_PROFILE = (
     "f is the sum of the rows of `features` of the user's items, and g = f / |f|, or zero where |f|"
     " is at most 1e-9 of the longest row of `features`; the score of item j is items_j (1, g -"
-    " centre)"
+    " centre"
 )
+_OWN_FACTS = "s / (k + 20)): s is the sum of the last {} columns of `items` over the user's k items"
 
 
 class Per(enum.Enum):
@@ -71,6 +83,28 @@ class Per(enum.Enum):
 @dataclass(frozen=True)
 class NoisyCounts(Releases):
     counts: Laplace | Gaussian
+    facts: Laplace | Gaussian | None  # none where nothing is publicly known of the items
+
+
+def own_formula(public: PublicFacts, profile: str) -> str:
+    """How a user scores item j. profile: the formula without facts, up to its last bracket."""
+    facts = f", {_OWN_FACTS.format(public.columns)}" if public.features else ")"
+    return profile + facts
+
+
+def tell_facts(
+    release: Laplace | Gaussian, ratings: Ratings, believed: Floats, rng: Rng
+) -> Callable[[Factors, Floats], Factors]:
+    """Release what facts about items are worth to users, and see them added to scores in log odds.
+
+    What comes back takes a model and the counts believed by then.
+    """
+    cells, users = Pattern.of(ratings), ratings.public.users
+    facts = [ratings.known[name] for name, _ in ratings.public.features]
+    told = release.publish(facts_apart(cells, facts, believed), rng)
+    noise = release.scale * (math.sqrt(2) if isinstance(release, Laplace) else 1)
+    tells = telling(told / users, noise / users, *TELLING)
+    return lambda model, counts: OwnFacts.of(cells, facts, counts).added(model, tells)
 
 
 @mechanism
@@ -99,20 +133,22 @@ class PrivatePopularity(Mechanism):
     )
 
     def guarantee(self, public: PublicFacts) -> Guarantee[NoisyCounts]:
-        user = self.per is Per.USER
+        user, facts = self.per is Per.USER, len(public.features)
         if user:
             check_delta(self.delta, public)
         k = min(self.contributions, public.items) if user else 1
-        query, shape = "how many users have each item", (public.items,)
-        release: Laplace | Gaussian
-        if self.delta == 0:
-            table = {USER_EMPTIED if user else CELL: k}
-            release = Laplace(query=query, shape=shape, sensitivity=table, scale=k / self.epsilon)
-        else:
-            l2, mu = math.sqrt(k), gaussian_mu(self.epsilon, self.delta)
-            # Rows have no negative parts, so two of them are at most sqrt(2) times as far apart.
-            moves = {USER_EMPTIED: l2, USER_REPLACED: math.sqrt(2.0) * l2} if user else {CELL: l2}
-            release = Gaussian(query=query, shape=shape, sensitivity=moves, scale=l2 / mu)
+        pure = self.delta == 0
+        whole = Loss(self.epsilon) if pure else Loss(mu=gaussian_mu(self.epsilon, self.delta))
+        first, rest = whole.split(1 - _FACTS, _FACTS) if facts else (whole, whole)
+        size = float(k) if pure else math.sqrt(k)
+        # Rows have no negative parts, so two of them are at most sqrt(2) times as far apart.
+        counts = self._release(
+            "how many users have each item", (public.items,), first, size, math.sqrt(2) * size
+        )
+        told = None
+        if facts:  # one cell, too, may turn all that a user says of them
+            most = float(facts) if pure else math.sqrt(facts)
+            told = self._release(_TOLD, (facts,), rest, most if user else 2 * most, 2 * most)
         return Guarantee(
             change=USER_EMPTIED if user else CELL,
             notion=Notion.APPROX if self.delta else Notion.PURE,
@@ -121,11 +157,23 @@ class PrivatePopularity(Mechanism):
             public=public,
             claimed=Budget(self.epsilon, self.delta),
             source="Gaussian mechanism" if self.delta else "Laplace mechanism",
-            releases=NoisyCounts(release),
+            releases=NoisyCounts(counts, told),
         )
 
+    def _release(
+        self, query: str, shape: tuple[int, ...], part: Loss, moved: float, replaced: float
+    ) -> Laplace | Gaussian:
+        """moved: how far what the budget protects moves the answer, in the norm of the noise."""
+        table = {USER_EMPTIED if self.per is Per.USER else CELL: moved}
+        if self.delta == 0:
+            scale = moved / part.epsilon
+            return Laplace(query=query, shape=shape, sensitivity=table, scale=scale)
+        if self.per is Per.USER:
+            table[USER_REPLACED] = replaced
+        return Gaussian(query=query, shape=shape, sensitivity=table, scale=moved / part.mu)
+
     def own_side(self, public: PublicFacts, columns: int) -> OwnSide:  # noqa: ARG002
-        return _SAME_FOR_ALL
+        return _same_for_all(public)
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
         check_interactions(ratings)
@@ -133,10 +181,25 @@ class PrivatePopularity(Mechanism):
         if self.per is Per.USER:
             norm = 2 if self.delta else 1
             values = contributions(ratings, self.contributions, norm)
-        counts = item_sums(Pattern.of(ratings), values)
-        noisy = self.guarantee(ratings.public).releases.counts.publish(counts, rng)
-        model = Factors(np.ones((ratings.public.users, 1)), noisy[:, None])
+        releases = self.guarantee(ratings.public).releases
+        noisy = releases.counts.publish(item_sums(Pattern.of(ratings), values), rng)
+        model = _scores(noisy, ratings)
+        if releases.facts is not None:
+            believed = Counts(noisy, releases.counts.scale).believed
+            add = tell_facts(releases.facts, ratings, believed, rng)
+            model = add(_scores(np.log(believed), ratings), believed)
         yield Step(1, 1, model, {"most popular item": float(noisy.max())}, final=True)
+
+
+def _scores(scores: Floats, ratings: Ratings) -> Factors:
+    """The same scores for everybody."""
+    return Factors(np.ones((ratings.public.users, 1)), scores[:, None])
+
+
+def _same_for_all(public: PublicFacts) -> OwnSide:
+    if not public.features:
+        return OwnSide("everybody's score of item j is items_j", (1,))
+    return OwnSide(own_formula(public, "the score of item j is items_j (1"), (1 + public.columns,))
 
 
 @dataclass(frozen=True)
@@ -144,6 +207,7 @@ class TasteReleases(Releases):
     popularity: Gaussian
     rounds: Gaussian
     moments: Gaussian
+    facts: Gaussian | None
 
 
 @mechanism
@@ -192,9 +256,13 @@ class PrivateTaste(PerUser):
         return "popularity first, and taste only where the released counts show it can be heard"
 
     def guarantee(self, public: PublicFacts) -> Guarantee[TasteReleases]:
-        d = self.rank
+        d, known, budget = self.rank, len(public.features), self.budget()
         asks = sum(times for times, _ in _ROUNDS)
-        first, rounds, moments = self.budget().split(
+        facts = None
+        if known:
+            budget, part = budget.split(1 - _FACTS, _FACTS)
+            facts = user_gaussian(_TOLD, (known,), part, math.sqrt(known), 2 * math.sqrt(known))
+        first, rounds, moments = budget.split(
             _FIRST, (1 - _FIRST) * (1 - _MOMENTS), (1 - _FIRST) * _MOMENTS
         )
         turned = math.sqrt(2 + 2 * (1 - 2 * _COUNT))
@@ -212,17 +280,18 @@ class PrivateTaste(PerUser):
                 "second moments of the profiles and an intercept",
                 *((d + 1, d + 1), moments / asks, math.sqrt(3), math.sqrt(8), asks),
             ),
+            facts=facts,
         )
         return self.card(public, releases, "Gaussian mechanism, composed exactly")
 
     def own_side(self, public: PublicFacts, columns: int) -> OwnSide:
-        if columns == 1:  # no taste was heard
-            return _SAME_FOR_ALL
+        if columns == 1 + public.columns:  # no taste was heard
+            return _same_for_all(public)
         arrays = {
             "features": ArrayPart((public.items, self.rank)),
             "centre": ArrayPart((self.rank,)),
         }
-        return OwnSide(_OWN_PROFILE, (self.rank + 1,), arrays)
+        return OwnSide(own_formula(public, _OWN_PROFILE), (self.rank + 1 + public.columns,), arrays)
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
         check_interactions(ratings)
@@ -233,6 +302,9 @@ class PrivateTaste(PerUser):
         noise = releases.rounds.scale
         counts = Counts(releases.popularity.publish(rows, rng), releases.popularity.scale)
         hear = _heard(counts)
+        add = None
+        if releases.facts is not None:
+            add = tell_facts(releases.facts, ratings, counts.believed, rng)
         features = harmless(rng, Harmless.START).uniform(-1.0, 1.0, (items, self.rank))
         features *= np.sqrt(counts.believed)[:, None]  # what is told about rare items drowns
         step = 0
@@ -254,8 +326,8 @@ class PrivateTaste(PerUser):
                 answer += (new - answer) / times
                 moments += (releases.moments.publish(gram, rng) - moments) / times
                 counts = counts.with_also(new[:, 0] / math.sqrt(share), noise / math.sqrt(share))
-                shares = counts.noisy[:, None] / users
-                model, told = Factors(np.ones((users, 1)), shares), 0.0
+                shares = counts.noisy / users if add is None else np.log(counts.believed)
+                model, told = _scores(shares, ratings), 0.0
                 if hear:
                     profile = answer[:, 1:] / math.sqrt(1 - share)
                     if found is not None:
@@ -269,6 +341,8 @@ class PrivateTaste(PerUser):
                     own_arrays = {"features": asked_with, "centre": found.centre}
                     model = replace(model, own=own_arrays)
                     features = found.features(counts.believed)
+                if add is not None:
+                    model = add(model, counts.believed)
                 step += 1
                 yield Step(step, releases.rounds.times, model, {"taste that is heard": told})
             hear = hear and told >= least

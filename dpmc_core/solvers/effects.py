@@ -23,7 +23,14 @@ import numpy as np
 from dpmc_core.arrays import Floats, Ints
 from dpmc_core.ratings import PublicFacts
 from dpmc_core.solvers.linalg import Pattern, top_eigenpairs
-from dpmc_core.solvers.rows import item_sums, positive_part, row_norms, row_sums, spread_out
+from dpmc_core.solvers.rows import (
+    item_sums,
+    positive_part,
+    row_norms,
+    row_sums,
+    spread_out,
+    telling,
+)
 from dpmc_core.stopping import check_cancelled
 
 MOST = 4.0  # of a user's gain or square, as released
@@ -43,9 +50,7 @@ _OWN_TREND, _OWN_SLOPE = 0.15 / 4, 0.5  # sds of a user's slopes on L (widths) a
 _OWN_SPREAD, _OWN_LIMITS = 0.5, (0.02, 4.0)  # of what users differ by, relative to the above
 _FACT_SD = 0.06  # of a user's slopes on what is publicly known of the items
 _FACT_TRENDS = (1e-5, 0.01, 0.03, 0.1)  # of the effects' slopes on it, one of these
-_TELLING = (0.4, 0.15)  # what a telling fact is worth to a user, see `Design.worth`, and its spread
-_IDLE = 0.08  # the spread where it tells nothing
-_TELLS = 0.8  # the chance beforehand that a fact tells something
+_TELLING = (0.4, 0.15, 0.08)  # what facts are worth to users, see `told_apart` and `telling`
 _TASTE_SD = 0.05  # of taste, in the rule that decides about it
 _TASTE_LEAST, _TASTE_HALF, _TASTE_MOST = 8.0, 30.0, 0.95  # of rho; see `taste_share`
 _GRID = np.geomspace(0.1, 5.0, 40)  # of the sd of the effects, relative to the above
@@ -449,17 +454,9 @@ def with_own(prior: ItemEffects, sums: Floats, noise: float) -> ItemEffects:
 
 
 def with_worth(prior: ItemEffects, sums: Floats, noise: float) -> ItemEffects:
-    """What facts are worth to users, from noisy sums of `told_apart`: slopes where they tell.
-
-    A fact's mean over users is N(.4, .15^2) where it tells, four times of five beforehand, and
-    N(0, .08^2) where it does not.
-    """
-    seen, doubt = sums / prior.public.users, (noise / prior.public.users) ** 2
-    mean, spread = _TELLING
-    above, below = spread**2 + doubt, _IDLE**2 + doubt
-    odds = 0.5 * (seen**2 / below - (seen - mean) ** 2 / above)
-    odds += math.log(_TELLS / (1 - _TELLS)) + 0.5 * math.log(below / above)
-    tells = 1 / (1 + np.exp(-np.clip(odds, -30, 30)))
+    """What facts are worth to users, from noisy sums of `told_apart`: slopes where they tell."""
+    users = prior.public.users
+    tells = telling(sums / users, noise / users, *_TELLING)
     widths = [columns for _, columns in prior.public.features]
     return replace(prior, slopes=_FACT_SD * np.repeat(np.sqrt(tells), widths))
 

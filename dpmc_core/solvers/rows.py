@@ -209,6 +209,21 @@ def shrunken_means(sums: Floats, counts: Floats) -> Floats:
     return sums / (counts + (_RATING_SPREAD / _ITEM_SPREAD) ** 2)
 
 
+def telling(
+    seen: Floats, noise: float, mean: float, spread: float, idle: float, before: float = 0.8
+) -> Floats:
+    """The chance that facts tell users something, from what was released of their worth.
+
+    seen: a fact's worth, averaged over users, with noise of that standard deviation: N(mean,
+    spread^2) where it tells, N(0, idle^2) where it does not. before: the chance beforehand.
+    """
+    above, below = spread**2 + noise**2, idle**2 + noise**2
+    odds = 0.5 * (seen**2 / below - (seen - mean) ** 2 / above)
+    odds += math.log(before / (1 - before)) + 0.5 * math.log(below / above)
+    chances: Floats = 1 / (1 + np.exp(-np.clip(odds, -30, 30)))
+    return chances
+
+
 def positive_part(noisy: Floats, noise: float, least: float = 1e-3) -> Floats:
     """The mean of a number >= 0, a priori anywhere, of which x + N(0, noise^2) was seen.
 
