@@ -245,11 +245,15 @@ class Ratings:
 
         return csr_array((self.values, self.items, self.indptr), shape=self.shape)
 
+    @property
+    def facts(self) -> list[Floats]:
+        """What is used of the facts about the items, each items x columns."""
+        return [self.known[name] for name, _ in self.public.features]
+
     @cached_property
     def features(self) -> Floats:
-        """What is used of the facts about the items: items x public.columns."""
-        used = [self.known[name] for name, _ in self.public.features]
-        return np.hstack([np.zeros((self.public.items, 0)), *used])
+        """All of them side by side: items x public.columns."""
+        return np.hstack([np.zeros((self.public.items, 0)), *self.facts])
 
     @cached_property
     def fingerprint(self) -> str:

@@ -12,12 +12,14 @@ import numpy as np
 
 from dpmc_core.arrays import Bools, Floats, Ints, Rng
 from dpmc_core.errors import BadRatings
+from dpmc_core.mechanisms.per_user import own_model
 from dpmc_core.metrics import ranking, rmse
 from dpmc_core.model import Constant, Factors, Mechanism, Model, Step, Steps, Task
 from dpmc_core.privacy import RATING, Guarantee, Notion, Publishes, Releases, Trust, Unaccounted
 from dpmc_core.ratings import PublicFacts, Ratings, most_rated, place_in_row
 from dpmc_core.settings import mechanism, setting
 from dpmc_core.solvers.als import random_factors
+from dpmc_core.solvers.effects import ItemEffects
 from dpmc_core.solvers.factorization import (
     ImplicitLoss,
     LeastSquaresMF,
@@ -32,6 +34,7 @@ from dpmc_core.solvers.one_bit import Completion, likelihood, positive
 from dpmc_core.solvers.ranking import (
     ItemScores,
     OnMostRated,
+    OwnFacts,
     cosine,
     ease_weights,
     jaccard,
@@ -204,6 +207,40 @@ class UserMean(Plain):
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:  # noqa: ARG002
         yield Step(1, 1, centred(ratings).base, final=True)
+
+
+@mechanism
+class Alone(Plain):
+    """Each user's own regression on what is publicly known of the items: nobody else's ratings."""
+
+    id = "alone"
+    name = "Alone: public facts and own ratings"
+    short = "Alone"
+    reads = "each user's own ratings"
+
+    def fit(self, ratings: Ratings, rng: Rng) -> Steps:  # noqa: ARG002
+        items = ItemEffects.unknown(ratings.public, ratings.features)
+        yield Step(1, 1, own_model(ratings, items), final=True)
+
+
+@mechanism
+class AloneRanking(Plain):
+    """Items like a user's own ones in what is publicly known of them: nobody else's clicks."""
+
+    id = "alone-ranking"
+    name = "Alone: public facts and own items"
+    short = "Alone"
+    task = Task.RANKING
+    floor = "private-popularity"
+    reads = "each user's own items"
+
+    def fit(self, ratings: Ratings, rng: Rng) -> Steps:  # noqa: ARG002
+        check_interactions(ratings)
+        users, items = ratings.shape
+        facts = OwnFacts.of(Pattern.of(ratings), ratings.facts, np.ones(items))
+        nothing = Factors(np.zeros((users, 0)), np.zeros((items, 0)))
+        model = facts.added(nothing, np.ones(len(ratings.facts)))
+        yield Step(1, 1, model, final=True)
 
 
 @mechanism

@@ -100,11 +100,10 @@ def tell_facts(
     What comes back takes a model and the counts believed by then.
     """
     cells, users = Pattern.of(ratings), ratings.public.users
-    facts = [ratings.known[name] for name, _ in ratings.public.features]
-    told = release.publish(facts_apart(cells, facts, believed), rng)
+    told = release.publish(facts_apart(cells, ratings.facts, believed), rng)
     noise = release.scale * (math.sqrt(2) if isinstance(release, Laplace) else 1)
     tells = telling(told / users, noise / users, *TELLING)
-    return lambda model, counts: OwnFacts.of(cells, facts, counts).added(model, tells)
+    return lambda model, counts: OwnFacts.of(cells, ratings.facts, counts).added(model, tells)
 
 
 @mechanism
