@@ -134,7 +134,7 @@ class LocalNeighbours(FlippedReports):
     def ranked(self, reports: FlippedBits, ratings: Ratings) -> tuple[Model, Mapping[str, float]]:
         rows, items = binary_matrix(ratings), ratings.public.items
         if self.estimator is Estimator.NOISE_AWARE:
-            taste = ClickTaste.of(reports)
+            taste = ClickTaste.of(reports, ratings.facts)
             found = float(taste.loadings.shape[1])
             return taste.scores(rows), {"tastes clear of the noise": found}
         pairs = FlippedPairs(reports.bits, reports.flip)

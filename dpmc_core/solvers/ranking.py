@@ -204,6 +204,19 @@ def profiles(pattern: Pattern, features: Floats) -> Floats:
     return _directions(_sums(pattern, features), _shortest(features))
 
 
+def uncorrelated(fact: Floats, counts: Floats) -> Floats:
+    """The columns of a fact, items x c, turned so that over ratings each has mean 0 and variance 1
+    and no two go along; what others tell already is 0."""
+    share = counts / counts.sum()
+    centred = fact - share @ fact
+    values, axes = np.linalg.eigh(centred.T @ (centred * share[:, None]))
+    least = max(_SAME * float(values.max(initial=0)), float(np.finfo(float).tiny))
+    white = centred @ (axes * np.where(values > least, values, np.inf) ** -0.5)
+    length = np.linalg.norm(white, axis=1, keepdims=True)
+    found: Floats = white * np.minimum(1.0, _LONGEST / np.maximum(length, 1.0))
+    return found
+
+
 class OwnFacts(NamedTuple):
     """How the facts about a user's own items speak for other items.
 
@@ -221,16 +234,8 @@ class OwnFacts(NamedTuple):
         cls, pattern: Pattern, facts: Sequence[Floats], believed: Floats, order: Ints | None = None
     ) -> OwnFacts:
         """facts: each items x c. believed: the items' counts. order: of items, to shuffle facts."""
-        share = believed / believed.sum()
-        parts = []
-        for fact in facts:
-            dealt = fact if order is None else fact[order]
-            centred = dealt - share @ dealt
-            values, axes = np.linalg.eigh(centred.T @ (centred * share[:, None]))
-            least = max(_SAME * float(values.max(initial=0)), float(np.finfo(float).tiny))
-            white = centred @ (axes * np.where(values > least, values, np.inf) ** -0.5)
-            length = np.linalg.norm(white, axis=1, keepdims=True)
-            parts.append(white * np.minimum(1.0, _LONGEST / np.maximum(length, 1.0)))
+        dealt = [fact if order is None else fact[order] for fact in facts]
+        parts = [uncorrelated(fact, believed) for fact in dealt]
         ends = np.cumsum([part.shape[1] for part in parts])
         groups = (slice(int(e) - p.shape[1], int(e)) for e, p in zip(ends, parts, strict=True))
         right = np.hstack([np.zeros((len(believed), 0)), *parts])
@@ -557,8 +562,9 @@ class ClickTaste(NamedTuple):
     noise: float
 
     @classmethod
-    def of(cls, reports: FlippedBits) -> ClickTaste:
+    def of(cls, reports: FlippedBits, facts: Sequence[Floats] = ()) -> ClickTaste:
         """The directions of the reports that clear the noise, beside their common popularity.
+        facts: what is publicly known of the items, each items x c: further directions.
 
         How many items a user has moves all items in step with their popularity. That direction is
         the strongest and says nothing about which items, so it is taken out first. In the rest the
@@ -582,7 +588,9 @@ class ClickTaste(NamedTuple):
         loadings = (alpha - (v + each)[:, None]) * vectors
         strength = np.maximum((loadings * vectors).sum(axis=0), np.finfo(float).tiny)
         loadings /= np.sqrt(strength * reports.activity(float(expected.sum())))
-        return cls(shares, expected, loadings, noise)
+        taken = np.column_stack([common, loadings])
+        found = [_told(reports, fact, expected, taken, v + each) for fact in facts]
+        return cls(shares, expected, np.hstack([loadings, *found]), noise)
 
     def scores(self, rows: Sparse) -> Factors:
         """Each user's ranking from the own true row (users x items of ones), as factors.
@@ -598,6 +606,26 @@ class ClickTaste(NamedTuple):
         tastes = (along / (1 / activity[:, None] + values)) @ basis.T
         left = np.hstack([activity[:, None], tastes])
         return Factors(left, np.hstack([self.shares[:, None], self.loadings]))
+
+
+def _told(
+    reports: FlippedBits, fact: Floats, expected: Floats, taken: Floats, variances: Floats
+) -> Floats:
+    """Loadings of a fact, items x c: expected x fact, of the spread that reports show along it.
+
+    taken: directions that are known already. variances: of the noise in each item's reports. Their
+    mean square over users less the noise estimates the spread; less one standard error of the
+    noise, so that a fact that tells nothing comes out as nothing.
+    """
+    basis = np.linalg.qr(taken)[0]
+    along = expected[:, None] * uncorrelated(fact, expected)
+    along -= basis @ (basis.T @ along)
+    length = np.maximum((along**2).sum(axis=0), np.finfo(float).tiny)
+    noise = variances @ along**2 / length
+    seen = (reports.times(along) ** 2).mean(axis=0) / length
+    doubt = math.sqrt(2 * float((noise**2 / length**2).sum()) / len(reports.bits)) / len(length)
+    spread = float(((seen - noise) / length).mean()) - doubt
+    return math.sqrt(max(spread, 0.0)) * along
 
 
 class _Edge:
