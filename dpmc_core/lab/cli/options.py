@@ -59,8 +59,8 @@ Steps = Annotated[
     tuple[str, ...],
     Option(
         "STEP=VALUE",
-        "binarise=middle|mean|VALUE, implicit=all|VALUE, top-items=N, cap=N, rescale=LO:HI"
-        " (repeatable, in order; binary mechanisms default to binarise=middle, ranking ones to"
+        "binarise=middle|mean|VALUE, implicit=all|VALUE, top-items=N, cap=N, rescale=LO:HI,"
+        " features[=NAME,...] (repeatable, in order; binary mechanisms default to binarise=middle, ranking ones to"
         " implicit=all)",
     ),
 ]
@@ -86,6 +86,8 @@ class Reading:
         read (NAME=VALUE): how a file is read: user, item, rating, time = a column's name or number
             (rating or time = none), duplicates = last|mean, bad_rows = leave-out, header = yes|no,
             layout = rows|wide, separator, encoding (repeatable)
+        items (FILE): what is publicly known of the items, CSV or Parquet: a row an item, one column
+            its id; used with --prepare features
     """
 
     range: Annotated[
@@ -94,6 +96,7 @@ class Reading:
     low: float | None = None
     high: float | None = None
     read: tuple[str, ...] = ()
+    items: str | None = None
 
     @property
     def ends(self) -> dict[str, float]:
@@ -112,6 +115,8 @@ class Reading:
             InvalidSetting: an option that reading has not.
         """
         found: dict[str, Any] = dict(self.ends)
+        if self.items is not None:
+            found["items"] = self.items
         if ranks_only([task] if task else (), steps):
             found["for_ranking"] = True
         fields = [f.name for f in dataclasses.fields(ReadOptions) if f.name != "for_ranking"]

@@ -1,0 +1,211 @@
+"""Public facts about items: what becomes of a table, and what methods make of them."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from dpmc_core import registry
+from dpmc_core.data import datasets, features
+from dpmc_core.data.source import Source
+from dpmc_core.data.transforms import Features, parse_step
+from dpmc_core.errors import BadRatings
+from dpmc_core.metrics import ranking, rmse
+from dpmc_core.model import Task
+from dpmc_core.privacy import USER_EMPTIED
+from dpmc_core.problem import build_problem
+from dpmc_core.ratings import PublicFacts, Ratings
+
+PER_USER = [
+    id
+    for id, cls in registry.MECHANISMS.items()
+    if cls.task is Task.RATINGS and registry.has_setting(cls, "delta")
+]
+RANKERS = ["private-popularity", "private-taste"]
+
+
+@pytest.fixture
+def ratings():
+    rng = np.random.default_rng(0)
+    users, items = np.nonzero(rng.random((40, 12)) < 0.5)
+    return Ratings.build(
+        *(users, items, rng.integers(1, 6, len(users)).astype(float)),
+        PublicFacts(users=40, items=12, low=1, high=5),
+        item_ids=[f"i{k}" for k in range(12)],
+    )
+
+
+def table(tmp_path, text):
+    path = tmp_path / "items.csv"
+    path.write_text(text)
+    return Source.file(path)
+
+
+def using(ratings, known):
+    known = ratings.knowing(known)
+    return Features().apply(known, known)
+
+
+def shuffled(ratings, seed=1):
+    order = np.random.default_rng(seed).permutation(ratings.public.items)
+    return using(ratings, {name: columns[order] for name, columns in ratings.known.items()})
+
+
+# --- a table becomes columns ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("texts", "made", "columns"),
+    [
+        (["a|b", "a", "b", "", "a|b"], "2 categories", 2),
+        (["a", "a", "b", "b", "rare"], "2 categories; 1 rarer ones left aside", 2),
+        (["1", "2.5", "", "4", "1e2"], "a number", 2),
+        (["Up (2009)", "It (1990)", "no year", "Elf (2003)", "Heat (1995)"], "the year", 2),
+        (["x"] * 5, "left aside: the same for all", None),
+        ([""] * 5, "left aside: the same for all", None),
+        (list("abcde"), "left aside: nearly every item", None),
+    ],
+)
+def test_a_column_becomes(texts, made, columns):
+    fact = features.coded("it", texts)
+    assert fact.made.startswith(made)
+    assert (fact.columns is None) == (columns is None)
+    if columns is not None:
+        assert fact.columns.shape == (5, columns)
+        assert np.isfinite(fact.columns).all()
+
+
+def test_of_many_categories_those_of_most_items_stay():
+    texts = [f"c{k % 500}" for k in range(2_000)] + ["common"] * 30
+    fact = features.coded("maker", texts)
+    assert fact.columns.shape == (2_030, features.CATEGORIES)
+    assert fact.columns[-1].sum() == 1.0
+    assert fact.made == "50 categories; 451 rarer ones left aside"
+
+
+def test_missing_cells_say_nothing():
+    fact = features.coded("price", ["1", None, "", "9", "4"])
+    assert not fact.columns[1:3].any()
+    assert features.coded("kind", ["a", None, "a", "b", "b"]).columns[1].tolist() == [0, 0]
+
+
+def test_a_table_is_matched_by_the_items_ids(tmp_path, ratings):
+    rows = "".join(f"{k},i{k},{k % 3}\n" for k in reversed(range(1, 12)))
+    facts = features.read_items(table(tmp_path, "row,film,kind\n" + rows + "0,unknown,1\n"), ratings)
+    assert [fact.name for fact in facts] == ["film", "row", "kind"]
+    assert facts[0].made == "names the items; 1 of 12 are not in the table"
+    kind = facts[2].columns
+    assert not kind[0].any()
+    assert np.array_equal(kind[1], kind[4])
+
+
+@pytest.mark.parametrize("content", ["", "a,b\n1,2\n", "\0\0", "a,b\n1\n"])
+def test_what_is_no_table_of_these_items_is_a_sentence(tmp_path, ratings, content):
+    with pytest.raises(BadRatings, match=r"items\.csv"):
+        features.read_items(table(tmp_path, content), ratings)
+
+
+def test_what_goes_along_with_what_users_did_is_marked(tmp_path, ratings):
+    counts = np.bincount(ratings.items, minlength=12)
+    rows = "".join(f"i{k},{counts[k]},{(7 * k) % 12}\n" for k in range(12))
+    _, sold, number = features.read_items(table(tmp_path, "id,sold,number\n" + rows), ratings)
+    assert "how often" in sold.mark
+    assert number.mark == ""
+
+
+def test_a_step_uses_them_and_names_them(ratings):
+    known = {"genre": np.eye(12)[:, :3], "year": np.ones((12, 2))}
+    step = parse_step("features=year")
+    given = ratings.knowing(known)
+    used = step.apply(given, given)
+    assert used.public.features == (("year", 2),)
+    assert str(step) == "features=year"
+    assert used.features.shape == (12, 2)
+    assert used.fingerprint != given.fingerprint == ratings.fingerprint
+    card = registry.create("private-effects", epsilon=1.0).guarantee(used.public)
+    (caveat,) = card.given(used.prepared).caveats[-1:]
+    assert caveat == "certified given that what is known of the items (year) is public"
+    with pytest.raises(BadRatings, match="by the name 'price'; known: genre, year"):
+        parse_step("features=price").apply(given, given)
+    with pytest.raises(BadRatings, match="give a table of them with --items"):
+        parse_step("features").apply(ratings, ratings)
+
+
+# --- what methods make of them --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("id", [*PER_USER, *RANKERS])
+def test_no_certificate_moves_by_a_digit(id, ratings):
+    public = using(ratings, {"genre": np.eye(12)[:, :3], "year": np.ones((12, 2))}).public
+    for epsilon in (0.1, 1.0, 10.0):
+        mechanism = registry.create(id, epsilon=epsilon)
+        cards = (mechanism.guarantee(one) for one in (ratings.public, public))
+        before, after = (card.certified(USER_EMPTIED).epsilon for card in cards)
+        assert after == pytest.approx(before, rel=1e-12)
+        assert after <= epsilon
+
+
+@pytest.fixture(scope="module")
+def films():
+    return build_problem(datasets.load("movie-night"), Task.RATINGS)
+
+
+@pytest.fixture(scope="module")
+def books():
+    return build_problem(datasets.load("bookshop-clicks"), Task.RANKING)
+
+
+def error(id, train, test, epsilon, seeds=3):
+    found = []
+    for seed in range(seeds):
+        *_, last = registry.create(id, epsilon=epsilon).fit(train, np.random.default_rng(seed))
+        predicted = np.clip(last.model.predict(test.users, test.items), 1, 5)
+        found.append(rmse(predicted, test.values))
+    return np.mean(found)
+
+
+def hits(id, train, test, epsilon):
+    *_, last = registry.create(id, epsilon=epsilon).fit(train, np.random.default_rng(0))
+    return ranking(last.model, train, test, np.random.default_rng(0)).hr
+
+
+@pytest.mark.parametrize("id", ["private-effects", "private-item-mean", "dpals"])
+def test_facts_that_tell_help_and_others_do_no_harm(id, films):
+    train, test = films.train, films.test
+    plain = error(id, train, test, 1.0)
+    assert error(id, using(train, train.known), test, 1.0) < plain - 0.005
+    assert error(id, shuffled(train), test, 1.0) < plain + 0.002
+
+
+@pytest.mark.parametrize("id", [*RANKERS, "dplcf"])
+def test_rankings_gain_by_facts_that_tell(id, books):
+    train, test = books.train, books.test
+    plain = hits(id, train, test, 1.0)
+    assert hits(id, using(train, train.known), test, 1.0) > plain + 0.05
+    assert hits(id, shuffled(train), test, 1.0) > plain - 0.01
+
+
+def test_alone_learns_nothing_from_anybody_else(films):
+    """Whatever others rate, a user's own predictions stay."""
+    train = using(films.train, films.train.known)
+    method = registry.create("alone")
+    (step,) = method.fit(train, np.random.default_rng(0))
+    kept = train.users < 5
+    (own,) = method.fit(train.select(kept), np.random.default_rng(0))
+    items = np.arange(train.public.items)
+    for user in range(5):
+        assert np.array_equal(step.model.predict(user, items), own.model.predict(user, items))
+
+
+def test_without_facts_nothing_changes(ratings):
+    unused = ratings.knowing({"genre": np.eye(12)[:, :3]})
+    for id in (*PER_USER, "input-flip"):
+        mechanism = registry.create(id, epsilon=1.0)
+        found = [
+            last.model.predict(0, np.arange(12))
+            for one in (ratings, unused)
+            for *_, last in [mechanism.fit(one, np.random.default_rng(0))]
+            if id != "input-flip"
+        ]
+        assert not found or np.array_equal(*found)
+    assert dataclasses.replace(unused, known={}).fingerprint == ratings.fingerprint
