@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 import tempfile
@@ -11,6 +12,9 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+
+# Before NumPy comes: threads of several test processes would wait for each other.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 from dpmc_core import plugins
 from dpmc_core.data import datasets
