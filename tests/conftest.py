@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import signal
 import sys
@@ -66,6 +67,17 @@ def _own_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Nothing of a test lands in the ledger or the store of whoever runs it."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("DPMC_HOME", str(tmp_path_factory.mktemp("dpmc-home")))
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _packages_are_read_once() -> Iterator[None]:
+    """Every page under test would look for components in all packages that are installed."""
+    from streamlit.components.v2 import manifest_scanner
+
+    with pytest.MonkeyPatch.context() as patch:
+        once = functools.cache(manifest_scanner.scan_component_manifests)
+        patch.setattr(manifest_scanner, "scan_component_manifests", once)
         yield
 
 
