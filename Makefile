@@ -7,6 +7,8 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 ARGS ?=
 export OPENBLAS_NUM_THREADS ?= 1
+# App and tests start many processes: without bytecode each would compile everything anew.
+export PYTHONDONTWRITEBYTECODE =
 
 .PHONY: app class test slow lint format bench clean
 
