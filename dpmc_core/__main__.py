@@ -14,9 +14,16 @@ for _name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
 def _again(found: "sys.UnraisableHookArgs") -> None:
     """Ctrl-C again in a moment, where a callback that Python runs by itself has swallowed it."""
     if issubclass(found.exc_type, KeyboardInterrupt):
-        threading.Timer(0.01, signal.raise_signal, (signal.SIGINT,)).start()
+        threading.Timer(0.01, _interrupt).start()
     else:
         sys.__unraisablehook__(found)
+
+
+def _interrupt() -> None:
+    if sys.platform == "win32":
+        signal.raise_signal(signal.SIGINT)
+    else:  # the thread that may be waiting for something
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
 
 
 def entry() -> None:
