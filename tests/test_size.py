@@ -17,7 +17,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 BUDGETS = {  # files, tokens
-    "core": (62, 119_500),
+    "core": (62, 119_600),
     "lab": (71, 161_700),
     "pages": (47, 73_900),
     "pages (js, css, html)": (7, 18_500),
