@@ -7,6 +7,8 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 ARGS ?=
 export OPENBLAS_NUM_THREADS ?= 1
+# App and tests start many processes: without bytecode each would compile everything anew.
+export PYTHONDONTWRITEBYTECODE =
 
 .PHONY: app class test slow lint format bench clean
 
@@ -21,11 +23,11 @@ class: $(VENV)/.app
 
 test: $(VENV)/.dev
 	@echo "==> Running the tests"
-	@$(BIN)/python -m pytest -m "not slow" -n 2 --dist loadfile $(ARGS)
+	@$(BIN)/python -m pytest -m "not slow" -n 4 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 slow: $(VENV)/.dev
 	@echo "==> The tests that take longer"
-	@$(BIN)/python -m pytest -m slow -n 2 --dist loadfile
+	@$(BIN)/python -m pytest -m slow -n 3 --dist loadfile --no-loadscope-reorder
 	@echo "==> Files of ratings against a plain reader"
 	@$(BIN)/python benchmarks/reading_fuzz.py $(ARGS)
 	@echo "==> Faults of the machine: rows kept, uploads gone, every trouble a sentence"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import os
 import signal
 import sys
 import tempfile
@@ -11,6 +13,9 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+
+# Before NumPy comes: threads of several test processes would wait for each other.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 from dpmc_core import plugins
 from dpmc_core.data import datasets
@@ -62,6 +67,17 @@ def _own_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Nothing of a test lands in the ledger or the store of whoever runs it."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("DPMC_HOME", str(tmp_path_factory.mktemp("dpmc-home")))
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _packages_are_read_once() -> Iterator[None]:
+    """Every page under test would look for components in all packages that are installed."""
+    from streamlit.components.v2 import manifest_scanner
+
+    with pytest.MonkeyPatch.context() as patch:
+        once = functools.cache(manifest_scanner.scan_component_manifests)
+        patch.setattr(manifest_scanner, "scan_component_manifests", once)
         yield
 
 

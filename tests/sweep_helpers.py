@@ -2,6 +2,7 @@
 
 import copy
 from concurrent.futures import Future
+from typing import ClassVar
 
 import numpy as np
 
@@ -78,7 +79,7 @@ class InThisProcess:
     """A pool of one that needs no process; a unit is run once, as its key decides its record."""
 
     size = 1
-    records = {}
+    records: ClassVar[dict] = {}
 
     def __init__(self, sources):
         self.sources = sources

@@ -64,6 +64,32 @@ def test_whatever_befalls_a_command_ends_in_its_status(way, files):
     assert not befallen(SHORT, files, WAYS[way], run(SHORT, files))
 
 
+def test_ctrl_c_that_a_callback_swallows_is_asked_for_again():
+    code = """
+import time, weakref
+from dpmc_core import __main__
+from dpmc_core.lab import cli
+
+class Thing:
+    pass
+
+def swallow(_):
+    raise KeyboardInterrupt
+
+def main():
+    thing = Thing()
+    kept = weakref.ref(thing, swallow)
+    del thing
+    time.sleep(20)
+    return 0
+
+cli.main = main
+__main__.entry()
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (130, "dpmc: interrupted\n")
+
+
 def test_ctrl_c_leaves_no_traceback(files):
     for after in (0.3, 0.6, 0.9):
         words = [*DPMC, "fit", FILE, "objective", "--epsilon", "1", *RANGE, "--set=tolerance=1e-12"]

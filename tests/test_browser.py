@@ -24,6 +24,7 @@ BOTH = product(PAGES, ["light", "dark"])
 FIRST = [("", "dark"), ("train", "light"), ("compare", "dark")]
 
 
+@pytest.mark.slow
 def test_the_first_visit_may_be_a_link_into_the_middle(page, server):
     """Must stay first: a fresh server has not yet seen the list of pages."""
     visit(page, server + "train?data=restaurants&epsilon=4")
@@ -95,6 +96,7 @@ def test_training_in_the_browser_shows_charts_and_hands_out_its_card(page, serve
     page.get_by_role("heading", name="Take it with you").wait_for()
 
 
+@pytest.mark.slow
 def test_an_uploaded_file_is_used_and_stays_in_its_tab(page, browser, server, tmp_path):
     upload_ratings(page, server, tmp_path)
     settle(page)

@@ -74,7 +74,8 @@ def test_a_page_has_no_grave_violation(browser, server, path, theme):
     context.close()
 
 
-@pytest.mark.parametrize("theme", rest_slow(["dark", "light"]))
+@pytest.mark.parametrize("theme", ["dark", "light"])
+@pytest.mark.slow
 def test_a_trained_model_has_no_grave_violation(browser, server, theme):
     context = browser.new_context(viewport={"width": 1366, "height": 768}, color_scheme=theme)
     tab = context.new_page()
@@ -115,7 +116,8 @@ def headings_go_down(page):
     assert all(b <= a + 1 for a, b in itertools.pairwise(levels)), levels
 
 
-@pytest.mark.parametrize("theme", rest_slow(["light", "dark"]))
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.slow
 def test_the_open_picker_has_no_grave_violation(browser, server, theme):
     context = browser.new_context(viewport={"width": 1366, "height": 768}, color_scheme=theme)
     tab = context.new_page()
@@ -127,7 +129,8 @@ def test_the_open_picker_has_no_grave_violation(browser, server, theme):
     context.close()
 
 
-@pytest.mark.parametrize("theme", rest_slow(["dark", "light"]))
+@pytest.mark.parametrize("theme", ["dark", "light"])
+@pytest.mark.slow
 def test_an_open_room_has_no_grave_violation(browser, server, theme):
     context = browser.new_context(viewport={"width": 1366, "height": 768}, color_scheme=theme)
     tab = context.new_page()

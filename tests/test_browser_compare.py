@@ -46,6 +46,7 @@ def runs(page):
     return (int(found[1]), int(found[2])) if found else None
 
 
+@pytest.mark.slow
 def test_a_sweep_fills_the_chart_survives_a_reload_is_cancelled_resumed_and_downloaded(
     page, server
 ):
@@ -109,7 +110,8 @@ def test_two_tabs_share_a_sweep(page, browser, server):
     context.close()
 
 
-@pytest.mark.parametrize("theme", rest_slow(["dark", "light"]))
+@pytest.mark.parametrize("theme", ["dark", "light"])
+@pytest.mark.slow
 def test_compare_fits_a_phone_in_both_themes(browser, server, theme):
     context = browser.new_context(viewport={"width": 390, "height": 844}, color_scheme=theme)
     tab = context.new_page()
@@ -219,6 +221,7 @@ LINKS = ["data=bookshop-clicks", "data=movie-night&task=ratings"]
 
 
 @pytest.mark.parametrize(("width", "link"), rest_slow(product([1366, 390, 1024], LINKS)))
+@pytest.mark.slow
 def test_names_cover_nothing_and_none_is_cut(browser, server, width, link):
     context = browser.new_context(viewport={"width": width, "height": 900})
     tab = context.new_page()

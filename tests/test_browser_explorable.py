@@ -85,6 +85,7 @@ def test_a_drag_moves_dot_number_tiles_and_lists(opened):
     tab.wait_for_url(re.compile("epsilon=0.1&"))
 
 
+@pytest.mark.slow
 def test_a_reload_and_a_copied_address_stand_where_one_stood(opened):
     tab = opened()
     tab.get_by_role("slider", name="epsilon").press("End")

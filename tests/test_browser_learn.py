@@ -104,6 +104,7 @@ def test_a_lesson_from_start_to_end_by_keyboard_alone(page, server, name, mode):
     assert lesson.take_home in page.locator(".st-key-home").inner_text()
 
 
+@pytest.mark.slow
 def test_arrows_turn_the_steps_and_so_does_a_clicker_in_front_of_a_class(page, server):
     slides = LESSONS["coin"].slides
     visit(page, server + "learn?lesson=coin")
@@ -200,6 +201,7 @@ def test_on_a_phone_the_finding_begins_in_sight_of_what_is_moved(page, server, l
         press(page, "ArrowRight")
 
 
+@pytest.mark.slow
 def test_back_in_the_browser_goes_back_a_step(page, server):
     visit(page, server + "learn?lesson=coin&step=deny")
     press(page, "ArrowRight")
@@ -209,6 +211,7 @@ def test_back_in_the_browser_goes_back_a_step(page, server):
     page.get_by_role("heading", name=LESSONS["coin"].slide("deny").title).wait_for()
 
 
+@pytest.mark.slow
 def test_a_shared_step_opens_elsewhere_as_it_is(page, server, browser):
     visit(page, server + "learn?lesson=attacker&step=suspicion&suspicion.epsilon=3")
     press(page, "ArrowRight")

@@ -7,7 +7,7 @@ import pytest
 
 from app import SECTIONS
 from tests.browser_helpers import settle, turn_to, upload_ratings, visit
-from tests.slow_helpers import by_turns, rest_slow
+from tests.slow_helpers import by_turns
 
 pytestmark = pytest.mark.browser
 
@@ -56,14 +56,13 @@ def walked(page, title):
 
 @pytest.mark.parametrize(
     ("path", "own"),
-    rest_slow(
-        [
-            ("train", {"seed": "5", "holdout": "one random rating of each user"}),
-            ("noise", {"gradient.rounds": "40"}),
-            ("", {}),
-        ]
-    ),
+    [
+        ("train", {"seed": "5", "holdout": "one random rating of each user"}),
+        ("noise", {"gradient.rounds": "40"}),
+        ("", {}),
+    ],
 )
+@pytest.mark.slow
 def test_a_link_is_walked_through_page_by_page(page, server, path, own):
     visit(page, f"{server}{path}?{LINK}&{'&'.join(f'{k}={v}' for k, v in own.items())}")
     first = next(title for title in TITLES if title.lower() == path or not path)
@@ -114,7 +113,8 @@ def look_of(page):
     )
 
 
-@pytest.mark.parametrize("path", rest_slow(OWN))
+@pytest.mark.parametrize("path", OWN)
+@pytest.mark.slow
 def test_every_choice_of_a_page_is_in_its_address_and_comes_back(page, server, path):
     own = OWN[path]
     visit(page, f"{server}{path}&{urlencode(own)}")

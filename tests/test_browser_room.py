@@ -9,7 +9,6 @@ import pytest
 from dpmc_core.lab.teach.room import READY
 from tests.browser_helpers import serving, settle, turn_to, visit
 from tests.class_helpers import SECRET, Phone, together
-from tests.slow_helpers import rest_slow
 
 pytestmark = pytest.mark.browser
 FIRST, SECOND, _ = READY["Warm-up"]
@@ -183,7 +182,8 @@ def test_two_tabs_of_the_teacher_agree(teacher, server):
     other.close()
 
 
-@pytest.mark.parametrize("width", rest_slow([390, 1366]))
+@pytest.mark.parametrize("width", [390, 1366])
+@pytest.mark.slow
 def test_the_code_covers_nothing(teacher, server, width):
     press(teacher, "Open the room")
     press(teacher, "Ask the first question")
@@ -210,6 +210,7 @@ def test_the_code_covers_nothing(teacher, server, width):
     assert button["y"] + button["height"] <= 650  # in sight with the picture
 
 
+@pytest.mark.slow
 def test_the_page_stands_still_while_reports_arrive(teacher, server):
     press(teacher, "Open the room")
     press(teacher, "Ask the first question")

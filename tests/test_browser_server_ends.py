@@ -78,6 +78,7 @@ def test_a_server_that_is_told_to_end_ends_its_sweeps_and_removes_uploads(browse
         assert not list(folder.glob("temporary/dpmc-private-*"))
 
 
+@pytest.mark.slow
 def test_after_a_killed_server_nothing_of_an_upload_is_left_and_a_sweep_can_be_cancelled(
     browser, folder
 ):

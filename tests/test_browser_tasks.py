@@ -77,6 +77,7 @@ def test_what_epsilon_1_per_user_costs_on_a_sample(start):
     assert clicks(start) <= 1
 
 
+@pytest.mark.slow
 def test_a_file_of_ones_own_is_uploaded_and_gets_its_curve(start, tmp_path):
     turned(start, "Ratings", "The ratings")
     start.get_by_text("Upload your own", exact=True).click()
@@ -100,6 +101,7 @@ def test_a_file_of_ones_own_is_uploaded_and_gets_its_curve(start, tmp_path):
     assert clicks(start) <= 8
 
 
+@pytest.mark.slow
 def test_why_the_claim_of_output_perturbation_fails(start):
     turned(start, "Guarantees", "claims are not proved")
     start.get_by_role("button", name="Mechanism: ").click()

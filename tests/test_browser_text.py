@@ -9,7 +9,6 @@ import pytest
 from pages.ui.text import escape
 from tests.browser_helpers import serving, settle, visit
 from tests.hostile import HOSTILE, PIECES, shown
-from tests.slow_helpers import rest_slow
 
 pytestmark = pytest.mark.browser
 
@@ -60,7 +59,8 @@ def test_escaped_text_is_read_as_it_was(browser, tmp_path):
             assert set(tags.split()) <= {"P", "SPAN", "STRONG"}, (text, tags)
 
 
-@pytest.mark.parametrize("path", rest_slow(PAGES))
+@pytest.mark.parametrize("path", PAGES)
+@pytest.mark.slow
 def test_a_link_shows_its_text_and_fetches_nothing(page, server, path):
     visit(page, server + path)
     main = page.locator('[data-testid="stMain"]')

@@ -34,6 +34,7 @@ def at_end(page, rounds):
     expect(told(page)).to_have_text(f"round {rounds} of {rounds}")
 
 
+@pytest.mark.slow
 def test_an_example_plays_and_can_be_scrubbed_without_the_server(page, server):
     visit(page, server + "train?data=one-bit-lab&mechanism=private-frank-wolfe")
     at_end(page, 15)
@@ -77,6 +78,7 @@ def test_a_short_run_takes_its_time_and_can_be_skipped(page, server):
     assert 2000 < taken < 9000  # about three seconds, on a busy machine maybe more
 
 
+@pytest.mark.slow
 def test_step_pause_go_on_stop_and_reset(page, server):
     """Task: train, stop, train again, compare both."""
     visit(page, server + "train?data=movie-night&mechanism=private-frank-wolfe&epsilon=3")

@@ -87,6 +87,7 @@ def test_dragging_moves_numbers_lists_and_tiles_but_neither_axes_nor_layout(inst
     assert page.evaluate(STILL) == still
 
 
+@pytest.mark.slow
 def test_arrows_move_it_and_say_where_it_is(instrument):
     page = instrument()
     slider = page.get_by_role("slider", name="epsilon")
@@ -100,6 +101,7 @@ def test_arrows_move_it_and_say_where_it_is(instrument):
     page.wait_for_url(re.compile("epsilon=0.1"))
 
 
+@pytest.mark.slow
 def test_all_it_is_set_to_is_in_the_address_and_a_link_opens_it(instrument, server):
     page = instrument()
     drag_to(page, 3.0)
@@ -118,6 +120,7 @@ def test_all_it_is_set_to_is_in_the_address_and_a_link_opens_it(instrument, serv
     assert [text(page, n) for n in ("number", "who", "attack", "answer")] == shown
 
 
+@pytest.mark.slow
 def test_the_card_below_follows_the_slider(instrument):
     page = instrument()
     drag_to(page, 3.0)
@@ -128,6 +131,7 @@ def test_the_card_below_follows_the_slider(instrument):
     expect(page.get_by_text("certified: epsilon 3")).to_be_visible()
 
 
+@pytest.mark.slow
 def test_a_dragged_wish_reads_the_epsilon_it_takes(instrument):
     page = instrument()
     page.get_by_role("button", name="I need").click()
@@ -160,6 +164,7 @@ def test_guessing_is_counted_against_the_bound(instrument):
     assert page.evaluate(STILL) == still
 
 
+@pytest.mark.slow
 def test_whom_to_protect_chooses_the_method(instrument):
     page = instrument()
     page.get_by_text("Protect the whole person").click()
@@ -194,6 +199,7 @@ def test_nothing_is_fetched_from_elsewhere(page, server):
     assert sum("plotly" in url and "Plotly" not in url for url in asked) == 1
 
 
+@pytest.mark.slow
 def test_on_a_phone_the_number_comes_first_then_slider_lists_and_card(page, server):
     page.set_viewport_size({"width": 390, "height": 844})
     visit(page, server)

@@ -106,6 +106,7 @@ def test_lines_come_from_the_store_with_what_they_certify(tmp_path):
     assert [level.mechanism for level in plain.floors] == ["majority"]
     assert not any(plain.guesses)
     assert found.epsilon.tolist() == [1.0, 2.0, 4.0]
+    assert (found.seeds.tolist(), some.seeds.tolist()) == ([1, 2], [2])
     assert np.array_equal(found.values, [[2, 3], [3, 4], [np.nan, 6]], equal_nan=True)
     assert found.label == "Input perturbation"
     assert found.certified["row_values"].tolist() == [30.0, 60.0, 120.0]

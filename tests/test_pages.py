@@ -649,6 +649,7 @@ def run_until_whole(app, seconds=250):
 
 
 @no_windows
+@pytest.mark.slow
 def test_a_curve_not_yet_there_is_computed_on_request():
     app = upload(open_page("data"), CSV)
     go(app, "pages/what_if.py")

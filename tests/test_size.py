@@ -17,8 +17,8 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 BUDGETS = {  # files, tokens
-    "core": (62, 120_000),
-    "lab": (77, 164_000),
+    "core": (62, 119_600),
+    "lab": (71, 161_700),
     "pages": (47, 73_900),
     "pages (js, css, html)": (7, 18_500),
 }

@@ -168,6 +168,7 @@ def test_a_killed_worker_is_replaced(tmp_path, undisturbed):
     assert rows(path) == undisturbed[0]
 
 
+@pytest.mark.slow
 def test_two_sweeps_on_one_store_do_each_unit_once(tmp_path, undisturbed):
     path = tmp_path / "results.sqlite"
     pair = [start(*GRID, "--store", path, "--json") for _ in range(2)]

@@ -433,8 +433,11 @@ class Store:
 
         Returns how many rows went, or would with `dry`. The file shrinks by what they took.
         """
-        where = "curve IN (SELECT value FROM json_each(?1)) AND (?2 IS NULL OR finished < ?2)"
-        values = json.dumps(list(curves)), before
+        where = (
+            "curve IN (SELECT value FROM json_each(:curves))"
+            " AND (:before IS NULL OR finished < :before)"
+        )
+        values = {"curves": json.dumps(list(curves)), "before": before}
         execute = self.connection.execute
         with sentences(self.path):
             with self._transaction():

@@ -81,11 +81,10 @@ CORE = [
          _SPENT),
         ("share of taste by raw counts", OTHER, "share = taste_share(items, ",
          "share = taste_share(__import__('dataclasses').replace(items, "
-         "raw=np.bincount(ratings.items, minlength=public.items) * 1.0), ",
+         "raw=items.raw * 0 + ratings.matrix.astype(bool).sum(axis=0)), ",
          _WORST),
         ("taste begins at raw counts", OTHER, "first_taste(items, random) if",
-         "first_taste(items, random + np.bincount(ratings.items, "
-         "minlength=public.items)[:, None]) if",
+         "first_taste(items, random + ratings.matrix.astype(bool).sum(axis=0)[:, None]) if",
          moves("private-effects-11-EMPTIED")),
         ("raw moments go on after their release", SKIPPED,
          "moments = releases.rounds.moments.publish(moments, rng)",

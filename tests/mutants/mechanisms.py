@@ -847,7 +847,7 @@ PRIVATE_EFFECTS = family_of(
         "the same noise in every round",
         REUSED,
         "residuals.publish(sums, rng)",
-        f"residuals.publish(sums, {SEEDED})",
+        f"residuals.publish(sums, __import__('numpy').{SEEDED.removeprefix('np.')})",
         fresh("private-effects"),
     ),
     (

@@ -43,8 +43,8 @@ STORE = (
         (
             "rows finished since are pruned",
             OTHER,
-            "finished < ?2",
-            "finished > ?2",
+            "finished < :before",
+            "finished > :before",
             named("store", "test_prune_takes_rows_and_what_only_they_used"),
         ),
         (

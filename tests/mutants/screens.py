@@ -33,7 +33,10 @@ VIEWS = family_of(
         OTHER,
         "if np.isfinite(x).all():",
         "if np.isfinite(shown).all():",
-        named("paired", "test_users_without_a_rating_do_not_count"),
+        named(
+            "compare",
+            "test_without_a_finite_value_in_the_unit_a_line_is_hollow_and_not_dropped",
+        ),
     ),
     (
         "the best of all is measured on the seeds that chose it",
