@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from tests.browser_helpers import settle, turn_to, upload_ratings, visit
-from tests.slow_helpers import rest_slow
 
 pytestmark = pytest.mark.browser
 
@@ -220,7 +219,7 @@ NAMES = """() => [...document.querySelectorAll('.js-plotly-plot')].map(chart => 
 LINKS = ["data=bookshop-clicks", "data=movie-night&task=ratings"]
 
 
-@pytest.mark.parametrize(("width", "link"), rest_slow(product([1366, 390, 1024], LINKS)))
+@pytest.mark.parametrize(("width", "link"), product([1366, 390, 1024], LINKS))
 @pytest.mark.slow
 def test_names_cover_nothing_and_none_is_cut(browser, server, width, link):
     context = browser.new_context(viewport={"width": width, "height": 900})
