@@ -5,7 +5,6 @@ import io
 import itertools
 import re
 import time
-from itertools import product
 from pathlib import Path
 
 import pytest
@@ -219,7 +218,8 @@ NAMES = """() => [...document.querySelectorAll('.js-plotly-plot')].map(chart => 
 LINKS = ["data=bookshop-clicks", "data=movie-night&task=ratings"]
 
 
-@pytest.mark.parametrize(("width", "link"), product([1366, 390, 1024], LINKS))
+@pytest.mark.parametrize("link", LINKS)
+@pytest.mark.parametrize("width", [1366, 390, 1024])
 @pytest.mark.slow
 def test_names_cover_nothing_and_none_is_cut(browser, server, width, link):
     context = browser.new_context(viewport={"width": width, "height": 900})
