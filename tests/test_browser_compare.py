@@ -121,6 +121,7 @@ def test_compare_fits_a_phone_in_both_themes(browser, server, theme):
     context.close()
 
 
+@pytest.mark.slow
 def test_the_address_holds_the_choices_and_opens_them(page, server):
     visit(page, server + "compare?data=restaurants")
     page.get_by_role("button", name="Gradient perturbation", exact=True).click()
