@@ -23,7 +23,7 @@ class: $(VENV)/.app
 
 test: $(VENV)/.dev
 	@echo "==> Running the tests"
-	@$(BIN)/python -m pytest -m "not slow" -n 4 --dist loadfile --no-loadscope-reorder $(ARGS)
+	@$(BIN)/python -m pytest -m "not slow" -n 3 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 slow: $(VENV)/.dev
 	@echo "==> The tests that take longer"
@@ -74,9 +74,11 @@ $(VENV)/bin/python:
 $(VENV)/.app: requirements.txt pyproject.toml | $(VENV)/bin/python
 	@echo "==> Installing the app (about a minute, once)"
 	@$(BIN)/python -m pip install --disable-pip-version-check -r requirements.txt -e .
+	@$(BIN)/python -m compileall -q dpmc_core pages
 	@touch $@
 
 $(VENV)/.dev: requirements.txt pyproject.toml | $(VENV)/bin/python
 	@echo "==> Installing the app and what its tests need (a few minutes, once)"
 	@$(BIN)/python -m pip install --disable-pip-version-check -r requirements.txt -e '.[dev]'
+	@$(BIN)/python -m compileall -q dpmc_core pages
 	@touch $@ $(VENV)/.app

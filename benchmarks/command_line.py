@@ -24,6 +24,7 @@ import time
 import venv
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
 from dpmc_core import registry
@@ -231,10 +232,16 @@ def commands(
         yield from commands(child, (*path, name))
 
 
+@cache
+def parsers() -> dict[tuple[str, ...], argparse.ArgumentParser]:
+    """Every command's parser."""
+    return dict(commands(build_parser()))
+
+
 def absurd(command: tuple[str, ...]) -> list[tuple[str, str]]:
     """(option and what goes before the number, number) for all options that take one."""
     found = []
-    for action in dict(commands(build_parser()))[command]._actions:
+    for action in parsers()[command]._actions:
         if not action.option_strings or isinstance(action, argparse._StoreTrueAction):
             continue
         option = action.option_strings[-1]

@@ -85,10 +85,11 @@ class InThisProcess:
         self.sources = sources
 
     def submit(self, unit):
-        if unit.key not in self.records:
-            self.records[unit.key] = engine.run_unit(unit, self.sources[unit.source])
+        found = self.records.get(unit.key) or engine.run_unit(unit, self.sources[unit.source])
+        if not isinstance(found, str):  # why there is no record is of this run alone
+            self.records[unit.key] = found
         future = Future()
-        future.set_result(copy.deepcopy(self.records[unit.key]))
+        future.set_result(copy.deepcopy(found))
         return future
 
     def close(self, *, at_once):

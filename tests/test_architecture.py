@@ -3,6 +3,7 @@
 import ast
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -33,17 +34,22 @@ ORDER = [
 ]
 DRAWS = {"laplace", "normal", "standard_normal", "gamma", "standard_gamma", "exponential"}
 PLAIN = {name for name in dir(np.random.Generator) if not name.startswith("_")}
-TREES = {
-    path: ast.parse(path.read_text(encoding="utf-8"))
-    for folder in (CORE, PAGES, ROOT / "tests")
-    for path in sorted(folder.rglob("*.py"))
-}
+
+
+@cache
+def trees():
+    """Every file of the house, read once."""
+    folders = (CORE, PAGES, ROOT / "tests")
+    paths = [path for folder in folders for path in sorted(folder.rglob("*.py"))]
+    return {path: ast.parse(path.read_text(encoding="utf-8")) for path in paths}
 
 
 def under(*folder):
     """Files and their trees below a folder of the project, by name from that folder."""
     top = ROOT.joinpath(*folder)
-    return {str(path.relative_to(top)): tree for path, tree in TREES.items() if top in path.parents}
+    return {
+        str(path.relative_to(top)): tree for path, tree in trees().items() if top in path.parents
+    }
 
 
 def place_of(name):
@@ -68,12 +74,12 @@ def calls_of(tree):
 
 
 def test_every_package_says_what_it_is():
-    for path, tree in TREES.items():
+    for path, tree in trees().items():
         assert path.name != "__init__.py" or path.parent.name == "tests" or ast.get_docstring(tree)
 
 
 def test_no_import_is_relative():
-    for path, tree in TREES.items():
+    for path, tree in trees().items():
         nodes = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
         assert not any(node.level for node in nodes), path
 
@@ -175,7 +181,7 @@ def test_what_tests_share_is_in_no_test_module():
 
 
 def test_the_front_door_shows_type_checkers_what_it_loads_later():
-    tree = TREES[CORE / "__init__.py"]
+    tree = trees()[CORE / "__init__.py"]
     at_the_top = [node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)]
     assert [node.module for node in at_the_top] == ["__future__", "typing"]
     (guard,) = [node for node in tree.body if isinstance(node, ast.If)]
@@ -228,7 +234,7 @@ def test_importing_the_registry_is_quick():
 
 def test_a_class_name_means_one_thing():
     places = {}
-    for path, tree in TREES.items():
+    for path, tree in trees().items():
         if CORE in path.parents or PAGES in path.parents:
             for node in ast.walk(tree):
                 if isinstance(node, ast.ClassDef):

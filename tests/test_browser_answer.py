@@ -7,6 +7,7 @@ from tests.browser_helpers import settle, upload_ratings, visit
 pytestmark = pytest.mark.browser
 
 
+@pytest.mark.slow
 def test_an_upload_leads_to_the_answer(page, server, temporary, tmp_path):
     upload_ratings(page, server, tmp_path)
     settle(page)

@@ -5,13 +5,11 @@ import io
 import itertools
 import re
 import time
-from itertools import product
 from pathlib import Path
 
 import pytest
 
 from tests.browser_helpers import settle, turn_to, upload_ratings, visit
-from tests.slow_helpers import rest_slow
 
 pytestmark = pytest.mark.browser
 
@@ -123,6 +121,7 @@ def test_compare_fits_a_phone_in_both_themes(browser, server, theme):
     context.close()
 
 
+@pytest.mark.slow
 def test_the_address_holds_the_choices_and_opens_them(page, server):
     visit(page, server + "compare?data=restaurants")
     page.get_by_role("button", name="Gradient perturbation", exact=True).click()
@@ -220,7 +219,8 @@ NAMES = """() => [...document.querySelectorAll('.js-plotly-plot')].map(chart => 
 LINKS = ["data=bookshop-clicks", "data=movie-night&task=ratings"]
 
 
-@pytest.mark.parametrize(("width", "link"), rest_slow(product([1366, 390, 1024], LINKS)))
+@pytest.mark.parametrize("link", LINKS)
+@pytest.mark.parametrize("width", [1366, 390, 1024])
 @pytest.mark.slow
 def test_names_cover_nothing_and_none_is_cut(browser, server, width, link):
     context = browser.new_context(viewport={"width": width, "height": 900})

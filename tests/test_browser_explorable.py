@@ -177,6 +177,7 @@ def test_a_picture_can_be_saved(opened):
     assert saved.value.suggested_filename.endswith(".png")
 
 
+@pytest.mark.slow
 def test_the_button_of_the_page_saves_a_file_that_stands_where_the_slider_stands(
     page, server, opened_file, tmp_path
 ):

@@ -225,6 +225,7 @@ def test_a_report_waits_in_the_phone_while_nobody_answers(page, server, room):
     assert room.view().poll(0).reports == 1
 
 
+@pytest.mark.slow
 def test_late_closed_and_over_are_said(page, server, room):
     room.ask(1)
     room.lock()
@@ -389,7 +390,7 @@ HOSTILE = {
 }
 
 
-@pytest.mark.parametrize("field", HOSTILE)
+@pytest.mark.parametrize("field", rest_slow(HOSTILE, 2))
 def test_a_phone_draws_nothing_for_a_hostile_server(page, server, room, field):
     """It says why it does not answer, and neither draws nor keeps nor sends anything."""
 

@@ -6,7 +6,6 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser_helpers import settle, turn_to, visit
-from tests.slow_helpers import rest_slow
 
 pytestmark = pytest.mark.browser
 
@@ -119,7 +118,7 @@ def test_step_pause_go_on_stop_and_reset(page, server):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("width", rest_slow([390, 1366]))
+@pytest.mark.parametrize("width", [390, 1366])
 def test_a_run_and_two_cards_fit_the_screen(browser, server, width):
     context = browser.new_context(viewport={"width": width, "height": 844})
     tab = context.new_page()

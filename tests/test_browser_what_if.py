@@ -54,6 +54,7 @@ def text(page, name):
     return page.locator(f".dpmc-{name}").inner_text()
 
 
+@pytest.mark.slow
 def test_knob_rule_and_dot_are_one_thing_on_one_axis(instrument):
     page = instrument()
     for epsilon in (0.1, 0.7, 10.0):

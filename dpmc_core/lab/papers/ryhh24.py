@@ -49,7 +49,6 @@ from dpmc_core.solvers.factorization import ImplicitLoss, Over, binary_matrix, s
 from dpmc_core.stopping import check_cancelled
 
 row = rows_of("ryhh24")
-_FIGURES = facts.load(__package__, "ryhh24.toml")["figures"]
 
 
 # --- figures 5 and 6 ---------------------------------------------------------------------------
@@ -153,7 +152,14 @@ def noise_sentences(view: Sequence[VariantNoise], coefficient: str) -> dict[str,
 
 
 def _said(figure: str, **numbers: Any) -> dict[str, str]:
-    return {head: text.format(**numbers) for head, text in _FIGURES[figure].items()}
+    return {head: text.format(**numbers) for head, text in _texts()[figure].items()}
+
+
+@cache
+def _texts() -> dict[str, dict[str, str]]:
+    """What is said of figures 5 and 6, by the name of the figure: read when one is looked at."""
+    found: dict[str, dict[str, str]] = facts.load(__package__, "ryhh24.toml")["figures"]
+    return found
 
 
 class SamplingWeights(NamedTuple):
@@ -227,7 +233,8 @@ def weights_sentences(views: Sequence[SamplingWeights]) -> dict[str, str]:
         for view in views
     )
     free = max(view.kept["importance"] for view in views) < 1.001
-    return _said("weights at no cost" if free else "weights", kept=kept)
+    cost = _texts()["cost of a sample"]["nothing" if free else "something"]
+    return _said("weights", kept=kept, cost=cost)
 
 
 # --- bounds ------------------------------------------------------------------------------------

@@ -153,27 +153,27 @@ def kept(mechanism: str, epsilon: float) -> KeptShare:
     return found
 
 
-def keeps(mechanism: str, epsilon: float) -> str:
+def keeps(method: str, epsilon: float) -> str:
     """'keeps 30 % of the gain over guessing', or 'is not clearly better than guessing'."""
-    found = kept(mechanism, epsilon)
+    found = kept(method, epsilon)
     return found.words if found.clear else f"is {found.words}"
 
 
-def card(mechanism: str, epsilon: float) -> Guarantee:
-    """The mechanism's card on the ratings that its curve was measured on."""
-    public = curve(mechanism).lines[0].info.public
-    return registry.create(mechanism, epsilon=epsilon).guarantee(public)
+def card(method: str, epsilon: float) -> Guarantee:
+    """The method's card on the ratings that its curve was measured on."""
+    public = curve(method).lines[0].info.public
+    return registry.create(method, epsilon=epsilon).guarantee(public)
 
 
-def taste(mechanism: str, epsilon: float, rated: float) -> float:
+def taste(method: str, epsilon: float, rated: float) -> float:
     """How often the best attacker is right about all values of a person with so many ratings."""
-    found = card(mechanism, epsilon)
-    return comparison.questions(found, registry.get(mechanism).task, int(rated))[1].right(found)
+    found = card(method, epsilon)
+    return comparison.questions(found, registry.get(method).task, int(rated))[1].right(found)
 
 
-def budget(mechanism: str, epsilon: float) -> str:
+def budget(method: str, epsilon: float) -> str:
     """What is certified at a stop, and for what: 'epsilon 1, delta 1e-06 per user'."""
-    found = card(mechanism, epsilon)
+    found = card(method, epsilon)
     own = found.certified()
     return f"epsilon {cards.budget_text(own.epsilon, own.delta)} {found.change.label}"
 
@@ -238,18 +238,18 @@ NUMBERS: Mapping[str, Callable[..., Any]] = {
     "there": lambda card, epsilon: card.certified().epsilon / epsilon,
     "scale": lambda there, card: there * card.releases.matrix.scale,
     "bound": lambda: Output(epsilon=1.0).bound,
-    "bottom": lambda method: min(0.0, *(kept(method, stop).share for stop in EPSILONS)),
     # film ratings: what a method keeps and what it risks
     "method": lambda promise=PER_RATING: promise,
-    "card": lambda method, epsilon: card(method, epsilon),
+    "card": card,
     "gain": lambda method, epsilon: kept(method, epsilon).share,
+    "bottom": lambda method: min(0.0, *(kept(method, stop).share for stop in EPSILONS)),
     "gain_bar": lambda gain: max(0.0, gain),
-    "keeps": lambda method, epsilon: keeps(method, epsilon),
+    "keeps": keeps,
     "right": lambda card: card.attacker(),
     "rated": lambda: RATED,
-    "taste": lambda method, epsilon, rated: taste(method, epsilon, rated),
+    "taste": taste,
     "unit": lambda method: "person" if method == PER_PERSON else "rating",
-    "budget": lambda method, epsilon: budget(method, epsilon),
+    "budget": budget,
     "all_rated": lambda card, rated: cards.row_of_ratings(card, int(rated)).epsilon,
     "each_rated": lambda epsilon, rated: epsilon / rated,
     "bounded": lambda card: card.certified(USER_EMPTIED).finite,
