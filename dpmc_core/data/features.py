@@ -15,15 +15,18 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from dpmc_core.arrays import Floats
-from dpmc_core.data.source import Source
+from dpmc_core.data.source import MEGABYTE, Source
 from dpmc_core.data.text import number_of
 from dpmc_core.errors import BadRatings
 from dpmc_core.ratings import Ratings
 
 CATEGORIES = 50  # of a column at most: those that most items have
 _SEPARATORS = "|;"  # between several categories of one item
+_LARGEST = 50 * MEGABYTE  # of a table of items
+_COVERED = 0.1  # share of the texts that those which are kept must be
 _NUMBERS = 0.95  # share of the filled cells from which on a column holds numbers
 _MARKED = 0.5  # rank correlation with what users did, from which on a column is marked
+_CHANCE = 1e-3  # of as much by chance
 _YEAR = re.compile(r"\((\d{4})\)\s*$")  # at the end of a title
 
 
@@ -81,8 +84,8 @@ def coded(name: str, texts: Sequence[str | None]) -> Fact:
     cut = [_parts(text) for text in texts]
     counts = Counter(part for parts in cut for part in parts)
     kept = [part for part, count in counts.most_common(CATEGORIES) if count > 1]
-    if sum(counts[part] for part in kept) < 0.5 * sum(counts.values()):
-        return Fact(name, "left aside: nearly every item has a text of its own")
+    if sum(counts[part] for part in kept) < _COVERED * sum(counts.values()):
+        return Fact(name, f"left aside: {len(counts):,} texts, each of few items")
     rest = len(counts) - len(kept)
     made = f"{len(kept)} categories" + (f"; {rest:,} rarer ones left aside" if rest else "")
     return Fact(name, made, categories(cut, kept))
@@ -151,30 +154,27 @@ def _marked(fact: Fact, ratings: Ratings) -> Fact:
     sums = np.bincount(ratings.items, ratings.values, ratings.public.items)
     rated = count > 0
     for what, measure in (("often", count[rated]), ("well", sums[rated] / count[rated])):
-        if np.ptp(measure) and abs(spearmanr(fact.columns[rated, 0], measure)[0]) > _MARKED:
+        along = spearmanr(fact.columns[rated, 0], measure) if np.ptp(measure) else (0.0, 1.0)
+        if abs(along[0]) > _MARKED and along[1] < _CHANCE:
             mark = f"goes along with how {what} items are rated: was it computed from that?"
             return replace(fact, mark=mark)
     return fact
 
 
-def _table(source: Source) -> dict[str, list[str | None]]:
-    """The columns of a CSV or Parquet file, by name, as texts."""
-    import pyarrow as pa
-    from pyarrow import csv, parquet
+def _table(source: Source) -> dict[str, list[str]]:
+    """The columns of a CSV or Parquet file, by name, as texts; "" where a cell is empty."""
+    import pandas as pd
 
+    source.check_size(_LARGEST)
     try:
         with source.open() as file:
             if source.head().startswith(b"PAR1"):
-                table = parquet.read_table(file)
+                table = pd.read_parquet(file)
             else:
-                names = csv.open_csv(source.open()).schema.names
-                texts = csv.ConvertOptions(column_types=dict.fromkeys(names, pa.string()))
-                table = csv.read_csv(file, convert_options=texts)
-    except (pa.ArrowException, OSError, UnicodeError) as error:
+                table = pd.read_csv(file, dtype=str, keep_default_na=False)
+    except (ValueError, OSError, LookupError) as error:
         raise BadRatings(
             f"{source.name} cannot be read as a table of items, CSV or Parquet: {error}"
         ) from None
-    return {
-        name: ["" if cell is None else str(cell) for cell in table[name].to_pylist()]
-        for name in table.column_names
-    }
+    texts = table.astype(str).where(table.notna(), "")
+    return {str(name): texts[name].tolist() for name in texts}

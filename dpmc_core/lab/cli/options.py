@@ -60,8 +60,8 @@ Steps = Annotated[
     Option(
         "STEP=VALUE",
         "binarise=middle|mean|VALUE, implicit=all|VALUE, top-items=N, cap=N, rescale=LO:HI,"
-        " features[=NAME,...] (repeatable, in order; binary mechanisms default to binarise=middle, ranking ones to"
-        " implicit=all)",
+        " features[=NAME,...] (repeatable, in order; binary mechanisms default to binarise=middle,"
+        " ranking ones to implicit=all)",
     ),
 ]
 Published = Annotated[
