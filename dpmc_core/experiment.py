@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from types import MappingProxyType
@@ -131,6 +131,7 @@ def run(
             raise InvalidSetting(
                 "steps and split", "left out: the problem is prepared", problem.steps
             )
+        beside = baselines_of(mechanism, problem.steps)
         metrics.check_measurable(mechanism.task, problem.train, problem.test)
         start = time.perf_counter()
         model, trace, stopped = _fit(mechanism, problem, seed, on_step, solve)
@@ -147,7 +148,7 @@ def run(
             guarantee=mechanism.guarantee(problem.train.public).given(problem.train.prepared),
             model=model,
             metrics=found,
-            baselines={o.id: known[o.id] for o in baselines_of(mechanism) if o.id in known},
+            baselines={o.id: known[o.id] for o in beside if o.id in known},
             trace=trace,
             seconds=seconds,
             stopped=stopped,
@@ -155,7 +156,7 @@ def run(
         tell = so_far or (lambda _: None)
         tell(result)
         with suppress(Stopped):
-            for other in baselines_of(mechanism) if with_baselines else ():
+            for other in beside if with_baselines else ():
                 check_cancelled()
                 if other.id in known:
                     continue
@@ -190,7 +191,7 @@ def measure(mechanism: Mechanism, model: Model, problem: Problem, seed: int) -> 
     return found
 
 
-def baselines_of(mechanism: Mechanism) -> list[Mechanism]:
+def baselines_of(mechanism: Mechanism, steps: Iterable[str] = ()) -> list[Mechanism]:
     """The guess, the reference and the twin without privacy beside a mechanism, without itself.
 
     No twin beside an estimator that is not the paper's. A setting carries over where both classes
@@ -200,7 +201,7 @@ def baselines_of(mechanism: Mechanism) -> list[Mechanism]:
     """
     own = {s.name: s.default for s in settings_of(type(mechanism))}
     others = []
-    ids = [mechanism.floor, registry.REFERENCES[mechanism.task]]
+    ids = [registry.floor_of(type(mechanism), steps), registry.REFERENCES[mechanism.task]]
     if getattr(mechanism, "estimator", None) is not Estimator.NOISE_AWARE:
         ids.append(mechanism.twin)
     for id in dict.fromkeys(ids):

@@ -29,6 +29,9 @@ REFERENCES: Mapping[Task, str] = {
     Task.RANKING: "reference-ranking",
 }
 
+# What public facts and one's own ratings reach: the guess beside methods that use both.
+ALONE: Mapping[Task, str] = {Task.RATINGS: "alone", Task.RANKING: "alone-ranking"}
+
 _NEEDED = {
     "id": (str, "its command-line name"),
     "name": (str, "what it is called on screen"),
@@ -264,3 +267,14 @@ def _check_company(cls: type[Mechanism], known: Mapping[str, type[Mechanism]]) -
                 f"the {part} of {cls.__name__} must be a method {kind}that predicts"
                 f" {cls.task.value} too, got {id!r}"
             )
+
+
+def floor_of(cls: type[Mechanism], steps: Iterable[str]) -> str:
+    """The guess beside a method on ratings prepared so: where facts are used, these alone."""
+    told = cls.uses_facts and uses_facts(steps)
+    return ALONE.get(cls.task, cls.floor) if told else cls.floor
+
+
+def uses_facts(steps: Iterable[str]) -> bool:
+    """Whether what is publicly known of the items is used by a preparation."""
+    return any(step.partition("=")[0] == "features" for step in steps)

@@ -505,7 +505,7 @@ class Sample:
     """A generated data set. generate: from a seed, and options where it can be drawn anew.
 
     decimals: digits after the point that its ratings keep in the file. clicks: interactions without
-    a value, for ranking.
+    a value, for ranking. facts: what its genres tell of the truth; "" where items have none.
     """
 
     title: str
@@ -513,8 +513,10 @@ class Sample:
     generate: Callable[..., Generated]
     decimals: int = 0
     clicks: bool = False
+    facts: str = ""
 
 
+_TOLD = "genres: around which centres of taste an item lies, not where; nothing of its quality"
 SAMPLES: Mapping[str, Sample] = {
     "movie-night": Sample(
         "Movie night",
@@ -523,6 +525,7 @@ SAMPLES: Mapping[str, Sample] = {
         " are cut into 1..5 with MovieLens 100K's numbers of users, films and ratings of each"
         " level; titles are invented",
         films,
+        facts=_TOLD,
     ),
     "restaurants": Sample(
         "Neighbourhood restaurants",
@@ -530,6 +533,7 @@ SAMPLES: Mapping[str, Sample] = {
         " numbers of ratings of each level of the UCI restaurant data; guests differ much in"
         " kindness, taste has rank 2",
         restaurants,
+        facts=_TOLD,
     ),
     "jokes": Sample(
         "Jokes",
@@ -560,6 +564,7 @@ SAMPLES: Mapping[str, Sample] = {
         " also sways who rates what, and noise; titles are invented. At ten times the size:"
         " long-tail-full",
         partial(long_tail, users=600, items=1_200, ratings=100_000),
+        facts=_TOLD,
     ),
     "bookshop-clicks": Sample(
         "Bookshop clicks",
@@ -568,6 +573,7 @@ SAMPLES: Mapping[str, Sample] = {
         " log-normal, clicks fall on a few days of one year",
         shop,
         clicks=True,
+        facts=_TOLD,
     ),
 }
 

@@ -39,10 +39,14 @@ FOLDER = Path(__file__).resolve().parents[2] / "sample_data" / "curves"  # also 
 _COLUMNS = ("data", "mechanism", "epsilon", "seed", "metric", "value")
 
 
-def file_name(data: str, task: Task) -> str:
-    """Where the curves of a data set and a task are kept; they differ in preparation and split."""
+def file_name(data: str, task: Task, *, facts: bool = False) -> str:
+    """Where the curves of a data set and a task are kept; they differ in preparation and split.
+
+    facts: with what is publicly known of the items.
+    """
     name = data.replace("/", "-").replace(":", "-")
-    return f"{name}.csv" if task is Task.BINARY else f"{name}-{task.value}.csv"
+    name = name if task is Task.BINARY else f"{name}-{task.value}"
+    return f"{name}-facts.csv" if facts else f"{name}.csv"
 
 
 def write(records: Iterable[Record], dataset: Dataset, source: str, stream: IO[str]) -> None:
@@ -52,11 +56,14 @@ def write(records: Iterable[Record], dataset: Dataset, source: str, stream: IO[s
     """
     rows = list(records)
     first = min(rows, key=lambda row: int(row["seed"]))["data"]
+    known = (
+        {"features": dataset.ratings.public.known} if registry.uses_facts(first["prepare"]) else {}
+    )
     stamp = {
         "version": ", ".join(sorted({row["version"] for row in rows})),
         "data": dataset.name,
         "title": dataset.title,
-        "public": {name: first[name] for name in PUBLIC},
+        "public": {name: first[name] for name in PUBLIC} | known,
         "ratings": len(dataset.ratings),
         "fingerprint": dataset.ratings.fingerprint,
         "prepared": first["prepared"],
@@ -103,21 +110,23 @@ def read(stream: IO[str], mechanisms: Collection[str] | None = None) -> Store:
     return store
 
 
-def load(data: str, task: Task, mechanisms: Collection[str] | None = None) -> Store | None:
+def load(
+    data: str, task: Task, mechanisms: Collection[str] | None = None, *, facts: bool = False
+) -> Store | None:
     """The precomputed curves of a sample data set for a task, or None where there are none."""
-    with _opened(data, task) as stream:
+    with _opened(data, task, facts) as stream:
         return None if stream is None else read(stream, mechanisms)
 
 
-def ready(data: str, task: Task) -> frozenset[str]:
+def ready(data: str, task: Task, *, facts: bool = False) -> frozenset[str]:
     """Ids of the mechanisms whose curve for a data set and task came with this program."""
-    with _opened(data, task) as stream:
+    with _opened(data, task, facts) as stream:
         names = [] if stream is None else _stamp(stream)[1]
     return frozenset(name.split()[0] for name in names)
 
 
-def _opened(data: str, task: Task) -> AbstractContextManager[IO[str] | None]:
-    path = FOLDER / file_name(data, task)
+def _opened(data: str, task: Task, facts: bool) -> AbstractContextManager[IO[str] | None]:
+    path = FOLDER / file_name(data, task, facts=facts)
     return path.open(encoding="utf-8", newline="") if path.is_file() else nullcontext()
 
 
@@ -129,7 +138,8 @@ def _stamp(stream: IO[str]) -> tuple[dict[str, Any], list[str]]:
 
 def _with_baselines(id: str) -> tuple[str, ...]:
     cls = registry.get(id)
-    return id, cls.floor, cls.twin, registry.REFERENCES[cls.task]
+    alone = registry.ALONE.get(cls.task, cls.floor) if cls.uses_facts else cls.floor
+    return id, cls.floor, alone, cls.twin, registry.REFERENCES[cls.task]
 
 
 def _is_current(stamp: Mapping[str, Any], name: str) -> bool:

@@ -119,6 +119,7 @@ class LocalNeighbours(FlippedReports):
         "each user scores with the own true row, on the own device: what the server holds are the"
         " reports",
     )
+    uses_facts = True
     estimator: Estimator = setting(
         Estimator.NOISE_AWARE, "popularity and tastes clear of the noise, or item similarities"
     )

@@ -96,6 +96,7 @@ class EffectsFirstReleases(Releases):
 class PerUser(Mechanism):
     """A budget per user, and the card that goes with it."""
 
+    uses_facts = True
     task = Task.RATINGS
     floor = "user-mean"
     revision = 2

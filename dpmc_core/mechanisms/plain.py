@@ -227,6 +227,7 @@ class UserMean(Plain):
 class Alone(Plain):
     """Each user's own regression on what is publicly known of the items: nobody else's ratings."""
 
+    uses_facts = True
     id = "alone"
     name = "Alone: public facts and own ratings"
     short = "Alone"
@@ -241,6 +242,7 @@ class Alone(Plain):
 class AloneRanking(Plain):
     """Items like a user's own ones in what is publicly known of them: nobody else's clicks."""
 
+    uses_facts = True
     id = "alone-ranking"
     name = "Alone: public facts and own items"
     short = "Alone"
@@ -277,6 +279,7 @@ class ReferenceRatings(Plain):
     a fact about the items, as SVD++ has them (Koren 2008).
     """
 
+    uses_facts = True
     id = "reference-ratings"
     name = "Best ratings without privacy"
     revision = 2
@@ -492,6 +495,7 @@ class ReferenceRanking(Plain):
     what ranks most of them among the first ten then learns from all of the training data.
     """
 
+    uses_facts = True
     id = "reference-ranking"
     name = "Best ranking without privacy"
     task = Task.RANKING

@@ -115,6 +115,7 @@ class PrivatePopularity(Mechanism):
     length k instead). Per cell nothing is scaled, and one cell moves one count by 1.
     """
 
+    uses_facts = True
     id = "private-popularity"
     name = "Private popularity"
     short = "Popularity"

@@ -198,7 +198,7 @@ def sweep(
 
         _run(plan, rows, open_pool, json)
         if curves is not None:
-            _write_curves(rows, plan, curves)
+            _write_curves(rows, plan, curves, facts=registry.uses_facts(grid.steps))
 
 
 sweep.__doc__ = "\n".join(
@@ -216,18 +216,23 @@ def _check_curves(plan: core.Plan) -> None:
             raise InvalidSetting("data of curves", "one data set, split here", source.name)
 
 
-def _write_curves(store: Store, plan: core.Plan, folder: Path) -> None:
+def _write_curves(store: Store, plan: core.Plan, folder: Path, *, facts: bool) -> None:
     """One file for each data set and task, as they ship with the samples."""
     units = set(plan.keys.units)
     for mark, source in plan.sources.items():
         assert isinstance(source, core.Whole)  # checked before
         known = curves_of(store, keys=plan.keys.curves, source=mark, count=False)
         for task in Task:
-            found = [info for info in known if info.task == task.value]
+            # Of a grid with facts, what uses none of them is no part of its file.
+            found = [
+                info
+                for info in known
+                if info.task == task.value and registry.uses_facts(info.prepare) == facts
+            ]
             rows = records(store, [info.id for info in found])
             mine = [record for record in rows if record["key"] in units]
             if mine:
-                path = folder / shipped.file_name(source.name, task)
+                path = folder / shipped.file_name(source.name, task, facts=facts)
                 with path.open("w", encoding="utf-8", newline="") as stream:
                     shipped.write(mine, source.dataset, mark, stream)
                 keys = {info.key: info.mechanism for info in found}

@@ -410,7 +410,7 @@ def answer(
     """
     method, task, public = advice.mechanism, question.task, ratings.public
     split = units[0].split
-    ids = [method.id, method.floor]
+    ids = [method.id, registry.floor_of(type(method), units[0].steps)]
     if question.reference is None:
         ids.append(registry.REFERENCES[task])
     seeds: dict[int, dict[str, ByUser]] = {}

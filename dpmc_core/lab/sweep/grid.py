@@ -24,6 +24,7 @@ from dpmc_core.lab.store import digest, unit_key, without_epsilon
 from dpmc_core.lab.sweep.sources import SweepData, open_source
 from dpmc_core.model import Mechanism, Task
 from dpmc_core.problem import Split, build_problem, default_split, options_text, ranks_only
+from dpmc_core.registry import uses_facts
 from dpmc_core.settings import parse_setting, setting_text, settings_of
 
 MOST_UNITS = 200_000
@@ -217,21 +218,29 @@ def plan(grid: Grid, data: Sequence[SweepData] | None = None) -> Plan:
     count = sum(map(len, methods)) * len(grid.seeds) * len(opened)
     if count > MOST_UNITS:
         raise InvalidSetting("size of the grid", f"<= {MOST_UNITS:,} units", f"{count:,}")
+    order = list(_spread([m for variants in methods for m in variants], grid))
     settled = {
-        (mark, task): _settle(grid, source, task)
+        (mark, kind): _settle(grid, source, *kind)
         for mark, source in opened.items()
-        for task in dict.fromkeys(m.task for variants in methods for m in variants)
+        for kind in dict.fromkeys((m.task, m.uses_facts) for m in order)
     }
-    order = list(_spread([m for variants in methods for m in variants], grid.epsilons))
     units: dict[str, Unit] = {}
     for seed, (mark, source), mechanism in itertools.product(grid.seeds, opened.items(), order):
-        unit = Unit(mark, source.name, *settled[mark, mechanism.task], mechanism, seed)
+        unit = Unit(
+            mark,
+            source.name,
+            *settled[mark, (mechanism.task, mechanism.uses_facts)],
+            mechanism,
+            seed,
+        )
         units.setdefault(unit.key, unit)
     return Plan(tuple(units.values()), opened)
 
 
-def _settle(grid: Grid, source: SweepData, task: Task) -> tuple[tuple[str, ...], Split | None, str]:
-    """The whole preparation of a task, the split and its words, tried out before anything runs.
+def _settle(
+    grid: Grid, source: SweepData, task: Task, facts: bool
+) -> tuple[tuple[str, ...], Split | None, str]:
+    """The whole preparation of a task, without facts where a method uses none, the split and its words, tried out before anything runs.
 
     Tiny data may have splits that cannot be prepared: a few seeds get their chance.
     """
@@ -242,7 +251,7 @@ def _settle(grid: Grid, source: SweepData, task: Task) -> tuple[tuple[str, ...],
         if isinstance(ratings, tuple) and grid.split is not None:
             limit = f"left out: {source.name} has test ratings"
             raise InvalidSetting("split", limit, str(grid.split))
-        steps = [parse_step(step) for step in grid.steps]
+        steps = [parse_step(step) for step in grid.steps if facts or not uses_facts([step])]
         try:
             problem = build_problem(ratings, task, steps=steps, split=split, seed=seed)
         except DpmcError as error:
@@ -264,15 +273,15 @@ def _noisy(id: str) -> bool:
     return registry.adds_noise(registry.get(id))
 
 
-def _spread(methods: Sequence[Mechanism], epsilons: Sequence[float]) -> Iterator[Mechanism]:
+def _spread(methods: Sequence[Mechanism], grid: Grid) -> Iterator[Mechanism]:
     """Floors, twins and whatever has no epsilon, then the others from coarse to fine."""
-    yield from itertools.chain.from_iterable(baselines_of(m) for m in methods)
+    yield from itertools.chain.from_iterable(baselines_of(m, grid.steps) for m in methods)
     yield from (m for m in methods if not _noisy(m.id))
     by_epsilon: dict[float, list[Mechanism]] = {}
     for m in methods:
         if _noisy(m.id):
             by_epsilon.setdefault(m.epsilon, []).append(m)  # type: ignore[attr-defined]
-    for epsilon in coarse_to_fine(epsilons):
+    for epsilon in coarse_to_fine(grid.epsilons):
         yield from by_epsilon.pop(float(epsilon), [])
 
 

@@ -52,6 +52,25 @@ PRESETS: Mapping[str, Preset] = {
             seeds=(1, 2, 3),
         ),
     ),
+    "facts": Preset(
+        "the same for those that use public facts about items, with these",
+        Grid(
+            data=[id for id in _RATED if SAMPLES[id].facts],
+            mechanisms=[id for id in registry.noisy(Task.RATINGS) if registry.get(id).uses_facts],
+            epsilons=EPSILONS,
+            seeds=(1, 2, 3),
+            steps=["features"],
+        ),
+    ),
+    "clicks-facts": Preset(
+        "the same for clicks",
+        Grid(
+            data=[id for id, sample in SAMPLES.items() if sample.clicks],
+            mechanisms=[id for id in registry.noisy(Task.RANKING) if registry.get(id).uses_facts],
+            epsilons=EPSILONS,
+            steps=["features"],
+        ),
+    ),
     "clicks": Preset(
         "the curves that ship with the sample data of clicks",
         Grid(

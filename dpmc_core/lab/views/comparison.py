@@ -21,11 +21,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import ndtri, stdtrit
 
-from dpmc_core import registry
 from dpmc_core.arrays import Bools, Floats, Ints
 from dpmc_core.errors import capital
 from dpmc_core.lab.views.lines import (
     AS_CLAIMED,
+    GUESSING,
     LEVEL,
     Count,
     Interval,
@@ -34,6 +34,8 @@ from dpmc_core.lab.views.lines import (
     Placed,
     Reference,
     clearly_better,
+    floor_of,
+    guess_name,
     interval,
     place,
     short,
@@ -651,7 +653,7 @@ class KeptShare(NamedTuple):
 
 def ends(picture: Picture, line: Line, epsilon: float) -> tuple[Interval | None, Interval | None]:
     """(what the line's own guess reaches at an epsilon, what is reached without privacy)."""
-    own = registry.get(line.mechanism).floor
+    own = floor_of(line)
     known: tuple[Line | Reference, ...] = (*picture.floors, *picture.guesses, *picture.lines)
     guesses = (one.at(epsilon) for one in known if one.mechanism == own != line.mechanism)
     without = picture.without
@@ -677,7 +679,7 @@ def kept(
     elif not clearly_better(metric, best, guess):
         words = "nothing to keep: no privacy is not clearly better than guessing either"
     elif clearly_better(metric, here, guess):
-        return KeptShare(share, True, kept_words(share))
+        return KeptShare(share, True, kept_words(share, guess_name(floor_of(line))))
     elif clearly_better(metric, best, here):
         words = UNCLEAR
     else:
@@ -685,9 +687,9 @@ def kept(
     return KeptShare(share, False, words)
 
 
-def kept_words(share: float) -> str:
+def kept_words(share: float, guess: str = GUESSING) -> str:
     """'keeps 79 % of the gain over guessing'."""
-    return f"keeps {100 * share:.0f} % of the gain over guessing"
+    return f"keeps {100 * share:.0f} % of the gain over {guess}"
 
 
 def clear_from(picture: Picture, line: Line) -> float | None:
@@ -708,7 +710,7 @@ def guess_words(picture: Picture) -> str:
 
     By the setting, which counts what each method protects.
     """
-    floors = {registry.get(line.mechanism).floor for line in picture.lines}
+    floors = {floor_of(line) for line in picture.lines}
     rivals = [line for line in picture.lines if line.mechanism not in floors]
     starts = [clear_from(picture, line) for line in rivals]
     known = [start for start in starts if start is not None]

@@ -136,7 +136,7 @@ class Reference:
         return self.level
 
 
-WITHOUT, GUESSING = "no privacy", "guessing"
+WITHOUT, GUESSING, ALONE = "no privacy", "guessing", "public facts alone"
 
 
 class Picture(NamedTuple):
@@ -158,7 +158,7 @@ class Picture(NamedTuple):
     def levels(self) -> list[tuple[str, Reference]]:
         """The lines without an epsilon, each with what it stands for."""
         twins = [(_without(level), level) for level in self.twins]
-        return twins + [(GUESSING, level) for level in self.floors]
+        return twins + [(guess_name(level.mechanism), level) for level in self.floors]
 
     @property
     def without(self) -> Reference | None:
@@ -170,6 +170,11 @@ class Picture(NamedTuple):
         guesses = [(GUESSING, guess) for guess in self.guesses]
         ends: list[tuple[str, Line | Reference]] = [*self.levels, *guesses]
         return [(name, at) for name, one in ends if (at := one.at(epsilon)) is not None]
+
+
+def guess_name(id: str) -> str:
+    """What a floor stands for."""
+    return ALONE if id in registry.ALONE.values() else GUESSING
 
 
 def _without(level: Reference) -> str:
@@ -223,6 +228,7 @@ def stored(
     wanted = {*mechanisms}
     for cls in map(registry.get, mechanisms):
         wanted |= {cls.floor, cls.twin, registry.REFERENCES[cls.task]}
+        wanted |= {registry.ALONE.get(cls.task, cls.floor)} if cls.uses_facts else set()
     found = {}
     for info in curves(store, keys=keys, count=False):
         if info.mechanism not in wanted:
@@ -263,7 +269,8 @@ def picture(
     drawn, arrived = ([*filter(None, (_line(one, metric) for one in of))] for of in (found, new))
     levels = [*filter(None, (_reference(one, metric) for one in found))]
     classes = [registry.get(id) for id in mechanisms]
-    floors = {cls.floor for cls in classes} - {*mechanisms}
+    steps = {step for one in found for step in one.info.prepare}
+    floors = {registry.floor_of(cls, steps) for cls in classes} - {*mechanisms}
     references = {registry.REFERENCES[cls.task] for cls in classes}
     twins = {cls.twin for cls in classes} - references
 
@@ -507,7 +514,12 @@ def apart_words(picture: Picture) -> list[str]:
         line
         for line in picture.lines
         for guess in picture.guesses
-        if guess.mechanism == registry.get(line.mechanism).floor and beats(guess, line)
+        if guess.mechanism == floor_of(line) and beats(guess, line)
+    ]
+    under = [
+        line
+        for line in picture.lines
+        if any(guess_name(one.mechanism) == ALONE and beats(one, line) for one in picture.floors)
     ]
     sides = ("Below", "Above") if picture.metric.lower else ("Above", "Below")  # the better first
     told = (
@@ -516,18 +528,26 @@ def apart_words(picture: Picture) -> list[str]:
             "the line without privacy in places: what that method believes fits less well here",
         ),
         (below, "guessing in places: noise is taken for taste"),
+        (under, "public facts and one's own ratings alone in places: others' add nothing there"),
     )
     return [
         f"{side} {words} ({'; '.join(line.label for line in found)})."
-        for side, (found, words) in zip(sides, told, strict=True)
+        for side, (found, words) in zip((*sides, sides[1]), told, strict=True)
         if found
     ]
 
 
-def beats(line: Line, other: Line | Reference) -> bool:
-    """Whether a line is clearly better than another at an epsilon of its own."""
-    pairs = ((here, other.at(e)) for e, here in zip(line.epsilon, line.intervals, strict=True))
-    return any(at and clearly_better(line.metric, here, at) for here, at in pairs)
+def floor_of(line: Line) -> str:
+    """The id of the guess beside a line."""
+    return registry.floor_of(registry.get(line.mechanism), line.info.prepare)
+
+
+def beats(one: Line | Reference, other: Line | Reference) -> bool:
+    """Whether one of two, of which one is a line, is clearly better at an epsilon of that."""
+    line = one if isinstance(one, Line) else other
+    assert isinstance(line, Line)
+    pairs = ((one.at(e), other.at(e)) for e in line.epsilon.tolist())
+    return any(a and b and clearly_better(line.metric, a, b) for a, b in pairs)
 
 
 # --- in words and numbers ----------------------------------------------------------------

@@ -171,9 +171,9 @@ def write(found: People, shown: Mapping[str, Mapping[float, Lists]], stream: IO[
     stream.write("\n")
 
 
-def load(data: str, task: Task, key: str) -> Shown | None:
+def load(data: str, task: Task, key: str, *, facts: bool = False) -> Shown | None:
     """What ships with the samples for a curve; None where there is nothing of this very curve."""
-    path = (shipped.FOLDER / shipped.file_name(data, task)).with_suffix(".json")
+    path = (shipped.FOLDER / shipped.file_name(data, task, facts=facts)).with_suffix(".json")
     if not path.is_file():
         return None
     text = json.loads(path.read_text(encoding="utf-8"))

@@ -24,6 +24,7 @@ from dpmc_core.lab.views.comparison import (
     standing_words,
 )
 from dpmc_core.lab.views.lines import (
+    ALONE,
     AS_CLAIMED,
     ENVELOPE,
     GUESSING,
@@ -147,7 +148,7 @@ def compare(
     high = max(_LEAST, sum(_HIGH * len(tag.lines) + 4 for tag in tags))
     fig = _framed(high, across, placed)
     for (name, level), told in zip(levels, level_tags, strict=True):
-        dash = "dot" if name == GUESSING else "dash"
+        dash = "dot" if name in (ALONE, GUESSING) else "dash"
         text = f"{name}: {metric.text(level.level.mean)}"
         fig.level(across, level.level.mean, (told.color, dash), text)
     best = envelope(placed)
@@ -232,7 +233,7 @@ def _unit(one: Placed) -> str:
 
 def _level_color(name: str, level: str, mechanisms: Sequence[str]) -> str:
     """A line without privacy that belongs to a single mechanism has its colour."""
-    if name in (WITHOUT, GUESSING):
+    if name in (WITHOUT, ALONE, GUESSING):
         return INK if name == WITHOUT else MUTED
     own = [id for id in mechanisms if registry.get(id).twin == level]
     return style(own[0]).color if len(own) == 1 else MUTED

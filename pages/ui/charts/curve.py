@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from dpmc_core.lab.views.audits import tick_of
-from dpmc_core.lab.views.lines import GUESSING, WITHOUT, Line, Picture
+from dpmc_core.lab.views.lines import ALONE, GUESSING, WITHOUT, Line, Picture
 from pages.ui.charts import (
     INK,
     MUTED,
@@ -74,7 +74,7 @@ def instrument(
     named: list[tuple[float, str]] = []
     for name, level in picture.levels:
         value = level.level.mean
-        known = {WITHOUT: (INK, "dash"), GUESSING: (MUTED, "dot")}
+        known = {WITHOUT: (INK, "dash"), **dict.fromkeys((GUESSING, ALONE), (MUTED, "dot"))}
         color, dash = known.get(name, (style(picture.lines[0].mechanism).color, "dash"))
         fig.stroke(across, [value] * 2, color, dash=dash, name=f"{name}: {metric.text(value)}")
         words = name if name in known else "the paper's, no privacy"

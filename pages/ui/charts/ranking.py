@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from dpmc_core.lab.views.lines import GUESSING, WITHOUT, Picture, bars
+from dpmc_core.lab.views.lines import ALONE, GUESSING, WITHOUT, Picture, bars
 from pages.ui.charts import EPSILON_AXIS, INK, MUTED, Figure, Style, faded, figure, style
 
 
@@ -34,7 +34,7 @@ def against_epsilon(panels: Sequence[Picture], epsilon: float, *, certified: boo
         fig.name(k, panel.metric.panel)
         look, form = style(panel.lines[0].mechanism), panel.metric.form
         ends = (panel.lines[0].epsilon[0], panel.lines[0].epsilon[-1])
-        looks = {WITHOUT: (INK, "dash"), GUESSING: (MUTED, "dot")}
+        looks = {WITHOUT: (INK, "dash"), **dict.fromkeys((GUESSING, ALONE), (MUTED, "dot"))}
         for name, level in panel.levels:
             if name in looks:
                 text = f"{name}: {panel.metric.text(level.level.mean)}"

@@ -1,0 +1,155 @@
+"""What privacy is measured by, against well-known libraries: a reference that one of them beats
+would make every private method look better than it is.
+
+    python benchmarks/references.py [--splits 2]
+
+Ratings: `reference-ratings` beside SVD++ and BaselineOnly of Surprise, RMSE on a random fifth.
+Clicks: `reference-ranking` beside ALS of `implicit` and EASE written out here, HR@10 among 99 items
+on each user's latest click. On every sample and every set beside the project, the same splits for
+all. "beaten" where a rival is better by more than two standard errors of the paired difference over
+the test ratings. Last: the time of each, and of the longest private fit at its default settings.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import implicit
+import numpy as np
+import surprise
+
+from dpmc_core import metrics, registry
+from dpmc_core.data import datasets, synthetic
+from dpmc_core.data.transforms import Features
+from dpmc_core.errors import DpmcError
+from dpmc_core.model import Factors, Model, Task
+from dpmc_core.problem import Problem, build_problem
+
+DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
+FILES = ("ml-100k/u.data", "jester", "restaurant", "amazon-instant-video")
+PARTS = 50  # of the test clicks, for a standard error
+SLOWEST = {Task.RATINGS: "private-frank-wolfe", Task.RANKING: "private-taste"}
+Judged = Callable[[Problem, int], np.ndarray]
+
+
+def own(id: str, *, facts: bool = False) -> Judged:
+    """A method of this program, once more with all that is known of the items."""
+
+    def run(problem: Problem, seed: int) -> np.ndarray:
+        train = problem.train
+        train = Features().apply(train, train) if facts else train
+        *_, last = registry.create(id).fit(train, np.random.default_rng(seed))
+        return judged(last.model, problem, seed)
+
+    return run
+
+
+def judged(model: Model, problem: Problem, seed: int) -> np.ndarray:
+    """The squared error of each test rating, or HR@10 of parts of the test clicks."""
+    train, test = problem.train, problem.test
+    if train.clicks:
+        parts = np.array_split(np.arange(len(test)), min(PARTS, len(test)))
+        rngs = np.random.default_rng(seed).spawn(len(parts))
+        pairs = zip(parts, rngs, strict=True)
+        return np.array([metrics.ranking(model, train, test.select(p), r).hr for p, r in pairs])
+    public = train.public
+    found = np.clip(model.predict(test.users, test.items), public.low, public.high)
+    return (found - test.values) ** 2
+
+
+def library(make: Callable[[], surprise.AlgoBase]) -> Judged:
+    def run(problem: Problem, seed: int) -> np.ndarray:
+        train, test = problem.train, problem.test
+        np.random.seed(seed)  # noqa: NPY002 - of the library
+        reader = surprise.Reader(rating_scale=(train.public.low, train.public.high))
+        rows = zip(train.users.tolist(), train.items.tolist(), train.values.tolist(), strict=True)
+        known = surprise.Dataset(reader=reader).construct_trainset([(*row, None) for row in rows])
+        method = make().fit(known)
+        cells = zip(test.users.tolist(), test.items.tolist(), strict=True)
+        return (np.array([method.predict(*cell).est for cell in cells]) - test.values) ** 2
+
+    return run
+
+
+def als(problem: Problem, seed: int) -> np.ndarray:
+    best = implicit.als.AlternatingLeastSquares(
+        factors=32, regularization=0.05, alpha=5.0, iterations=15, random_state=seed
+    )
+    best.fit(problem.train.matrix.astype(np.float32), show_progress=False)
+    return judged(Factors(best.user_factors, best.item_factors), problem, seed)
+
+
+def ease(problem: Problem, seed: int) -> np.ndarray:
+    """Steck, "Embarrassingly shallow autoencoders for sparse data" (2019), as printed."""
+    rows = problem.train.matrix.toarray()
+    gram = rows.T @ rows + 500.0 * np.eye(rows.shape[1])
+    inverse = np.linalg.inv(gram)
+    weights = -inverse / np.diag(inverse)
+    np.fill_diagonal(weights, 0.0)
+    return judged(Factors(rows, weights.T), problem, seed)
+
+
+RIVALS: dict[Task, dict[str, Judged]] = {
+    Task.RATINGS: {
+        "reference": own("reference-ratings"),
+        "with facts": own("reference-ratings", facts=True),
+        "SVD++": library(surprise.SVDpp),
+        "BaselineOnly": library(lambda: surprise.BaselineOnly(verbose=False)),
+    },
+    Task.RANKING: {
+        "reference": own("reference-ranking"),
+        "with facts": own("reference-ranking", facts=True),
+        "implicit ALS": als,
+        "EASE": ease,
+    },
+}
+
+
+def problems(splits: int) -> Iterator[tuple[str, Task, Problem, int]]:
+    names = [*synthetic.SAMPLES, *(str(DATA / file) for file in FILES)]
+    for name in names:
+        data = datasets.load(name)
+        for task in (Task.RATINGS, Task.RANKING):
+            if task is Task.RATINGS and data.ratings.clicks:
+                continue
+            for seed in range(splits):
+                try:
+                    yield data.name, task, build_problem(data, task, seed=seed), seed
+                except DpmcError as error:
+                    print(f"{data.name:<22} {task.value:<8} left out: {error}")
+                    break
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--splits", type=int, default=2)
+    args = parser.parse_args()
+    for name, task, problem, seed in problems(args.splits):
+        text, found = "", {}
+        for rival, run in RIVALS[task].items():
+            if rival == "with facts" and not problem.train.known:
+                continue
+            start = time.perf_counter()
+            found[rival] = run(problem, seed)
+            seconds = time.perf_counter() - start
+            value = found[rival].mean()
+            value = np.sqrt(value) if task is Task.RATINGS else value
+            text += f"  {rival} {value:.4f} ({seconds:.1f} s)"
+        for rival in list(found)[1:]:
+            gain = found["reference"] - found[rival]
+            gain = gain if task is Task.RATINGS else -gain
+            if rival != "with facts" and gain.mean() > 2 * gain.std() / np.sqrt(len(gain)):
+                text += f"  beaten by {rival}"
+        start = time.perf_counter()
+        private = registry.create(SLOWEST[task], epsilon=1.0)
+        for _ in private.fit(problem.train, np.random.default_rng(seed)):
+            pass
+        text += f"  {private.id} {time.perf_counter() - start:.1f} s"
+        print(f"{name:<22} {task.value:<8} {seed}{text}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
