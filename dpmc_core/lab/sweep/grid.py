@@ -240,9 +240,10 @@ def plan(grid: Grid, data: Sequence[SweepData] | None = None) -> Plan:
 def _settle(
     grid: Grid, source: SweepData, task: Task, facts: bool
 ) -> tuple[tuple[str, ...], Split | None, str]:
-    """The whole preparation of a task, without facts where a method uses none, the split and its words, tried out before anything runs.
+    """The whole preparation of a task, the split and its words, tried out before anything runs.
 
-    Tiny data may have splits that cannot be prepared: a few seeds get their chance.
+    facts: whether a method uses them. Tiny data may have splits that cannot be prepared: a few
+    seeds get their chance.
     """
     first: DpmcError | None = None
     for seed in grid.seeds[:_TRIES]:
