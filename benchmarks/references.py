@@ -23,7 +23,7 @@ import surprise
 
 from dpmc_core import metrics, registry
 from dpmc_core.data import datasets, synthetic
-from dpmc_core.data.transforms import Features
+from dpmc_core.data.transforms import UseFacts
 from dpmc_core.errors import DpmcError
 from dpmc_core.model import Factors, Model, Task
 from dpmc_core.problem import Problem, build_problem
@@ -40,7 +40,7 @@ def own(id: str, *, facts: bool = False) -> Judged:
 
     def run(problem: Problem, seed: int) -> np.ndarray:
         train = problem.train
-        train = Features().apply(train, train) if facts else train
+        train = UseFacts().apply(train, train) if facts else train
         *_, last = registry.create(id).fit(train, np.random.default_rng(seed))
         return judged(last.model, problem, seed)
 

@@ -301,6 +301,16 @@ class Ratings:
         public = dataclasses.replace(self.public, known=facts)
         return dataclasses.replace(self, public=public, known=known)
 
+    @property
+    def used(self) -> list[str]:
+        """The names of the facts that are used."""
+        return [name for name, _ in self.public.features]
+
+    def using(self, names: Sequence[str]) -> Ratings:
+        """The same ratings with these facts used. Raises KeyError for one that is not there."""
+        facts = tuple((name, self.known[name].shape[1]) for name in names)
+        return dataclasses.replace(self, public=dataclasses.replace(self.public, features=facts))
+
     def with_values(self, values: ArrayLike, *, low: float, high: float) -> Ratings:
         """The same cells, new values and range."""
         public = dataclasses.replace(self.public, low=low, high=high)

@@ -64,12 +64,14 @@ def page() -> None:
     with more:
         id = widgets.mechanism(data)
     try:
-        where = rows.place(data)
-        grid = scene.grid(where.data, id, seeds_of(where, id))
-        came = rows.shipped(data, id)
+        with more:
+            steps = widgets.facts(data, [id])
+        where = rows.place(data)._replace(steps=steps)
+        grid = scene.grid(where.data, id, seeds_of(where, id), steps)
+        came = rows.shipped(data, id, facts=bool(steps))
         keys = rows.keys(grid, where) if came is None else rows.keys_of(came[0])
         found = curves(where, id, keys)
-        card = promise(data, id, found)
+        card = promise(where, id, found)
         with whom:
             protect(data, card)
         with body:
@@ -134,16 +136,18 @@ def answered() -> None:
         )
 
 
-def promise(data: str, id: str, found: tuple[Picture, ...]) -> Guarantee:
+def promise(where: Place, id: str, found: tuple[Picture, ...]) -> Guarantee:
     """The card at the epsilon that the instrument stands at. Raises DpmcError, OSError."""
     mechanism = registry.create(id, epsilon=EPSILONS[standing()["stop"]])
-    card = mechanism.guarantee(facts(data, mechanism.task, found))
+    card = mechanism.guarantee(facts(where, mechanism.task, found))
     return card.given(found[0].lines[0].prepared) if found else card
 
 
-def facts(data: str, task: Task, found: tuple[Picture, ...]) -> PublicFacts:
+def facts(where: Place, task: Task, found: tuple[Picture, ...]) -> PublicFacts:
     """Public facts of the prepared ratings; a curve knows its own. Raises DpmcError, OSError."""
-    return found[0].lines[0].info.public if found else sources.facts(data, task)
+    if found and not where.steps:
+        return found[0].lines[0].info.public
+    return sources.facts(where.name, task, where.steps)
 
 
 # --- the runs behind a curve -------------------------------------------------------------------
@@ -195,7 +199,7 @@ def curves(where: Place, id: str, keys: Keys) -> tuple[Picture, ...]:
     try:
         found = read(where, id, keys).pictures
     except StoreError:
-        came = rows.shipped(where.name, id)
+        came = rows.shipped(where.name, id, facts=bool(where.steps))
         if came is None:
             raise
         return came
@@ -228,7 +232,7 @@ def moving(where: Place, id: str, found: tuple[Picture, ...], *, running: bool =
     theme = state.theme()
     body = state.kept(
         "instrument",
-        (where.name, id, found, theme, running),
+        (where.name, where.steps, id, found, theme, running),
         lambda: scene.view(look(where, id, found, running=running), theme),
     )
     instrument.show(body | standing(), key=KEY, on_change=moved)
@@ -243,9 +247,9 @@ def look(where: Place, id: str, found: tuple[Picture, ...], *, running: bool = F
         picture = found[0] if found else Picture(lines.metrics_of(task)[0])
         shown = None if where.private or running or not found else known(where, picture)
         scores = leaving(where, methods) if shown else ()
-        return Scene(methods, picture, facts(where.name, task, found), shown, scores)
+        return Scene(methods, picture, facts(where, task, found), shown, scores)
 
-    return state.kept("scene", (where.name, id, found, running), seen)
+    return state.kept("scene", (where.name, where.steps, id, found, running), seen)
 
 
 def known(where: Place, picture: Picture) -> Shown | None:

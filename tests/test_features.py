@@ -6,7 +6,7 @@ import pytest
 from dpmc_core import registry
 from dpmc_core.data import datasets, features
 from dpmc_core.data.source import Source
-from dpmc_core.data.transforms import Features, parse_step
+from dpmc_core.data.transforms import UseFacts, parse_step
 from dpmc_core.errors import BadRatings
 from dpmc_core.metrics import ranking, rmse
 from dpmc_core.model import Task
@@ -41,7 +41,7 @@ def table(tmp_path, text):
 
 def using(ratings, known):
     known = ratings.knowing(known)
-    return Features().apply(known, known)
+    return UseFacts().apply(known, known)
 
 
 def shuffled(ratings, seed=1):

@@ -270,7 +270,7 @@ class Rescale(Transform):
 
 
 @dataclass(frozen=True)
-class Features(Transform):
+class UseFacts(Transform):
     """Use what is publicly known of the items. names: which of the facts; none: all there are."""
 
     names: tuple[str, ...] = ()
@@ -321,7 +321,7 @@ def parse_step(text: str) -> Transform:
             raise InvalidSetting("rescale", "LOW:HIGH, for example rescale=0:1", value)
         return Rescale(parsed(float, low, name), parsed(float, high, name))
     if name == "features":
-        return Features(tuple(filter(None, (part.strip() for part in given.split(",")))))
+        return UseFacts(tuple(filter(None, (part.strip() for part in given.split(",")))))
     raise InvalidSetting(
         "preparation step",
         "one of binarise=middle|mean|VALUE, implicit=all|VALUE, top-items=N, cap=N,"

@@ -89,10 +89,12 @@ def _variant(row: Record) -> str:
     return " ".join([row["mechanism"], *(f"{name}={v}" for name, v in sorted(changed.items()))])
 
 
-def read(stream: IO[str], mechanisms: Collection[str] | None = None) -> Store:
+def read(
+    stream: IO[str], mechanisms: Collection[str] | None = None, store: Store | None = None
+) -> Store:
     """The rows of a file in a store of their own, which lies in memory: close it after use.
 
-    mechanisms: only these, with what stands beside them. Left out is what this program would
+    mechanisms: only these, with what stands beside them. store: to add them to. Left out is what this program would
     compute in another way: another revision, or other defaults. What a file
     does not tell of a row, such as its rounds, is 0 or empty. Raises BadRatings where the file is
     not one of ours.
@@ -105,22 +107,24 @@ def read(stream: IO[str], mechanisms: Collection[str] | None = None) -> Store:
         rows = list(_records(stamp, names, csv.DictReader(stream)))
     except (ValueError, KeyError, TypeError) as error:
         raise BadRatings(f"the file of curves cannot be read: {error}") from None
-    store = Store(MEMORY)
+    store = store or Store(MEMORY)
     store.add(rows)
     return store
 
 
-def load(
-    data: str, task: Task, mechanisms: Collection[str] | None = None, *, facts: bool = False
-) -> Store | None:
-    """The precomputed curves of a sample data set for a task, or None where there are none."""
-    with _opened(data, task, facts) as stream:
-        return None if stream is None else read(stream, mechanisms)
+def load(data: str, task: Task, mechanisms: Collection[str] | None = None) -> Store | None:
+    """The precomputed curves of a sample data set for a task, those with public facts about its
+    items among them, or None where there are none."""
+    found = None
+    for facts in (False, True):
+        with _opened(data, task, facts) as stream:
+            found = found if stream is None else read(stream, mechanisms, found)
+    return found
 
 
-def ready(data: str, task: Task, *, facts: bool = False) -> frozenset[str]:
+def ready(data: str, task: Task) -> frozenset[str]:
     """Ids of the mechanisms whose curve for a data set and task came with this program."""
-    with _opened(data, task, facts) as stream:
+    with _opened(data, task, False) as stream:
         names = [] if stream is None else _stamp(stream)[1]
     return frozenset(name.split()[0] for name in names)
 

@@ -44,7 +44,7 @@ class Place(NamedTuple):
     """Where runs on a data set are computed and kept: shared, or private to an upload.
 
     name: the data's id on the pages; data: as the command line takes them; folder: of the traces
-    of sweeps; environment: of the child.
+    of sweeps; environment: of the child. steps: of preparation, beside a task's own.
     """
 
     name: str
@@ -53,6 +53,7 @@ class Place(NamedTuple):
     folder: Path
     environment: Mapping[str, str] | None = None
     private: bool = False
+    steps: tuple[str, ...] = ()
 
 
 class GridRows(NamedTuple):
@@ -150,7 +151,12 @@ def read(
         came: dict[str, lines.CurveRows] = {}
         for id in mechanisms:
             whole = shipped_rows(where.name, id)
-            other = {key for key, one in whole.items() if one.info.mechanism != id}
+            facts = registry.uses_facts(where.steps)
+            other = {
+                key
+                for key, one in whole.items()
+                if one.info.mechanism != id and lines.uses_facts(one) == facts
+            }
             if any(key in wanted.curves for key in whole.keys() - other):
                 came |= {k: whole[k].only(seeds) for k in whole if k in other or k in wanted.curves}
         more = shipped_units(where.name, registry.get(mechanisms[0]).task) & {*wanted.units}
@@ -177,13 +183,13 @@ def shipped_rows(name: str, mechanism: str) -> dict[str, lines.CurveRows]:
 
 @st.cache_resource(max_entries=100, show_spinner=False)
 def shipped(
-    name: str, mechanism: str, seeds: tuple[int, ...] | None = None
+    name: str, mechanism: str, seeds: tuple[int, ...] | None = None, *, facts: bool = False
 ) -> tuple[Picture, ...] | None:
     """The curve that came with the app, in each metric; None where there is none.
 
-    seeds: only these.
+    seeds: only these. facts: with what is publicly known of the items.
     """
-    return lines.shipped(name, mechanism, seeds)
+    return lines.shipped(name, mechanism, seeds, facts=facts)
 
 
 def usual_seeds(name: str, task: Task) -> int:

@@ -86,10 +86,18 @@ def leaving(mechanisms: Sequence[Mechanism], ratings: Ratings) -> tuple[Scores, 
     return people.scores(mechanisms, build_problem((ratings, ratings), first.task).train)
 
 
-def grid(data: str, id: str, seeds: Sequence[int]) -> Grid:
-    """The runs behind a curve: for each estimator, of the same reports and certificate."""
-    settings = BOTH if registry.has_setting(registry.get(id), "estimator") else {}
-    return Grid(data=[data], mechanisms=[id], epsilons=EPSILONS, seeds=seeds, settings=settings)
+def grid(data: str, id: str, seeds: Sequence[int], steps: Sequence[str] = ()) -> Grid:
+    """The runs behind a curve: for each estimator, of the same reports and certificate; with public
+    facts the usual one alone."""
+    two = registry.has_setting(registry.get(id), "estimator") and not steps
+    return Grid(
+        data=[data],
+        mechanisms=[id],
+        epsilons=EPSILONS,
+        seeds=seeds,
+        settings=BOTH if two else {},
+        steps=steps,
+    )
 
 
 def plotly() -> Path:

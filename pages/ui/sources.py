@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import streamlit as st
 
 from dpmc_core import registry
-from dpmc_core.data import datasets, public_sets
+from dpmc_core.data import datasets, parse_step, public_sets
 from dpmc_core.data.datasets import Dataset
 from dpmc_core.data.synthetic import DRAWN, ON_DEMAND, SAMPLES, cells_of, options_of
 from dpmc_core.errors import DpmcError, InvalidSetting
@@ -164,6 +164,6 @@ def before_after(id: str, mechanism: Mechanism) -> tuple[noise.BeforeAfter, ...]
     return found
 
 
-def facts(id: str, task: Task) -> PublicFacts:
-    """Public facts after the task's default preparation."""
-    return prepared_facts(get(id).ratings.public, task)
+def facts(id: str, task: Task, steps: Sequence[str] = ()) -> PublicFacts:
+    """Public facts after these steps and the task's default preparation."""
+    return prepared_facts(get(id).ratings.public, task, [parse_step(step) for step in steps])

@@ -293,6 +293,23 @@ def as_published() -> bool:
     )
 
 
+def facts(data: str, ids: Collection[str]) -> tuple[str, ...]:
+    """The step that uses what is publicly known of the items, where somebody wants it and there is
+    something that one of these methods uses."""
+    known = sources.get(data).ratings.public.known
+    if not known or not any(registry.get(id).uses_facts for id in ids):
+        return ()
+    names = ", ".join(name for name, _ in known)
+    on = toggle(
+        "Use public facts about items",
+        "the public facts",
+        "facts",
+        help="What an outsider already knows about items costs no epsilon: here "
+        f"{names}. Each user's own side takes it along.",
+    )
+    return ("features",) if on else ()
+
+
 def _setting(cls: type[Mechanism], s: Setting) -> Any:
     key, label = f"{cls.id}.{s.name}", s.name.replace("_", " ").capitalize()
     what, i = f"the setting {s.name}", s.info

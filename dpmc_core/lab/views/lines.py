@@ -315,16 +315,31 @@ def shipped_rows(data: str, mechanism: str) -> dict[str, CurveRows]:
 
 
 def shipped(
-    data: str, mechanism: str, seeds: Collection[int] | None = None
+    data: str, mechanism: str, seeds: Collection[int] | None = None, *, facts: bool = False
 ) -> tuple[Picture, ...] | None:
     """The curve that came with the program, in each metric; None where there was none.
 
-    seeds: only these. Raises DpmcError where its file cannot be read.
+    seeds: only these. facts: with public facts about items, and then, last, the line without.
+    Raises DpmcError where its file cannot be read.
     """
     rows = {key: one.only(seeds) for key, one in shipped_rows(data, mechanism).items()}
     metrics = metrics_of(registry.get(mechanism).task)
-    found = tuple(picture(rows, [mechanism], metric) for metric in metrics)
-    return found if found[0].lines else None
+    sides = [
+        {key: one for key, one in rows.items() if uses_facts(one) == side} for side in (False, True)
+    ]
+    plain, told = (
+        tuple(picture(side, [mechanism], metric) for metric in metrics) for side in sides
+    )
+    if not facts:
+        return plain if plain[0].lines else None
+    both = zip(told, plain, strict=True)
+    found = tuple(one._replace(lines=(*one.lines, *before.lines[:1])) for one, before in both)
+    return found if told[0].lines else None
+
+
+def uses_facts(curve: CurveRows | Line) -> bool:
+    """Whether a curve is with what is publicly known of the items."""
+    return registry.uses_facts(curve.info.prepare)
 
 
 def _line(rows: CurveRows, metric: Metric) -> Line | None:

@@ -171,13 +171,13 @@ def write(found: People, shown: Mapping[str, Mapping[float, Lists]], stream: IO[
     stream.write("\n")
 
 
-def load(data: str, task: Task, key: str, *, facts: bool = False) -> Shown | None:
+def load(data: str, task: Task, key: str) -> Shown | None:
     """What ships with the samples for a curve; None where there is nothing of this very curve."""
-    path = (shipped.FOLDER / shipped.file_name(data, task, facts=facts)).with_suffix(".json")
-    if not path.is_file():
-        return None
-    text = json.loads(path.read_text(encoding="utf-8"))
-    if key not in text["curves"]:
+    names = (shipped.file_name(data, task, facts=facts) for facts in (False, True))
+    paths = ((shipped.FOLDER / name).with_suffix(".json") for name in names)
+    texts = (json.loads(p.read_text(encoding="utf-8")) for p in paths if p.is_file())
+    text = next((text for text in texts if key in text["curves"]), None)
+    if text is None:
         return None
     found = [
         Person(

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from dpmc_core.lab.views.audits import tick_of
-from dpmc_core.lab.views.lines import ALONE, GUESSING, WITHOUT, Line, Picture
+from dpmc_core.lab.views.lines import ALONE, GUESSING, WITHOUT, Line, Picture, uses_facts
 from pages.ui.charts import (
     INK,
     MUTED,
@@ -28,7 +28,7 @@ from pages.ui.charts import (
     style,
 )
 
-PUBLISHED = "the paper's estimate"
+PUBLISHED, WITHOUT_FACTS = "the paper's estimate", "without public facts"
 HEIGHT, TALL = 192, 340  # with people above it, and alone
 MARGIN = {"l": 44, "r": 158, "t": 8, "b": 48}  # the component places its slider by them
 ROOM = 0.5  # of a stop, left of the first and right of the last one
@@ -84,6 +84,7 @@ def instrument(
         if x:
             fig.stroke(x, y, MUTED, dash="dot", name=f"{GUESSING} ({guess.label})")
             named.append((y[-1], f"{GUESSING} {metric.text(y[-1])}"))
+    other = WITHOUT_FACTS if uses_facts(picture.lines[0]) else PUBLISHED
     for one in reversed(picture.lines):
         first = one is picture.lines[0]
         look = style(one.mechanism)
@@ -94,8 +95,7 @@ def instrument(
             x,
             y,
             look if first else look._replace(dash="dot"),
-            f"<b>%{{y:{metric.form}}}</b> (%{{customdata}})"
-            f"<extra>{'' if first else PUBLISHED}</extra>",
+            f"<b>%{{y:{metric.form}}}</b> (%{{customdata}})<extra>{'' if first else other}</extra>",
             width=2.5 if first else 1.5,
             marker=fig.marker(look, solid=certified, size=8 if first else 4),
             customdata=[
@@ -105,7 +105,7 @@ def instrument(
             ],
         )
         if not first:
-            named.append((y[-1], PUBLISHED))
+            named.append((y[-1], other))
     found = tick_of(picture.lines[0])
     if found is not None and epsilons[0] <= found.measured <= epsilons[-1]:
         at = float(np.interp(math.log(found.measured), np.log(epsilons), range(len(epsilons))))
