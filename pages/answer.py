@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 import streamlit as st
 
+from dpmc_core import registry
 from dpmc_core.data import Dataset
 from dpmc_core.errors import DpmcError
 from dpmc_core.lab import sweep
@@ -54,7 +55,7 @@ def page() -> None:
             data = sources.pick()
             task = predicted(data, protect)
         dataset = sources.get(data)
-        question = asked(task, protect)
+        question = asked(data, task, protect)
         where = rows.place(data)
         found = planned(question, where, dataset)
         instrument(question, where, dataset, found)
@@ -80,7 +81,7 @@ def predicted(data: str, protect: Protect) -> Task:
     )
 
 
-def asked(task: Task, protect: Protect) -> Inquiry:
+def asked(data: str, task: Task, protect: Protect) -> Inquiry:
     """The question in full. Raises InvalidSetting."""
     epsilon = widgets.epsilon()
     metric = core.Inquiry(task=task, protect=protect).metric
@@ -132,6 +133,8 @@ def asked(task: Task, protect: Protect) -> Inquiry:
         )
     if own is not None and metric.share:
         own /= 100
+    ids = [id for id in sources.mechanisms(data) if registry.get(id).task is task]
+    facts = bool(widgets.facts(data, ids))
     return Inquiry(
         task=task,
         protect=protect,
@@ -140,6 +143,7 @@ def asked(task: Task, protect: Protect) -> Inquiry:
         times=often,
         keep=keep / 100,
         reference=own,
+        facts=facts,
     )
 
 
@@ -154,7 +158,8 @@ def planned(question: Inquiry, where: Place, dataset: Dataset) -> Planned:
         return Planned(advice, sweep.plan(here, data).units, sweep.plan(over, data).keys)
 
     marks = (where.name, id(dataset), question.task, question.protect, question.epsilon)
-    return state.kept("answer plan", (*marks, question.delta, question.reference), made)
+    marks += (question.delta, question.reference, question.facts)
+    return state.kept("answer plan", marks, made)
 
 
 def instrument(question: Inquiry, where: Place, dataset: Dataset, plan: Planned) -> None:
@@ -238,6 +243,7 @@ def buttons(question: Inquiry, where: Place, plan: Planned, kept: Kept, now: Swe
 def read(question: Inquiry, where: Place, plan: Planned) -> Picture:
     """The curve in the metric of the answer. Raises StoreError."""
     metrics, id = lines.metrics_of(question.task), plan.advice.mechanism.id
+    where = where._replace(steps=("features",) * question.facts)
     seeds = range(1, 1 + rows.usual_seeds(where.name, question.task))  # as on the other pages
     found = rows.read(where, plan.curve, [id], metrics, EPSILONS, seeds)
     return next(one for one in found.pictures if one.metric == question.metric)

@@ -59,7 +59,7 @@ def page() -> None:
     top, title = st.container(), NEUTRAL  # the title says what the rows below it say
     try:
         where, grid = controls()
-        keys = rows.keys(grid, where)
+        keys = both(grid, where)
         running = buttons(where, grid, keys)
         others(where, keys)
         title = watch(where, grid, keys, running=running) or NEUTRAL
@@ -117,7 +117,9 @@ def controls() -> tuple[Place, Grid]:
             " logarithmic scale: 0.1:10:11.",
         )
     ids = the_mechanisms(task)
-    published = widgets.as_published()
+    with st.container(horizontal=True):
+        published = widgets.as_published()
+        facts = widgets.facts(data, ids)
     if published:
         papers(data, ids, task)
     with st.expander("Preparation and hold-out", icon=":material/shuffle:"):
@@ -126,16 +128,27 @@ def controls() -> tuple[Place, Grid]:
         steps, split = prepare.controls(ratings.public, task, timed=timed)
     if not ids:
         raise InvalidSetting("mechanisms", "at least one: choose what to compare", "none")
-    where = rows.place(data)
+    where = rows.place(data)._replace(steps=facts)
     grid = Grid(
         data=[where.data],
         mechanisms=ids,
         epsilons=rows.GRIDS.get(named) or parse_epsilons([text], "epsilons"),
         seeds=range(1, int(seeds) + 1),
-        steps=[str(step) for step in steps],
+        steps=[*map(str, steps), *facts],
         split=None if split == default_split(task) else split,
     )
     return where, grid.as_published() if published else grid
+
+
+def both(grid: Grid, where: Place) -> Keys:
+    """What the grid asks for; with public facts, its curves without them stand beside them."""
+    keys = rows.keys(grid, where)
+    if not where.steps:
+        return keys
+    plain = replace(grid, steps=[step for step in grid.steps if step not in where.steps])
+    before = rows.keys(plain, where).curves.items()
+    more = {key: id for key, id in before if registry.get(id).uses_facts and id in grid.mechanisms}
+    return keys._replace(curves=more | dict(keys.curves))
 
 
 def papers(data: str, ids: list[str], task: Task) -> None:

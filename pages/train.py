@@ -7,7 +7,7 @@ from typing import Any
 import streamlit as st
 
 from dpmc_core import registry
-from dpmc_core.data import Dataset
+from dpmc_core.data import Dataset, parse_step
 from dpmc_core.data.synthetic import SAMPLES
 from dpmc_core.errors import DpmcError
 from dpmc_core.lab.study import ledger
@@ -68,6 +68,7 @@ def page() -> None:
     with right, st.expander("Preparation, hold-out and randomness", icon=":material/shuffle:"):
         timed = dataset.ratings.times is not None
         steps, split = prepare.controls(dataset.ratings.public, cls.task, timed=timed)
+        steps += [parse_step(step) for step in widgets.facts(data, [id])]
         seed = randomness()
     mechanism = widgets.build(id, epsilon, chosen)
     job = state.jobs().get(JOB)

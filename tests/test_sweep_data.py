@@ -358,7 +358,8 @@ def test_a_preset_is_a_grid_that_works(name):
         variants = math.prod(map(len, preset.values_of(id).values()))
         assert found.pop(id) == variants * points
     # Beside them the private guesses, where these are not asked for themselves.
-    guesses = {registry.get(id).floor for id in preset.mechanisms} - {*preset.mechanisms}
+    guesses = {registry.floor_of(registry.get(id), preset.steps) for id in preset.mechanisms}
+    guesses -= {*preset.mechanisms}
     assert found == dict.fromkeys(
         (id for id in guesses if registry.adds_noise(registry.get(id))), points
     )

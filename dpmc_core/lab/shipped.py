@@ -94,10 +94,10 @@ def read(
 ) -> Store:
     """The rows of a file in a store of their own, which lies in memory: close it after use.
 
-    mechanisms: only these, with what stands beside them. store: to add them to. Left out is what this program would
-    compute in another way: another revision, or other defaults. What a file
-    does not tell of a row, such as its rounds, is 0 or empty. Raises BadRatings where the file is
-    not one of ours.
+    mechanisms: only these, with what stands beside them. store: to add them to. Left out is what
+    this program would compute in another way: another revision, or other defaults. What a file does
+    not tell of a row, such as its rounds, is 0 or empty. Raises BadRatings where the file is not
+    one of ours.
     """
     try:
         stamp, names = _stamp(stream)

@@ -109,6 +109,7 @@ def answer(
     ] = "weekly",
     keep: Annotated[float, Option(parse=_share)] = 0.8,
     reference: float | None = None,
+    facts: bool = False,
     task: Predicted = None,
     seeds: Seeds = None,
     no_curve: bool = False,
@@ -128,6 +129,7 @@ def answer(
         keep (SHARE): share of what personalisation adds that must be left (default 80%)
         reference (VALUE): what your own model reaches on the same split: share of users whose
             held-out item is among ten of all unseen ones, RMSE, or share of likes told right
+        facts: use what is publicly known of the items
         seeds: splits and noise: 1,2,3 or FIRST:LAST
         no_curve: the epsilon asked about alone
         store (FILE): keep the runs there, to go on from
@@ -151,6 +153,7 @@ def answer(
         times=times,
         keep=keep,
         reference=reference,
+        facts=facts,
     )
     advice = question.advice(ratings.public)
     grid = partial(question.grid, advice, data, split=held_out.split)
@@ -207,7 +210,7 @@ def answer(
         if store is None:
             units = [unit for plan in plans for unit in plan.units]
             there = rows.present(unit.key for unit in units)
-            public = prepared_facts(ratings.public, question.task)
+            public = question.prepared(ratings.public)
             done = books.units_done((unit for unit in units if unit.key in there), public)
             note(source.fingerprint, source.name, done)
 

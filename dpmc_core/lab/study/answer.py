@@ -22,6 +22,7 @@ import numpy as np
 
 from dpmc_core import archives, metrics, registry
 from dpmc_core.arrays import Floats
+from dpmc_core.data.transforms import UseFacts
 from dpmc_core.errors import DpmcError, InvalidSetting, check_number, number_text
 from dpmc_core.experiment import Result, publications
 from dpmc_core.lab.store import Store
@@ -108,7 +109,7 @@ def method_for(
 class Inquiry:
     """What is asked. times: publications in a year; keep: the share of what personalisation adds
     that must be left, in 0..1; reference: what one's own model reaches on the same split, in the
-    task's counted metric.
+    task's counted metric; facts: with what is publicly known of the items.
     """
 
     task: Task
@@ -118,6 +119,7 @@ class Inquiry:
     times: int = 1
     keep: float = 0.8
     reference: float | None = None
+    facts: bool = False
 
     def __post_init__(self) -> None:
         check_number("epsilon", self.epsilon, above=0)
@@ -140,9 +142,13 @@ class Inquiry:
     def change(self) -> Change:
         return self.protect.change(self.task)
 
+    def prepared(self, public: PublicFacts) -> PublicFacts:
+        """Public facts of the ratings as the runs meet them."""
+        return prepared_facts(public, self.task, [UseFacts()] * self.facts)
+
     def advice(self, public: PublicFacts) -> Advice:
         """The recommended method, calibrated. public: of the ratings as they come."""
-        prepared = prepared_facts(public, self.task)
+        prepared = self.prepared(public)
         if self.reference is not None and self.reference > prepared.width:
             limit = f"at most {prepared.width:g}, the width of the rating range"
             raise InvalidSetting(self._reference, limit, self.reference)
@@ -177,6 +183,7 @@ class Inquiry:
             epsilons=epsilons or [_epsilon(method)],
             seeds=seeds,
             settings={"delta": [number_text(self.delta)]} if own else {},
+            steps=[str(UseFacts())] * self.facts,
             split=split,
             reading=reading or {},
         )
@@ -187,7 +194,8 @@ def command(question: Inquiry, data: str, store: Path, *, curve: bool = True) ->
     words = [sys.executable, "-m", "dpmc_core", "answer", data, "--store", str(store)]
     words += ["--protect", question.protect.value, "--task", question.task.value]
     words += ["--epsilon", number_text(question.epsilon), "--delta", number_text(question.delta)]
-    return [*words, *([] if curve else ["--no-curve"]), "--progress"]
+    words += [] if curve else ["--no-curve"]
+    return [*words, *["--facts"] * question.facts, "--progress"]
 
 
 class Told(NamedTuple):
@@ -381,7 +389,8 @@ class Payer(NamedTuple):
 @dataclass(frozen=True, kw_only=True)
 class Finding:
     """Everything the sentences need. keeps: the share of the gain that is left, None where there is
-    no gain. users, seeds: that were measured; fits: private runs behind it."""
+    no gain. guess: the id of the floor. users, seeds: that were measured; fits: private runs behind
+    it."""
 
     question: Inquiry
     mechanism: Mechanism
@@ -391,6 +400,7 @@ class Finding:
     method: Bracket
     reference: Bracket
     floor: Bracket
+    guess: str
     keeps: Bracket | None
     pays: tuple[Payer, ...]
     cost: Cost
@@ -429,7 +439,7 @@ def answer(
     one, sign = np.eye(3), question.metric.sign
     keeps = paired.share(sign * (one[0] - one[1]), sign * (one[2] - one[1]))
     noisy = [id for id in ids if registry.adds_noise(registry.get(id))]
-    card = method.guarantee(prepared_facts(public, task))
+    card = method.guarantee(question.prepared(public))
     return Finding(
         question=question,
         mechanism=method,
@@ -438,6 +448,7 @@ def answer(
         verdict=_verdict(paired, keeps, question.keep),
         method=paired.interval(one[0]),
         floor=paired.interval(one[1]),
+        guess=ids[1],
         reference=paired.interval(one[2]),
         keeps=keeps,
         pays=() if question.reference is not None else _payers(runs, question, public),

@@ -27,6 +27,8 @@ _FLOORS = {
     "user-mean": "with each user's own mean",
     "local-mean": "with the private mean rating alone",
     "private-majority": "with one private guess for all",
+    "alone": "with public facts and one's own ratings alone",
+    "alone-ranking": "with public facts and one's own items alone",
 }
 _UNITS = {(Protect.PERSON, task): "everything one user rated" for task in Task} | {
     (Protect.RATING, Task.BINARY): "whether one rating is a like (who rated what is public)",
@@ -115,7 +117,7 @@ def _measured(finding: Finding) -> str:
     task, own = finding.question.task, finding.question.reference is not None
     values = finding.method, finding.reference, finding.floor
     without = "by your own model" if own else "without privacy"
-    floor = _FLOORS.get(finding.mechanism.floor, "with the floor")
+    floor = _FLOORS.get(finding.guess, "with the floor")
     if task is Task.RATINGS:
         shown, best, least = (_bracket(v, ".3f", 1.0, bare=k > 0) for k, v in enumerate(values))
         return (
@@ -286,7 +288,7 @@ def as_dict(finding: Finding) -> dict[str, Any]:
         "verdict": finding.verdict.value,
         "keep": question.keep,
         "mechanism": finding.mechanism.id,
-        "floor": finding.mechanism.floor,
+        "floor": finding.guess,
         "metric": question.metric.name,
         **{name: None if found is None else _ends(found) for name, found in values.items()},
         "unit": question.change.unit,

@@ -635,7 +635,7 @@ def _first(x: Floats, fitted: Floats) -> float:
 
 # --- what several pages say of a curve, each by one rule ---------------------------------------
 
-UNCLEAR = "not clearly better than guessing"
+UNCLEAR = f"not clearly better than {GUESSING}"
 NEAR = 0.9  # share of the gain from which on there is little left to gain
 
 
@@ -674,14 +674,15 @@ def kept(
         return None
     gain = metric.sign * (best.mean - guess.mean)
     share = metric.sign * (here.mean - guess.mean) / gain if gain > 0 else math.nan
+    unclear = UNCLEAR.replace(GUESSING, guess_name(floor_of(line)))
     if min(here.seeds, guess.seeds) < FEWEST:
         words = ""
     elif not clearly_better(metric, best, guess):
-        words = "nothing to keep: no privacy is not clearly better than guessing either"
+        words = f"nothing to keep: no privacy is {unclear} either"
     elif clearly_better(metric, here, guess):
         return KeptShare(share, True, kept_words(share, guess_name(floor_of(line))))
     elif clearly_better(metric, best, here):
-        words = UNCLEAR
+        words = unclear
     else:
         words = f"nothing to keep: the gain ({metric.distance(gain)}) is within the noise"
     return KeptShare(share, False, words)
@@ -716,11 +717,12 @@ def guess_words(picture: Picture) -> str:
     known = [start for start in starts if start is not None]
     if not known or len(known) < len(starts):
         return ""
+    told = UNCLEAR.replace(GUESSING, guess_name(floor_of(rivals[0])))
     if math.isinf(min(known)):
-        return f"{capital(UNCLEAR)} at any epsilon"
+        return f"{capital(told)} at any epsilon"
     if min(known) <= min(float(line.epsilon[0]) for line in rivals):
         return ""
-    return f"Below epsilon {short(min(known))} {UNCLEAR}"
+    return f"Below epsilon {short(min(known))} {told}"
 
 
 def finding(picture: Picture, line: Line) -> str:

@@ -282,7 +282,11 @@ def picture(
         tuple(
             sorted(
                 of(mechanisms, drawn),
-                key=lambda one: (mechanisms.index(one.mechanism), len(one.label)),
+                key=lambda one: (
+                    mechanisms.index(one.mechanism),
+                    not uses_facts(one),
+                    len(one.label),
+                ),
             )
         ),
         of(floors, levels),
@@ -380,8 +384,10 @@ def label(info: CurveInfo) -> str:
     cls = registry.MECHANISMS.get(info.mechanism)
     name = info.mechanism if cls is None else cls.name
     changed = registry.changed_settings(info.mechanism, info.settings)
-    words = ", ".join(f"{key} {str(value).lower()}" for key, value in changed.items())
-    return f"{name} ({words})" if words else name
+    words = [f"{key} {str(value).lower()}" for key, value in changed.items()]
+    noisy = cls is not None and registry.adds_noise(cls)
+    words += ["public facts"] if noisy and registry.uses_facts(info.prepare) else []
+    return f"{name} ({', '.join(words)})" if words else name
 
 
 # --- over seeds --------------------------------------------------------------------------

@@ -34,6 +34,7 @@ from dpmc_core.lab.views.lines import (
     Placed,
     envelope,
     short_label,
+    uses_facts,
 )
 from dpmc_core.metrics import Metric
 from pages.ui.charts import (
@@ -175,10 +176,11 @@ def compare(
             name=f"{GUESSING}: {one.line.label} · {one.counts}",
             customdata=[metric.text(float(mean)) for mean in one.band.mean],
         )
+    told = {one.line.mechanism for one in placed if uses_facts(one.line)}
     for one, over in zip(placed, bands, strict=True):
         fig.band(over, faded(style(one.line.mechanism).color, 0.16))
     for one, over in zip(placed, bands, strict=True):
-        _line(fig, one, over)
+        _line(fig, one, over, before=not uses_facts(one.line) and one.line.mechanism in told)
     for one in placed:
         found = tick_of(one.line)
         if found is not None and found.counts == one.counts and found.measured < across[1]:
@@ -282,8 +284,10 @@ def _name(fig: Figure, text: str, y: float, color: str) -> None:
     )
 
 
-def _line(fig: Figure, one: Placed, over: Band) -> None:
+def _line(fig: Figure, one: Placed, over: Band, *, before: bool) -> None:
+    """before: without the facts that another line of its method uses."""
     look, text = style(one.line.mechanism), one.line.metric.text
+    look = look._replace(dash="dot") if before else look
     counts = one.counts if one.solid else f"{one.counts}, not certified"
     fig.line(
         over.x.tolist(),

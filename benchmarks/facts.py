@@ -1,0 +1,104 @@
+"""What public facts about items are worth, and what useless ones cost, at the same certificate.
+
+    python benchmarks/facts.py [--seeds 5] [--epsilons 0.1 0.3 1 3 10] [--mechanisms ...]
+
+On the generated samples, on sets drawn anew for this, and on MovieLens 100K (u1, and the latest
+click of every user): every method that uses facts without them, with them, and with the same facts
+dealt to other items; differences are paired over seeds. "worse": by more than two standard errors.
+Beside them what facts and one's own ratings reach alone. Evaluation only, not private.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from dpmc_core import registry
+from dpmc_core.data import datasets, features, synthetic
+from dpmc_core.data.transforms import UseFacts
+from dpmc_core.metrics import evaluate, headline
+from dpmc_core.model import Task
+from dpmc_core.problem import Problem, build_problem
+from dpmc_core.ratings import Ratings
+
+DATA = Path(__file__).resolve().parents[2] / "shared" / "data" / "ml-100k"
+USUAL = ("private-effects", "private-item-mean", "dpals", "private-popularity", "private-taste")
+USUAL += ("dplcf",)
+
+
+def drawn(make: synthetic.Generated) -> Ratings:
+    return features.known_of(make.ratings, make.genres)[0]
+
+
+def problems(seed: int) -> Iterator[tuple[str, Problem]]:
+    """Name and problem; ratings, then clicks."""
+    for name in ("movie-night", "long-tail", "restaurants", "bookshop-clicks"):
+        data = datasets.load(name)
+        task = Task.RANKING if data.ratings.clicks else Task.RATINGS
+        yield name, build_problem(data, task, seed=seed)
+    films = synthetic.long_tail(100 + seed, users=900, items=700, ratings=60_000)
+    shop = synthetic.shop(100 + seed, synthetic.Shop(users=4_000, items=800, clicks=60_000))
+    for name, made, task in (("films", films, Task.RATINGS), ("shop", shop, Task.RANKING)):
+        ratings = drawn(made)
+        data = datasets.Dataset(ratings, f"drawn {name}", "", "", "", ())
+        yield data.name, build_problem(data, task, seed=seed)
+    if DATA.is_dir():
+        pair = datasets.read_pair(DATA / "u1.base", DATA / "u1.test")
+        yield "ml-100k u1", build_problem(pair, Task.RATINGS)
+        clicks = datasets.load(str(DATA / "u.data"))
+        yield "ml-100k clicks", build_problem(clicks, Task.RANKING, seed=seed)
+
+
+def measured(problem: Problem, id: str, epsilon: float | None, facts: str, seed: int) -> float:
+    train, mechanism = problem.train, registry.create(id, epsilon=epsilon)
+    if facts == "dealt anew":
+        order = np.random.default_rng(seed).permutation(train.public.items)
+        train = train.knowing({name: columns[order] for name, columns in train.known.items()})
+    if facts != "without":
+        train = UseFacts().apply(train, train)
+    *_, last = mechanism.fit(train, np.random.default_rng([seed, 1]))
+    rng = np.random.default_rng([seed, 2])
+    found = evaluate(mechanism.task, last.model, problem.train, problem.test, rng)
+    return found[headline(mechanism.task).name]
+
+
+def row(name: str, runs: list[Problem], id: str, epsilons: list[float]) -> None:
+    metric = headline(registry.get(id).task)
+    for kind in ("without", "with", "dealt anew"):
+        means, marks = [], []
+        for epsilon in epsilons:
+            own, plain = (
+                np.array([measured(p, id, epsilon, k, s) for s, p in enumerate(runs)])
+                for k in (kind, "without")
+            )
+            gain = metric.sign * (own - plain)
+            error = gain.std(ddof=1) / np.sqrt(len(gain)) if len(gain) > 1 else np.inf
+            means.append(f"{own.mean():.4f}")
+            marks.append("worse" if gain.mean() < -2 * error else "")
+        pairs = zip(means, marks, strict=True)
+        told = "  ".join(f"{mean} {mark}".strip() for mean, mark in pairs)
+        print(f"{name:<16} {id:<20} {kind:<11} {told}", flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--epsilons", type=float, nargs="+", default=[0.1, 0.3, 1.0, 3.0, 10.0])
+    parser.add_argument("--mechanisms", nargs="+", default=USUAL)
+    args = parser.parse_args()
+    seeds = [list(problems(seed)) for seed in range(args.seeds)]
+    for found in zip(*seeds, strict=True):
+        name, runs = found[0][0], [problem for _, problem in found]
+        task = Task.RANKING if runs[0].train.clicks else Task.RATINGS
+        alone = [measured(p, registry.ALONE[task], None, "with", s) for s, p in enumerate(runs)]
+        print(f"{name:<16} alone {np.mean(alone):.4f}", flush=True)
+        for id in args.mechanisms:
+            if registry.get(id).task is task:
+                row(name, runs, id, args.epsilons)
+
+
+if __name__ == "__main__":
+    main()
