@@ -27,7 +27,6 @@ from dpmc_core.solvers.factorization import (
     solve_rows,
 )
 from dpmc_core.solvers.linalg import Pattern
-from dpmc_core.solvers.noisy_reports import SignReports, complete_signs
 from dpmc_core.solvers.one_bit import Completion, likelihood, positive
 from dpmc_core.solvers.ranking import (
     ItemScores,
@@ -93,24 +92,6 @@ class Clear(Completion, Plain):
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
         loss = likelihood(self.link, positive(ratings))
         yield from self.solve(loss, ratings, rng, raw=True)
-
-
-@mechanism
-class ReferenceBinary(Plain):
-    """Effects and taste from the signs themselves and who rated what: what privacy is measured by.
-
-    The estimator of the private methods, given reports without noise.
-    """
-
-    id = "reference-binary"
-    name = "Best likes without privacy"
-    task = Task.BINARY
-    floor = "majority"
-    publishes = Publishes.MATRIX
-
-    def fit(self, ratings: Ratings, rng: Rng) -> Steps:  # noqa: ARG002
-        signs = 2 * positive(ratings) - 1
-        yield from complete_signs(Pattern.of(ratings), SignReports(signs, 1.0), raw=True)
 
 
 @mechanism

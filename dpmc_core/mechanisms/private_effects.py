@@ -8,12 +8,9 @@ the joint notion: every user regresses the own row on what was published.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-import numpy as np
-
-from dpmc_core.arrays import Floats, Rng
+from dpmc_core.arrays import Rng
 from dpmc_core.mechanisms.per_user import (
     EffectsReleases,
     PerUser,
@@ -24,11 +21,9 @@ from dpmc_core.mechanisms.per_user import (
     regression_side,
     user_gaussian,
 )
-from dpmc_core.mechanisms.plain import Plain
-from dpmc_core.metrics import rmse
-from dpmc_core.model import Factors, Model, OwnSide, Step, Steps, Wanted
-from dpmc_core.privacy import Gaussian, Guarantee, Releases, Trust, witness
-from dpmc_core.ratings import PublicFacts, Ratings, most_rated
+from dpmc_core.model import OwnSide, Step, Steps, Wanted
+from dpmc_core.privacy import Gaussian, Guarantee, Releases, Trust
+from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import mechanism, setting
 from dpmc_core.solvers.als import random_factors
 from dpmc_core.solvers.effects import (
@@ -39,11 +34,7 @@ from dpmc_core.solvers.effects import (
     taste_from,
     taste_share,
 )
-from dpmc_core.solvers.linalg import Pattern, top_eigenpairs
-from dpmc_core.solvers.noisy_reports import effects_and_taste
-from dpmc_core.solvers.ranking import uncorrelated
-from dpmc_core.solvers.rows import gram, item_sums, spread_out, with_offsets
-from dpmc_core.solvers.sizes import GRAM_LIMIT
+from dpmc_core.solvers.linalg import Pattern
 from dpmc_core.style import ORANGE, Style
 
 _SHARES = (0.005, 0.12, 0.20, 0.005, 0.02)  # of the budget; the rest is for the rounds, equally
@@ -137,95 +128,3 @@ class PrivateEffects(PerUser):
             items = refined(items, sums[:, 0], noise, gains[0], 1 - share)
             model = own_model(ratings, items, taste)
             yield Step(index, total, model, {"share of taste": share}, final=index == total)
-
-
-# What privacy is measured by -----------------------------------------------------------------
-
-_HELD, _JUDGES = 0.1, 50  # share of ratings that judge a reference, and how many must
-_TAKEN = 20  # directions of who rated what
-
-
-@mechanism
-class ReferenceRatings(Plain):
-    """Several plain methods, weighed by how they do on ratings held out of the training ratings.
-
-    User and item effects and low-rank taste by variational Bayes (Lim and Teh 2007); and what the
-    private estimator finds without noise, once more with the main directions of who rated what as
-    a fact about the items, as SVD++ has them (Koren 2008).
-    """
-
-    uses_facts = True
-    id = "reference-ratings"
-    name = "Best ratings without privacy"
-    revision = 2
-    rank: int = setting(10, "most directions of taste", at_least=0, at_most=200)
-    rounds: int = setting(30, "most rounds over users and items", at_least=1, at_most=1_000)
-
-    def fit(self, ratings: Ratings, rng: Rng) -> Steps:
-        held, seed = rng.random(len(ratings)) < _HELD, int(rng.integers(2**63))
-        weights = np.array([1.0, 0.0, 0.0])
-        if held.sum() >= _JUDGES:
-            weights = self._weights(ratings.select(~held), ratings.select(held), seed)
-        total = self.rounds + 1
-        for step in self._bayes(ratings):
-            yield replace(step, total=total, final=False)
-        models = [step.model, *_without_noise(ratings, seed)]
-        trace = {**step.trace, "share of variational Bayes": float(weights[0] / weights.sum())}
-        model = _blend(models, weights, ratings.public)
-        yield Step.of(step.index + 1, total, model, trace, enough=True)
-
-    def _weights(self, train: Ratings, test: Ratings, seed: int) -> Floats:
-        """Of the models, in the sum that predicts test ratings best in squares; at least 0."""
-        from scipy.optimize import nnls
-
-        *_, last = self._bayes(train)
-        models = [last.model, *_without_noise(train, seed)]
-        middle = train.public.middle
-        found = np.column_stack([m.predict(test.users, test.items) for m in models if m])
-        weights: Floats = nnls(found - middle, test.values - middle)[0]
-        return weights
-
-    def _bayes(self, ratings: Ratings) -> Steps:
-        cells, half = Pattern.of(ratings), ratings.public.half_width
-        mean = float(ratings.values.mean())
-        values = (ratings.values - mean) / half
-        found = effects_and_taste(
-            cells, values, users_differ=True, rank=self.rank, rounds=self.rounds
-        )
-        for index, now in enumerate(found, start=1):
-            trace = {
-                "training rmse": half * rmse(now.predict(cells), values),
-                "noise left": half * math.sqrt(now.noise),
-                "directions of taste": float(len(now.taste)),
-            }
-            model = with_offsets(
-                half * now.left, now.right, mean + half * now.user, half * now.item
-            )
-            yield Step.of(index, self.rounds, model, trace, enough=now.final)
-
-
-def _without_noise(ratings: Ratings, seed: int) -> list[Factors]:
-    """The private estimator without noise, and with who rated what as a fact beside it."""
-    place = most_rated(ratings, GRAM_LIMIT)
-    inside = ratings.on_items(place)
-    each = 1.0 / np.sqrt(np.diff(inside.indptr))[inside.users]
-    vectors = top_eigenpairs(gram(Pattern.of(inside), each), min(_TAKEN, len(place) - 1))[1]
-    columns = spread_out(vectors, np.flatnonzero(place >= 0), len(place))
-    counts = 1.0 + item_sums(Pattern.of(ratings), np.ones(len(ratings)))
-    taken = {"who rated what": uncorrelated(columns / np.sqrt(counts)[:, None], counts)}
-    method, found = PrivateEffects(epsilon=1e6), []
-    for facts in ({}, taken):
-        used = ratings.knowing({**ratings.known, **facts}).using([*ratings.used, *facts])
-        with witness():  # nothing that this publishes is anybody's release
-            *_, last = method.fit(used, np.random.default_rng(seed))
-        assert isinstance(last.model, Factors)
-        found.append(last.model)
-    return found
-
-
-def _blend(models: Sequence[Model | None], weights: Floats, public: PublicFacts) -> Factors:
-    """The middle of the range, and so much of how far each model is from it."""
-    found = [model for model in models if isinstance(model, Factors)]
-    left = np.hstack([weight * model.left for weight, model in zip(weights, found, strict=True)])
-    right = np.hstack([model.right for model in found])
-    return with_offsets(left, right, public.middle * (1 - float(weights.sum())))

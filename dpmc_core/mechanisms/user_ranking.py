@@ -9,11 +9,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from dpmc_core.arrays import Bools, Floats, Rng
-from dpmc_core.errors import BadRatings
+from dpmc_core.arrays import Floats, Rng
 from dpmc_core.mechanisms.per_user import PerUser, check_delta, user_gaussian
-from dpmc_core.mechanisms.plain import Ease, Ials, ItemNeighbours, Plain, Popularity, Similarity
-from dpmc_core.metrics import ranking
 from dpmc_core.model import (
     ArrayPart,
     Factors,
@@ -39,10 +36,9 @@ from dpmc_core.privacy import (
     Releases,
     Trust,
     harmless,
-    witness,
 )
 from dpmc_core.privacy.accounting import gaussian_mu
-from dpmc_core.ratings import PublicFacts, Ratings, place_in_row
+from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import mechanism, setting
 from dpmc_core.solvers.factorization import check_interactions
 from dpmc_core.solvers.linalg import Pattern
@@ -361,81 +357,3 @@ def _heard(counts: Counts) -> bool:
     """
     energy = float(counts.noisy @ counts.noisy) / len(counts.noisy) - counts.noise**2
     return energy >= _HEARD * _FIRST * counts.noise**2
-
-
-# What privacy is measured by -----------------------------------------------------------------
-
-_RIVALS: tuple[Mechanism, ...] = (
-    *(Ials(regularisation=weight, rounds=8) for weight in (0.03, 0.01, 0.003)),
-    *(Ease(ridge=ridge) for ridge in (300.0, 1e3, 3e3, 1e4)),
-    ItemNeighbours(neighbours=100),
-    ItemNeighbours(neighbours=400),
-    ItemNeighbours(neighbours=400, similarity=Similarity.COSINE),
-    Popularity(),
-    PrivateTaste(epsilon=1e6),
-)
-
-
-@mechanism
-class ReferenceRanking(Plain):
-    """The best of iALS, EASE, item neighbours and popularity, its settings chosen for the data.
-
-    Interactions of the training data, users' latest where times are known, are held out of it;
-    what ranks most of them among the first ten then learns from all of the training data.
-    """
-
-    uses_facts = True
-    id = "reference-ranking"
-    name = "Best ranking without privacy"
-    task = Task.RANKING
-    floor = "popularity"
-    judges: int = setting(
-        5_000, "most held-out interactions that choose", at_least=1, at_most=1_000_000
-    )
-    rounds: int = setting(15, "rounds of iALS once it is chosen", at_least=1, at_most=10_000)
-
-    def fit(self, ratings: Ratings, rng: Rng) -> Steps:
-        check_interactions(ratings)
-        held = self._held_out(ratings, rng)
-        seed = int(rng.integers(2**63))
-        total = len(_RIVALS) + 1
-        best, rated = _RIVALS[0], {rival.name: 0.0 for rival in _RIVALS}
-        for index, rival in enumerate(_RIVALS, start=1):
-            found = _hit_ratio(rival, ratings, held, seed)
-            if found > max(rated.values()):
-                best = rival
-            rated[rival.name] = max(rated[rival.name], found)
-            trace = {f"validation HR@10, {name}": value for name, value in rated.items()}
-            yield Step.of(index, total, None, trace)
-        chosen = replace(best, rounds=self.rounds) if isinstance(best, Ials) else best
-        with witness():
-            *_, last = chosen.fit(ratings, np.random.default_rng(seed))
-        yield Step.of(total, total, last.model, trace)
-
-    def _held_out(self, ratings: Ratings, rng: Rng) -> Bools:
-        """The judges: some interactions of every user or one of some; nobody's only one, and more
-        than one only of who has five times as many."""
-        counts = np.diff(ratings.indptr)
-        able = rng.permutation(np.flatnonzero(counts > 1))[: self.judges]
-        quota = np.zeros(len(counts), dtype=np.int64)
-        each = self.judges // max(len(able), 1)
-        quota[able] = np.clip(counts[able] // 5, 1, max(each, 1))
-        latest = () if ratings.times is None else (-ratings.times,)
-        return place_in_row(ratings, rng.random(len(ratings)), *latest) < quota[ratings.users]
-
-
-def _hit_ratio(method: Mechanism, ratings: Ratings, held: Bools, seed: int) -> float:
-    """HR@10 of the held-out interactions once a method has learnt from the others.
-
-    0 where there is nothing to choose by: too few interactions, or items to rank them among.
-    """
-    if not held.any():
-        return 0.0
-    train, test = ratings.select(~held), ratings.select(held)
-    with witness():  # nothing that this publishes is anybody's release
-        *_, last = method.fit(train, np.random.default_rng(seed))
-    assert last.model is not None  # no noise to wait for
-    try:
-        return ranking(last.model, train, test, np.random.default_rng(seed)).hr
-    except BadRatings:
-        return 0.0

@@ -1,0 +1,211 @@
+"""What privacy is measured by: the best of several plain methods, chosen within the training data.
+
+Among them is what the private estimators find without noise. Nothing here is private.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from dpmc_core.arrays import Bools, Floats, Rng
+from dpmc_core.errors import BadRatings
+from dpmc_core.mechanisms.plain import Ease, Ials, ItemNeighbours, Plain, Popularity, Similarity
+from dpmc_core.mechanisms.private_effects import PrivateEffects
+from dpmc_core.mechanisms.user_ranking import PrivateTaste
+from dpmc_core.metrics import ranking, rmse
+from dpmc_core.model import Factors, Mechanism, Model, Step, Steps, Task
+from dpmc_core.privacy import Publishes, witness
+from dpmc_core.ratings import PublicFacts, Ratings, most_rated, place_in_row
+from dpmc_core.settings import mechanism, setting
+from dpmc_core.solvers.factorization import check_interactions
+from dpmc_core.solvers.linalg import Pattern, top_eigenpairs
+from dpmc_core.solvers.noisy_reports import SignReports, complete_signs, effects_and_taste
+from dpmc_core.solvers.one_bit import positive
+from dpmc_core.solvers.ranking import uncorrelated
+from dpmc_core.solvers.rows import gram, item_sums, spread_out, with_offsets
+from dpmc_core.solvers.sizes import GRAM_LIMIT
+
+_HELD, _JUDGES = 0.1, 50  # share of ratings that judge, and how many must
+_TAKEN = 20  # directions of who rated what
+_RIVALS: tuple[Mechanism, ...] = (
+    *(Ials(regularisation=weight, rounds=8) for weight in (0.03, 0.01, 0.003)),
+    *(Ease(ridge=ridge) for ridge in (300.0, 1e3, 3e3, 1e4)),
+    ItemNeighbours(neighbours=100),
+    ItemNeighbours(neighbours=400),
+    ItemNeighbours(neighbours=400, similarity=Similarity.COSINE),
+    Popularity(),
+    PrivateTaste(epsilon=1e6),
+)
+
+
+@mechanism
+class ReferenceBinary(Plain):
+    """Effects and taste from the signs themselves and who rated what: what privacy is measured by.
+
+    The estimator of the private methods, given reports without noise.
+    """
+
+    id = "reference-binary"
+    name = "Best likes without privacy"
+    task = Task.BINARY
+    floor = "majority"
+    publishes = Publishes.MATRIX
+
+    def fit(self, ratings: Ratings, rng: Rng) -> Steps:  # noqa: ARG002
+        signs = 2 * positive(ratings) - 1
+        yield from complete_signs(Pattern.of(ratings), SignReports(signs, 1.0), raw=True)
+
+
+@mechanism
+class ReferenceRatings(Plain):
+    """Several plain methods, weighed by how they do on ratings held out of the training ratings.
+
+    User and item effects and low-rank taste by variational Bayes (Lim and Teh 2007); and what the
+    private estimator finds without noise, once more with the main directions of who rated what as
+    a fact about the items, as SVD++ has them (Koren 2008).
+    """
+
+    uses_facts = True
+    id = "reference-ratings"
+    name = "Best ratings without privacy"
+    revision = 2
+    rank: int = setting(10, "most directions of taste", at_least=0, at_most=200)
+    rounds: int = setting(30, "most rounds over users and items", at_least=1, at_most=1_000)
+
+    def fit(self, ratings: Ratings, rng: Rng) -> Steps:
+        held, seed = rng.random(len(ratings)) < _HELD, int(rng.integers(2**63))
+        weights = np.array([1.0, 0.0, 0.0])
+        if held.sum() >= _JUDGES:
+            weights = self._weights(ratings.select(~held), ratings.select(held), seed)
+        total = self.rounds + 1
+        for step in self._bayes(ratings):
+            yield replace(step, total=total, final=False)
+        models = [step.model, *_without_noise(ratings, seed)]
+        trace = {**step.trace, "share of variational Bayes": float(weights[0] / weights.sum())}
+        model = _blend(models, weights, ratings.public)
+        yield Step.of(step.index + 1, total, model, trace, enough=True)
+
+    def _weights(self, train: Ratings, test: Ratings, seed: int) -> Floats:
+        """Of the models, in the sum that predicts test ratings best in squares; at least 0."""
+        from scipy.optimize import nnls
+
+        *_, last = self._bayes(train)
+        models = [last.model, *_without_noise(train, seed)]
+        middle = train.public.middle
+        found = np.column_stack([m.predict(test.users, test.items) for m in models if m])
+        weights: Floats = nnls(found - middle, test.values - middle)[0]
+        return weights
+
+    def _bayes(self, ratings: Ratings) -> Steps:
+        cells, half = Pattern.of(ratings), ratings.public.half_width
+        mean = float(ratings.values.mean())
+        values = (ratings.values - mean) / half
+        found = effects_and_taste(
+            cells, values, users_differ=True, rank=self.rank, rounds=self.rounds
+        )
+        for index, now in enumerate(found, start=1):
+            trace = {
+                "training rmse": half * rmse(now.predict(cells), values),
+                "noise left": half * math.sqrt(now.noise),
+                "directions of taste": float(len(now.taste)),
+            }
+            model = with_offsets(
+                half * now.left, now.right, mean + half * now.user, half * now.item
+            )
+            yield Step.of(index, self.rounds, model, trace, enough=now.final)
+
+
+def _without_noise(ratings: Ratings, seed: int) -> list[Factors]:
+    """The private estimator without noise, and with who rated what as a fact beside it."""
+    place = most_rated(ratings, GRAM_LIMIT)
+    inside = ratings.on_items(place)
+    each = 1.0 / np.sqrt(np.diff(inside.indptr))[inside.users]
+    vectors = top_eigenpairs(gram(Pattern.of(inside), each), min(_TAKEN, len(place) - 1))[1]
+    columns = spread_out(vectors, np.flatnonzero(place >= 0), len(place))
+    counts = 1.0 + item_sums(Pattern.of(ratings), np.ones(len(ratings)))
+    taken = {"who rated what": uncorrelated(columns / np.sqrt(counts)[:, None], counts)}
+    method, found = PrivateEffects(epsilon=1e6), []
+    for facts in ({}, taken):
+        used = ratings.knowing({**ratings.known, **facts}).using([*ratings.used, *facts])
+        with witness():  # nothing that this publishes is anybody's release
+            *_, last = method.fit(used, np.random.default_rng(seed))
+        assert isinstance(last.model, Factors)
+        found.append(last.model)
+    return found
+
+
+def _blend(models: Sequence[Model | None], weights: Floats, public: PublicFacts) -> Factors:
+    """The middle of the range, and so much of how far each model is from it."""
+    found = [model for model in models if isinstance(model, Factors)]
+    left = np.hstack([weight * model.left for weight, model in zip(weights, found, strict=True)])
+    right = np.hstack([model.right for model in found])
+    return with_offsets(left, right, public.middle * (1 - float(weights.sum())))
+
+
+@mechanism
+class ReferenceRanking(Plain):
+    """The best of iALS, EASE, item neighbours and popularity, its settings chosen for the data.
+
+    Interactions of the training data, users' latest where times are known, are held out of it;
+    what ranks most of them among the first ten then learns from all of the training data.
+    """
+
+    uses_facts = True
+    id = "reference-ranking"
+    name = "Best ranking without privacy"
+    task = Task.RANKING
+    floor = "popularity"
+    judges: int = setting(
+        5_000, "most held-out interactions that choose", at_least=1, at_most=1_000_000
+    )
+    rounds: int = setting(15, "rounds of iALS once it is chosen", at_least=1, at_most=10_000)
+
+    def fit(self, ratings: Ratings, rng: Rng) -> Steps:
+        check_interactions(ratings)
+        held = self._held_out(ratings, rng)
+        seed = int(rng.integers(2**63))
+        total = len(_RIVALS) + 1
+        best, rated = _RIVALS[0], {rival.name: 0.0 for rival in _RIVALS}
+        for index, rival in enumerate(_RIVALS, start=1):
+            found = _hit_ratio(rival, ratings, held, seed)
+            if found > max(rated.values()):
+                best = rival
+            rated[rival.name] = max(rated[rival.name], found)
+            trace = {f"validation HR@10, {name}": value for name, value in rated.items()}
+            yield Step.of(index, total, None, trace)
+        chosen = replace(best, rounds=self.rounds) if isinstance(best, Ials) else best
+        with witness():
+            *_, last = chosen.fit(ratings, np.random.default_rng(seed))
+        yield Step.of(total, total, last.model, trace)
+
+    def _held_out(self, ratings: Ratings, rng: Rng) -> Bools:
+        """The judges: some interactions of every user or one of some; nobody's only one, and more
+        than one only of who has five times as many."""
+        counts = np.diff(ratings.indptr)
+        able = rng.permutation(np.flatnonzero(counts > 1))[: self.judges]
+        quota = np.zeros(len(counts), dtype=np.int64)
+        each = self.judges // max(len(able), 1)
+        quota[able] = np.clip(counts[able] // 5, 1, max(each, 1))
+        latest = () if ratings.times is None else (-ratings.times,)
+        return place_in_row(ratings, rng.random(len(ratings)), *latest) < quota[ratings.users]
+
+
+def _hit_ratio(method: Mechanism, ratings: Ratings, held: Bools, seed: int) -> float:
+    """HR@10 of the held-out interactions once a method has learnt from the others.
+
+    0 where there is nothing to choose by: too few interactions, or items to rank them among.
+    """
+    if not held.any():
+        return 0.0
+    train, test = ratings.select(~held), ratings.select(held)
+    with witness():  # nothing that this publishes is anybody's release
+        *_, last = method.fit(train, np.random.default_rng(seed))
+    assert last.model is not None  # no noise to wait for
+    try:
+        return ranking(last.model, train, test, np.random.default_rng(seed)).hr
+    except BadRatings:
+        return 0.0
