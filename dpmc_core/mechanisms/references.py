@@ -29,7 +29,9 @@ from dpmc_core.solvers.ranking import uncorrelated
 from dpmc_core.solvers.rows import gram, item_sums, spread_out, with_offsets
 from dpmc_core.solvers.sizes import GRAM_LIMIT
 
-_HELD, _JUDGES = 0.1, 50  # share of ratings that judge, and how many must
+_FOLDS, _JUDGES = 10, 5_000  # parts of the ratings that judge in turn, until so many have
+_PRIOR = 100.0  # ratings
+_LEAST = 200  # ratings, of which something can be held out
 _TAKEN = 20  # directions of who rated what
 _RIVALS: tuple[Mechanism, ...] = (
     *(Ials(regularisation=weight, rounds=8) for weight in (0.03, 0.01, 0.003)),
@@ -77,10 +79,7 @@ class ReferenceRatings(Plain):
     rounds: int = setting(30, "most rounds over users and items", at_least=1, at_most=1_000)
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
-        held, seed = rng.random(len(ratings)) < _HELD, int(rng.integers(2**63))
-        weights = np.array([1.0, 0.0, 0.0])
-        if held.sum() >= _JUDGES:
-            weights = self._weights(ratings.select(~held), ratings.select(held), seed)
+        weights, seed = self._weights(ratings, rng), int(rng.integers(2**63))
         total = self.rounds + 1
         for step in self._bayes(ratings):
             yield replace(step, total=total, final=False)
@@ -89,15 +88,26 @@ class ReferenceRatings(Plain):
         model = _blend(models, weights, ratings.public)
         yield Step.of(step.index + 1, total, model, trace, enough=True)
 
-    def _weights(self, train: Ratings, test: Ratings, seed: int) -> Floats:
-        """Of the models, in the sum that predicts test ratings best in squares; at least 0."""
+    def _weights(self, ratings: Ratings, rng: Rng) -> Floats:
+        """Of the models, in the sum that predicts held-out ratings best in squares; at least 0, and
+        drawn to the first model by as much as `_PRIOR` ratings say."""
         from scipy.optimize import nnls
 
-        *_, last = self._bayes(train)
-        models = [last.model, *_without_noise(train, seed)]
-        middle = train.public.middle
-        found = np.column_stack([m.predict(test.users, test.items) for m in models if m])
-        weights: Floats = nnls(found - middle, test.values - middle)[0]
+        fold, middle, found = rng.integers(_FOLDS, size=len(ratings)), ratings.public.middle, []
+        few = min(_FOLDS, math.ceil(_FOLDS * _JUDGES / len(ratings)))
+        if len(ratings) < _LEAST or len(np.unique(fold)) < _FOLDS:
+            return np.array([1.0, 0.0, 0.0])
+        for held in (fold == k for k in range(few)):
+            train, test = ratings.select(~held), ratings.select(held)
+            *_, last = self._bayes(train)
+            models = [last.model, *_without_noise(train, int(rng.integers(2**63)))]
+            told = [m.predict(test.users, test.items) for m in models if m]
+            found.append(np.column_stack([*told, test.values]) - middle)
+        *columns, values = np.concatenate(found).T
+        design, alone = np.column_stack(columns), np.eye(len(columns))[0]
+        pull = np.sqrt(_PRIOR * (design**2).mean(axis=0))
+        rows, wanted = np.vstack([design, np.diag(pull)]), np.append(values, pull * alone)
+        weights: Floats = nnls(rows, wanted)[0]
         return weights
 
     def _bayes(self, ratings: Ratings) -> Steps:
