@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -39,9 +40,14 @@ def problems(seed: int) -> Iterator[tuple[str, Problem]]:
         data = datasets.load(name)
         task = Task.RANKING if data.ratings.clicks else Task.RATINGS
         yield name, build_problem(data, task, seed=seed)
-    films = synthetic.long_tail(100 + seed, users=900, items=700, ratings=60_000)
+    tail = synthetic.long_tail(100 + seed, users=900, items=700, ratings=60_000)
+    films = synthetic.films(100 + seed, replace(synthetic.MOVIE_NIGHT, users=1_500, items=800))
     shop = synthetic.shop(100 + seed, synthetic.Shop(users=4_000, items=800, clicks=60_000))
-    for name, made, task in (("films", films, Task.RATINGS), ("shop", shop, Task.RANKING)):
+    for name, made, task in (
+        ("films", films, Task.RATINGS),
+        ("tail", tail, Task.RATINGS),
+        ("shop", shop, Task.RANKING),
+    ):
         ratings = drawn(made)
         data = datasets.Dataset(ratings, f"drawn {name}", "", "", "", ())
         yield data.name, build_problem(data, task, seed=seed)

@@ -210,7 +210,7 @@ def shrunken_means(sums: Floats, counts: Floats) -> Floats:
 
 
 def telling(
-    seen: Floats, noise: float, mean: float, spread: float, idle: float, before: float = 0.5
+    seen: Floats, noise: float, mean: float, spread: float, idle: float, before: float = 0.3
 ) -> Floats:
     """The chance that facts tell users something, from what was released of their worth.
 
