@@ -10,7 +10,7 @@ export OPENBLAS_NUM_THREADS ?= 1
 # App and tests start many processes: without bytecode each would compile everything anew.
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: app class test slow lint format bench clean
+.PHONY: app class test slow lint format rows bench clean
 
 app: $(VENV)/.app
 	@echo "==> Opening DPMC Lab (stop it with Ctrl-C)"
@@ -56,6 +56,14 @@ format: $(VENV)/.dev
 
 # What `make slow` runs, and what compares two states of the program.
 SLOW := $(patsubst %,benchmarks/%.py,command_line environments faults frozen mutants release_fuzz)
+
+# The curves that ship with the samples: what changed is computed again, going on where it stopped.
+rows: $(VENV)/.app
+	@mkdir -p .rows
+	@for preset in samples samples-ratings jokes facts clicks clicks-facts; do \
+		echo "==> $$preset"; \
+		$(BIN)/dpmc sweep --preset $$preset --store .rows/results.sqlite --curves sample_data/curves || exit 1; \
+	done
 
 bench: $(VENV)/.app
 	@for script in $(filter-out $(SLOW),$(wildcard benchmarks/*.py)); do echo "==> $$script"; $(BIN)/python $$script || exit 1; done

@@ -505,7 +505,8 @@ class Sample:
     """A generated data set. generate: from a seed, and options where it can be drawn anew.
 
     decimals: digits after the point that its ratings keep in the file. clicks: interactions without
-    a value, for ranking. facts: what its genres tell of the truth; "" where items have none.
+    a value, for ranking. facts: what its genres tell of the truth; "" where there are none, or
+    they tell nothing.
     """
 
     title: str
@@ -564,7 +565,6 @@ SAMPLES: Mapping[str, Sample] = {
         " also sways who rates what, and noise; titles are invented. At ten times the size:"
         " long-tail-full",
         partial(long_tail, users=600, items=1_200, ratings=100_000),
-        facts="genres: nothing, they were drawn apart from everything else",
     ),
     "bookshop-clicks": Sample(
         "Bookshop clicks",
