@@ -29,7 +29,7 @@ from dpmc_core.solvers.ranking import uncorrelated
 from dpmc_core.solvers.rows import gram, item_sums, spread_out, with_offsets
 from dpmc_core.solvers.sizes import GRAM_LIMIT
 
-_FOLDS, _JUDGES = 10, 5_000  # parts of the ratings that judge in turn, until so many have
+_FOLDS, _JUDGES = 10, 2_000  # parts of the ratings that judge in turn, until so many have
 _PRIOR = 100.0  # ratings
 _LEAST = 200  # ratings, of which something can be held out
 _TAKEN = 20  # directions of who rated what

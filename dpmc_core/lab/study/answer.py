@@ -353,6 +353,7 @@ class Verdict(enum.Enum):
     NOT_AFFORDABLE = "not affordable"
     CANNOT_TELL = "cannot tell"  # the interval crosses the limit
     NO_GAIN = "no gain"  # personalisation adds nothing measurable: there is no share of it
+    BEATEN = "the reference is beaten"  # there is a better method, so the gain is not known
     TOO_EARLY = "too early"  # one seed or one user: no interval
 
 
@@ -389,14 +390,15 @@ class Payer(NamedTuple):
 @dataclass(frozen=True, kw_only=True)
 class Finding:
     """Everything the sentences need. keeps: the share of the gain that is left, None where there is
-    no gain. guess: the id of the floor. users, seeds: that were measured; fits: private runs behind
-    it."""
+    no gain; ahead: by how much the method is better than the reference. guess: the id of the floor.
+    users, seeds: that were measured; fits: private runs behind it."""
 
     question: Inquiry
     mechanism: Mechanism
     public: PublicFacts
     split: str
     verdict: Verdict
+    ahead: Bracket
     method: Bracket
     reference: Bracket
     floor: Bracket
@@ -438,6 +440,8 @@ def answer(
         paired = paired.with_constant(question.reference)
     one, sign = np.eye(3), question.metric.sign
     keeps = paired.share(sign * (one[0] - one[1]), sign * (one[2] - one[1]))
+    ahead = paired.interval(sign * (one[0] - one[2]))
+    many = paired.seeds > 1 and paired.users > 1
     noisy = [id for id in ids if registry.adds_noise(registry.get(id))]
     card = method.guarantee(question.prepared(public))
     return Finding(
@@ -445,7 +449,8 @@ def answer(
         mechanism=method,
         public=public,
         split=GIVEN if split is None else split.told(ratings),
-        verdict=_verdict(paired, keeps, question.keep),
+        verdict=verdict(keeps, question.keep, ahead) if many else Verdict.TOO_EARLY,
+        ahead=ahead,
         method=paired.interval(one[0]),
         floor=paired.interval(one[1]),
         guess=ids[1],
@@ -460,9 +465,10 @@ def answer(
     )
 
 
-def _verdict(paired: Paired, keeps: Bracket | None, limit: float) -> Verdict:
-    if paired.seeds < 2 or paired.users < 2:
-        return Verdict.TOO_EARLY
+def verdict(keeps: Bracket | None, limit: float, ahead: Bracket) -> Verdict:
+    """What the share that is kept says of a limit. ahead: as in `Finding`."""
+    if ahead.sign > 0:
+        return Verdict.BEATEN
     if keeps is None:
         return Verdict.NO_GAIN
     if keeps.low >= limit:

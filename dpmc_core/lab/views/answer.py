@@ -108,6 +108,7 @@ def verdict_words(finding: Finding) -> str:
         Verdict.NOT_AFFORDABLE: f"**Not affordable** at your limit {limit}.",
         Verdict.CANNOT_TELL: f"**Cannot tell**: the interval crosses the limit {limit}.",
         Verdict.NO_GAIN: "**Cannot tell**: personalisation adds nothing measurable here.",
+        Verdict.BEATEN: "**Cannot tell**: the reference without privacy is beaten.",
         Verdict.TOO_EARLY: "**Cannot tell** yet: an interval takes two seeds and two users.",
     }[finding.verdict]
 
