@@ -242,6 +242,7 @@ def _prepare(
     task: Task, steps: Sequence[Transform], train: Ratings, test: Ratings | None = None
 ) -> tuple[Ratings, Ratings | None, tuple[str, ...]]:
     """Both sides after the steps and the one that the task needs; all steps as text."""
+    steps = [step.of(train) for step in steps]
     train, test = apply_steps(steps, train, test)
     signed = (train.public.low, train.public.high) == (-1, 1)
     there = (

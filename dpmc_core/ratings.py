@@ -139,7 +139,7 @@ class Ratings:
     titles: item titles, by index. prepared: data-dependent steps that made these ratings, in words.
     catalogue: how it is known which users and items there are; no part of the fingerprint.
     known: what is publicly known of the items, by name, each items x columns of mean square one or
-    so.
+    so; told: a digest of it where somebody gave it with them.
     """
 
     users: Index
@@ -153,6 +153,7 @@ class Ratings:
     prepared: tuple[str, ...] = ()
     catalogue: Catalogue = Catalogue()
     known: Mapping[str, Floats] = field(default_factory=dict)
+    told: str = ""
 
     def __post_init__(self) -> None:
         # The certified values of whole users rest on the cap, so no route may get around it.
@@ -295,11 +296,11 @@ class Ratings:
             known={name: columns[kept] for name, columns in self.known.items()},
         )
 
-    def knowing(self, known: Mapping[str, Floats]) -> Ratings:
+    def knowing(self, known: Mapping[str, Floats], *, told: str = "") -> Ratings:
         """The same ratings with facts about the items beside them; each items x columns."""
         facts = tuple((name, columns.shape[1]) for name, columns in known.items())
         public = dataclasses.replace(self.public, known=facts)
-        return dataclasses.replace(self, public=public, known=known)
+        return dataclasses.replace(self, public=public, known=known, told=told)
 
     @property
     def used(self) -> list[str]:

@@ -1,6 +1,7 @@
 """The ratings: where they come from, what they look like, how they are prepared."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import streamlit as st
@@ -12,10 +13,11 @@ from dpmc_core.data import (
     Duplicates,
     Refused,
     datasets,
+    features,
     public_sets,
 )
 from dpmc_core.data.reading import size_words
-from dpmc_core.data.source import NONE, FileShape
+from dpmc_core.data.source import NONE, FileShape, Source
 from dpmc_core.data.synthetic import DRAWN, options_of
 from dpmc_core.data.transforms import apply_steps
 from dpmc_core.errors import DpmcError, sentence
@@ -88,6 +90,7 @@ def page() -> None:
         return
     facts(dataset)
     if id == sources.UPLOAD:
+        known_of_items(dataset)
         st.page_link(
             "pages/answer.py",
             label="What would privacy cost on these ratings? Get the answer",
@@ -119,6 +122,46 @@ def upload() -> None:
     if file is not None:
         choices(file.getvalue(), file.name)
     outcome()
+
+
+def known_of_items(dataset: datasets.Dataset) -> None:
+    """The second file of an upload: what an outsider knows of the items."""
+    with st.expander("What is publicly known of the items", icon=":material/menu_book:"):
+        st.caption(
+            "Genre, year, author, price: what an outsider has without your users. Not what was"
+            " computed from what users did (tags, counts, mean ratings, prices that follow demand,"
+            " embeddings), and not where items are people or have one buyer."
+        )
+        file = st.file_uploader(
+            "A table with a row for each item: CSV or Parquet",
+            max_upload_size=MAX_MEGABYTES,
+            key=f"items {st.session_state.get('uploads forgotten', 0)}",
+        )
+        if file is None:
+            return
+        source = Source.upload(file.getvalue(), file.name)
+        marks = (file.file_id, dataset.ratings.fingerprint)
+        try:
+            found = state.kept("items", marks, lambda: features.read_items(source, dataset.ratings))
+        except (DpmcError, OSError) as error:
+            blocks.problem(error)
+            return
+        table = {
+            "column": [fact.name for fact in found],
+            "what became of it": [fact.made for fact in found],
+            "beware": [fact.mark for fact in found],
+        }
+        blocks.show_table(table, alt="The columns of the table")
+        public = st.pills(
+            "Public, and not computed from what users did",
+            [fact.name for fact in found if fact.columns is not None],
+            selection_mode="multi",
+            default=[fact.name for fact in found if fact.columns is not None and not fact.mark],
+        )
+        if st.button("Know these of the items", type="primary"):
+            ratings = features.knowing(dataset.ratings, found, public, told=True)
+            st.session_state[sources.UPLOAD] = replace(dataset, ratings=ratings, facts=found)
+            st.rerun()
 
 
 def choices(content: bytes, name: str) -> None:

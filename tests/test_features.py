@@ -130,6 +130,22 @@ def test_a_step_uses_them_and_names_them(ratings):
         parse_step("features").apply(ratings, ratings)
 
 
+def test_results_name_a_table_that_somebody_gave(tmp_path, ratings):
+    """Another table under the same names is another preparation: stored rows are not mixed up."""
+    found = []
+    for shift in (0, 1):
+        rows = "".join(f"i{k},{(k + shift) % 3}\n" for k in range(12))
+        facts = features.read_items(table(tmp_path, "id,kind\n" + rows), ratings)
+        known = features.knowing(ratings, facts, told=True)
+        assert known.fingerprint == ratings.fingerprint
+        found.append((known, build_problem((known, known), Task.RATINGS, steps=[UseFacts()])))
+    (first, one), (second, other) = found
+    assert one.steps != other.steps
+    assert parse_step(one.steps[0]).apply(first, first).public.features == (("kind", 2),)
+    with pytest.raises(BadRatings, match="another table"):
+        parse_step(one.steps[0]).apply(second, second)
+
+
 # --- what methods make of them --------------------------------------------------------------------
 
 

@@ -321,4 +321,4 @@ def _with_facts(
     if options.items is None:
         return features.known_of(ratings, genres)
     facts = features.read_items(Source.file(options.items), ratings)
-    return features.knowing(ratings, facts), facts
+    return features.knowing(ratings, facts, told=True), facts

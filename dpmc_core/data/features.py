@@ -7,6 +7,7 @@ rated, or how well, is marked.
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -127,10 +128,21 @@ def known_of(
     return knowing(ratings, facts), facts
 
 
-def knowing(ratings: Ratings, facts: Sequence[Fact], names: Sequence[str] | None = None) -> Ratings:
-    """Ratings with the facts that became columns beside them; names: of those that are public."""
+def knowing(
+    ratings: Ratings,
+    facts: Sequence[Fact],
+    names: Sequence[str] | None = None,
+    *,
+    told: bool = False,
+) -> Ratings:
+    """Ratings with the facts that became columns beside them. names: of those that are public;
+    told: that somebody gave them, so that results name them by a digest."""
     kept = {fact.name: fact.columns for fact in facts if names is None or fact.name in names}
-    return ratings.knowing({name: one for name, one in kept.items() if one is not None})
+    known = {name: one for name, one in kept.items() if one is not None}
+    told_by = hashlib.sha256(repr([*known]).encode())
+    for columns in known.values():
+        told_by.update(columns.tobytes())
+    return ratings.knowing(known, told=told_by.hexdigest()[:8] if told else "")
 
 
 def years(titles: Sequence[str | None]) -> list[str | None]:

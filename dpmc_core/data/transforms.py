@@ -69,6 +69,10 @@ class Transform(abc.ABC):
 
     training_only: ClassVar[bool] = False  # whether test ratings pass unchanged
 
+    def of(self, ratings: Ratings) -> Transform:  # noqa: ARG002
+        """The same, naming what it takes that came with the ratings."""
+        return self
+
     @property
     def reads(self) -> str:
         """What it takes from the ratings, in words as `Ratings.prepared` has them; "": nothing."""
@@ -271,15 +275,24 @@ class Rescale(Transform):
 
 @dataclass(frozen=True)
 class UseFacts(Transform):
-    """Use what is publicly known of the items. names: which of the facts; none: all there are."""
+    """Use what is publicly known of the items. names: which of the facts; none: all there are.
+    told: digest of the table, of one that somebody gave."""
 
     names: tuple[str, ...] = ()
+    told: str = ""
 
     def __str__(self) -> str:
-        return "features" + (f"={','.join(self.names)}" if self.names else "")
+        table = f"#{self.told}" if self.told else ""
+        return "features" + (f"={','.join(self.names)}{table}" if self.names or table else "")
+
+    def of(self, ratings: Ratings) -> UseFacts:
+        """The same, naming the table that was given with the ratings."""
+        return dataclasses.replace(self, told=ratings.told)
 
     def apply(self, ratings: Ratings, train: Ratings) -> Ratings:
-        """Raises BadRatings where nothing is known of the items."""
+        """Raises BadRatings where nothing is known of the items, or something else."""
+        if self.told not in ("", ratings.told):
+            raise BadRatings(f"what is known of the items is another table than #{self.told}")
         chosen = self.changes(train.public)["features"]
         reads = f"{_KNOWN} ({', '.join(name for name, _ in chosen)})"
         return self._applied(ratings, reads)
@@ -321,7 +334,8 @@ def parse_step(text: str) -> Transform:
             raise InvalidSetting("rescale", "LOW:HIGH, for example rescale=0:1", value)
         return Rescale(parsed(float, low, name), parsed(float, high, name))
     if name == "features":
-        return UseFacts(tuple(filter(None, (part.strip() for part in given.split(",")))))
+        facts, _, told = given.partition("#")
+        return UseFacts(tuple(filter(None, (part.strip() for part in facts.split(",")))), told)
     raise InvalidSetting(
         "preparation step",
         "one of binarise=middle|mean|VALUE, implicit=all|VALUE, top-items=N, cap=N,"

@@ -138,7 +138,8 @@ def write_snapshot(dataset: Dataset, path: Path) -> None:
     out. The file must not exist yet.
     """
     ratings = dataset.ratings
-    named = {"name": dataset.name, "title": dataset.title, "prepared": ratings.prepared}
+    named: dict[str, Any] = {"name": dataset.name, "title": dataset.title}
+    named |= {"prepared": ratings.prepared, "told": ratings.told}
     found = {name: getattr(ratings, name) for name in _COLUMNS}
     arrays = {name: array for name, array in found.items() if array is not None}
     arrays |= {f"known {name}": columns for name, columns in ratings.known.items()}
@@ -154,11 +155,12 @@ def read_snapshot(path: Path) -> Dataset:
         parts = archives.arrays(path)
         facts = dict(archives.read_json(str(parts["facts"])))
         name, title, prepared = (facts.pop(one) for one in ("name", "title", "prepared"))
+        told = facts.pop("told")
         columns: dict[str, Any] = {name: parts.get(name) for name in _COLUMNS}
         public = PublicFacts(**facts)
         ratings = Ratings.build(**columns, public=public, prepared=tuple(map(str, prepared)))
         known = {name.removeprefix("known "): parts[name] for name in parts if " " in name}
-        ratings = ratings.knowing(known)
+        ratings = ratings.knowing(known, told=told)
     except BadRatings:
         raise
     except (archives.BadArchive, LookupError, TypeError, ValueError, ArithmeticError) as error:

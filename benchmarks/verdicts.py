@@ -1,0 +1,153 @@
+"""How often *The answer* is wrong: its verdicts on generated data whose long-run share is known.
+
+    python benchmarks/verdicts.py [--sets 200] [--jobs N]
+
+A population of people rates the same items; each set is some of them, drawn once, and is asked
+about alone, with the five seeds of `dpmc answer`. What is kept in the long run is what all sets of
+their population show together: thousands of test ratings and a hundred seeds or more. Verdicts at
+limits of 50, 80 and 90 %, wrong where the long run says the other; goal: at most 5 % of them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, replace
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+import numpy as np
+
+from dpmc_core.data import datasets, synthetic
+from dpmc_core.lab import sweep
+from dpmc_core.lab.study import answer
+from dpmc_core.lab.study.answer import Finding, Inquiry, Kept, Protect, Verdict
+from dpmc_core.model import Task
+from dpmc_core.ratings import Ratings
+
+LIMITS = (0.5, 0.8, 0.9)
+EACH = 20  # sets of a population
+
+
+@dataclass(frozen=True)
+class Population:
+    """users: of each set; epsilon: asked about."""
+
+    kind: str
+    users: int
+    items: int
+    ratings: int
+    epsilon: float
+    protect: Protect = Protect.PERSON
+
+    @property
+    def task(self) -> Task:
+        return Task.RANKING if self.kind == "shop" else Task.RATINGS
+
+    def drawn(self, seed: int) -> Ratings:
+        users, ratings = EACH * self.users, EACH * self.ratings
+        if self.kind == "shop":
+            shape = synthetic.Shop(users=users, items=self.items, clicks=ratings)
+            return synthetic.shop(seed, shape).ratings
+        if self.kind == "tail":
+            return synthetic.long_tail(seed, users=users, items=self.items, ratings=ratings).ratings
+        levels = np.array(synthetic.MOVIE_NIGHT.histogram, dtype=float)
+        counts = np.round(ratings * levels / levels.sum()).astype(int)
+        shape = replace(
+            synthetic.MOVIE_NIGHT, users=users, items=self.items, histogram=tuple(counts.tolist())
+        )
+        return synthetic.films(seed, shape).ratings
+
+    def sets(self, seed: int) -> Iterator[Ratings]:
+        """The people dealt out at random, those of a set numbered anew."""
+        whole = self.drawn(seed)
+        order = np.random.default_rng(seed).permutation(whole.public.users)
+        public = replace(whole.public, users=self.users)
+        for own in np.split(order, EACH):
+            place = np.full(whole.public.users, -1)
+            place[own] = np.arange(self.users)
+            mine = place[whole.users] >= 0
+            yield Ratings.build(
+                place[whole.users[mine]], whole.items[mine], whole.values[mine], public
+            )
+
+
+POPULATIONS = (
+    Population("films", 300, 120, 9_000, 1.0),
+    Population("films", 300, 120, 9_000, 4.0),
+    Population("films", 800, 150, 24_000, 2.0),
+    Population("films", 800, 150, 24_000, 8.0),
+    Population("tail", 600, 100, 15_000, 3.0),
+    Population("tail", 600, 100, 15_000, 10.0),
+    Population("shop", 600, 120, 9_000, 1.0),
+    Population("shop", 600, 120, 9_000, 5.0),
+    Population("shop", 1_500, 150, 22_500, 3.0),
+    Population("films", 800, 150, 24_000, 6.0, Protect.RATING),
+)
+
+
+def asked(population: Population, ratings: Ratings, limit: float) -> tuple[Finding, Kept]:
+    data = datasets.Dataset(ratings, "drawn", "", "", "", ())
+    question = Inquiry(
+        task=population.task, protect=population.protect, epsilon=population.epsilon, keep=limit
+    )
+    advice = question.advice(ratings.public)
+    source = sweep.Whole(data)
+    units = sweep.plan(question.grid(advice, "drawn"), [source]).units
+    kept = Kept()
+    answer.collect(units, source, kept)
+    found = answer.answer(question, advice, units, kept, ratings)
+    assert found is not None
+    return found, kept
+
+
+def one(population: Population, ratings: Ratings) -> tuple[dict[float, Verdict], list[float]]:
+    """The verdict at each limit, and the means of method, floor and reference."""
+    found, _ = asked(population, ratings, LIMITS[0])
+    values = [found.method.value, found.floor.value, found.reference.value]
+    verdicts = {limit: answer.verdict(found.keeps, limit, found.ahead) for limit in LIMITS}
+    return verdicts, values
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--sets", type=int, default=200)
+    parser.add_argument("--jobs", type=int, default=os.cpu_count())
+    args = parser.parse_args()
+    right: Counter[tuple[float, str]] = Counter()
+    with ProcessPoolExecutor(args.jobs) as pool:
+        for k in range(-(-args.sets // EACH)):
+            population = POPULATIONS[k % len(POPULATIONS)]
+            sets = list(population.sets(k))
+            found = list(pool.map(one, [population] * len(sets), sets))
+            method, floor, reference = np.mean([values for _, values in found], axis=0)
+            share = (method - floor) / (reference - floor)
+            told = []
+            for limit in LIMITS:
+                said = [verdicts[limit] for verdicts, _ in found]
+                honest = Verdict.AFFORDABLE if share >= limit else Verdict.NOT_AFFORDABLE
+                sure = [one for one in said if one in (Verdict.AFFORDABLE, Verdict.NOT_AFFORDABLE)]
+                wrong = sum(one is not honest for one in sure)
+                right[limit, "wrong"] += wrong
+                right[limit, "sure"] += len(sure)
+                right[limit, "all"] += len(said)
+                told.append(f"{limit:.0%}: {wrong} wrong, {len(said) - len(sure)} cannot tell")
+            print(
+                f"{population.kind:<6}{population.users:>6} x {population.items:<4} epsilon"
+                f" {population.epsilon:<4g} {population.protect.value:<7} keeps {share:7.1%}"
+                f"  {'; '.join(told)}",
+                flush=True,
+            )
+    for limit in LIMITS:
+        wrong, sure, total = (right[limit, what] for what in ("wrong", "sure", "all"))
+        print(
+            f"limit {limit:.0%}: {wrong} of {total} wrong ({wrong / total:.1%}),"
+            f" {total - sure} cannot tell ({1 - sure / total:.1%})"
+        )
+
+
+if __name__ == "__main__":
+    main()
