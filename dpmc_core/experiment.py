@@ -61,6 +61,11 @@ class Result:
     def rounds(self) -> int:
         return len(self.trace)
 
+    @property
+    def guess(self) -> str:
+        """The id of the guess beside it."""
+        return registry.floor_of(type(self.mechanism), self.problem.steps)
+
     def as_dict(self) -> dict[str, Any]:
         """The `dpmc fit --json` object: plain JSON values, null for what is not finite.
 

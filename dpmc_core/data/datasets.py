@@ -291,7 +291,7 @@ def _load_source(
         title=about.title if about else source.name,
         source=about.source if about else "your file",
         licence=about.licence if about else "not stated in the file",
-        report=(*checked.report, *facts_of(ratings)),
+        report=(*checked.report, *facts_of(ratings), *map(str, facts)),
         facts=facts,
         opened=opened,
         reading={key: value for key, value in reading.items() if key != "for_ranking"}

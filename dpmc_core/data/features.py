@@ -44,6 +44,9 @@ class Fact:
     columns: Floats | None = None
     mark: str = ""
 
+    def __str__(self) -> str:
+        return f"of the items: {self.name}: {self.made}" + (f"; {self.mark}" if self.mark else "")
+
 
 def read_items(source: Source, ratings: Ratings) -> tuple[Fact, ...]:
     """The columns of a CSV or Parquet file with a row an item, one of them the items' ids.
@@ -61,6 +64,9 @@ def read_items(source: Source, ratings: Ratings) -> tuple[Fact, ...]:
             f"{source.name}: no column holds the ids of the rated items, such as"
             f" '{ratings.item_ids[0]}'"
         )
+    twice = [text for text, count in Counter(table[id]).items() if count > 1 and text in place]
+    if twice:
+        raise BadRatings(f"{source.name} has several rows for '{twice[0]}': one row an item")
     rows = {place[text]: k for k, text in reversed([*enumerate(table.pop(id))]) if text in place}
     texts = {
         name: [column[rows[j]] if j in rows else None for j in range(len(place))]

@@ -71,14 +71,15 @@ def train(
         with stopping(stopped):
             problem = make()
         known: dict[str, Mapping[str, float]] = {}
-        for guess in experiment.baselines_of(mechanism):
-            if guess.id == mechanism.floor:  # cheap, and where the picture of the run starts from
+        floor = registry.floor_of(type(mechanism), problem.steps)
+        for guess in experiment.baselines_of(mechanism, problem.steps):
+            if guess.id == floor:  # cheap, and where the picture of the run starts from
                 report(0, 0, f"{guess.name}, for comparison: starting")
                 spend(guess, problem)
                 alone = experiment.run(guess, problem, seed, stop=stopped, with_baselines=False)
                 known[guess.id] = alone.metrics
-        floor = known[mechanism.floor][metric] if known else None
-        camera = Camera(mechanism, problem, f"run {number}", floor, reference)
+        least = known[floor][metric] if known else None
+        camera = Camera(mechanism, problem, f"run {number}", least, reference)
         models: dict[str, Model] = {}
         begun = time.monotonic()
         looked = 0.0
@@ -122,7 +123,8 @@ def train(
                 halt=not (step.final or step.index == step.total),
             )
 
-        others = [method.id for method in experiment.baselines_of(mechanism)]
+        beside = experiment.baselines_of(mechanism, problem.steps)
+        others = [method.id for method in beside]
         twin = registry.REFERENCES[mechanism.task]
 
         def show(result: experiment.Result) -> None:

@@ -16,6 +16,7 @@ from dpmc_core.errors import number_text, sentence
 from dpmc_core.experiment import EVALUATION_ONLY, Result, settings_dict
 from dpmc_core.lab.views import cards
 from dpmc_core.lab.views.comparison import kept_words
+from dpmc_core.lab.views.lines import guess_name
 from dpmc_core.lab.views.text import escape_markdown
 from dpmc_core.lab.views.training import Film, TopItem, top_items
 from dpmc_core.metrics import METRICS, Metric, headline
@@ -54,7 +55,7 @@ def methods(result: Result) -> dict[str, Mapping[str, float]]:
     roles = {
         cls.twin: registry.get(cls.twin).name,
         registry.REFERENCES[cls.task]: "No privacy",
-        cls.floor: "Guessing",
+        result.guess: guess_name(result.guess).capitalize(),
     }
     others = {roles.get(id, id): found for id, found in result.baselines.items()}
     return {result.mechanism.name: result.metrics} | others
@@ -64,22 +65,22 @@ def finding(result: Result) -> str:
     """What a run found, as a title: how much of the way from guessing to no privacy it keeps."""
     metric = headline(result.mechanism.task)
     value = result.metrics[metric.name]
-    shown = f"{metric.title} {metric.text(value)}"
+    shown, guess = f"{metric.title} {metric.text(value)}", guess_name(result.guess)
     floor, best = (
         result.baselines.get(id, {}).get(metric.name)
-        for id in (result.mechanism.floor, registry.REFERENCES[result.mechanism.task])
+        for id in (result.guess, registry.REFERENCES[result.mechanism.task])
     )
     if floor is None:
         return shown if best is None else f"{shown}, without privacy {metric.text(best)}"
     if best is not None and metric.reached(floor, best):
         return f"{shown}: nothing can be learnt here, no privacy reaches {metric.text(best)}"
     if not metric.distance(value - floor) or metric.sign * (value - floor) < 0:
-        return f"{shown}: no better than guessing ({metric.text(floor)}) in this run"
+        return f"{shown}: no better than {guess} ({metric.text(floor)}) in this run"
     if best is None:
-        return f"{shown}: {metric.distance(value - floor)} better than guessing"
+        return f"{shown}: {metric.distance(value - floor)} better than {guess}"
     if metric.reached(value, best):
         return f"{shown}: as good as without privacy ({metric.text(best)})"
-    return f"{shown}: {kept_words((value - floor) / (best - floor))}, in this run"
+    return f"{shown}: {kept_words((value - floor) / (best - floor), guess)}, in this run"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
