@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from replay import moves
 
 from dpmc_core import registry
 from dpmc_core.data import datasets, features
@@ -10,9 +11,11 @@ from dpmc_core.data.transforms import UseFacts, parse_step
 from dpmc_core.errors import BadRatings
 from dpmc_core.metrics import ranking, rmse
 from dpmc_core.model import Task
-from dpmc_core.privacy import USER_EMPTIED
+from dpmc_core.privacy import CELL, USER_EMPTIED, USER_REPLACED
 from dpmc_core.problem import build_problem
 from dpmc_core.ratings import PublicFacts, Ratings
+from tests.test_user_level import neighbouring
+from tests.user_level_helpers import FAMILY, ITEMS, USERS, make
 
 PER_USER = [
     id
@@ -158,6 +161,49 @@ def test_no_certificate_moves_by_a_digit(id, ratings):
         before, after = (card.certified(USER_EMPTIED).epsilon for card in cards)
         assert after == pytest.approx(before, rel=1e-12)
         assert after <= epsilon
+
+
+HALF = np.where(np.arange(ITEMS) < ITEMS // 2, 1.0, -1.0)[:, None]
+
+
+@pytest.mark.parametrize("relation", [USER_EMPTIED, USER_REPLACED])
+@pytest.mark.parametrize("id", FAMILY)
+def test_no_row_moves_what_facts_are_worth_further_than_the_card_says(id, relation):
+    """Each release of the family where facts are used; rows that follow the fact come near."""
+    mechanism, used = make(id), {}
+    for pair in neighbouring(relation):
+        one, other = (using(side, {"half": HALF}) for side in pair)
+        for a, b in ((one, other), (other, one)):
+            for moved in moves(mechanism, a, b, relation):
+                used[moved.query] = max(used.get(moved.query, 0.0), moved.change / moved.allowed)
+    (told,) = (share for query, share in used.items() if "public fact" in query)
+    assert max(used.values()) <= 1 + 1e-9
+    assert told > 0.9
+
+
+@pytest.mark.parametrize("change", [CELL, USER_EMPTIED, USER_REPLACED])
+@pytest.mark.parametrize("id", RANKERS)
+def test_no_click_and_no_user_moves_what_facts_are_worth_to_rankings_further(id, change):
+    mechanism, used = registry.create(id, epsilon=2.0), {}
+    cells = np.random.default_rng(3).random((USERS, ITEMS)) < 0.4
+    cells[4] = HALF[:, 0] > 0
+    for kind in range(3):
+        other = cells.copy()
+        other[4] = [np.zeros(ITEMS, bool), HALF[:, 0] < 0, cells[4]][kind]
+        other[4, 0] ^= kind == 2
+        if (kind == 2) != (change is CELL) or (kind == 0) != (change is USER_EMPTIED):
+            continue
+        pair = (using(clicks(side), {"half": HALF}) for side in (cells, other))
+        for moved in moves(mechanism, *pair, change):
+            used[moved.query] = max(used.get(moved.query, 0.0), moved.change / moved.allowed)
+    assert used
+    assert max(used.values()) <= 1 + 1e-9
+
+
+def clicks(cells):
+    users, items = np.nonzero(cells)
+    public = PublicFacts(users=USERS, items=ITEMS, low=0, high=1)
+    return Ratings.build(users, items, np.ones(len(users)), public)
 
 
 @pytest.fixture(scope="module")
