@@ -1,5 +1,7 @@
 """Public facts about items: what becomes of a table, and what methods make of them."""
 
+from collections import Counter
+
 import numpy as np
 import pytest
 from replay import moves
@@ -11,11 +13,11 @@ from dpmc_core.data.transforms import UseFacts, parse_step
 from dpmc_core.errors import BadRatings
 from dpmc_core.metrics import ranking, rmse
 from dpmc_core.model import Task
-from dpmc_core.privacy import CELL, USER_EMPTIED, USER_REPLACED
+from dpmc_core.privacy import CELL, USER_EMPTIED, USER_REPLACED, witness
 from dpmc_core.problem import build_problem
 from dpmc_core.ratings import PublicFacts, Ratings
 from tests.test_user_level import neighbouring
-from tests.user_level_helpers import FAMILY, ITEMS, USERS, make
+from tests.user_level_helpers import FAMILY, ITEMS, USERS, build, make, rows_of
 
 PER_USER = [
     id
@@ -179,6 +181,20 @@ def test_no_row_moves_what_facts_are_worth_further_than_the_card_says(id, relati
     (told,) = (share for query, share in used.items() if "public fact" in query)
     assert max(used.values()) <= 1 + 1e-9
     assert told > 0.9
+
+
+@pytest.mark.parametrize("id", [*FAMILY, *RANKERS])
+def test_where_facts_are_used_what_is_published_is_on_the_card(id):
+    """Every release of the card as often as it says, and nothing else."""
+    mechanism = make(id) if id in FAMILY else registry.create(id, epsilon=2.0)
+    cells = np.random.default_rng(3).random((USERS, ITEMS)) < 0.4
+    train = using(build(rows_of()) if id in FAMILY else clicks(cells), {"half": HALF})
+    with witness() as published:
+        list(mechanism.fit(train, np.random.default_rng(0)))
+    card = mechanism.guarantee(train.public)
+    said = Counter({release.query: release.times for _, release in card.releases})
+    assert Counter(one.release.query for one in published) == said
+    assert any("public fact" in query for query in said)
 
 
 @pytest.mark.parametrize("change", [CELL, USER_EMPTIED, USER_REPLACED])

@@ -661,6 +661,9 @@ FRANK_WOLFE = family_of(
 )
 
 _ITEMS = "private-item-mean"
+_ON_CARD = "test_where_facts_are_used_what_is_published_is_on_the_card"
+_WORTH = "test_no_row_moves_what_facts_are_worth_further_than_the_card_says"
+_SAME = "test_no_certificate_moves_by_a_digit"
 
 PER_USER = (
     family_of(
@@ -693,6 +696,27 @@ PER_USER = (
             "releases.own.publish(shown, rng)",
             "shown",
             records(_ITEMS),
+        ),
+        (
+            "what facts are worth without noise",
+            SKIPPED,
+            "releases.facts.publish(told_apart(items, cells, values), rng)",
+            "told_apart(items, cells, values)",
+            named("features", f"{_ON_CARD}[{_ITEMS}]"),
+        ),
+        (
+            "what facts are worth with half the noise",
+            SCALE,
+            "(known,), part, math.sqrt(known), 2 * math.sqrt(known))",
+            "(known,), part, math.sqrt(known) / 2, math.sqrt(known))",
+            named("features", f"{_WORTH}[{_ITEMS}-Change.USER_EMPTIED]"),
+        ),
+        (
+            "what facts are worth is paid with what is spent already",
+            SCALE,
+            "own, part = own.split(0.5, 0.5)",
+            "part = own.split(0.5, 0.5)[0]",
+            named("features", f"{_SAME}[{_ITEMS}]"),
         ),
         (
             "a replaced row counts as an emptied one",
@@ -774,6 +798,13 @@ PER_USER = (
             "(np.minimum(gains, MOST) / MOST)",
             "(gains / MOST)",
             named("private_effects", "test_what_one_user_tells_of_the_own_regression_is_bounded"),
+        ),
+        (
+            "what facts tell one user is bounded twice as wide",
+            CLIP,
+            "np.clip(found - chance, -1.0, 1.0)",
+            "np.clip(found - chance, -2.0, 2.0)",
+            named("features", f"{_WORTH}[{_ITEMS}-Change.USER_EMPTIED]"),
         ),
         (
             "squares are not bounded",
@@ -917,6 +948,13 @@ USER_RANKING = family_of(
         "self.guarantee(ratings.public).releases.counts.publish(counts, rng)",
         "counts",
         records("private-popularity"),
+    ),
+    (
+        "what facts are worth to rankings without noise",
+        SKIPPED,
+        "release.publish(facts_apart(cells, ratings.facts, believed), rng)",
+        "facts_apart(cells, ratings.facts, believed)",
+        named("features", f"{_ON_CARD}[private-popularity]"),
     ),
     (
         "taste: moments without noise",
