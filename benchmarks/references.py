@@ -19,7 +19,6 @@ from pathlib import Path
 
 import implicit
 import numpy as np
-import surprise
 
 from dpmc_core import metrics, registry
 from dpmc_core.data import datasets, synthetic
@@ -60,14 +59,18 @@ def judged(model: Model, problem: Problem, seed: int) -> np.ndarray:
     return (found - test.values) ** 2
 
 
-def library(make: Callable[[], surprise.AlgoBase]) -> Judged:
+def library(name: str) -> Judged:
+    """A method of Surprise at its defaults."""
+
     def run(problem: Problem, seed: int) -> np.ndarray:
+        import surprise
+
         train, test = problem.train, problem.test
         np.random.seed(seed)  # noqa: NPY002 - of the library
         reader = surprise.Reader(rating_scale=(train.public.low, train.public.high))
         rows = zip(train.users.tolist(), train.items.tolist(), train.values.tolist(), strict=True)
         known = surprise.Dataset(reader=reader).construct_trainset([(*row, None) for row in rows])
-        method = make().fit(known)
+        method = getattr(surprise, name)(verbose=False).fit(known)
         cells = zip(test.users.tolist(), test.items.tolist(), strict=True)
         return (np.array([method.predict(*cell).est for cell in cells]) - test.values) ** 2
 
@@ -96,8 +99,8 @@ RIVALS: dict[Task, dict[str, Judged]] = {
     Task.RATINGS: {
         "reference": own("reference-ratings"),
         "with facts": own("reference-ratings", facts=True),
-        "SVD++": library(surprise.SVDpp),
-        "BaselineOnly": library(lambda: surprise.BaselineOnly(verbose=False)),
+        "SVD++": library("SVDpp"),
+        "BaselineOnly": library("BaselineOnly"),
     },
     Task.RANKING: {
         "reference": own("reference-ranking"),
