@@ -2,7 +2,7 @@
 
 import csv
 import io
-from functools import partial
+from functools import partial, reduce
 
 import pytest
 
@@ -38,13 +38,16 @@ def teacher(page, server):
     page.add_init_script(f"({SEEN})()")
     page.goto(f"{server}teacher/{SECRET}")
     settle(page)
+    heading = page.get_by_role("heading", name="Ask the class")
     ways = ("End", "End the class", "Begin a new room", "Forget this room", "Change the questions")
-    for label in ways:
-        found = page.get_by_role("button", name=label, exact=True)
-        if found.count():
-            found.click()
+    buttons = [page.get_by_role("button", name=label, exact=True) for label in ways]
+    there = reduce(lambda one, other: one.or_(other), [heading, *buttons])
+    for one in buttons:
+        there.first.wait_for()
+        if one.is_visible():
+            one.click()
             settle(page)
-    page.get_by_role("heading", name="Ask the class").wait_for()
+    heading.wait_for()
     return page
 
 
