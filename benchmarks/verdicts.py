@@ -108,7 +108,7 @@ def one(population: Population, ratings: Ratings) -> tuple[dict[float, Verdict],
     """The verdict at each limit, and the means of method, floor and reference."""
     found, _ = asked(population, ratings, LIMITS[0])
     values = [found.method.value, found.floor.value, found.reference.value]
-    verdicts = {limit: answer.verdict(found.keeps, limit, found.ahead) for limit in LIMITS}
+    verdicts = {limit: answer.verdict(found.keeps, limit, beaten=found.beaten) for limit in LIMITS}
     return verdicts, values
 
 

@@ -271,8 +271,13 @@ def _check_company(cls: type[Mechanism], known: Mapping[str, type[Mechanism]]) -
 
 def floor_of(cls: type[Mechanism], steps: Iterable[str]) -> str:
     """The guess beside a method on ratings prepared so: where facts are used, these alone."""
-    told = cls.uses_facts and uses_facts(steps)
+    told = takes_facts(cls) and uses_facts(steps)
     return ALONE.get(cls.task, cls.floor) if told else cls.floor
+
+
+def takes_facts(cls: type[Mechanism]) -> bool:
+    """Whether a method uses what is publicly known of the items."""
+    return getattr(cls, "uses_facts", False)
 
 
 def uses_facts(steps: Iterable[str]) -> bool:

@@ -147,7 +147,8 @@ def both(grid: Grid, where: Place) -> Keys:
         return keys
     plain = replace(grid, steps=[step for step in grid.steps if step not in where.steps])
     before = rows.keys(plain, where).curves.items()
-    more = {key: id for key, id in before if registry.get(id).uses_facts and id in grid.mechanisms}
+    takes = {id for id in grid.mechanisms if registry.takes_facts(registry.get(id))}
+    more = {key: id for key, id in before if id in takes}
     return keys._replace(curves=more | dict(keys.curves))
 
 

@@ -206,10 +206,8 @@ def test_the_share_kept_is_between_floor_and_reference(restaurants):
 def test_the_verdict_is_where_the_interval_lies(keep, verdict):
     share = Bracket(0.31, 0.24, 0.39)
 
-    class Two:
-        users = seeds = 2
-
-    assert core._verdict(Two, share, keep) is verdict
+    assert core.verdict(share, keep, beaten=False) is verdict
+    assert core.verdict(share, keep, beaten=True) is Verdict.BEATEN
 
 
 def test_no_gain_is_said_and_one_seed_is_too_early(restaurants):

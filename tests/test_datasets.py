@@ -39,8 +39,10 @@ def test_movielens_100k(shared_data: Path) -> None:
     assert ratings.titles is not None
     assert ratings.titles[0] == "Toy Story (1995)"
     assert any("é" in title for title in ratings.titles)  # u.item is Latin-1
-    assert data.genres is not None
-    assert data.genres[0] == ("Animation", "Children's", "Comedy")
+    assert [(fact.name, fact.made) for fact in data.facts] == [
+        ("genre", "18 categories"),
+        ("year", "a number"),
+    ]
     # The first line of u.data, independently.
     assert cells(ratings)[("196", "242")] == 3
     raw = np.loadtxt(shared_data / "ml-100k" / "u.data", dtype=np.int64)
@@ -208,7 +210,7 @@ def test_movielens_1m_and_10m_are_told_apart_by_their_neighbours(tmp_path: Path)
     data = datasets.load(tmp_path)
     assert (data.name, data.ratings.public.low) == ("ml-1m", 1)
     assert data.ratings.titles == ("Amélie (2001)", "Heat (1995)")
-    assert data.genres == [("Comedy", "Romance"), ("Crime",)]
+    assert [fact.name for fact in data.facts] == ["genre"]
     (tmp_path / "users.dat").unlink()
     unpacked(tmp_path, "ml-10m")
     assert datasets.load(tmp_path).ratings.public.low == 0.5
@@ -221,7 +223,7 @@ def test_movielens_25m_layout(tmp_path: Path) -> None:
     assert data.name == "ml-25m"
     assert (data.ratings.public.low, data.ratings.public.high) == (0.5, 5)
     assert data.ratings.titles == ("Kid, The (1921)", "Heat (1995)")
-    assert data.genres == [("Comedy",), ()]
+    assert [fact.name for fact in data.facts] == ["genre", "year"]
 
 
 def test_titles_are_kept_raw(tmp_path: Path) -> None:
@@ -511,7 +513,7 @@ def test_samples_come_with_what_is_known_about_them() -> None:
         assert "generated" in data.source
         assert "CC0" in data.licence
     assert datasets.load("one-bit-lab").truth is not None
-    assert datasets.load("movie-night").genres is not None
+    assert datasets.load("movie-night").facts
     with pytest.raises(InvalidSetting, match="samples are as they are"):
         datasets.load("jokes", user="a")
     assert datasets.load("jokes", low=-10, high=10).ratings.public.high == 10

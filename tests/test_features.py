@@ -16,8 +16,7 @@ from dpmc_core.model import Task
 from dpmc_core.privacy import CELL, USER_EMPTIED, USER_REPLACED, witness
 from dpmc_core.problem import build_problem
 from dpmc_core.ratings import PublicFacts, Ratings
-from tests.test_user_level import neighbouring
-from tests.user_level_helpers import FAMILY, ITEMS, USERS, build, make, rows_of
+from tests.user_level_helpers import FAMILY, ITEMS, USERS, build, make, neighbouring, rows_of
 
 PER_USER = [
     id

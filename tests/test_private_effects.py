@@ -327,7 +327,7 @@ def test_what_users_differ_by_is_estimated_without_bias():
     assert np.allclose((4 * sums[0] / sums[1])[:3], x, rtol=0.1, atol=0.02)
     assert np.isclose(4 * sums[0, 3] / sums[1, 3], 1.0, rtol=0.15)
     public = ratings.public
-    items = ItemEffects.unknown(public)
+    items = ItemEffects.unknown(public, np.zeros((public.items, 0)))
     assert np.allclose(with_own(items, sums, 1e-9).own[:3], x, rtol=0.1, atol=0.02)
     assert np.allclose(with_own(items, sums, 1e9).own, 1.0)
 
@@ -396,7 +396,8 @@ def test_taste_is_read_off_a_gram_matrix_only_where_it_stands_out():
     """Twenty matrices of noise: their edge wobbles by far less than the 5 % allowed."""
     rng, n, scale = np.random.default_rng(6), 200, 3.0
     items = ItemEffects.counted(
-        PublicFacts(users=1000, items=n, low=1, high=5), (3.0, 0.1), np.full(n, 50.0), 1.0, 1.0
+        PublicFacts(users=1000, items=n, low=1, high=5),
+        *((3.0, 0.1), np.full(n, 50.0), 1.0, 1.0, np.zeros((n, 0))),
     )
     edge = scale * math.sqrt(2 * n)
     for _ in range(20):

@@ -31,25 +31,11 @@ from tests.user_level_helpers import (
     build,
     extreme_rows,
     make,
+    neighbouring,
     rows_of,
 )
 
 JESTER = PublicFacts(users=24983, items=100, low=0, high=5)
-
-
-def neighbouring(relation, seed=2):
-    """Pairs of data sets that differ in user 4: extreme rows, random rows, the empty row."""
-    rng = np.random.default_rng(seed)
-    rows = rows_of()
-    kinds = extreme_rows() + [r for r in rows_of(9)[:6] if r]
-    for a in kinds:
-        others = [{}] if relation is USER_EMPTIED else [kinds[int(rng.integers(len(kinds)))]]
-        if relation is USER_REPLACED and a is kinds[1]:
-            others.append(kinds[2])
-        if relation is USER_REPLACED and a is kinds[4]:
-            others.append(kinds[5])
-        for b in others:
-            yield build([*rows[:4], a, *rows[5:]]), build([*rows[:4], b, *rows[5:]])
 
 
 def assert_sensitivities_hold(mechanism, relation):

@@ -7,7 +7,7 @@ from dpmc_core.mechanisms.cleansing import Predictor
 from dpmc_core.mechanisms.dpals import ItemBudget
 from dpmc_core.mechanisms.frank_wolfe import StepRule
 from dpmc_core.model import Estimator
-from dpmc_core.privacy import Calibration
+from dpmc_core.privacy import USER_EMPTIED, USER_REPLACED, Calibration
 from dpmc_core.ratings import PublicFacts, Ratings
 
 USERS, ITEMS, CAP = 30, 12, 7
@@ -100,3 +100,18 @@ def extreme_rows():
         {ITEMS - 1: 5.0, ITEMS - 2: 1.0},
         {3: 1.0},
     ]
+
+
+def neighbouring(relation, seed=2):
+    """Pairs of data sets that differ in user 4: extreme rows, random rows, the empty row."""
+    rng = np.random.default_rng(seed)
+    rows = rows_of()
+    kinds = extreme_rows() + [r for r in rows_of(9)[:6] if r]
+    for a in kinds:
+        others = [{}] if relation is USER_EMPTIED else [kinds[int(rng.integers(len(kinds)))]]
+        if relation is USER_REPLACED and a is kinds[1]:
+            others.append(kinds[2])
+        if relation is USER_REPLACED and a is kinds[4]:
+            others.append(kinds[5])
+        for b in others:
+            yield build([*rows[:4], a, *rows[5:]]), build([*rows[:4], b, *rows[5:]])

@@ -320,5 +320,5 @@ def _with_facts(
         ratings = dataclasses.replace(ratings, titles=titles)
     if options.items is None:
         return features.known_of(ratings, genres)
-    facts = features.read_items(Source.file(options.items), ratings)
+    facts = features.read_items(Source.file(str(options.items)), ratings)
     return features.knowing(ratings, facts, told=True), facts

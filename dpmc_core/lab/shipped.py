@@ -142,8 +142,8 @@ def _stamp(stream: IO[str]) -> tuple[dict[str, Any], list[str]]:
 
 def _with_baselines(id: str) -> tuple[str, ...]:
     cls = registry.get(id)
-    alone = registry.ALONE.get(cls.task, cls.floor) if cls.uses_facts else cls.floor
-    return id, cls.floor, alone, cls.twin, registry.REFERENCES[cls.task]
+    guesses = (registry.floor_of(cls, steps) for steps in ([], ["features"]))
+    return id, *guesses, cls.twin, registry.REFERENCES[cls.task]
 
 
 def _is_current(stamp: Mapping[str, Any], name: str) -> bool:

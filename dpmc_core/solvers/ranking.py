@@ -234,6 +234,7 @@ class OwnFacts(NamedTuple):
         cls, pattern: Pattern, facts: Sequence[Floats], believed: Floats, order: Ints | None = None
     ) -> OwnFacts:
         """facts: each items x c. believed: the items' counts. order: of items, to shuffle facts."""
+        check_cancelled()
         dealt = [fact if order is None else fact[order] for fact in facts]
         parts = [uncorrelated(fact, believed) for fact in dealt]
         ends = np.cumsum([part.shape[1] for part in parts])

@@ -297,7 +297,7 @@ def facts(data: str, ids: Collection[str]) -> tuple[str, ...]:
     """The step that uses what is publicly known of the items, where somebody wants it and there is
     something that one of these methods uses."""
     known = sources.get(data).ratings.public.known
-    if not known or not any(registry.get(id).uses_facts for id in ids):
+    if not known or not any(registry.takes_facts(registry.get(id)) for id in ids):
         return ()
     names = ", ".join(name for name, _ in known)
     on = toggle(

@@ -390,7 +390,7 @@ class Payer(NamedTuple):
 @dataclass(frozen=True, kw_only=True)
 class Finding:
     """Everything the sentences need. keeps: the share of the gain that is left, None where there is
-    no gain; ahead: by how much the method is better than the reference. guess: the id of the floor.
+    no gain; beaten: the method is clearly better than the reference. guess: the id of the floor.
     users, seeds: that were measured; fits: private runs behind it."""
 
     question: Inquiry
@@ -398,7 +398,7 @@ class Finding:
     public: PublicFacts
     split: str
     verdict: Verdict
-    ahead: Bracket
+    beaten: bool
     method: Bracket
     reference: Bracket
     floor: Bracket
@@ -441,6 +441,7 @@ def answer(
     one, sign = np.eye(3), question.metric.sign
     keeps = paired.share(sign * (one[0] - one[1]), sign * (one[2] - one[1]))
     ahead = paired.interval(sign * (one[0] - one[2]))
+    beaten = question.reference is None and ahead.sign > 0
     many = paired.seeds > 1 and paired.users > 1
     noisy = [id for id in ids if registry.adds_noise(registry.get(id))]
     card = method.guarantee(question.prepared(public))
@@ -449,8 +450,8 @@ def answer(
         mechanism=method,
         public=public,
         split=GIVEN if split is None else split.told(ratings),
-        verdict=verdict(keeps, question.keep, ahead) if many else Verdict.TOO_EARLY,
-        ahead=ahead,
+        verdict=verdict(keeps, question.keep, beaten=beaten) if many else Verdict.TOO_EARLY,
+        beaten=beaten,
         method=paired.interval(one[0]),
         floor=paired.interval(one[1]),
         guess=ids[1],
@@ -465,9 +466,9 @@ def answer(
     )
 
 
-def verdict(keeps: Bracket | None, limit: float, ahead: Bracket) -> Verdict:
-    """What the share that is kept says of a limit. ahead: as in `Finding`."""
-    if ahead.sign > 0:
+def verdict(keeps: Bracket | None, limit: float, *, beaten: bool) -> Verdict:
+    """What the share that is kept says of a limit. beaten: as in `Finding`."""
+    if beaten:
         return Verdict.BEATEN
     if keeps is None:
         return Verdict.NO_GAIN

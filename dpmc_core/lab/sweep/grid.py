@@ -222,14 +222,14 @@ def plan(grid: Grid, data: Sequence[SweepData] | None = None) -> Plan:
     settled = {
         (mark, kind): _settle(grid, source, *kind)
         for mark, source in opened.items()
-        for kind in dict.fromkeys((m.task, m.uses_facts) for m in order)
+        for kind in dict.fromkeys((m.task, registry.takes_facts(type(m))) for m in order)
     }
     units: dict[str, Unit] = {}
     for seed, (mark, source), mechanism in itertools.product(grid.seeds, opened.items(), order):
         unit = Unit(
             mark,
             source.name,
-            *settled[mark, (mechanism.task, mechanism.uses_facts)],
+            *settled[mark, (mechanism.task, registry.takes_facts(type(mechanism)))],
             mechanism,
             seed,
         )

@@ -56,7 +56,9 @@ PRESETS: Mapping[str, Preset] = {
         "the same for those that use public facts about items, with these",
         Grid(
             data=[id for id in _RATED if SAMPLES[id].facts],
-            mechanisms=[id for id in registry.noisy(Task.RATINGS) if registry.get(id).uses_facts],
+            mechanisms=[
+                id for id in registry.noisy(Task.RATINGS) if registry.takes_facts(registry.get(id))
+            ],
             epsilons=EPSILONS,
             seeds=(1, 2, 3),
             steps=["features"],
@@ -66,7 +68,9 @@ PRESETS: Mapping[str, Preset] = {
         "the same for clicks",
         Grid(
             data=[id for id, sample in SAMPLES.items() if sample.clicks],
-            mechanisms=[id for id in registry.noisy(Task.RANKING) if registry.get(id).uses_facts],
+            mechanisms=[
+                id for id in registry.noisy(Task.RANKING) if registry.takes_facts(registry.get(id))
+            ],
             epsilons=EPSILONS,
             steps=["features"],
         ),

@@ -684,7 +684,7 @@ def kept(
     elif clearly_better(metric, best, here):
         words = unclear
     else:
-        words = f"nothing to keep: the gain ({metric.distance(gain)}) is within the noise"
+        words = "nothing to keep: the gain is within the noise"
     return KeptShare(share, False, words)
 
 

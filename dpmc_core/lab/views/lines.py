@@ -227,8 +227,8 @@ def stored(
     """
     wanted = {*mechanisms}
     for cls in map(registry.get, mechanisms):
-        wanted |= {cls.floor, cls.twin, registry.REFERENCES[cls.task]}
-        wanted |= {registry.ALONE.get(cls.task, cls.floor)} if cls.uses_facts else set()
+        guesses = {registry.floor_of(cls, steps) for steps in ([], ["features"])}
+        wanted |= {*guesses, cls.twin, registry.REFERENCES[cls.task]}
     found = {}
     for info in curves(store, keys=keys, count=False):
         if info.mechanism not in wanted:
