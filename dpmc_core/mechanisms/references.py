@@ -84,7 +84,7 @@ class ReferenceRatings(Plain):
         for step in self._bayes(ratings):
             yield replace(step, total=total, final=False)
         models = [step.model, *_without_noise(ratings, seed)]
-        trace = {**step.trace, "share of variational Bayes": float(weights[0] / weights.sum())}
+        trace = {**step.trace, "weight of variational Bayes": float(weights[0])}
         model = _blend(models, weights, ratings.public)
         yield Step.of(step.index + 1, total, model, trace, enough=True)
 
