@@ -79,14 +79,17 @@ $(VENV)/bin/python:
 	@$(PYTHON) -m venv $(VENV) || \
 		{ rm -rf $(VENV); echo "Could not create $(VENV); on Debian: apt install python3-venv"; exit 1; }
 
+define install
+@$(BIN)/python -m pip install --disable-pip-version-check -r requirements.txt -e '$(1)'
+@$(BIN)/python -m compileall -q dpmc_core pages
+endef
+
 $(VENV)/.app: requirements.txt pyproject.toml | $(VENV)/bin/python
 	@echo "==> Installing the app (about a minute, once)"
-	@$(BIN)/python -m pip install --disable-pip-version-check -r requirements.txt -e .
-	@$(BIN)/python -m compileall -q dpmc_core pages
+	$(call install,.)
 	@touch $@
 
 $(VENV)/.dev: requirements.txt pyproject.toml | $(VENV)/bin/python
 	@echo "==> Installing the app and what its tests need (a few minutes, once)"
-	@$(BIN)/python -m pip install --disable-pip-version-check -r requirements.txt -e '.[dev]'
-	@$(BIN)/python -m compileall -q dpmc_core pages
+	$(call install,.[dev])
 	@touch $@ $(VENV)/.app

@@ -25,11 +25,22 @@ FLAGS = (
     "--disable-sync",
 )
 
-# Connected, the script at rest, nothing stale or loading, every chart drawn.
+# Told to every page before anything else: whether the server has answered what it was last sent.
+# Until it has, the script that will run still rests.
+HEARS = """{
+  const send = WebSocket.prototype.send, heard = () => { window.unanswered = false; };
+  WebSocket.prototype.send = function (...sent) {
+    window.unanswered = true;
+    this.addEventListener('message', heard);  // the same listener is added once
+    return send.apply(this, sent);
+  };
+}"""
+# Connected, all answered, the script at rest, nothing stale or loading, every chart drawn.
 BUSY = """() => {
   const app = document.querySelector('[data-testid="stApp"]');
   if (!app) return 'no app';
   if (app.dataset.testConnectionState !== 'CONNECTED') return 'not connected';
+  if (window.unanswered) return 'not answered';
   if (app.dataset.testScriptState !== 'notRunning') return 'script is running';
   if (document.querySelector('[data-testid="stSkeleton"],[data-testid="stAppSkeleton"],'
       + '[data-testid="stSpinner"],[data-stale="true"]')) return 'loading';
@@ -50,6 +61,7 @@ def chromium():
         def made(**options):
             found = make(**options)
             found.set_default_timeout(PATIENCE)
+            found.add_init_script(HEARS)
             return found
 
         return made

@@ -74,7 +74,7 @@ def test_a_server_that_is_told_to_end_ends_its_sweeps_and_removes_uploads(browse
         groups = start_both(browser, server, folder)
         process.send_signal(getattr(signal, name))
         process.wait(60)
-        assert wait_until(lambda: not any(map(members, groups)))
+        assert wait_until(lambda: not any(map(members, groups)), 2)
         assert not list(folder.glob("temporary/dpmc-private-*"))
 
 
@@ -86,8 +86,8 @@ def test_after_a_killed_server_nothing_of_an_upload_is_left_and_a_sweep_can_be_c
         private, shared = start_both(browser, server, folder)
         process.kill()
         process.wait(60)
-    assert wait_until(lambda: not members(private))  # by itself: no server is there
-    assert wait_until(lambda: not list((folder / "temporary").iterdir()))
+    assert wait_until(lambda: not members(private), 3)  # by itself: no server is there
+    assert wait_until(lambda: not list((folder / "temporary").iterdir()), 10)
     assert members(shared)
     with serve(folder) as (server, _):
         page = browser.new_context().new_page()
@@ -96,4 +96,4 @@ def test_after_a_killed_server_nothing_of_an_upload_is_left_and_a_sweep_can_be_c
         assert button(page, "Start").is_disabled()
         button(page, "Stop").click()
         button(page, "Go on").wait_for()
-        assert wait_until(lambda: not members(shared))
+        assert wait_until(lambda: not members(shared), 2)

@@ -82,7 +82,7 @@ def test_workers_end_with_a_killed_sweep(tmp_path):
     for pipe in (child.stdout, child.stderr):
         pipe.close()
     assert len(kin) >= 4  # two workers, their fork server, the resource tracker
-    assert wait_until(lambda: not any(map(alive, kin)))
+    assert wait_until(lambda: not any(map(alive, kin)), 10)
     assert count(path) > 0
 
 
@@ -134,11 +134,11 @@ def test_a_private_sweep_ends_with_its_owner_and_its_folder_goes(short, end, at_
     assert folder.parent == short
     try:
         if at_work:
-            assert wait_until(lambda: count(folder / "results.sqlite") > 0)
+            assert wait_until(lambda: count(folder / "results.sqlite") > 0, 30)
         assert members(group)
         owner.send_signal(getattr(signal, end))
         owner.communicate()
-        assert wait_until(lambda: not members(group) and not folder.exists())
+        assert wait_until(lambda: not members(group) and not folder.exists(), 3)
         assert not list(short.iterdir())
     finally:
         kill(owner.pid)
@@ -154,7 +154,7 @@ def test_a_private_folder_goes_with_its_owner_when_its_sweep_is_long_over(short)
     assert (folder / "results.sqlite").exists()
     kill(owner.pid)
     owner.communicate()
-    assert wait_until(lambda: not list(short.iterdir()))
+    assert wait_until(lambda: not list(short.iterdir()), 3)
 
 
 @pytest.mark.slow
@@ -228,7 +228,7 @@ def test_a_sweep_killed_at_random_moments(tmp_path, undisturbed, seed):
                 kill(one)
         kill(child.pid)
         child.communicate()
-        assert wait_until(lambda kin=kin: not any(map(alive, kin)))
+        assert wait_until(lambda kin=kin: not any(map(alive, kin)), 10)
         after = so_far(path)
         assert after.items() <= expected.items()
         assert len(after) >= before
