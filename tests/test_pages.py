@@ -160,8 +160,7 @@ def test_what_if_draws_both_reference_lines_and_hollow_markers_where_only_claime
 
 def test_a_private_guess_is_drawn_against_its_own_epsilon_and_compared_there():
     app = open_page(data="bookshop-clicks", mechanism="dplcf", epsilon="1")
-    with shipped.load("bookshop-clicks", Task.RANKING, ["dplcf"]) as store:
-        picture = lines.read(store, ["dplcf"], RANKED[0])
+    picture = lines.shipped("bookshop-clicks", "dplcf")[0]
     (guess,) = picture.guesses
     assert guess.mechanism == "local-popularity"
     assert not picture.floors
@@ -198,8 +197,7 @@ def test_a_private_guess_is_drawn_against_its_own_epsilon_and_compared_there():
 )
 def test_every_curve_stands_between_a_guess_and_no_privacy(data, id):
     cls = registry.get(id)
-    with shipped.load(data, cls.task, [id]) as store:
-        picture = lines.read(store, [id], lines.metrics_of(cls.task)[0])
+    picture = lines.shipped(data, id)[0]
     drawn = charts_curve.instrument(picture, EPSILONS, height=200, certified=True)
     texts = [note["text"] for note in drawn.layout["annotations"]]
     assert [text.startswith("no privacy ") for text in texts].count(True) == 1

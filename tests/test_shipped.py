@@ -25,8 +25,13 @@ SHIPPED = [
     *((id, Task.RANKING if sample.clicks else Task.BINARY) for id, sample in SAMPLES.items()),
     *((id, Task.RATINGS) for id in ("jokes", "restaurants", "movie-night", "long-tail")),
 ]
+TOLD = [  # with public facts about their items
+    ("bookshop-clicks", Task.RANKING),
+    *((id, Task.RATINGS) for id in ("restaurants", "movie-night")),
+]
 # what they were written with: dpmc sweep --preset NAME --curves ...
-GRIDS = [PRESETS[n].grid for n in ("samples", "samples-ratings", "jokes", "clicks")]
+NAMES = ("samples", "samples-ratings", "jokes", "clicks", "facts", "clicks-facts")
+GRIDS = [PRESETS[name].grid for name in NAMES]
 
 
 def picture(data, id, metric=None):
@@ -91,43 +96,56 @@ def test_a_row_is_what_a_single_run_measures(computed):
     assert row["metrics"] == alone.metrics
 
 
-@pytest.mark.parametrize(("name", "task"), SHIPPED)
-def test_every_shipped_curve_belongs_to_the_data_and_the_mechanisms_of_this_version(name, task):
+@pytest.mark.parametrize(
+    ("name", "task", "facts"),
+    [*((*one, False) for one in SHIPPED), *((*one, True) for one in TOLD)],
+)
+def test_every_shipped_curve_belongs_to_the_data_and_the_mechanisms_of_this_version(
+    name, task, facts
+):
     source = sweep.open_source(name)
+    grids = [g for g in GRIDS if name in g.data and registry.uses_facts(g.steps) == facts]
     with shipped.load(name, task) as store:
-        found = curves(store)
-        for id in registry.noisy(task):
-            cls, infos = registry.get(id), [info for info in found if info.mechanism == id]
-            (grid,) = [g for g in GRIDS if id in g.mechanisms and name in g.data]
-            for info in infos:
-                assert (info.source, info.revision) == (source.fingerprint, cls.revision)
-                # What a single run of the task is tested on, is what the curves were tested on.
-                assert info.split == str(default_split(task))
-            # The defaults, and the paper's own estimator where there are two and its grid has both.
-            two = registry.has_setting(cls, "estimator")
-            both = grid.settings or not two
-            estimators = (
-                (Estimator if grid.settings else (Estimator.NOISE_AWARE,)) if two else [None]
-            )
-            wanted = []
-            for one in estimators:
-                chosen = {} if one is None else {"estimator": one}
-                settings = experiment.settings_dict(registry.create(id, epsilon=1.0, **chosen))
-                wanted.append({k: v for k, v in settings.items() if k != "epsilon"})
-            assert sorted(map(str, wanted)) == sorted(str(info.settings) for info in infos)
-            drawn = lines.read(store, [id], headline(task))
-            assert len(drawn.lines) == len(wanted)
-            private = cls.floor != id and registry.adds_noise(registry.get(cls.floor))
-            assert {g.mechanism for g in drawn.guesses} == ({cls.floor} if private else set())
-            public = cls.floor if not registry.adds_noise(registry.get(cls.floor)) else None
-            assert {f.mechanism for f in drawn.floors} == ({public} - {None})
-            beside = [registry.REFERENCES[task], cls.twin]
-            twins = [t.mechanism for t in drawn.twins]
-            assert twins == list(dict.fromkeys(beside)) or (not both and twins == beside[:1])
-            for line in (*drawn.lines, *drawn.guesses):
-                assert line.version[0].isdigit()
-                assert line.has(grid.epsilons, grid.seeds)
-                assert line.band.seeds.tolist() == [len(grid.seeds)] * len(grid.epsilons)
+        found = [info for info in curves(store) if registry.uses_facts(info.prepare) == facts]
+        keys = [info.key for info in found]
+        pictures = {
+            id: lines.read(store, [id], headline(task), keys=keys)
+            for grid in grids
+            for id in grid.mechanisms
+            if registry.get(id).task is task
+        }
+    assert facts or pictures.keys() == set(registry.noisy(task))
+    for id, drawn in pictures.items():
+        cls, infos = registry.get(id), [info for info in found if info.mechanism == id]
+        (grid,) = [g for g in grids if id in g.mechanisms]
+        for info in infos:
+            assert (info.source, info.revision) == (source.fingerprint, cls.revision)
+            # What a single run of the task is tested on, is what the curves were tested on.
+            assert info.split == str(default_split(task))
+        # The defaults, and the paper's own estimator where there are two and its grid has both.
+        two = registry.has_setting(cls, "estimator")
+        both = grid.settings or not two
+        estimators = (Estimator if grid.settings else (Estimator.NOISE_AWARE,)) if two else [None]
+        wanted = []
+        for one in estimators:
+            chosen = {} if one is None else {"estimator": one}
+            settings = experiment.settings_dict(registry.create(id, epsilon=1.0, **chosen))
+            wanted.append({k: v for k, v in settings.items() if k != "epsilon"})
+        assert sorted(map(str, wanted)) == sorted(str(info.settings) for info in infos)
+        assert len(drawn.lines) == len(wanted)
+        guess = registry.floor_of(cls, grid.steps)
+        private = guess != id and registry.adds_noise(registry.get(guess))
+        assert {g.mechanism for g in drawn.guesses} == ({guess} if private else set())
+        public = guess if not registry.adds_noise(registry.get(guess)) else None
+        assert {f.mechanism for f in drawn.floors} == ({public} - {None})
+        same = not facts or registry.takes_facts(registry.get(cls.twin))
+        beside = [registry.REFERENCES[task], *[cls.twin] * same]
+        twins = [t.mechanism for t in drawn.twins]
+        assert twins == list(dict.fromkeys(beside)) or (not both and twins == beside[:1])
+        for line in (*drawn.lines, *drawn.guesses):
+            assert line.version[0].isdigit()
+            assert line.has(grid.epsilons, grid.seeds)
+            assert line.band.seeds.tolist() == [len(grid.seeds)] * len(grid.epsilons)
 
 
 @pytest.mark.parametrize("name", SAMPLES)

@@ -924,15 +924,15 @@ USER_RANKING = family_of(
     (
         "popularity, Laplace: scale",
         SCALE,
-        "scale=k / self.epsilon)",
-        "scale=0.97 * k / self.epsilon)",
+        "scale = moved / part.epsilon",
+        "scale = 0.97 * moved / part.epsilon",
         named("private_taste", _POPULAR),
     ),
     (
         "popularity, Gaussian: scale",
         SCALE,
-        "scale=l2 / mu)",
-        "scale=0.97 * l2 / mu)",
+        "scale=moved / part.mu)",
+        "scale=0.97 * moved / part.mu)",
         named("private_taste", f"{_ACCOUNTANT}[private-popularity-1.0]"),
     ),
     (
@@ -945,8 +945,8 @@ USER_RANKING = family_of(
     (
         "popularity without noise",
         SKIPPED,
-        "self.guarantee(ratings.public).releases.counts.publish(counts, rng)",
-        "counts",
+        "releases.counts.publish(item_sums(Pattern.of(ratings), values), rng)",
+        "item_sums(Pattern.of(ratings), values)",
         records("private-popularity"),
     ),
     (
@@ -966,8 +966,8 @@ USER_RANKING = family_of(
     (
         "a cell's counts for a user's",
         UNIT,
-        "{USER_EMPTIED if user else CELL: k}",
-        "{USER_EMPTIED: k}",
+        "{USER_EMPTIED if self.per is Per.USER else CELL: moved}",
+        "{USER_EMPTIED: moved}",
         named("private_taste", _POPULAR),
     ),
     (
@@ -1008,8 +1008,8 @@ USER_RANKING = family_of(
     (
         "popularity: the same noise in every run",
         REUSED,
-        "counts.publish(counts, rng)",
-        f"counts.publish(counts, {SEEDED})",
+        "item_sums(Pattern.of(ratings), values), rng)",
+        f"item_sums(Pattern.of(ratings), values), {SEEDED})",
         fresh("private-popularity"),
     ),
     (

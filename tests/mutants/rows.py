@@ -111,8 +111,8 @@ STORE = (
         (
             "a shipped curve comes without its line without privacy",
             OTHER,
-            "return id, cls.floor, cls.twin, registry.REFERENCES[cls.task]",
-            "return id, cls.floor, cls.twin",
+            "cls.twin, registry.REFERENCES[cls.task]",
+            "cls.twin",
             named("shipped", "test_a_line_is_looked_at_from_one_epsilon"),
         ),
         (
@@ -189,8 +189,8 @@ SWEEP = (
         (
             "an upload's cap is forgotten on its way to a sweep",
             OTHER,
-            "named | dataclasses.asdict(ratings.public)",
-            'named | dataclasses.asdict(ratings.public) | {"cap": None}',
+            "named | ratings.public.as_dict()",
+            'named | ratings.public.as_dict() | {"cap": None}',
             named("sweep_data", "test_a_snapshot_gives_the_same_ratings_back"),
         ),
         (

@@ -333,8 +333,8 @@ VIEWS += [
         (
             "lists of another curve",
             OTHER,
-            '    if key not in text["curves"]:\n        return None\n',
-            '    key = key if key in text["curves"] else next(iter(text["curves"]))\n',
+            'next((text for text in texts if key in text["curves"]), None)',
+            'next(texts, None)\n    key = next((k for k in text["curves"]), key) if text else key',
             named("people", "test_the_file_of_lists_is_read_as_it_was_written"),
         ),
     ),

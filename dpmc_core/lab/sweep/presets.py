@@ -21,6 +21,11 @@ class Preset(NamedTuple):
     grid: Grid
 
 
+def _able(task: Task) -> list[str]:
+    """Ids of the mechanisms of a task that use what is publicly known of the items."""
+    return [id for id in registry.noisy(task) if registry.takes_facts(registry.get(id))]
+
+
 _RATED = [id for id, sample in SAMPLES.items() if not sample.clicks]
 _LARGE = "jokes"
 PRESETS: Mapping[str, Preset] = {
@@ -56,9 +61,7 @@ PRESETS: Mapping[str, Preset] = {
         "the same for those that use public facts about items, with these",
         Grid(
             data=[id for id in _RATED if SAMPLES[id].facts],
-            mechanisms=[
-                id for id in registry.noisy(Task.RATINGS) if registry.takes_facts(registry.get(id))
-            ],
+            mechanisms=_able(Task.RATINGS),
             epsilons=EPSILONS,
             seeds=(1, 2, 3),
             steps=["features"],
@@ -68,9 +71,7 @@ PRESETS: Mapping[str, Preset] = {
         "the same for clicks",
         Grid(
             data=[id for id, sample in SAMPLES.items() if sample.clicks],
-            mechanisms=[
-                id for id in registry.noisy(Task.RANKING) if registry.takes_facts(registry.get(id))
-            ],
+            mechanisms=_able(Task.RANKING),
             epsilons=EPSILONS,
             steps=["features"],
         ),
