@@ -265,7 +265,7 @@ def _load_sample(name: str, options: Mapping[str, Any]) -> Dataset:
         title=sample.title,
         source=made,
         licence=synthetic.LICENCE,
-        report=facts_of(ratings),
+        report=(*facts_of(ratings), *map(str, facts), *[sample.facts] * bool(facts)),
         truth=generated.truth,
         facts=facts,
         opened=name,

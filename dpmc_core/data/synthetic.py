@@ -517,7 +517,7 @@ class Sample:
     facts: str = ""
 
 
-_TOLD = "genres: around which centres of taste an item lies, not where; nothing of its quality"
+_TOLD = "its genre tells around which centres of taste an item lies, not where; nothing of quality"
 SAMPLES: Mapping[str, Sample] = {
     "movie-night": Sample(
         "Movie night",
