@@ -126,7 +126,9 @@ def upload() -> None:
 
 def known_of_items(dataset: datasets.Dataset) -> None:
     """The second file of an upload: what an outsider knows of the items."""
-    with st.expander("What is publicly known of the items", icon=":material/menu_book:"):
+    known = ": " * bool(dataset.ratings.known) + ", ".join(dataset.ratings.known)
+    title = "What is publicly known of the items" + blocks.escape(known)
+    with st.expander(title, icon=":material/menu_book:"):
         st.caption(
             "Genre, year, author, price: what an outsider has without your users. Not what was"
             " computed from what users did (tags, counts, mean ratings, prices that follow demand,"

@@ -1,6 +1,7 @@
 """The app opened page by page without a browser, and what a page shows."""
 
 import json
+import time
 from pathlib import Path
 
 import numpy as np
@@ -111,3 +112,26 @@ def placed_line(id, values, *, epsilons=(1.0, 10.0), solid=True, counts="per rat
         reasons={},
     )
     return lines.Placed(line, grid, counts, solid, "")
+
+
+def press(app, label):
+    [button] = [b for b in app.button if b.label == label]
+    button.click().run()
+    assert not app.exception
+
+
+def run_until_done(app, seconds=200):
+    """Rerun as the half-second ticks do, until the job is over."""
+    end = time.monotonic() + seconds
+    while any(
+        any(
+            w in p.text
+            for w in ("round", "run ", "start", "prepar", "stopping", "file", "read", "ids")
+        )
+        for p in app.progress
+    ):
+        assert time.monotonic() < end, "the job did not finish"
+        time.sleep(0.05)
+        app.run()
+    app.run()
+    assert not app.exception

@@ -5,6 +5,7 @@ import re
 from itertools import product
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from dpmc_core import experiment, registry
@@ -109,3 +110,27 @@ def test_an_uploaded_file_is_used_and_stays_in_its_tab(page, browser, server, tm
     visit(other, server + "data?data=upload")
     assert other.get_by_text("which is not here").is_visible()
     other.context.close()
+
+
+def test_a_table_of_the_items_stands_beside_an_upload(page, server, tmp_path):
+    upload_ratings(page, server, tmp_path)
+    settle(page)
+    table = tmp_path / "items.csv"
+    rated = [(u, i) for u in range(30) for i in range(20) if (u + i) % 3]
+    means = [np.mean([1 + (u * i) % 5 for u, i in rated if i == item]) for item in range(20)]
+    rows = [f"i{i},{'odd' if i % 2 else 'even'},{means[i]:.3f},same" for i in range(19)]
+    table.write_text("\n".join(["what,genre,score,shop", *rows]) + "\n")
+    page.get_by_text("What is publicly known of the items").click()
+    with page.expect_file_chooser() as chooser:
+        page.get_by_role("button", name="Upload", exact=True).last.click()
+    chooser.value.set_files(table)
+    settle(page)
+    shown = page.get_by_role("toolbar", name="Public, and not computed from what users did")
+    chosen = shown.get_by_role("button", pressed=True)
+    assert shown.get_by_role("button").all_inner_texts() == ["genre", "score"]
+    assert chosen.all_inner_texts() == ["genre"]  # the mean rating is marked
+    page.get_by_role("button", name="Know these of the items").click()
+    page.get_by_text("What is publicly known of the items: genre").wait_for()
+    turn_to(page, "The answer")
+    settle(page)
+    assert page.get_by_text("Use public facts about items").is_visible()

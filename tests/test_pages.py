@@ -38,6 +38,8 @@ from tests.page_helpers import (
     ledger_of,
     open_page,
     plain,
+    press,
+    run_until_done,
     spec,
     stand_at,
 )
@@ -58,23 +60,6 @@ def go(app, path):
     AppTest does not have.
     """
     app.switch_page(path).run()
-    app.run()
-    assert not app.exception
-
-
-def run_until_done(app, seconds=200):
-    """Rerun as the half-second ticks do, until the job is over."""
-    end = time.monotonic() + seconds
-    while any(
-        any(
-            w in p.text
-            for w in ("round", "run ", "start", "prepar", "stopping", "file", "read", "ids")
-        )
-        for p in app.progress
-    ):
-        assert time.monotonic() < end, "the job did not finish"
-        time.sleep(0.05)
-        app.run()
     app.run()
     assert not app.exception
 
@@ -479,12 +464,6 @@ def test_titles_are_shown_as_text():
             assert "<b>x" not in element.value.replace(r"\<", "")
         for chart in charts_of(app):
             assert "<img src=x" not in chart.proto.spec
-
-
-def press(app, label):
-    [button] = [b for b in app.button if b.label == label]
-    button.click().run()
-    assert not app.exception
 
 
 def test_training_shows_what_the_core_measures_and_survives_a_page_change():

@@ -1,0 +1,105 @@
+"""The switch for public facts about items, on every page that has it."""
+
+import json
+
+import pytest
+
+from dpmc_core import experiment, registry
+from dpmc_core.data import datasets
+from dpmc_core.data.transforms import parse_step
+from dpmc_core.lab.views import lines
+from dpmc_core.metrics import METRICS
+from dpmc_core.model import Task
+from dpmc_core.problem import build_problem
+from tests.page_helpers import (
+    all_text,
+    at_stop,
+    charts_of,
+    instrument,
+    open_page,
+    press,
+    run_until_done,
+)
+
+REFERENCE = registry.REFERENCES[Task.RATINGS]
+MOVIES = {"data": "movie-night", "mechanism": "private-effects", "epsilon": "1"}
+
+
+def switch(app):
+    found = [one for one in app.toggle if one.label == "Use public facts about items"]
+    return found[0] if found else None
+
+
+def turned(app, value):
+    switch(app).set_value(value).run()
+    assert not app.exception
+    return app
+
+
+@pytest.mark.parametrize(
+    "link",
+    [
+        {"data": "jokes", "mechanism": "private-effects"},  # nothing is known of its items
+        {"data": "movie-night", "mechanism": "objective"},  # uses nothing
+    ],
+)
+def test_there_is_no_switch_where_it_would_do_nothing(link):
+    for page in ("what_if", "train", "compare"):
+        assert switch(open_page(page, facts="true", **link)) is None
+
+
+def test_what_if_draws_both_curves_and_counts_the_gain_from_public_facts_alone():
+    app = open_page(**MOVIES)
+    before = at_stop(app)
+    assert not switch(app).value
+    turned(app, True)
+    told, plain = lines.shipped("movie-night", "private-effects", facts=True)[0].lines
+    (alone,) = lines.shipped("movie-night", "private-effects", facts=True)[0].floors
+    assert alone.mechanism == "alone"
+    now = at_stop(app)
+    assert now["kept"] != before["kept"]
+    assert "over public facts alone" in now["kept"]
+    drawn = [trace.get("y") for trace in instrument(app)["figure"]["data"]]
+    for line in (told, plain):
+        assert line.band.mean.tolist() in drawn
+    names = [trace.get("name", "") for trace in instrument(app)["figure"]["data"]]
+    assert not any(name.startswith("guessing") for name in names)
+    again = turned(app, False)
+    assert at_stop(again) == before
+
+
+def test_compare_sets_every_curve_beside_itself_without_facts():
+    link = {"data": "bookshop-clicks", "task": "ranking", "facts": "true"}
+    app = open_page("compare", mechanisms=["private-taste", "dplcf", "dpimf-optimal"], **link)
+    assert switch(app).value
+    drawn = json.loads(charts_of(app)[0].proto.spec)["layout"]["annotations"]
+    named = [note["text"].replace("<br>", " ") for note in drawn]
+    for id in ("private-taste", "dplcf"):
+        short = registry.get(id).short or registry.get(id).name
+        assert sum(note.startswith(f"{short} (public facts)") for note in named) == 1
+    assert any(note.startswith("public facts alone") for note in named)
+    assert sum(note.startswith("DPIMF") for note in named) == 1  # it uses none
+
+
+def test_a_run_with_facts_is_what_the_core_measures_against_facts_alone():
+    app = open_page("train", facts="true", **(MOVIES | {"data": "restaurants"}))
+    press(app, "Train")
+    run_until_done(app)
+    problem = build_problem(
+        datasets.load("restaurants"), Task.RATINGS, steps=[parse_step("features")], seed=1
+    )
+    alone = experiment.run(registry.create("private-effects", epsilon=1.0), problem, 1)
+    assert alone.guess == "alone"
+    rmse = METRICS["rmse"]
+    assert [tile.value for tile in app.metric] == [
+        rmse.text(found["rmse"])
+        for found in (alone.metrics, alone.baselines["alone"], alone.baselines[REFERENCE])
+    ]
+
+
+def test_the_answer_counts_from_facts_alone_where_they_are_used():
+    app = open_page("answer", **(MOVIES | {"data": "restaurants"}), facts="true")
+    assert switch(app).value
+    told = all_text(app)
+    turned(app, False)
+    assert all_text(app) != told
