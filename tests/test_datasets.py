@@ -210,7 +210,7 @@ def test_movielens_1m_and_10m_are_told_apart_by_their_neighbours(tmp_path: Path)
     data = datasets.load(tmp_path)
     assert (data.name, data.ratings.public.low) == ("ml-1m", 1)
     assert data.ratings.titles == ("Amélie (2001)", "Heat (1995)")
-    assert [fact.name for fact in data.facts] == ["genre"]
+    assert [fact.name for fact in data.facts] == ["genre", "year"]
     (tmp_path / "users.dat").unlink()
     unpacked(tmp_path, "ml-10m")
     assert datasets.load(tmp_path).ratings.public.low == 0.5
