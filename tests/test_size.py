@@ -17,9 +17,9 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 BUDGETS = {  # files, tokens
-    "core": (62, 119_600),
-    "lab": (71, 161_700),
-    "pages": (47, 73_900),
+    "core": (64, 126_000),
+    "lab": (71, 162_700),
+    "pages": (47, 74_700),
     "pages (js, css, html)": (7, 18_500),
 }
 NOT_CODE = {
