@@ -115,6 +115,7 @@ def test_a_grid_as_published_is_the_grid_with_these_settings() -> None:
     assert grid.settings == {
         **plain.settings,
         "gradient.bound": ("1.0",),
+        "gradient.estimator": ("published",),
         "output.bound": ("1.0",),
         "output.within": ("solver",),
     }
@@ -137,15 +138,15 @@ def test_fit_lists_the_settings(dpmc) -> None:
     told = json.loads(out)
     assert told["as_published"]["settings"] == {
         "bound": {"before": None, "published": 1.0},
+        "estimator": {"before": "noise-aware", "published": "published"},
         "rounds": {"before": None, "published": 10},
     }
     assert told["as_published"]["kept"] == {"radius": 0.5}
     assert told["as_published"]["certified"]["published"] == told["guarantee"]["certified"]
     assert (told["rounds"], told["settings"]["rounds"]) == (10, 10)
     _, out, _ = dpmc(*words)
-    assert "As published: radius 0.7 → 1, bound none → 1, rounds none → 10." in " ".join(
-        out.split()
-    )
+    told = "As published: radius 0.7 → 1, bound none → 1, rounds none → 10, estimator noise-aware"
+    assert f"{told} → published." in " ".join(out.split())
     _, out, _ = dpmc(*words[:-1], "--json")
     assert "as_published" not in json.loads(out)
 
@@ -155,6 +156,7 @@ def test_sweep_takes_it(dpmc, tmp_path) -> None:
              "--seeds", "1", "--jobs", "1", "--store", str(tmp_path / "s.db"))  # fmt: skip
     assert dpmc(*words, "--as-published")[0] == 0
     given = ("--set", "rounds=10", "--set", "radius=1", "--set", "bound=1")
+    given += ("--set", "estimator=published")
     status, out, _ = dpmc(*words, *given)
     assert status == 0
     assert "(0 new)" in out  # the same runs: nothing but the settings tells them apart

@@ -450,7 +450,7 @@ def answered_alike(mechanism, one, other, seed=0):
 
 
 TELLING = {
-    "gradient": {"rounds": 6, "epsilon": 60.0},
+    "gradient": {"rounds": 6, "epsilon": 60.0, "estimator": Estimator.PUBLISHED},
     "output": {"radius": 3.0, "tolerance": 1e-6},
 }
 

@@ -44,7 +44,7 @@ LIMIT = {
         id: {"estimator": Estimator.PUBLISHED}
         for id in ("input-flip", "objective", "objective-statistic")
     },
-    "gradient": {"rounds": 400, "clamp": 1.0},
+    "gradient": {"rounds": 400, "clamp": 1.0} | _PUBLISHED,
     "output": {"bound": 20.0},
     "private-frank-wolfe": {"residual": 1.0, "clip": 0.8} | _PUBLISHED,
     "private-frank-wolfe-oja": {"residual": 1.0, "clip": 0.8, "rounds": 1, "updates": 20}
@@ -90,7 +90,7 @@ TWIN_AT_LIMIT = {
 
 
 # By default a single round at epsilon 1, which shows nothing of how rounds are counted.
-SEVERAL = {"gradient": {"rounds": 3}}
+SEVERAL = {"gradient": {"rounds": 3} | _PUBLISHED}
 
 # Settings that make other releases, or come to them another way.
 OTHERWISE = [

@@ -202,9 +202,12 @@ def test_curves_can_be_written_when_all_is_done(finished, tmp_path):
     assert done.returncode == 0, done.stderr
     text = (tmp_path / "curves" / "one-bit-lab.csv").read_text()
     stamp = json.loads(text.splitlines()[0].removeprefix("# "))
-    assert stamp["settings"]["gradient"]["clamp"] == 0.5
-    published = "input-flip estimator=published iterations=10"
-    alone = {"gradient", "private-majority", "reference-binary"}
+    gradient, published = (
+        "gradient estimator=published",
+        "input-flip estimator=published iterations=10",
+    )
+    assert stamp["settings"][gradient]["clamp"] == 0.5
+    alone = {gradient, "private-majority", "reference-binary"}
     # Two settings of one method are two curves.
     assert set(stamp["settings"]) == alone | {published, "clear", "clear iterations=10"}
     assert len(text.splitlines()) == 2 + 2 * UNITS  # accuracy and are

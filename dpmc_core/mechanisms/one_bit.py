@@ -413,35 +413,44 @@ class Gradient(OneBit):
     true objective; the spectral step comes from the noisy gradients. Flipping one sign moves one
     clamped entry by at most min(2 clamp, 1) for the logistic link (its gradient moves by exactly
     1), 2 clamp in general. The rounds share the budget evenly, so noise grows with their number:
-    the default 1 + eps/10 takes a second round only where the noise allows it.
+    1 + eps/10 take a second round only where the noise allows it. The first gradient, at scores of
+    zero, is a noisy report of each sign: all that the noise-aware estimator asks for.
     """
 
     id = "gradient"
     name = "Gradient perturbation"
     short = "Gradient"
     style = Style(GREEN, "triangle-up", "longdashdot")
-    revision = 1
+    revision = 2
     published = AsPublished(
-        {"rounds": 10, **_GENERATED},
+        {"estimator": Estimator.PUBLISHED, "rounds": 10, **_GENERATED},
         "neither the number of rounds K is printed, 10 here, nor the factor on the spectral step,"
         f" 1 here; {_LIFTED}",
     )
     source = "LWHM22, Theorem 3"
     link: Link = same_setting(Completion, "link")
-    radius: float = same_setting(Completion, "radius")
-    bound: float | None = same_setting(Completion, "bound")
+    radius: float = same_setting(Completion, "radius", _ONLY)
+    bound: float | None = same_setting(Completion, "bound", _ONLY)
     rounds: int | None = setting(
-        None, "rounds that share the budget (none: 1 + eps/10)", at_least=1, at_most=1_000
+        None,
+        f"rounds that share the budget (none: 1 + eps/10; {_ONLY})",
+        at_least=1,
+        at_most=1_000,
     )
     clamp: float = setting(0.5, "largest |gradient| of one cell", above=0, at_most=1e3)
+    estimator: Estimator = same_setting(Reported, "estimator")
+
+    @property
+    def aware(self) -> bool:
+        return self.estimator is Estimator.NOISE_AWARE
 
     @property
     def dense(self) -> bool:
-        return self.bound is not None
+        return self.bound is not None and not self.aware
 
     @property
     def rounds_taken(self) -> int:
-        return self.rounds or min(1 + int(self.epsilon / 10), 100)
+        return 1 if self.aware else self.rounds or min(1 + int(self.epsilon / 10), 100)
 
     def guarantee(self, public: PublicFacts) -> Guarantee[NoisyGradients]:
         moves = 2 * self.clamp
@@ -455,11 +464,19 @@ class Gradient(OneBit):
             alone=True,
             times=self.rounds_taken,
         )
-        return self.pure_card(public, NoisyGradients(gradient))
+        return self.pure_card(public, NoisyGradients(gradient), (_READS,) * self.aware)
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
         releases = self.guarantee(ratings.public).releases
         loss = likelihood(self.link, positive(ratings))
+        if self.aware:
+            _, start = loss(np.zeros(len(ratings)))
+            start = np.clip(start, -self.clamp, self.clamp)
+            size = min(self.clamp, float(self.link.density(np.zeros(1))[0]) * 2)
+            noisy = 0.5 - releases.gradient.publish(start, rng) / (2 * size)
+            reports = SignReports.of_laplace(noisy, 2 * size / releases.gradient.scale)
+            yield from complete_signs(Pattern.of(ratings), reports)
+            return
         feasible = feasible_set(ratings, self.radius, self.bound, rng)
         point, before, step = feasible.origin(), None, 0.0
         for k in range(1, self.rounds_taken + 1):
