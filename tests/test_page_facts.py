@@ -89,6 +89,13 @@ def test_a_run_with_facts_is_what_the_core_measures_against_facts_alone():
     )
     alone = experiment.run(registry.create("private-effects", epsilon=1.0), problem, 1)
     assert alone.guess == "alone"
+    (film,) = (
+        one.proto.json
+        for one in app.get("bidi_component")
+        if one.proto.component_name == "dpmc_film"
+    )
+    assert "public facts alone" in film
+    assert "guessing" not in film
     rmse = METRICS["rmse"]
     assert [tile.value for tile in app.metric] == [
         rmse.text(found["rmse"])
