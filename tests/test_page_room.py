@@ -15,7 +15,7 @@ from dpmc_core.lab.teach.room import CLASS, LONGEST, READY, Sender
 from pages.ui import classroom, rows
 from tests.page_helpers import all_text, button, open_page, plain, press, texts
 
-pytestmark = pytest.mark.usefixtures("own_session", "quick_keys")
+pytestmark = pytest.mark.usefixtures("quick_keys")
 
 
 @pytest.fixture

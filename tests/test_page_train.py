@@ -17,7 +17,6 @@ from pages.ui import blocks, charts, classroom, jobs, runs
 from pages.ui.shelf import Shelf
 from tests.page_helpers import all_text, button, charts_of, ledger_of, open_page, press, texts
 
-pytestmark = pytest.mark.usefixtures("own_session")
 LAB = {"data": "one-bit-lab", "mechanism": "private-effects"}  # four rounds of a few ms
 
 

@@ -49,7 +49,6 @@ PAGES = ("what_if", "data", "train", "noise", "guarantees")
 MECHANISMS = registry.noisy(Task.BINARY)
 RANKING = registry.noisy(Task.RANKING)
 
-pytestmark = pytest.mark.usefixtures("own_session")
 no_windows = pytest.mark.skipif(sys.platform == "win32", reason="pages start no sweeps there")
 
 
