@@ -275,8 +275,14 @@ def floor_of(cls: type[Mechanism], steps: Iterable[str]) -> str:
     return ALONE.get(cls.task, cls.floor) if told else cls.floor
 
 
+def company_of(cls: type[Mechanism]) -> tuple[str, ...]:
+    """Ids of what stands beside a method: guesses without and with facts, twin and reference."""
+    guesses = (floor_of(cls, steps) for steps in ([], ["features"]))
+    return *guesses, cls.twin, REFERENCES[cls.task]
+
+
 def takes_facts(cls: type[Mechanism]) -> bool:
-    """Whether a method uses what is publicly known of the items."""
+    """Whether a method uses what is publicly known of the items; one of a plugin may not say."""
     return getattr(cls, "uses_facts", False)
 
 

@@ -18,7 +18,7 @@ from dpmc_core.lab.teach import glossary
 from dpmc_core.lab.views import answer as words
 from dpmc_core.lab.views import groups, lines
 from dpmc_core.lab.views.lines import Picture
-from dpmc_core.model import Task
+from dpmc_core.model import Mechanism, Task
 from dpmc_core.privacy import DELTA
 from pages.ui import blocks, rows, shell, sources, state, sweeps, widgets
 from pages.ui.charts import answer as charts_answer
@@ -263,9 +263,11 @@ def card(finding: Finding) -> None:
     with st.container(border=True):
         st.header(words.plain(said.verdict), anchor=False)
         if finding.keeps is not None:
-            limit, against = finding.question.keep, best(finding.question)
+            question, method = finding.question, finding.mechanism
             blocks.picture(
-                charts_answer.kept(finding.mechanism.id, finding.keeps, limit, against),
+                charts_answer.kept(
+                    *(method.id, finding.keeps, question.keep), *ends(question, method)
+                ),
                 alt=words.plain(said.found),
                 key="answer kept",
                 config={"displayModeBar": False},
@@ -288,7 +290,8 @@ def curve(question: Inquiry, where: Place, plan: Planned) -> None:
         return
     blocks.chart(
         charts_answer.shares(
-            *(method.id, found, question.keep, question.epsilon, best(question)),
+            *(method.id, found, question.keep, question.epsilon),
+            *ends(question, method),
             counted=question.change.label,
         ),
         alt=told or "The share of the gain at each epsilon.",
@@ -299,9 +302,11 @@ def curve(question: Inquiry, where: Place, plan: Planned) -> None:
     )
 
 
-def best(question: Inquiry) -> str:
-    """What the gain is measured against, as it is named on charts."""
-    return lines.WITHOUT if question.reference is None else "your model"
+def ends(question: Inquiry, method: Mechanism) -> tuple[str, str]:
+    """What the gain is counted from and up to, as charts name them."""
+    guess = registry.floor_of(type(method), ["features"] * question.facts)
+    best = lines.WITHOUT if question.reference is None else "your model"
+    return lines.guess_name(guess), best
 
 
 shell.enter()

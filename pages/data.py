@@ -126,9 +126,8 @@ def upload() -> None:
 
 def known_of_items(dataset: datasets.Dataset) -> None:
     """The second file of an upload: what an outsider knows of the items."""
-    known = ": " * bool(dataset.ratings.known) + ", ".join(dataset.ratings.known)
-    title = "What is publicly known of the items" + blocks.escape(known)
-    with st.expander(title, icon=":material/menu_book:"):
+    known = blocks.escape(", ".join(dataset.ratings.known) or "nothing yet")
+    with st.expander(f"What is publicly known of the items: {known}", icon=":material/menu_book:"):
         st.caption(
             "Genre, year, author, price: what an outsider has without your users. Not what was"
             " computed from what users did (tags, counts, mean ratings, prices that follow demand,"

@@ -81,19 +81,14 @@ def _packages_are_read_once() -> Iterator[None]:
         yield
 
 
-@pytest.fixture
-def own_session() -> Iterator[None]:
-    """All test sessions carry one id, so what is kept per session is dropped by hand."""
+@pytest.fixture(autouse=True)
+def _own_session() -> Iterator[None]:
+    """All of Streamlit's test sessions carry one id: what one keeps would greet the next."""
     yield
-    from streamlit.testing.v1 import AppTest
+    if "streamlit.testing.v1" in sys.modules:
+        from streamlit.runtime import caching
 
-    def end() -> None:
-        from pages.ui import state
-
-        state.jobs.clear()
-        state.private.clear()
-
-    AppTest.from_function(end).run()
+        caching.clear_session_resource_cache("test session id")
 
 
 @pytest.fixture(scope="module")

@@ -115,9 +115,11 @@ def placed_line(id, values, *, epsilons=(1.0, 10.0), solid=True, counts="per rat
 
 
 def press(app, label):
-    [button] = [b for b in app.button if b.label == label]
-    button.click().run()
+    found = button(app, label)
+    assert not found.disabled, label
+    found.click().run()
     assert not app.exception
+    return app
 
 
 def run_until_done(app, seconds=200):

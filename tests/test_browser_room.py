@@ -19,6 +19,12 @@ SEEN = """() => {
   setInterval(look, 50);
 }"""
 
+# Two presses of a key that a busy machine cannot pull apart.
+BOUNCE = """() => {
+  for (const type of ['keydown', 'keyup', 'keydown', 'keyup']) document.body.dispatchEvent(
+    new KeyboardEvent(type, { key: 'n', code: 'KeyN', keyCode: 78, bubbles: true }));
+}"""
+
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
@@ -104,8 +110,7 @@ def test_a_class_of_thirty_from_start_to_end(teacher, server):
     phones[30].send(1)
     reports(page, 31)
 
-    page.keyboard.press("n")
-    page.keyboard.press("n")  # at once: it counts once
+    page.evaluate(BOUNCE)  # at once: it counts once
     page.get_by_role("heading", name=SECOND).wait_for()
     together(*(partial(one.send, int(k < 20)) for k, one in enumerate(phones[:30])))
     reports(page, 30)

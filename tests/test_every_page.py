@@ -9,8 +9,6 @@ from dpmc_core.lab.sweep.presets import EPSILONS
 from pages.ui import sources
 from tests.page_helpers import at_stop, open_page
 
-pytestmark = pytest.mark.usefixtures("own_session")
-
 PAGES = [entry.file for section in SECTIONS.values() for entry in section]
 WITH_MECHANISM = ("what_if", "train", "noise", "guarantees")
 OF_EACH_KIND = {"movie-night", "bookshop-clicks"}  # ratings and clicks; more samples take longer

@@ -23,8 +23,6 @@ from tests.page_helpers import instrument as shown_on_the_page
 ROOT = Path(__file__).resolve().parent.parent
 MIB = 2**20
 
-pytestmark = pytest.mark.usefixtures("own_session")
-
 
 class Read(HTMLParser):
     """The elements of a file, the texts of its scripts and of all else."""

@@ -27,7 +27,7 @@ from tests.page_helpers import (
 )
 from tests.slow_helpers import rest_slow
 
-pytestmark = pytest.mark.usefixtures("own_session", "home")
+pytestmark = pytest.mark.usefixtures("home")
 SITUATIONS = [  # data, method, wanted quality as the address spells it
     ("movie-night", "private-effects", 0.985),
     ("restaurants", "input-flip", 70),

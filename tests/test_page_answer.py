@@ -13,7 +13,6 @@ from dpmc_core.ratings import PublicFacts, Ratings
 from pages.ui import private, sources, sweeps
 from tests.page_helpers import all_text, button, charts_of, open_page, plain, spec
 
-pytestmark = pytest.mark.usefixtures("own_session")
 DATA = {"data": "restaurants"}
 CAME = "Whether 80 % of the gain is kept cannot be told: the seeds show none"  # with the app
 

@@ -12,7 +12,6 @@ from dpmc_core.metrics import METRICS
 from dpmc_core.model import Task
 from dpmc_core.problem import build_problem
 from tests.page_helpers import (
-    all_text,
     at_stop,
     charts_of,
     instrument,
@@ -90,6 +89,13 @@ def test_a_run_with_facts_is_what_the_core_measures_against_facts_alone():
     )
     alone = experiment.run(registry.create("private-effects", epsilon=1.0), problem, 1)
     assert alone.guess == "alone"
+    (film,) = (
+        one.proto.json
+        for one in app.get("bidi_component")
+        if one.proto.component_name == "dpmc_film"
+    )
+    assert "public facts alone" in film
+    assert "guessing" not in film
     rmse = METRICS["rmse"]
     assert [tile.value for tile in app.metric] == [
         rmse.text(found["rmse"])
@@ -98,8 +104,9 @@ def test_a_run_with_facts_is_what_the_core_measures_against_facts_alone():
 
 
 def test_the_answer_counts_from_facts_alone_where_they_are_used():
-    app = open_page("answer", **(MOVIES | {"data": "restaurants"}), facts="true")
+    app = open_page("answer", **MOVIES, facts="true")
     assert switch(app).value
-    told = all_text(app)
+    assert "public facts alone" in charts_of(app)[0].proto.spec
     turned(app, False)
-    assert all_text(app) != told
+    assert "public facts alone" not in charts_of(app)[0].proto.spec
+    assert "guessing" in charts_of(app)[0].proto.spec

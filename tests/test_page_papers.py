@@ -13,7 +13,6 @@ from pages.ui import sweeps
 from tests.page_helpers import all_text, button, charts_of, open_page, spec
 from tests.slow_helpers import rest_slow
 
-pytestmark = pytest.mark.usefixtures("own_session")
 FIRST = "lwhm22-1b"
 
 

@@ -13,9 +13,9 @@ from dpmc_core.lab.teach import room as core
 from dpmc_core.lab.teach import room_view as words
 from dpmc_core.lab.teach.room import CLASS, LONGEST, READY, Sender
 from pages.ui import classroom, rows
-from tests.page_helpers import all_text, button, open_page, plain, texts
+from tests.page_helpers import all_text, button, open_page, plain, press, texts
 
-pytestmark = pytest.mark.usefixtures("own_session", "quick_keys")
+pytestmark = pytest.mark.usefixtures("quick_keys")
 
 
 @pytest.fixture
@@ -32,13 +32,6 @@ def class_mode(monkeypatch):
     monkeypatch.setattr(classroom, "teacher", lambda: who.teacher)
     yield who
     classroom._server.put(None)
-
-
-def press(app, label):
-    found = next(b for b in app.button if b.label == label)
-    found.click().run()
-    assert not app.exception
-    return app
 
 
 def opened(**link):

@@ -15,9 +15,8 @@ from dpmc_core.metrics import METRICS
 from dpmc_core.model import Task
 from pages.ui import blocks, charts, classroom, jobs, runs
 from pages.ui.shelf import Shelf
-from tests.page_helpers import all_text, button, charts_of, ledger_of, open_page, texts
+from tests.page_helpers import all_text, button, charts_of, ledger_of, open_page, press, texts
 
-pytestmark = pytest.mark.usefixtures("own_session")
 LAB = {"data": "one-bit-lab", "mechanism": "private-effects"}  # four rounds of a few ms
 
 
@@ -26,13 +25,6 @@ def films(app):
     players = [one.proto for one in app.get("bidi_component")]
     told = [player.json for player in players if player.component_name == "dpmc_film"]
     return json.loads(told[0]) if told else None
-
-
-def press(app, label):
-    found = button(app, label)
-    assert not found.disabled, label
-    found.click().run()
-    assert not app.exception
 
 
 def wait_until(app, there, seconds=150):

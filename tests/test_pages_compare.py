@@ -35,10 +35,7 @@ from tests.page_helpers import (
 )
 from tests.sweep_helpers import InThisProcess
 
-pytestmark = [
-    pytest.mark.skipif(sys.platform == "win32", reason="the page starts no sweeps there"),
-    pytest.mark.usefixtures("own_session"),
-]
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the page starts no sweeps there")
 
 DATA, IDS = "restaurants", ("input-flip", "output")
 LINK = {"data": DATA, "mechanisms": list(IDS), "grid": "coarse", "seeds": "2"}

@@ -37,6 +37,8 @@ LOCAL = [
     is Trust.LOCAL
 ]
 
+UNCLEAR = comparison.UNCLEAR.format("guessing")
+
 
 class Scored:
     """A model of made scores, users x items."""
@@ -360,14 +362,14 @@ def test_a_share_is_told_only_of_a_gain_that_the_seeds_show():
     # 30 % of a gain of .05 by the means, but the band is as wide as the whole gain
     wide = [[0.5] * 3, [0.500, 0.515, 0.530], [0.6] * 3]
     assert "within the noise" in said(wide, 0.5, 0.55)
-    assert said(wide, 0.5, 0.9) == comparison.UNCLEAR  # far from no privacy, and near to guessing
+    assert said(wide, 0.5, 0.9) == UNCLEAR  # far from no privacy, and near to guessing
     assert said([[0.5, 0.5]] * 3, 0.3, 0.9) == ""  # two seeds say nothing
 
 
 def test_the_finding_says_where_it_begins_to_pay():
     found = comparison.finding
     picture = picture_of([[0.5] * 3, [0.65] * 3, [0.69] * 3], 0.5, 0.7)
-    assert found(picture, picture.lines[0]).startswith(f"Below epsilon 1 {comparison.UNCLEAR}")
+    assert found(picture, picture.lines[0]).startswith(f"Below epsilon 1 {UNCLEAR}")
     assert "from 10 on" in found(picture, picture.lines[0])
     flat = picture_of([[0.5] * 3] * 3, 0.5, 0.7)
     assert "at any epsilon" in found(flat, flat.lines[0])

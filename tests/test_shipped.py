@@ -2,6 +2,7 @@
 
 import io
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -146,6 +147,26 @@ def test_every_shipped_curve_belongs_to_the_data_and_the_mechanisms_of_this_vers
             assert line.version[0].isdigit()
             assert line.has(grid.epsilons, grid.seeds)
             assert line.band.seeds.tolist() == [len(grid.seeds)] * len(grid.epsilons)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("preset", "name"), [(preset, name) for preset in NAMES for name in PRESETS[preset].grid.data]
+)
+def test_a_unit_of_every_shipped_curve_is_what_this_program_computes(preset, name, tmp_path):
+    """Planted bug: results that change without a new revision, whose old rows stay."""
+    grid = replace(PRESETS[preset].grid, data=[name], epsilons=[1.0], seeds=[2])
+    plan = sweep.plan(grid)
+    with Store(tmp_path / "rows.sqlite") as store:
+        sweep.run(plan.units, store, lambda: InThisProcess(plan.sources))
+        found = {row["key"]: row["metrics"] for row in records(store)}
+    named = {unit.key: unit.mechanism.id for unit in plan.units}
+    came = {}
+    for task in {unit.mechanism.task for unit in plan.units}:
+        with shipped.load(name, task) as store:
+            came |= {row["key"]: row["metrics"] for row in records(store)}
+    for key, metrics in found.items():
+        assert came[key] == pytest.approx(metrics, rel=1e-5), named[key]
 
 
 @pytest.mark.parametrize("name", SAMPLES)

@@ -102,7 +102,8 @@ def read(
     try:
         stamp, names = _stamp(stream)
         if mechanisms is not None:
-            wanted = {other for id in mechanisms for other in _with_baselines(id)}
+            company = map(registry.company_of, map(registry.get, mechanisms))
+            wanted = {*mechanisms}.union(*company)
             names = [name for name in names if name.split()[0] in wanted]
         rows = list(_records(stamp, names, csv.DictReader(stream)))
     except (ValueError, KeyError, TypeError) as error:
@@ -138,12 +139,6 @@ def _stamp(stream: IO[str]) -> tuple[dict[str, Any], list[str]]:
     """The first line of a file, and the mechanisms in it that this program computes so, too."""
     stamp = json.loads(stream.readline().removeprefix("# "))
     return stamp, [name for name in stamp["settings"] if _is_current(stamp, name)]
-
-
-def _with_baselines(id: str) -> tuple[str, ...]:
-    cls = registry.get(id)
-    guesses = (registry.floor_of(cls, steps) for steps in ([], ["features"]))
-    return id, *guesses, cls.twin, registry.REFERENCES[cls.task]
 
 
 def _is_current(stamp: Mapping[str, Any], name: str) -> bool:

@@ -157,7 +157,7 @@ def _lines(film: Film, theme: Theme) -> list[dict[str, Any]]:
     floor, best = film.floor, film.reference
     over = floor is not None and (floor > best if best is not None else film.metric.lower)
     found = (
-        ("guessing", floor, theme.muted, "2 4", over),
+        (film.guess, floor, theme.muted, "2 4", over),
         ("no privacy", best, theme.ink, "7 5", not over),
     )
     return [

@@ -307,7 +307,7 @@ def facts(data: str, ids: Collection[str]) -> tuple[str, ...]:
         help="What an outsider already knows about items costs no epsilon: here "
         f"{names}. Each user's own side takes it along.",
     )
-    return ("features",) if on else ()
+    return ("features",) * on
 
 
 def _setting(cls: type[Mechanism], s: Setting) -> Any:

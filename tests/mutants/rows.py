@@ -100,6 +100,17 @@ STORE = (
     )
     + family_of(
         "store",
+        "registry.py",
+        (
+            "a shipped curve comes without its line without privacy",
+            OTHER,
+            "cls.twin, REFERENCES[cls.task]",
+            "cls.twin",
+            named("shipped", "test_a_line_is_looked_at_from_one_epsilon"),
+        ),
+    )
+    + family_of(
+        "store",
         "lab/shipped.py",
         (
             "shipped rows of an older revision are drawn",
@@ -107,13 +118,6 @@ STORE = (
             'if cls is None or cls.revision != stamp["revisions"][name]:',
             "if cls is None:",
             named("shipped", "test_curves_of_another_revision_or_setting_are_left_out"),
-        ),
-        (
-            "a shipped curve comes without its line without privacy",
-            OTHER,
-            "cls.twin, registry.REFERENCES[cls.task]",
-            "cls.twin",
-            named("shipped", "test_a_line_is_looked_at_from_one_epsilon"),
         ),
         (
             "numbers of a shipped curve are cut to two digits",

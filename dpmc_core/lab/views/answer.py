@@ -12,7 +12,7 @@ from dpmc_core.lab.study.answer import CLEAR, Finding, Inquiry, Payer, Protect, 
 from dpmc_core.lab.study.paired import Bracket
 from dpmc_core.lab.views import comparison
 from dpmc_core.lab.views.cards import delta_text
-from dpmc_core.lab.views.lines import Interval, Picture
+from dpmc_core.lab.views.lines import Interval, Picture, guess_name
 from dpmc_core.model import Task
 from dpmc_core.problem import split_words
 
@@ -141,8 +141,9 @@ def _measured(finding: Finding) -> str:
 def _kept(finding: Finding) -> str:
     if finding.keeps is None:
         return ""
-    unclear = "" if finding.keeps.low > 0 else f": {comparison.UNCLEAR}"
-    return f"You keep **{_percent(finding.keeps)}** of what personalisation adds{unclear}."
+    unclear = f": {comparison.UNCLEAR.format(guess_name(finding.guess))}"
+    told = "" if finding.keeps.low > 0 else unclear
+    return f"You keep **{_percent(finding.keeps)}** of what personalisation adds{told}."
 
 
 def _percent(share: Bracket) -> str:

@@ -635,7 +635,7 @@ def _first(x: Floats, fitted: Floats) -> float:
 
 # --- what several pages say of a curve, each by one rule ---------------------------------------
 
-UNCLEAR = f"not clearly better than {GUESSING}"
+UNCLEAR = "not clearly better than {}"
 NEAR = 0.9  # share of the gain from which on there is little left to gain
 
 
@@ -674,13 +674,14 @@ def kept(
         return None
     gain = metric.sign * (best.mean - guess.mean)
     share = metric.sign * (here.mean - guess.mean) / gain if gain > 0 else math.nan
-    unclear = UNCLEAR.replace(GUESSING, guess_name(floor_of(line)))
+    guessing = guess_name(floor_of(line))
+    unclear = UNCLEAR.format(guessing)
     if min(here.seeds, guess.seeds) < FEWEST:
         words = ""
     elif not clearly_better(metric, best, guess):
         words = f"nothing to keep: no privacy is {unclear} either"
     elif clearly_better(metric, here, guess):
-        return KeptShare(share, True, kept_words(share, guess_name(floor_of(line))))
+        return KeptShare(share, True, kept_words(share, guessing))
     elif clearly_better(metric, best, here):
         words = unclear
     else:
@@ -717,7 +718,7 @@ def guess_words(picture: Picture) -> str:
     known = [start for start in starts if start is not None]
     if not known or len(known) < len(starts):
         return ""
-    told = UNCLEAR.replace(GUESSING, guess_name(floor_of(rivals[0])))
+    told = UNCLEAR.format(guess_name(floor_of(rivals[0])))
     if math.isinf(min(known)):
         return f"{capital(told)} at any epsilon"
     if min(known) <= min(float(line.epsilon[0]) for line in rivals):

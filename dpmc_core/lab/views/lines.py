@@ -225,10 +225,7 @@ def stored(
 
     keys: of the curves; else all that the store has. epsilons, seeds: only these.
     """
-    wanted = {*mechanisms}
-    for cls in map(registry.get, mechanisms):
-        guesses = {registry.floor_of(cls, steps) for steps in ([], ["features"])}
-        wanted |= {*guesses, cls.twin, registry.REFERENCES[cls.task]}
+    wanted = {*mechanisms}.union(*map(registry.company_of, map(registry.get, mechanisms)))
     found = {}
     for info in curves(store, keys=keys, count=False):
         if info.mechanism not in wanted:

@@ -10,9 +10,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from dpmc_core import registry
 from dpmc_core.arrays import Floats, Ints
 from dpmc_core.lab.sweep import toplists
 from dpmc_core.lab.views.data import busiest, counts, grid, title, user_name
+from dpmc_core.lab.views.lines import GUESSING, guess_name
 from dpmc_core.links import LOGISTIC, Link
 from dpmc_core.metrics import Metric, error_cdf, headline
 from dpmc_core.model import Mechanism, Model, Step, Task
@@ -178,9 +180,9 @@ class Film:
     """A run to watch, of at most FRAMES rounds, evenly thinned; it holds no ratings but the corner.
 
     id: of the run; mechanism: its id. axis: what the metric is drawn on from the first round to the
-    last. floor, reference: of the guess and without privacy, once they are known. total: announced
-    rounds. released: of the corner, where something per rating is released, as `Corner.rated`, and
-    its query.
+    last. floor, reference: of the guess and without privacy, once they are known; guess: what the
+    guess is. total: announced rounds. released: of the corner, where something per rating is
+    released, as `Corner.rated`, and its query.
     """
 
     id: str
@@ -191,6 +193,7 @@ class Film:
     axis: tuple[float, float]
     total: int = 0
     floor: float | None = None
+    guess: str = GUESSING
     reference: float | None = None
     released: Floats | None = None
     query: str = ""
@@ -218,6 +221,7 @@ class Camera:
             metric=metric,
             axis=axis(metric, floor, reference),
             floor=floor,
+            guess=guess_name(registry.floor_of(type(mechanism), problem.steps)),
             reference=reference,
         )
         shapes = [r.shape for _, r in mechanism.guarantee(problem.train.public).releases]
@@ -340,7 +344,7 @@ def film_words(film: Film) -> str:
     parts = [f"{metric.title}: {told or 'none yet'}"]
     parts += [
         f"{name} {metric.text(value)}"
-        for name, value in (("guessing", film.floor), ("no privacy", film.reference))
+        for name, value in ((film.guess, film.floor), ("no privacy", film.reference))
         if value is not None
     ]
     return "; ".join(parts) + "."

@@ -7,26 +7,27 @@ from collections.abc import Sequence
 
 from dpmc_core.lab.study.paired import Bracket
 from dpmc_core.lab.views.answer import AtEpsilon
-from dpmc_core.lab.views.lines import GUESSING
 from pages.ui.charts import EPSILON_AXIS, INK, MUTED, PAPER, Figure, faded, figure, style
 
 _ENDS = (-0.12, 1.12)  # what always shows of the axis, as a share of the gain
 _FAR = (-0.6, 1.6)  # where an interval is cut
 
 
-def kept(mechanism: str, share: Bracket, limit: float, best: str) -> Figure:
-    """The share of the gain with its interval, and the limit, from the guess to what is best."""
+def kept(mechanism: str, share: Bracket, limit: float, guess: str, best: str) -> Figure:
+    """The share of the gain with its interval, and the limit.
+
+    guess, best: what it is counted from, and up to.
+    """
     fig, look = figure(height=150, showlegend=False), style(mechanism)
     value, low, high = (min(max(part, _FAR[0]), _FAR[1]) for part in share)
     across = [min(_ENDS[0], low - 0.05), max(_ENDS[1], high + 0.05)]
-    for at, name, color, dash in (
-        (0.0, GUESSING, MUTED, "dot"),
-        (1.0, best, INK, "dash"),
+    for at, name, color, dash, side in (
+        (0.0, guess, MUTED, "dot", "bottom"),
+        (1.0, best, INK, "dash", "bottom"),
+        (limit, f"your limit: {100 * limit:g} %", INK, "solid", "top"),
     ):
         fig.stroke([at] * 2, [-1, 1], color, dash=dash)
-        _name(fig, at, name, color, "bottom")
-    fig.stroke([limit] * 2, [-1, 1], INK, dash="solid")
-    _name(fig, limit, f"your limit: {100 * limit:g} %", INK, "top")
+        _name(fig, at, name, color, side)
     hover = f"{100 * share.value:.0f} % of the gain<extra></extra>"
     fig.stroke([low, high], [0, 0], look.color, width=8)
     fig.dots([value], [0], fig.marker(look, solid=True, size=20), hover=hover)
@@ -50,20 +51,21 @@ def shares(
     found: Sequence[AtEpsilon],
     limit: float,
     epsilon: float,
+    guess: str,
     best: str,
     *,
     counted: str,
 ) -> Figure:
     """The share of the gain against epsilon, with the limit and the epsilon asked about.
 
-    counted: what an epsilon counts.
+    guess, best: what it is counted from, and up to. counted: what an epsilon counts.
     """
     fig, look = figure(height=320, showlegend=False), style(mechanism)
     there = [(one.epsilon, one.share) for one in found if one.clear and one.share is not None]
     x = [e for e, _ in there]
     ends = (min([*x, epsilon]), max([*x, epsilon]))
     for at, name, color, dash, end, side in (
-        (0.0, GUESSING, MUTED, "dot", 1, "top"),
+        (0.0, guess, MUTED, "dot", 1, "top"),
         (1.0, best, INK, "dash", 0, "bottom"),
         (limit, f"your limit: {100 * limit:g} %", INK, "solid", 0, "top"),
     ):

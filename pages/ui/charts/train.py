@@ -62,12 +62,10 @@ def both(one: KeptRun, other: KeptRun) -> Figure:
     # a film's own axis was fixed before its reference was known
     ends = [end for f in films for end in training.axis(metric, f.floor, f.reference)]
     fig = figure(height=340)
-    lines = {
-        "guessing": (tuple(film.floor for film in films), (MUTED, "dot")),
-        "no privacy": (tuple(film.reference for film in films), (INK, "dash")),
-    }
-    for name, (levels, look) in lines.items():
-        for level in sorted({level for level in levels if level is not None}):
+    levels = {(film.guess, film.floor): (MUTED, "dot") for film in films}
+    levels |= {("no privacy", film.reference): (INK, "dash") for film in films}
+    for (name, level), look in levels.items():
+        if level is not None:
             text = f"{name}: {metric.text(level)}"
             fig.level((0, last + 1), level, look, text, name=text)
     alike = one.mechanism == other.mechanism
