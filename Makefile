@@ -23,7 +23,7 @@ class: $(VENV)/.app
 
 test: $(VENV)/.dev
 	@echo "==> Running the tests"
-	@$(BIN)/python -m pytest -m "not slow" -n 3 --dist loadfile --no-loadscope-reorder $(ARGS)
+	@$(BIN)/python -m pytest -m "not slow" -n 4 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 slow: $(VENV)/.dev
 	@echo "==> The tests that take longer"

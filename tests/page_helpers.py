@@ -133,7 +133,7 @@ def run_until_done(app, seconds=200):
         for p in app.progress
     ):
         assert time.monotonic() < end, "the job did not finish"
-        time.sleep(0.05)
+        time.sleep(0.3)
         app.run()
     app.run()
     assert not app.exception

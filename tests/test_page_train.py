@@ -32,7 +32,7 @@ def wait_until(app, there, seconds=150):
     end = time.monotonic() + seconds
     while not there():
         assert time.monotonic() < end, "it took too long"
-        time.sleep(0.05)
+        time.sleep(0.3)
         app.run()
         assert not app.exception
 

@@ -754,7 +754,7 @@ def wait_for_button(app, label, seconds=120):
     end = time.monotonic() + seconds
     while not any(button.label == label for button in app.button):
         assert time.monotonic() < end, f"no button '{label}'"
-        time.sleep(0.05)
+        time.sleep(0.3)
         app.run()
     assert not app.exception
 
