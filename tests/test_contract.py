@@ -89,16 +89,14 @@ TWIN_AT_LIMIT = {
 }
 
 
-# By default a single round at epsilon 1, which shows nothing of how rounds are counted.
-SEVERAL = {"gradient": {"rounds": 3} | _PUBLISHED}
-
 # Settings that make other releases, or come to them another way.
 OTHERWISE = [
     *(
         (id, _PUBLISHED)
         for id in PRIVATE
-        if any(s.name == "estimator" for s in settings_of(registry.get(id)))
+        if id != "gradient" and any(s.name == "estimator" for s in settings_of(registry.get(id)))
     ),
+    ("gradient", {"rounds": 3} | _PUBLISHED),  # one round shows nothing of how they are counted
     ("objective", {"link": Probit(), "bound": 1.0} | _PUBLISHED),
     ("output", {"within": OutputBound.SOLVER}),
     ("dpmf", {"noise": NoiseForm.COORDINATE}),
@@ -116,8 +114,7 @@ NOISY_IDS = [name for name, (id, _) in zip(IDS, VARIANTS, strict=True) if id in 
 
 
 def make(id, **settings):
-    several = SEVERAL.get(id, {})
-    return registry.create(id, **{"epsilon": 1.0, "delta": 1e-6} | several | settings)
+    return registry.create(id, **{"epsilon": 1.0, "delta": 1e-6} | settings)
 
 
 def ratings_for(task, seed=7):

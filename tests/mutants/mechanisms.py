@@ -102,7 +102,35 @@ ONE_BIT = family_of(
         "noisy = np.clip(gradient, -self.clamp, self.clamp)\n"
         "            if k != 2:\n"
         "                noisy = releases.gradient.publish(noisy, rng)",
+        records("gradient-rounds-estimator"),
+    ),
+    (
+        "gradient at zero: without noise",
+        SKIPPED,
+        "noisy = 0.5 - releases.gradient.publish(start, rng) /",
+        "noisy = 0.5 - start /",
         records("gradient"),
+    ),
+    (
+        "gradient at zero: the same noise in every run",
+        REUSED,
+        "releases.gradient.publish(start, rng)",
+        f"releases.gradient.publish(start, {SEEDED})",
+        other_seed("gradient"),
+    ),
+    (
+        "gradient at zero: not clamped",
+        CLIP,
+        "start = np.clip(start, -self.clamp, self.clamp)",
+        "start = 1.0 * start",
+        named("one_bit", _CLAMPED),
+    ),
+    (
+        "gradient at zero: raw signs go on after their release",
+        OTHER,
+        "reports = SignReports.of_laplace(noisy, 2 *",
+        "reports = SignReports.of_laplace(positive(ratings), 2 *",
+        named("releases_only", "test_no_value_reaches_the_model_past_its_releases[gradient]"),
     ),
     (
         "a rating's epsilon for a user's",
@@ -151,7 +179,7 @@ ONE_BIT = family_of(
         REUSED,
         "np.clip(gradient, -self.clamp, self.clamp), rng)",
         f"np.clip(gradient, -self.clamp, self.clamp), {SEEDED})",
-        fresh("gradient"),
+        fresh("gradient-rounds-estimator"),
     ),
     (
         "output: the same noise in every run",
