@@ -139,7 +139,6 @@ class Dpimf(Mechanism):
     task = Task.RANKING
     twin = "ials"
     floor = "private-popularity"
-    revision = 1
     published = AsPublished(
         {
             "clip": None,

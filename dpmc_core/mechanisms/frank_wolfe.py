@@ -45,9 +45,9 @@ from dpmc_core.solvers.rows import (
     gram,
     nuclear_radius,
     row_norms,
+    row_sums,
     shrinkage,
     spread_out,
-    times_vector,
 )
 from dpmc_core.solvers.sizes import check_descent, check_rank, gram_items
 from dpmc_core.stopping import cancellable, check_cancelled
@@ -169,7 +169,7 @@ def frank_wolfe(
         kept, clipped = clip_rows(cells, residual, residual_norm)
         v, top, moves = top_pair(t, kept)
         # Each user alone, from the whole own row of A: only what leaves the user is clipped.
-        column = times_vector(cells, residual, v) * (-radius / top if moves else 0.0)
+        column = row_sums(cells, residual * v[cells.items]) * (-radius / top if moves else 0.0)
         gap = float(residual @ observed) + radius * top
         if step is StepRule.LINE_SEARCH:
             move = column[cells.users] * v[cells.items] - observed

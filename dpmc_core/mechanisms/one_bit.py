@@ -74,14 +74,12 @@ class OneBit(Mechanism):
 
 
 @mechanism
-class Reported(OneBit, Completion):
-    """A noisy report of each sign, completed by one of two estimators."""
+class Aware(OneBit):
+    """Two estimators: the paper's, or one that knows the noise on a report of each sign."""
 
     link: Link = same_setting(Completion, "link", _ONLY)
     radius: float = same_setting(Completion, "radius", _ONLY)
     bound: float | None = same_setting(Completion, "bound", _ONLY)
-    iterations: int = same_setting(Completion, "iterations", _ONLY)
-    tolerance: float = same_setting(Completion, "tolerance", _ONLY)
     estimator: Estimator = setting(
         Estimator.NOISE_AWARE,
         "what completes the reports: effects and taste that know the noise and read who rated what,"
@@ -94,12 +92,20 @@ class Reported(OneBit, Completion):
 
     @property
     def dense(self) -> bool:
-        return super().dense and not self.aware
+        return self.bound is not None and not self.aware
 
     @property
     def caveats(self) -> tuple[str, ...]:
         """What the estimator adds to the card."""
         return (_READS,) if self.aware else ()
+
+
+@mechanism
+class Reported(Aware, Completion):
+    """A noisy report of each sign, completed by one of two estimators."""
+
+    iterations: int = same_setting(Completion, "iterations", _ONLY)
+    tolerance: float = same_setting(Completion, "tolerance", _ONLY)
 
     def completed(self, reports: SignReports, loss: Loss, ratings: Ratings, rng: Rng) -> Steps:
         """By the estimator in force, from the reports debiased or from the paper's loss of them."""
@@ -236,7 +242,6 @@ class PrivateMajority(OneBit):
     style = Style(PURPLE, "pentagon", "dot")
     place = 2
     twin = "majority"
-    revision = 1
     trust = Trust.LOCAL
     publishes = Publishes.FLIPPED_SIGNS
     source = "randomised response (Warner 1965)"
@@ -406,7 +411,7 @@ class NoisyGradients(Releases):
 
 
 @mechanism
-class Gradient(OneBit):
+class Gradient(Aware):
     """Gradient perturbation: projected descent on clamped, noised gradients (LWHM22, Algorithm 3).
 
     The data are touched through those gradients alone: no line search and no stopping rule on the
@@ -428,9 +433,6 @@ class Gradient(OneBit):
         f" 1 here; {_LIFTED}",
     )
     source = "LWHM22, Theorem 3"
-    link: Link = same_setting(Completion, "link")
-    radius: float = same_setting(Completion, "radius", _ONLY)
-    bound: float | None = same_setting(Completion, "bound", _ONLY)
     rounds: int | None = setting(
         None,
         f"rounds that share the budget (none: 1 + eps/10; {_ONLY})",
@@ -438,15 +440,6 @@ class Gradient(OneBit):
         at_most=1_000,
     )
     clamp: float = setting(0.5, "largest |gradient| of one cell", above=0, at_most=1e3)
-    estimator: Estimator = same_setting(Reported, "estimator")
-
-    @property
-    def aware(self) -> bool:
-        return self.estimator is Estimator.NOISE_AWARE
-
-    @property
-    def dense(self) -> bool:
-        return self.bound is not None and not self.aware
 
     @property
     def rounds_taken(self) -> int:
@@ -464,17 +457,15 @@ class Gradient(OneBit):
             alone=True,
             times=self.rounds_taken,
         )
-        return self.pure_card(public, NoisyGradients(gradient), (_READS,) * self.aware)
+        return self.pure_card(public, NoisyGradients(gradient), self.caveats)
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
         releases = self.guarantee(ratings.public).releases
         loss = likelihood(self.link, positive(ratings))
-        if self.aware:
-            _, start = loss(np.zeros(len(ratings)))
-            start = np.clip(start, -self.clamp, self.clamp)
-            size = min(self.clamp, float(self.link.density(np.zeros(1))[0]) * 2)
-            noisy = 0.5 - releases.gradient.publish(start, rng) / (2 * size)
-            reports = SignReports.of_laplace(noisy, 2 * size / releases.gradient.scale)
+        if self.aware:  # at zero all gradients are one number or its negative
+            apart = 2 * min(self.clamp, 2 * float(self.link.density(np.zeros(1))[0]))
+            noisy = releases.gradient.publish(apart * (0.5 - positive(ratings)), rng)
+            reports = SignReports.of_laplace(0.5 - noisy / apart, apart / releases.gradient.scale)
             yield from complete_signs(Pattern.of(ratings), reports)
             return
         feasible = feasible_set(ratings, self.radius, self.bound, rng)

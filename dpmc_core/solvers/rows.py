@@ -166,11 +166,6 @@ def gram(cells: Pattern, values: Floats) -> Floats:
     return total
 
 
-def times_vector(cells: Pattern, values: Floats, vector: Floats) -> Floats:
-    """A v for the matrix A with these values on the cells; length m."""
-    return row_sums(cells, values * vector[cells.items])
-
-
 def with_offsets(
     left: Floats, right: Floats, user: Floats | float, item: Floats | None = None
 ) -> Factors:

@@ -20,7 +20,7 @@ def check_rank(rank: int, public: PublicFacts) -> None:
         raise InvalidSetting("rank", f"<= items = {public.items}", rank)
 
 
-def check_gram(items: int, remedy: str = "") -> None:
+def check_gram(items: int, remedy: str) -> None:
     """The n x n Gram matrix fits in memory."""
     if items > GRAM_LIMIT:
         raise InvalidSetting(
