@@ -501,7 +501,8 @@ def test_ctrl_c_ends_it_with_what_is_there(tmp_path):
     assert "Traceback" not in err
 
 
-@pytest.mark.parametrize("name", [pytest.param("ml-100k", marks=pytest.mark.slow), "restaurant"])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["ml-100k", "restaurant"])
 def test_real_sets_get_an_answer(shared_data, name):
     dataset = datasets.load(str(shared_data / name))
     answer = found(Inquiry(task=Task.RATINGS), dataset, seeds=(1, 2))

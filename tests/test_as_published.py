@@ -145,8 +145,8 @@ def test_fit_lists_the_settings(dpmc) -> None:
     assert told["as_published"]["certified"]["published"] == told["guarantee"]["certified"]
     assert (told["rounds"], told["settings"]["rounds"]) == (10, 10)
     _, out, _ = dpmc(*words)
-    told = "As published: radius 0.7 → 1, bound none → 1, rounds none → 10, estimator noise-aware"
-    assert f"{told} → published." in " ".join(out.split())
+    told = "As published: radius 0.7 → 1, bound none → 1, estimator noise-aware → published, rounds"
+    assert f"{told} none → 10." in " ".join(out.split())
     _, out, _ = dpmc(*words[:-1], "--json")
     assert "as_published" not in json.loads(out)
 

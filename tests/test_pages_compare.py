@@ -485,11 +485,11 @@ def test_what_if_rests_on_as_many_seeds_as_compare_whatever_is_in_the_store():
 
 @pytest.mark.usefixtures("nothing_shipped")
 def test_a_curve_begun_on_what_if_can_be_stopped_and_is_known_to_compare():
-    app = open_page(data="movie-night", mechanism="gradient")
+    app = open_page(data="movie-night", mechanism="output")
     button(app, "Compute the curve").click().run()
     assert not app.exception
     assert "of 90 runs" in app.get("progress")[0].proto.text
-    link = {"data": "movie-night", "mechanisms": ["gradient"]}
+    link = {"data": "movie-night", "mechanisms": ["output"]}
     there = open_page("compare", **link, grid="fine", seeds="3")
     assert button(there, "Start").disabled  # it is this very grid
     assert "Another grid is being computed on Movie night" in all_text(

@@ -35,9 +35,11 @@ def whole(model, shape):
 @pytest.mark.parametrize(
     "name",
     [
-        "restaurants",
         "small-tail",
-        *(pytest.param(name, marks=pytest.mark.slow) for name in ("movie-night", "jokes")),
+        *(
+            pytest.param(name, marks=pytest.mark.slow)
+            for name in ("restaurants", "movie-night", "jokes")
+        ),
     ],
 )
 def test_no_trivial_method_and_no_other_twin_is_better_than_the_reference_of_ratings(name):
