@@ -44,7 +44,21 @@ def turned(app, value):
 )
 def test_there_is_no_switch_where_it_would_do_nothing(link):
     for page in ("what_if", "train", "compare"):
-        assert switch(open_page(page, facts="true", **link)) is None
+        assert switch(open_page(page, known="true", **link)) is None
+
+
+def test_the_switch_has_a_place_of_its_own_in_the_address():
+    """Guarantees asks for public facts, too: how many users and items there are."""
+    app = open_page("guarantees", **MOVIES)
+    (way,) = (one for one in app.get("button_group") if one.label == "Public facts")
+    way.set_value("typed").run()
+    for page in ("train", "answer"):
+        app.switch_page(f"pages/{page}.py").run()
+        assert not app.exception
+        assert not switch(app).value, page
+    turned(app, True)
+    app.switch_page("pages/guarantees.py").run()
+    assert not app.exception
 
 
 def test_what_if_draws_both_curves_and_counts_the_gain_from_public_facts_alone():
@@ -68,7 +82,7 @@ def test_what_if_draws_both_curves_and_counts_the_gain_from_public_facts_alone()
 
 
 def test_compare_sets_every_curve_beside_itself_without_facts():
-    link = {"data": "bookshop-clicks", "task": "ranking", "facts": "true"}
+    link = {"data": "bookshop-clicks", "task": "ranking", "known": "true"}
     app = open_page("compare", mechanisms=["private-taste", "dplcf", "dpimf-optimal"], **link)
     assert switch(app).value
     drawn = json.loads(charts_of(app)[0].proto.spec)["layout"]["annotations"]
@@ -81,7 +95,7 @@ def test_compare_sets_every_curve_beside_itself_without_facts():
 
 
 def test_a_run_with_facts_is_what_the_core_measures_against_facts_alone():
-    app = open_page("train", facts="true", **(MOVIES | {"data": "restaurants"}))
+    app = open_page("train", known="true", **(MOVIES | {"data": "restaurants"}))
     press(app, "Train")
     run_until_done(app)
     problem = build_problem(
@@ -104,7 +118,7 @@ def test_a_run_with_facts_is_what_the_core_measures_against_facts_alone():
 
 
 def test_the_answer_counts_from_facts_alone_where_they_are_used():
-    app = open_page("answer", **MOVIES, facts="true")
+    app = open_page("answer", **MOVIES, known="true")
     assert switch(app).value
     assert "public facts alone" in charts_of(app)[0].proto.spec
     turned(app, False)

@@ -303,7 +303,7 @@ def facts(data: str, ids: Collection[str]) -> tuple[str, ...]:
     on = toggle(
         "Use public facts about items",
         "the public facts",
-        "facts",
+        "known",
         help="What an outsider already knows about items costs no epsilon: here "
         f"{names}. Each user's own side takes it along.",
     )
