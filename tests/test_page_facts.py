@@ -54,6 +54,7 @@ def test_the_switch_has_a_place_of_its_own_in_the_address():
     way.set_value("typed").run()
     for page in ("train", "answer"):
         app.switch_page(f"pages/{page}.py").run()
+        app.run()  # with what the page before had chosen
         assert not app.exception
         assert not switch(app).value, page
     turned(app, True)
