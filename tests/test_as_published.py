@@ -225,6 +225,7 @@ def test_as_published_the_card_sets_the_noise(id: str, monkeypatch) -> None:
         assert card.trust is Trust.LOCAL or id == "dpimf-sampled"
 
 
+@pytest.mark.slow
 def test_protocols_take_it(dpmc) -> None:
     words = ("protocol", "2", "restaurants", "--set", "iterations=2", "--as-published")
     status, out, err = dpmc(*words, "--json")

@@ -10,7 +10,7 @@ from dpmc_core.lab.teach.lessons import LESSONS
 from dpmc_core.lab.teach.room import TWICE
 from tests.browser_helpers import settle, visit
 from tests.class_helpers import in_class, opened
-from tests.slow_helpers import by_turns, rest_slow
+from tests.slow_helpers import rest_slow
 
 pytestmark = pytest.mark.browser
 axe = pytest.importorskip("axe_playwright_python", reason="pip install axe-playwright-python")
@@ -28,6 +28,8 @@ RUN = """async rules => {
       v.nodes.map(n => n.target.join(" ") + ": " + [...n.any, ...n.all, ...n.none][0]?.message)]);
 }"""
 PAGES = [entry.file for section in SECTIONS.values() for entry in section]
+FIRST = [("what_if", "light"), ("train", "dark"), ("compare", "light"), ("answer", "dark")]
+EACH = [(page, theme) for page in PAGES for theme in ("light", "dark")]
 
 
 def violations(tab):
@@ -59,7 +61,9 @@ def test_a_lesson_has_no_grave_violation(browser, server, lesson, theme):
     context.close()
 
 
-@pytest.mark.parametrize(("path", "theme"), by_turns(PAGES, ["light", "dark"]))
+@pytest.mark.parametrize(
+    ("path", "theme"), rest_slow(sorted(EACH, key=lambda one: one not in FIRST), len(FIRST))
+)
 def test_a_page_has_no_grave_violation(browser, server, path, theme):
     context = browser.new_context(viewport={"width": 1366, "height": 768}, color_scheme=theme)
     tab = context.new_page()

@@ -16,6 +16,7 @@ from dpmc_core.model import Task
 from pages.ui import blocks, charts, classroom, jobs, runs
 from pages.ui.shelf import Shelf
 from tests.page_helpers import all_text, button, charts_of, ledger_of, open_page, press, texts
+from tests.slow_helpers import rest_slow
 
 LAB = {"data": "one-bit-lab", "mechanism": "private-effects"}  # four rounds of a few ms
 
@@ -79,7 +80,9 @@ def test_an_example_is_made_once_for_all_sessions(monkeypatch):
     assert len(made) == 1
 
 
-@pytest.mark.parametrize("id", registry.noisy(Task.BINARY) + registry.noisy(Task.RATINGS))
+@pytest.mark.parametrize(
+    "id", rest_slow([*registry.noisy(Task.RATINGS), *registry.noisy(Task.BINARY)], 4)
+)
 def test_an_example_is_small_and_whole(id):
     shown = runs.example(registry.create(id, epsilon=1.0), datasets.load("movie-night").ratings)
     assert shown.frames
