@@ -99,9 +99,11 @@ def test_ctrl_c_leaves_no_traceback(files):
 
 
 def test_ctrl_c_at_the_very_end_changes_nothing():
+    """As the last line is reached, and when Python clears up after it."""
     code = (
-        "import atexit, os, signal, sys; sys.argv = ['dpmc', 'list'];"
-        "atexit.register(lambda: os.kill(os.getpid(), signal.SIGINT));"
+        "import atexit, os, signal, sys; sys.argv = ['dpmc', 'list']; leave = sys.exit;"
+        "press = lambda *_: os.kill(os.getpid(), signal.SIGINT); atexit.register(press);"
+        "sys.exit = lambda status: press() or leave(status);"
         "from dpmc_core.__main__ import entry; entry()"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
