@@ -204,7 +204,7 @@ class Mechanism:
     floor: ClassVar[str]  # id of the guess drawn beside it: private too, where it reads the data
     task: ClassVar[Task]
     uses_facts: ClassVar[bool] = False  # what is publicly known of the items, where it is given
-    revision: ClassVar[int] = 1  # raised when results change; part of a stored row's key
+    revision: ClassVar[int]  # raised when results change; part of a stored row's key
     published: ClassVar[AsPublished] = AsPublished()  # the settings that it has in its paper
     # What a card of a pure promise says; other cards say it themselves.
     change: ClassVar[Change]

@@ -277,8 +277,7 @@ def floor_of(cls: type[Mechanism], steps: Iterable[str]) -> str:
 
 def company_of(cls: type[Mechanism]) -> tuple[str, ...]:
     """Ids of what stands beside a method: guesses without and with facts, twin and reference."""
-    guesses = (floor_of(cls, steps) for steps in ([], ["features"]))
-    return *guesses, cls.twin, REFERENCES[cls.task]
+    return floor_of(cls, []), floor_of(cls, ["features"]), cls.twin, REFERENCES[cls.task]
 
 
 def takes_facts(cls: type[Mechanism]) -> bool:

@@ -208,6 +208,8 @@ def test_gram_and_sums_agree_with_dense_algebra(m, n, density):
     _, _, cells, values = problem(m, n, 2, density)
     matrix = dense(cells, values)
     assert np.allclose(gram(cells, values), matrix.T @ matrix)
+    v = np.random.default_rng(0).normal(size=n)
+    assert np.allclose(row_sums(cells, values * v[cells.items]), matrix @ v)
     assert np.allclose(row_sums(cells, values), matrix.sum(axis=1))
     assert np.allclose(item_sums(cells, values), matrix.sum(axis=0))
 

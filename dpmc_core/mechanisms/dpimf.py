@@ -139,6 +139,7 @@ class Dpimf(Mechanism):
     task = Task.RANKING
     twin = "ials"
     floor = "private-popularity"
+    revision = 1
     published = AsPublished(
         {
             "clip": None,

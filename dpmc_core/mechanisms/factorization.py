@@ -71,6 +71,7 @@ class DPMF(Mechanism, LeastSquaresMF):
     task = Task.RATINGS
     twin = "pmf"
     floor = "private-mean"
+    revision = 1
     change = RATING  # what moves one r_ij by `spread` at most
     trust = Trust.CURATOR
     publishes = Publishes.FACTORS_ALONE
@@ -265,6 +266,7 @@ class PrivateMean(Mechanism):
     task = Task.RATINGS
     twin = "global-mean"
     floor = "private-mean"
+    revision = 1
     change = RATING
     trust = Trust.CURATOR
     publishes = Publishes.ONE_NUMBER

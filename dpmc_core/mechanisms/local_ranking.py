@@ -98,6 +98,7 @@ class LocalPopularity(FlippedReports):
     style = Style(SKY, "square", "dot")
     place = 2
     twin = "popularity"
+    revision = 1
     source = "randomised response on every bit"
     caveats = ("the server holds the reports, whatever it publishes",)
     publishes = Publishes.ITEM_COUNTS

@@ -58,6 +58,7 @@ class Plain(Mechanism):
     task = Task.RATINGS
     floor = "user-mean"
     place = 5
+    revision = 1
     reads: ClassVar[str] = "every rating"
     publishes: ClassVar[Publishes] = Publishes.EVERYTHING
 
