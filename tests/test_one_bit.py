@@ -57,6 +57,7 @@ ADDITIVE = {
     "objective-statistic": ({}, 1 / EPSILON, 1),
     "gradient": ({"rounds": 3, "clamp": 0.5} | PUBLISHED, 3 * 1 / EPSILON, 3),
     "gradient-aware": ({"clamp": 0.5}, 1 / EPSILON, 1),
+    "gradient-flat": ({"clamp": 0.5, "link": Probit(2.0)}, 0.79788456 / EPSILON, 1),
     "gradient-narrow": ({"rounds": 2, "clamp": 0.2} | PUBLISHED, 2 * 0.4 / EPSILON, 2),
     "gradient-probit": (
         {"rounds": 2, "clamp": 2.0, "link": Probit()} | PUBLISHED,
@@ -243,17 +244,21 @@ def test_output_publishes_nothing_outside_its_diameter(within):
 
 @pytest.mark.parametrize("link", [LOGISTIC, Probit()], ids=str)
 @pytest.mark.parametrize("clamp", [0.2, 0.5, 3.0])
-def test_gradient_sensitivity_bounds_every_flip(link, clamp):
+@pytest.mark.parametrize("estimator", Estimator)
+def test_gradient_sensitivity_bounds_every_flip(link, clamp, estimator):
+    """At any score; the noise-aware estimator asks at zero alone."""
     from dpmc_core.solvers.one_bit import likelihood
 
-    x = np.linspace(-6, 6, 2001)
+    aware = estimator is Estimator.NOISE_AWARE
+    x = np.zeros(1) if aware else np.linspace(-6, 6, 2001)
     zeros, ones = (likelihood(link, np.full_like(x, s))(x)[1] for s in (0.0, 1.0))
     moved = np.abs(np.clip(zeros, -clamp, clamp) - np.clip(ones, -clamp, clamp)).max()
-    mechanism = registry.create("gradient", epsilon=1.0, rounds=1, clamp=clamp, link=link)
+    settings = {"rounds": 1, "clamp": clamp, "link": link, "estimator": estimator}
+    mechanism = registry.create("gradient", epsilon=1.0, **settings)
     release = mechanism.guarantee(RATINGS.public).releases.gradient
     stated = release.sensitivity[RATING]
     assert moved <= stated * (1 + 1e-12)
-    if link == LOGISTIC:
+    if aware or link == LOGISTIC:
         assert moved >= 0.99 * stated
 
 
@@ -279,6 +284,18 @@ def test_gradients_are_clamped_before_the_noise(clamp, estimator):
     sizes = [np.abs(one.private).max() for one in seen]
     reached = clamp if estimator is Estimator.PUBLISHED else min(clamp, 0.5)
     assert max(sizes) == pytest.approx(reached, rel=1e-15)  # and never passed
+
+
+@pytest.mark.parametrize("settings", [{"link": Probit(2.0)}, {"clamp": 0.1}, {"radius": 9.0}])
+def test_settings_of_the_published_gradients_leave_the_noise_aware_estimate_alone(settings):
+    """Whatever the size of a gradient at zero, noise in proportion hides its sign as well."""
+    found = [
+        list(registry.create("gradient", epsilon=2.0, **s).fit(RATINGS, np.random.default_rng(4)))
+        for s in ({}, settings)
+    ]
+    cells = RATINGS.users, RATINGS.items
+    usual, other = (steps[-1].model.predict(*cells) for steps in found)
+    assert np.allclose(usual, other, rtol=1e-6)
 
 
 ALIKE = Ratings.build(

@@ -242,6 +242,7 @@ class PrivateMajority(OneBit):
     style = Style(PURPLE, "pentagon", "dot")
     place = 2
     twin = "majority"
+    revision = 1
     trust = Trust.LOCAL
     publishes = Publishes.FLIPPED_SIGNS
     source = "randomised response (Warner 1965)"
@@ -419,7 +420,8 @@ class Gradient(Aware):
     clamped entry by at most min(2 clamp, 1) for the logistic link (its gradient moves by exactly
     1), 2 clamp in general. The rounds share the budget evenly, so noise grows with their number:
     1 + eps/10 take a second round only where the noise allows it. The first gradient, at scores of
-    zero, is a noisy report of each sign: all that the noise-aware estimator asks for.
+    zero, is a noisy report of each sign, whose two values are min(2 clamp, 4 density(0)) apart: all
+    that the noise-aware estimator asks for.
     """
 
     id = "gradient"
@@ -447,8 +449,8 @@ class Gradient(Aware):
 
     def guarantee(self, public: PublicFacts) -> Guarantee[NoisyGradients]:
         moves = 2 * self.clamp
-        if isinstance(self.link, Logistic):
-            moves = min(moves, 1.0)
+        if self.aware or isinstance(self.link, Logistic):
+            moves = min(moves, 4 * float(self.link.density(np.zeros(1))[0]))
         gradient = Laplace(
             query="clamped loss gradient on the observed cells",
             shape=(None,),
@@ -461,16 +463,17 @@ class Gradient(Aware):
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
         releases = self.guarantee(ratings.public).releases
-        loss = likelihood(self.link, positive(ratings))
-        if self.aware:  # at zero all gradients are one number or its negative
-            apart = 2 * min(self.clamp, 2 * float(self.link.density(np.zeros(1))[0]))
+        if self.aware:  # at zero all gradients are one number or its negative, so far apart:
+            apart = releases.gradient.sensitivity[RATING]
             noisy = releases.gradient.publish(apart * (0.5 - positive(ratings)), rng)
             reports = SignReports.of_laplace(0.5 - noisy / apart, apart / releases.gradient.scale)
             yield from complete_signs(Pattern.of(ratings), reports)
             return
+        loss = likelihood(self.link, positive(ratings))
         feasible = feasible_set(ratings, self.radius, self.bound, rng)
         point, before, step = feasible.origin(), None, 0.0
-        for k in range(1, self.rounds_taken + 1):
+        last = self.rounds_taken
+        for k in range(1, last + 1):
             objective, gradient = loss(point.observed)
             noisy = releases.gradient.publish(np.clip(gradient, -self.clamp, self.clamp), rng)
             if before is None:
@@ -480,9 +483,8 @@ class Gradient(Aware):
             before = point, noisy
             accuracy = _PROJECTION * max(1.0, math.sqrt(point.dot(point)))
             point = feasible.project(point, step, noisy, accuracy)
-            trace, raw = {"objective": objective, "step length": step}, frozenset({"objective"})
-            last = self.rounds_taken
-            yield Step(k, last, point.model(), trace, raw, final=k == last)
+            trace = {"objective": objective, "step length": step}
+            yield Step(k, last, point.model(), trace, frozenset({"objective"}), final=k == last)
 
 
 class OutputBound(enum.Enum):

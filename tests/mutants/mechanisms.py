@@ -119,10 +119,10 @@ ONE_BIT = family_of(
         other_seed("gradient"),
     ),
     (
-        "gradient at zero: not clamped",
+        "gradient at zero: twice as far apart as its record says",
         CLIP,
-        "apart = 2 * min(self.clamp, 2 * float(self.link.density(np.zeros(1))[0]))",
-        "apart = 4 * float(self.link.density(np.zeros(1))[0])",
+        "apart = releases.gradient.sensitivity[RATING]",
+        "apart = 2 * releases.gradient.sensitivity[RATING]",
         named("one_bit", _CLAMPED),
     ),
     (
