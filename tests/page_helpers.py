@@ -115,25 +115,28 @@ def placed_line(id, values, *, epsilons=(1.0, 10.0), solid=True, counts="per rat
 
 
 def press(app, label):
-    found = button(app, label)
+    (found,) = (b for b in app.button if b.label == label)
     assert not found.disabled, label
     found.click().run()
     assert not app.exception
     return app
 
 
-def run_until_done(app, seconds=200):
-    """Rerun as the half-second ticks do, until the job is over."""
+def wait_until(app, there, seconds=200):
+    """Rerun as the half-second ticks do, until it is so."""
     end = time.monotonic() + seconds
-    while any(
-        any(
-            w in p.text
-            for w in ("round", "run ", "start", "prepar", "stopping", "file", "read", "ids")
-        )
-        for p in app.progress
-    ):
-        assert time.monotonic() < end, "the job did not finish"
+    while not there():
+        assert time.monotonic() < end, "it took too long"
         time.sleep(0.3)
         app.run()
+        assert not app.exception
+
+
+WORKING = ("round", "run ", "start", "prepar", "stopping", "file", "read", "ids")
+
+
+def run_until_done(app):
+    """Until the job is over, and what is drawn then."""
+    wait_until(app, lambda: not any(word in p.text for p in app.progress for word in WORKING))
     app.run()
     assert not app.exception

@@ -15,7 +15,16 @@ from dpmc_core.metrics import METRICS
 from dpmc_core.model import Task
 from pages.ui import blocks, charts, classroom, jobs, runs
 from pages.ui.shelf import Shelf
-from tests.page_helpers import all_text, button, charts_of, ledger_of, open_page, press, texts
+from tests.page_helpers import (
+    all_text,
+    button,
+    charts_of,
+    ledger_of,
+    open_page,
+    press,
+    texts,
+    wait_until,
+)
 from tests.slow_helpers import rest_slow
 
 LAB = {"data": "one-bit-lab", "mechanism": "private-effects"}  # four rounds of a few ms
@@ -26,16 +35,6 @@ def films(app):
     players = [one.proto for one in app.get("bidi_component")]
     told = [player.json for player in players if player.component_name == "dpmc_film"]
     return json.loads(told[0]) if told else None
-
-
-def wait_until(app, there, seconds=150):
-    """Rerun as the half-second ticks do."""
-    end = time.monotonic() + seconds
-    while not there():
-        assert time.monotonic() < end, "it took too long"
-        time.sleep(0.3)
-        app.run()
-        assert not app.exception
 
 
 def over(app):

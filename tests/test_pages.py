@@ -6,7 +6,6 @@ import io
 import json
 import shlex
 import sys
-import time
 import weakref
 
 import plotly.graph_objects as plotly
@@ -42,6 +41,7 @@ from tests.page_helpers import (
     run_until_done,
     spec,
     stand_at,
+    wait_until,
 )
 from tests.sweep_helpers import InThisProcess
 
@@ -614,14 +614,9 @@ def fill_own(upload, epsilons, seeds):
         sweep.run(plan.units, store, lambda: InThisProcess(plan.sources))
 
 
-def run_until_whole(app, seconds=250):
-    """Rerun as the ticks do, until the runs behind the curve are over."""
-    end = time.monotonic() + seconds
-    while button(app, "Stop") is not None:
-        assert time.monotonic() < end, "the runs did not end"
-        time.sleep(0.1)
-        app.run()
-        assert not app.exception
+def run_until_whole(app):
+    """Until the runs behind the curve are over."""
+    wait_until(app, lambda: button(app, "Stop") is None)
 
 
 @no_windows
@@ -729,7 +724,7 @@ def test_a_public_set_is_downloaded_once_its_terms_are_accepted(monkeypatch, tmp
 
     monkeypatch.setattr(public_sets, "get", get)
     press(app, "Accept these terms and download")
-    wait_for_button(app, "Open it")
+    wait_until(app, lambda: button(app, "Open it"))
     press(app, "Open it")
     assert app.selectbox(key="data").value == "ml-100k"
     assert {tile.label: tile.value for tile in app.metric}["Ratings"] == "64"
@@ -744,19 +739,8 @@ def test_a_download_that_fails_is_a_sentence(monkeypatch, tmp_path):
     monkeypatch.setattr(public_sets, "get", get)
     app = open_page("data", way="public")
     press(app, "Accept these terms and download")
-    end = time.monotonic() + 120
-    while not app.error and time.monotonic() < end:
-        app.run()
+    wait_until(app, lambda: app.error)
     assert "no network" in app.error[0].value
-
-
-def wait_for_button(app, label, seconds=120):
-    end = time.monotonic() + seconds
-    while not any(button.label == label for button in app.button):
-        assert time.monotonic() < end, f"no button '{label}'"
-        time.sleep(0.3)
-        app.run()
-    assert not app.exception
 
 
 @pytest.mark.parametrize("id", MECHANISMS)
