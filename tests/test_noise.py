@@ -75,6 +75,84 @@ def test_norm_laplace_norms_and_directions(length: int) -> None:
     assert_norm_laplace(noise.norm_laplace(0.7, (20_000, length), RNG(3)), 0.7)
 
 
+# Symmetric matrices by their products
+
+
+def grams(size: int, scale: float = 3.0) -> Gaussian:
+    return release(Gaussian, (size, size), scale)
+
+
+def nothing(block: Floats) -> Floats:
+    return np.zeros_like(block)
+
+
+@pytest.mark.parametrize("published", [False, True])  # directions, or all of it at once
+def test_products_have_the_law_of_the_whole_matrix(published: bool) -> None:
+    """Three checks at a false-alarm rate of 1e-6 each."""
+    rng, runs, n = RNG(3), 3000, 6
+    made = np.empty((runs, n, n))
+    for whole in made:
+        if published:
+            times = grams(n).products(nothing, rng)
+        else:
+            times = noise.SymmetricGaussian(n, 3.0, rng).times
+            first = times(np.ones((n, 1)))
+            times(np.hstack([first, times(first)]))  # directions that follow from the noise
+        whole[:] = times(np.eye(n))
+    assert np.allclose(made, np.swapaxes(made, 1, 2), atol=1e-9)
+    places = np.triu_indices(n)
+    size = np.where(places[0] == places[1], 1.0, math.sqrt(0.5)) * 3.0
+    standard = made[:, *places] / size
+    assert_drawn_from(standard, stats.norm.cdf)
+    assert_independent(standard)
+    assert_scale(standard, release(Gaussian, (len(size),), 1.0))
+
+
+@pytest.mark.parametrize("ask", [1, 3])
+def test_products_that_follow_from_earlier_ones_have_the_law_of_the_ensemble(ask: int) -> None:
+    """Lanczos numbers of the Gaussian orthogonal ensemble (Dumitriu, Edelman, "Matrix models for
+    beta ensembles", 2002): on the diagonal N(0, s^2), beside it s / sqrt(2) chi of one less a step.
+    Three checks at a false-alarm rate of 1e-6 each."""
+    rng, n, steps, s = RNG(4), 320, 30, 3.0
+    inner, beside, before = [], [], None
+    for _ in range(20):
+        times = grams(n, s).products(nothing, rng)
+        q, last, size = np.eye(n)[0], np.zeros(n), 0.0
+        for _ in range(steps):
+            found = times(np.column_stack([q] * ask))[:, -1]
+            inner.append(float(q @ found))
+            found = found - inner[-1] * q - size * last
+            last, size = q, float(np.linalg.norm(found))
+            q = found / size
+            beside.append(size)
+        assert np.array_equal(times(np.eye(n)[:, :1]), times(np.eye(n)[:, :1]))
+        assert before is None or not np.allclose(found, before)
+        before = found
+    assert_drawn_from(np.array(inner) / s, stats.norm.cdf)
+    assert_independent(np.array(inner).reshape(20, steps)[:, :8])
+    law = stats.chi2(20 * sum(n - 1 - k for k in range(steps)))
+    total = float((2 * np.square(beside) / s**2).sum())
+    assert 2 * min(law.cdf(total), law.sf(total)) >= 1e-6
+
+
+def test_products_add_the_noise_to_the_private_ones_and_refuse_what_is_not_finite() -> None:
+    n = 310
+    private = np.diag(np.arange(float(n)))
+    noisy = grams(n).products(private.__matmul__, RNG(1))(np.eye(n))
+    alone = grams(n).products(nothing, RNG(1))(np.eye(n))
+    assert np.allclose(noisy - alone, private)
+    with pytest.raises(InvalidSetting, match="finite"):
+        grams(n).products(lambda block: block * np.nan, RNG(1))(np.eye(n, 1))
+
+
+def test_a_mirrored_triangle_has_the_noise_of_that_triangle() -> None:
+    n = 5
+    whole = grams(n).publish(np.zeros((n, n)), RNG(2))
+    found = grams(n).products(nothing, RNG(2), mirrored=True)(np.eye(n))
+    assert np.array_equal(np.triu(found), np.triu(whole))
+    assert np.array_equal(found, found.T)
+
+
 def test_noise_depends_on_the_seed_alone() -> None:
     for kind, shape in ((Laplace, (5, 5)), (Gaussian, (5, 5)), (NormLaplace, (5, 5))):
         r = release(kind, shape, 1.0)

@@ -22,7 +22,8 @@ from dpmc_core.privacy import RATING
 from dpmc_core.problem import LeaveLast, Problem, build_problem
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.solvers.factorization import ImplicitLoss, Over, binary_matrix, solve_rows
-from dpmc_core.solvers.linalg import Pattern, leading_right
+from dpmc_core.solvers.linalg import Pattern, leading_eigenpairs
+from dpmc_core.solvers.rows import gram_products
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 SMALL = {"size": (1, 1), "rank": 3, "ridge": 0.01}
@@ -52,8 +53,9 @@ def survivors(ratings: Ratings, ridge: float, rank: int) -> tuple[np.ndarray, fl
     lambda (n |P|^2 + m |Q|^2) >= 2 lambda sqrt(mn) ||P Q'||_* with equality at the best split: the
     loss (RYHH24, Eq. 11 and 12) is least at the clicks with so much off each singular value.
     """
-    values, _ = leading_right(Pattern.of(ratings), ratings.values, rank)
-    return values, ridge * np.sqrt(ratings.public.users * ratings.public.items)
+    exact = gram_products(Pattern.of(ratings), ratings.values)
+    squares, _ = leading_eigenpairs(exact, ratings.public.items, rank)
+    return np.sqrt(squares[::-1]), ridge * np.sqrt(ratings.public.users * ratings.public.items)
 
 
 def pieces_of(id: str) -> list[str]:

@@ -15,6 +15,7 @@ from dpmc_core.mechanisms.frank_wolfe import (
     exact_top_pair,
     frank_wolfe,
     oja,
+    onto_nuclear_ball,
     projected_gradient,
 )
 from dpmc_core.metrics import rmse
@@ -27,13 +28,14 @@ from dpmc_core.solvers.als import (
     ridge,
     ridge_rows,
 )
-from dpmc_core.solvers.linalg import Pattern, top_eigenpairs, top_right_pair
+from dpmc_core.solvers.linalg import Pattern, eigenpairs_above, leading_eigenpairs
 from dpmc_core.solvers.rows import (
     capped,
     centred,
     clip_dense_rows,
     clip_rows,
     gram,
+    gram_products,
     item_sums,
     row_sums,
     shrunken_means,
@@ -105,7 +107,9 @@ def test_the_top_pair_is_found_from_a_start_that_the_matrix_takes_to_zero(items)
     cells = pattern(mask)
     matrix = np.zeros(mask.shape)
     matrix[mask] = rng.normal(size=int(mask.sum()))
-    sigma, v = top_right_pair(cells, matrix[mask], np.eye(items)[-1])
+    exact = gram_products(cells, matrix[mask])
+    (square,), (v,) = (p.T for p in leading_eigenpairs(exact, items, 1, 1e-4, np.eye(items)[-1]))
+    sigma = math.sqrt(square)
     assert sigma == pytest.approx(np.linalg.norm(matrix, 2), rel=1e-3)
     assert np.linalg.norm(matrix @ v) == pytest.approx(sigma, rel=1e-3)
 
@@ -141,7 +145,8 @@ def test_projected_gradient_reaches_the_same_optimum():
     _, _, cells, target = problem(rank=3, noise=0.3)
     radius = 12.0
     steps, _ = run(cells, target, radius, rounds=600)
-    rounds = list(projected_gradient(cells, target, radius, [1.0] * 400, np.linalg.eigh))
+    project = onto_nuclear_ball(radius, 1e-6, np.random.default_rng(0))
+    rounds = list(projected_gradient(cells, target, [1.0] * 400, project))
     assert not any(found.clipped for found in rounds)
     left, right = rounds[-1].factors.left, rounds[-1].factors.right
     reached = 0.5 * rmse(cells.sample(left, right), target) ** 2 * len(target)
@@ -207,7 +212,11 @@ def test_factors_and_observed_cells_stay_together_where_rows_are_scaled():
 def test_gram_and_sums_agree_with_dense_algebra(m, n, density):
     _, _, cells, values = problem(m, n, 2, density)
     matrix = dense(cells, values)
-    assert np.allclose(gram(cells, values), matrix.T @ matrix)
+    square, block = matrix.T @ matrix, np.random.default_rng(1).normal(size=(n, 3))
+    assert np.allclose(gram(cells, values), square)
+    assert np.allclose(gram_products(cells, values)(block), square @ block)
+    off = square - np.diag(np.diag(square))
+    assert np.allclose(gram_products(cells, values, diagonal=False)(block), off @ block)
     v = np.random.default_rng(0).normal(size=n)
     assert np.allclose(row_sums(cells, values * v[cells.items]), matrix @ v)
     assert np.allclose(row_sums(cells, values), matrix.sum(axis=1))
@@ -242,12 +251,38 @@ def test_rows_are_centred_on_their_own_mean_also_after_item_means():
     assert np.allclose(back, ratings.values)
 
 
-def test_top_eigenpairs_are_the_largest():
-    matrix = np.random.default_rng(0).normal(size=(12, 12))
+def test_eigenpairs_above_a_bound_are_all_of_them():
+    matrix = np.random.default_rng(0).normal(size=(150, 150))
     matrix = matrix + matrix.T
-    values, vectors = top_eigenpairs(matrix, 3)
-    assert np.allclose(values, np.linalg.eigvalsh(matrix)[-3:])
-    assert np.allclose(matrix @ vectors, vectors * values)
+    exact = np.linalg.eigvalsh(matrix)[::-1]
+    for least, count in ((exact[0] + 1, 0), (exact[4] - 1e-6, 5), (exact[70] - 1e-6, 71)):
+
+        def above(seen, least=least):
+            return int((seen > least).sum())
+
+        values, vectors = eigenpairs_above(matrix.__matmul__, 150, above, 0.0)
+        assert np.allclose(values, exact[:count])
+        assert np.allclose(matrix @ vectors, vectors * values)
+    assert eigenpairs_above(matrix.__matmul__, 150, len, 0.0)[1].shape == (150, 150)
+
+
+def test_rows_of_the_stepped_matrix_are_clipped_to_their_norm_as_a_dense_matrix_is():
+    _, mask, cells, target = problem(rank=3, noise=0.3)
+    basis = np.linalg.qr(np.random.default_rng(4).normal(size=(15, 2)))[0]
+    seen = []
+
+    def project(stepped):
+        seen.append(stepped.times(np.eye(15)))
+        return basis, np.array([0.9, 0.5])
+
+    whole, norm = np.zeros(cells.shape), 1.2
+    for found in projected_gradient(cells, target, [0.7] * 3, project, norm):
+        whole += 0.7 * np.where(mask, dense(cells, target) - whole, 0.0)
+        whole, clipped = clip_dense_rows(whole, norm)
+        assert np.allclose(seen[-1], whole)
+        assert found.clipped == clipped > 0
+        whole = whole @ basis * [0.9, 0.5] @ basis.T
+        assert np.allclose(found.factors.left @ found.factors.right.T, whole)
 
 
 def test_item_means_are_shrunk_by_four_ratings():

@@ -36,14 +36,23 @@ from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import AsPublished, mechanism, same_setting, setting
 from dpmc_core.solvers.als import ridge_rows
 from dpmc_core.solvers.effects import taste_of_gram
-from dpmc_core.solvers.linalg import Pattern, top_eigenpairs
+from dpmc_core.solvers.linalg import Pattern, leading_eigenpairs
 from dpmc_core.solvers.ranking import ItemScores
-from dpmc_core.solvers.rows import Rows, capped, gram, item_sums, row_sums, with_offsets
+from dpmc_core.solvers.rows import (
+    Rows,
+    capped,
+    gram,
+    gram_products,
+    item_sums,
+    row_sums,
+    with_offsets,
+)
 from dpmc_core.solvers.sizes import check_gram, check_rank, gram_items
 from dpmc_core.stopping import check_cancelled
 from dpmc_core.style import RED, Style
 
 _EFFECTS_SHARE = 0.5  # of the budget, with the noise-aware estimator
+_EIGEN_TOLERANCE = 1e-6  # of the pairs that stay
 _LEAST_WEIGHT = 0.01  # noise may leave the weights of two items at nothing or below
 _LEAST_VARIANCE = 0.01  # of the average, likewise
 
@@ -119,8 +128,14 @@ class Cleansing:
 
         A user counts as 1/||e_u||_2 = 1/sqrt(ratings): the fourth root goes into either factor.
         """
-        root = np.maximum(np.diff(cells.indptr), 1)[cells.users] ** -0.25
+        root = fourth_roots(cells)
         return gram(cells, residuals * root), gram(cells, root)
+
+
+def fourth_roots(cells: Pattern) -> Floats:
+    """ratings ** -1/4 of the user, at each cell."""
+    found: Floats = (np.maximum(np.diff(cells.indptr), 1) ** -0.25)[cells.users]
+    return found
 
 
 def shrunken_covariance(products: Floats, weights: Floats, shrink: float) -> Floats:
@@ -140,7 +155,7 @@ def shrunken_covariance(products: Floats, weights: Floats, shrink: float) -> Flo
 def leading_factors(matrix: Floats, rank: int) -> tuple[Floats, float]:
     """n x rank factors F of the best positive semidefinite approximation F F', and the variance
     of a rating that they leave (at least a hundredth of the average)."""
-    values, vectors = top_eigenpairs(matrix, rank)
+    values, vectors = leading_eigenpairs(matrix.__matmul__, len(matrix), rank)
     kept = np.maximum(values, 0.0)
     average = max(float(np.trace(matrix)) / len(matrix), 1e-12)
     left = average - float(kept.sum()) / len(matrix)
@@ -208,7 +223,7 @@ class CleansingMeans(Releases):
 class CleansingStatistics(Releases):
     means: CleansingMeans | EffectsReleases
     products: Gaussian
-    weights: Gaussian
+    weights: Gaussian  # with the noise-aware estimator their sum
 
 
 @mechanism
@@ -219,7 +234,8 @@ class SvdAfterCleansing(PerUser, Cleansing):
     residual within B: the total moves by k R/2, the count by k, the item sums by sqrt(k) R/2, the
     item counts by sqrt(k), and, users weighted by 1/||e_u||_2, the products by sqrt(k) B^2 and the
     weights by sqrt(k) where a row becomes empty. The noise-aware estimator starts from private item
-    effects instead, and keeps what stands out of the noise of the products.
+    effects instead, and keeps what stands out of the noise of the products of two different items,
+    which move by sqrt(k - 1) B^2; of the weights it takes the sum, moved by sqrt(k) (k - 1).
     """
 
     id = "svd-after-cleansing"
@@ -228,6 +244,7 @@ class SvdAfterCleansing(PerUser, Cleansing):
     short = "Cleansed SVD"
     style = Style(RED, "triangle-up", "8px,3px")
     twin = "cleansed-svd"
+    revision = 3
     publishes = Publishes.ITEM_COVARIANCE
     published = AsPublished(
         {"estimator": Estimator.PUBLISHED},
@@ -255,7 +272,12 @@ class SvdAfterCleansing(PerUser, Cleansing):
         if self.aware:
             first, rest = budget.split(_EFFECTS_SHARE, 1 - _EFFECTS_SHARE)
             means: CleansingMeans | EffectsReleases = effects_releases(public, first)
-            products, weights = rest.split(0.95, 0.05)
+            products, weights = rest.split(0.99, 0.01)
+            emptied = math.sqrt(max(root**2 - 1, 1))
+            most = root * emptied**2
+            pairs = user_gaussian(
+                *("weighted number of pairs of ratings of one user", (), weights, most, most)
+            )
         else:
             # The overall mean and the item means are easy, the covariance is what costs.
             most, half = enforced_cap(self.cap, public), public.half_width
@@ -274,17 +296,18 @@ class SvdAfterCleansing(PerUser, Cleansing):
                     *((n,), budget * 0.03, root, math.sqrt(min(2 * most, n))),
                 ),
             )
-            products, weights = budget * 0.7, budget * 0.2
+            emptied, products = root, budget * 0.7
+            pairs = user_gaussian(
+                *("weighted number of users who rated each two items", (n, n), budget * 0.2),
+                *(root, math.sqrt(2) * root),
+            )
         releases = CleansingStatistics(
             means=means,
             products=user_gaussian(
                 *("weighted products of residuals of each two items", (n, n), products),
-                *(root * bound**2, math.sqrt(2) * root * bound**2),
+                *(emptied * bound**2, math.sqrt(2) * root * bound**2),
             ),
-            weights=user_gaussian(
-                *("weighted number of users who rated each two items", (n, n), weights),
-                *(root, math.sqrt(2) * root),
-            ),
+            weights=pairs,
         )
         return self.card(
             public,
@@ -323,12 +346,13 @@ class SvdAfterCleansing(PerUser, Cleansing):
         trace = {"residuals clamped": float((np.abs(rows.values) > bound).sum())}
         rows = rows.on(items.most_rated(gram_items(public)))
         residuals = np.clip(rows.values, -bound, bound)
-        products, weights = self.products(rows.cells, residuals)
-        noisy = releases.products.publish(products, rng)
-        pairs = releases.weights.publish(weights, rng)
-        off = float(pairs.sum() - np.trace(pairs))
-        edge = math.sqrt(2 * len(noisy)) * releases.products.scale
-        taste = taste_of_gram(items, 0.5 * (noisy + noisy.T), edge, self.rank, off, rows.columns)
+        exact = gram_products(rows.cells, residuals * fourth_roots(rows.cells), diagonal=False)
+        noisy, n = releases.products.products(exact, rng), gram_items(public)
+        counts = np.diff(rows.cells.indptr)
+        pairs = releases.weights.publish(float(np.sqrt(counts) @ np.maximum(counts - 1, 0)), rng)
+        edge = math.sqrt(2 * n) * releases.products.scale
+        leading = leading_eigenpairs(noisy, n, min(self.rank, n), _EIGEN_TOLERANCE)
+        taste = taste_of_gram(items, *leading, edge, float(pairs), rows.columns)
         yield Step.of(1, 1, own_model(ratings, items, taste), trace)
 
 

@@ -33,16 +33,18 @@ from dpmc_core.settings import AsPublished, mechanism, same_setting, setting
 from dpmc_core.solvers.als import random_factors
 from dpmc_core.solvers.effects import taste_of_gram, without_noise
 from dpmc_core.solvers.linalg import (
+    Operator,
     Pattern,
+    Products,
+    Shrinker,
+    eigenpairs_above,
     l1_threshold,
-    leading_right,
-    top_eigenpairs,
-    top_right_pair,
+    leading_eigenpairs,
+    low_rank_plus_sparse,
 )
 from dpmc_core.solvers.rows import (
-    clip_dense_rows,
     clip_rows,
-    gram,
+    gram_products,
     nuclear_radius,
     row_norms,
     row_sums,
@@ -50,7 +52,7 @@ from dpmc_core.solvers.rows import (
     spread_out,
 )
 from dpmc_core.solvers.sizes import check_descent, check_rank, gram_items
-from dpmc_core.stopping import cancellable, check_cancelled
+from dpmc_core.stopping import check_cancelled
 from dpmc_core.style import BLUE, ORANGE, PURPLE, SKY, Style
 
 TopPair = Callable[[int, Floats], tuple[Floats, float, bool]]
@@ -68,6 +70,8 @@ _TUNED = (
     " by a rule that it does not print: they stay what they are"
 )
 _FAILURE = 1 / 3  # the paper's beta in the eigenvalue slack
+_SVD_TOLERANCE = 1e-6  # of the pairs that stay
+_EIGEN_TOLERANCE = 1e-4  # of a pair: Frank-Wolfe needs it only roughly, and noise is far more
 
 
 def _source(method: EffectsFirst, theorem: str) -> str:
@@ -92,17 +96,17 @@ def gram_release(
     return user_gaussian(query, shape, part, moves, replaced, times, counted)
 
 
-def noisy_gram(release: Gaussian, gram: Floats, symmetric: bool, rng: Rng) -> tuple[Floats, float]:
-    """The published Gram matrix as a symmetric one, and the largest eigenvalue of its noise.
+def noisy_gram(
+    release: Gaussian, exact: Products, symmetric: bool, rng: Rng
+) -> tuple[Products, int, float]:
+    """A published symmetric matrix: products, size, and the largest eigenvalue of its noise.
 
     symmetric: (N + N')/2, whose top eigenvalue is about sqrt(2 n) sigma; else the upper triangle
     of the noise is mirrored (2 sqrt(n) sigma), as eigenvalue routines that read one triangle do.
     """
-    published: Floats = release.publish(gram, rng)
-    edge = release.scale * math.sqrt(len(gram))
-    if symmetric:
-        return 0.5 * (published + published.T), math.sqrt(2) * edge
-    return np.triu(published) + np.triu(published, 1).T, 2.0 * edge
+    n = int(release.shape[0] or 0)
+    edge = release.scale * math.sqrt(n) * (math.sqrt(2) if symmetric else 2.0)
+    return release.products(exact, rng, mirrored=not symmetric), n, edge
 
 
 # Frank-Wolfe.
@@ -192,12 +196,15 @@ def frank_wolfe(
 
 def exact_top_pair(cells: Pattern, rng: Rng) -> TopPair:
     """Without noise; each search starts at the vector of the last."""
-    start = random_factors(cells.shape[1], 1, rng)[:, 0]
+    n = cells.shape[1]
+    start = random_factors(n, 1, rng)[:, 0]
 
     def top_pair(_: int, residual: Floats) -> tuple[Floats, float, bool]:
         nonlocal start
-        sigma, start = top_right_pair(cells, residual, start)
-        return start, sigma, sigma > 0
+        exact = gram_products(cells, residual)
+        (square,), vectors = leading_eigenpairs(exact, n, 1, _EIGEN_TOLERANCE, start)
+        start = vectors[:, 0]
+        return start, math.sqrt(max(square, 0.0)), bool(square > 0)
 
     return top_pair
 
@@ -303,6 +310,7 @@ class PrivateFrankWolfe(EffectsFirst):
     short = "Frank-Wolfe"
     style = Style(BLUE, "circle")
     twin = "frank-wolfe"
+    revision = 3
     holds_gram = True
     published = AsPublished({**_AS_PRINTED, "symmetric": False}, _TUNED)
     calibration: Calibration = setting(
@@ -357,8 +365,9 @@ class PrivateFrankWolfe(EffectsFirst):
 
         def eigenpair(t: int, cells: Pattern, kept: Floats) -> Eigenpair:
             release = releases.gram[(t - 1) % len(releases.gram)]
-            noisy, edge = noisy_gram(release, gram(cells, kept), self.symmetric, rng)
-            (square,), vectors = top_eigenpairs(noisy, 1)
+            exact = gram_products(cells, kept)
+            noisy, n, edge = noisy_gram(release, exact, self.symmetric, rng)
+            (square,), vectors = leading_eigenpairs(noisy, n, 1, _EIGEN_TOLERANCE)
             return vectors[:, 0], float(square), release.scale, edge
 
         yield from _private_rounds(self, releases, ratings, rng, eigenpair)
@@ -500,6 +509,7 @@ class PrivateSvd(EffectsFirst):
     name = "Private SVD"
     style = Style(ORANGE, "square", "dashdot")
     twin = "svd"
+    revision = 3
     holds_gram = True
     published = AsPublished(
         {**_PRINTED, "symmetric": False},
@@ -547,11 +557,12 @@ class PrivateSvd(EffectsFirst):
         elif releases.ratings is not None:
             count = float(releases.ratings.publish(len(rows.values), rng))
             density = min(max(count / (public.users * public.items), 1 / public.items), 1.0)
-        noisy, edge = noisy_gram(releases.gram, gram(rows.cells, kept), self.symmetric, rng)
-        squares, basis = top_eigenpairs(noisy, self.rank)
+        exact = gram_products(rows.cells, kept, diagonal=not self.aware)
+        noisy, n, edge = noisy_gram(releases.gram, exact, self.symmetric, rng)
+        squares, basis = leading_eigenpairs(noisy, n, min(self.rank, n), _SVD_TOLERANCE)
         if self.aware:
             pairs = public.users * min(density * public.items, enforced_cap(self.cap, public)) ** 2
-            taste = taste_of_gram(items, noisy, edge, self.rank, pairs, rows.columns)
+            taste = taste_of_gram(items, squares, basis, edge, pairs, rows.columns)
             model = own_model(ratings, items, taste)
         else:
             left = np.asarray(rows.cells.by_user(rows.values) @ basis) / density
@@ -575,9 +586,10 @@ class Svd(Plain):
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
         check_rank(self.rank, ratings.public)
         rows = centred_on_means(ratings, rng)
-        values, basis = leading_right(rows.cells, rows.values, self.rank)
+        exact = gram_products(rows.cells, rows.values)
+        squares, basis = leading_eigenpairs(exact, rows.cells.shape[1], self.rank)
         left = np.asarray(rows.cells.by_user(rows.values) @ basis) / ratings.density
-        trace = {"top singular value": float(values[0])}
+        trace = {"top singular value": math.sqrt(max(float(squares[-1]), 0.0))}
         yield Step.of(1, 1, rows.model(Factors(left, basis)), trace)
 
 
@@ -611,51 +623,51 @@ class DescentRound(NamedTuple):
 def projected_gradient(
     cells: Pattern,
     target: Floats,
-    radius: float,
     steps: list[float],
-    eigenpairs: Callable[[Floats], tuple[Floats, Floats]],
+    project: Callable[[Operator], tuple[Floats, Floats]],
     row_norm: float = math.inf,
 ) -> Iterator[DescentRound]:
-    """A gradient step, the eigenpairs of Y'Y, soft-thresholded singular values; from zero.
+    """A gradient step, then soft-thresholded singular values; from zero.
 
     JTT18, Algorithm 5 (which prints the gradient with the wrong sign); without noise Cai, Candes,
     Shen (2010).
 
     Args:
-        cells, target, radius: as in `frank_wolfe`.
+        cells, target: as in `frank_wolfe`.
         steps: the step size of each round.
-        eigenpairs: all values (ascending) and vectors of the Gram matrix, with noise or without;
-            negative ones are dropped.
-        row_norm: l2 norm to which the rows are scaled before each Gram matrix.
+        project: for the stepped matrix the right singular vectors that are kept, n x r, and by what
+            coordinates along them are multiplied.
+        row_norm: l2 norm to which the rows are scaled before that.
     """
     m, n = cells.shape
-    left, right = np.zeros((m, 1)), np.zeros((n, 1))
-
-    def stepped(step: float) -> Iterator[tuple[slice, Floats, int]]:
-        """Blocks of rows of Y + step P(Y* - Y), clipped."""
-        for block, k, where in cells.blocks():
-            rows = left[block] @ right.T
-            rows[where] += step * (target[k] - rows[where])
-            yield block, *clip_dense_rows(rows, row_norm)
-
+    left, right = np.zeros((m, 0)), np.zeros((n, 0))
     for t, step in enumerate(steps, 1):
-        square, clipped = np.zeros((n, n)), 0
-        for _, rows, cut in stepped(step):
-            square += rows.T @ rows
-            clipped += cut
-        squares, vectors = eigenpairs(square)
-        roots = np.sqrt(np.maximum(squares[::-1], 0.0))
-        shrunken = np.maximum(roots - l1_threshold(roots, radius), 0.0)
-        kept = shrunken > 0
-        if not kept.any():
-            left, right, ratio = np.zeros((m, 1)), np.zeros((n, 1)), np.zeros(1)
-        else:
-            basis, ratio = vectors[:, ::-1][:, kept], shrunken[kept] / roots[kept]
-            projected = np.empty((m, len(ratio)))
-            for block, rows, _ in stepped(step):
-                projected[block] = (rows @ basis) * ratio
-            left, right = projected, basis
-        yield DescentRound(t, Factors(left, right), step, ratio, clipped)
+        fitted = cells.sample(left, right)
+        change = step * (target - fitted)  # of Y, which is left right' with orthonormal columns
+        squares = (left**2).sum(axis=1) + row_sums(cells, (2 * fitted + change) * change)
+        scale = shrinkage(np.sqrt(np.maximum(squares, 0.0)), row_norm)
+        stepped = low_rank_plus_sparse(
+            left * scale[:, None], right, cells, change * scale[cells.users]
+        )
+        right, ratio = project(stepped)
+        if not len(ratio):
+            right, ratio = np.zeros((n, 1)), np.zeros(1)
+        left = stepped.times(right) * ratio
+        yield DescentRound(t, Factors(left, right), step, ratio, int((scale < 1).sum()))
+
+
+def onto_nuclear_ball(
+    radius: float, accuracy: float, rng: Rng
+) -> Callable[[Operator], tuple[Floats, Floats]]:
+    """A `project` without noise; each search starts at the vectors of the last."""
+    shrinker = Shrinker(rng)
+
+    def project(stepped: Operator) -> tuple[Floats, Floats]:
+        found = shrinker.shrunk(stepped, lambda sizes: l1_threshold(sizes, radius), accuracy)
+        sizes = np.linalg.norm(stepped.times(found.right), axis=0)
+        return found.right, found.values / sizes
+
+    return project
 
 
 @mechanism
@@ -671,6 +683,7 @@ class PrivatePgd(EffectsFirst):
     short = "Private PGD"
     style = Style(PURPLE, "diamond", "longdashdot")
     twin = "pgd"
+    revision = 3
     holds_gram = True
     published = AsPublished(
         {**_PRINTED, "symmetric": False},
@@ -716,14 +729,24 @@ class PrivatePgd(EffectsFirst):
         _, rows, target, clipped = self.clipped_rows(ratings, releases, rng)
         rounds: list[DescentRound] = []
 
-        def eigenpairs(exact: Floats) -> tuple[Floats, Floats]:
-            noisy, edge = noisy_gram(releases.gram[0], exact, self.symmetric, rng)
-            squares, vectors = cancellable(np.linalg.eigh, noisy)
-            return (without_noise(squares, edge) if self.aware else squares), vectors
+        def project(stepped: Operator) -> tuple[Floats, Floats]:
+            noisy, n, edge = noisy_gram(releases.gram[0], stepped.gram, self.symmetric, rng)
+
+            def shrunk(squares: Floats) -> tuple[Floats, Floats]:
+                seen = without_noise(squares, edge) if self.aware else squares
+                roots = np.sqrt(np.maximum(seen, 0.0))
+                return roots, np.maximum(roots - l1_threshold(roots, radius), 0.0)
+
+            def above(squares: Floats) -> int:
+                return int((shrunk(squares)[1] > 0).sum())
+
+            squares, vectors = eigenpairs_above(noisy, n, above, _EIGEN_TOLERANCE)
+            roots, left = shrunk(squares)
+            return vectors, left / roots
 
         steps = [self.schedule.step(t, self.step) for t in range(1, self.rounds + 1)]
         radius = nuclear_radius(self.radius, public)
-        for found in projected_gradient(rows.cells, target, radius, steps, eigenpairs, bound):
+        for found in projected_gradient(rows.cells, target, steps, project, bound):
             rounds.append(found)
             own: dict[str, Any] = {}
             if found.t == self.rounds:
@@ -747,6 +770,7 @@ class Pgd(Plain):
 
     id = "pgd"
     name = "Projected gradient, no privacy"
+    revision = 2
     rounds: int = setting(20, "rounds", at_least=1, at_most=1_000)
     schedule: Schedule = same_setting(PrivatePgd, "schedule")
     step: float = same_setting(PrivatePgd, "step")
@@ -761,10 +785,9 @@ class Pgd(Plain):
         radius = nuclear_radius(self.radius, ratings.public)
         steps = [self.schedule.step(t, self.step) for t in range(1, self.rounds + 1)]
 
-        def eigenpairs(square: Floats) -> tuple[Floats, Floats]:
-            return cancellable(np.linalg.eigh, square)
-
-        for found in projected_gradient(rows.cells, rows.values, radius, steps, eigenpairs):
+        accuracy = _EIGEN_TOLERANCE * float(np.linalg.norm(rows.values))
+        project = onto_nuclear_ball(radius, accuracy, rng)
+        for found in projected_gradient(rows.cells, rows.values, steps, project):
             trace = _descent_trace(rows.cells, rows.values, found.factors)
             yield Step.of(found.t, self.rounds, rows.model(found.factors), trace)
 

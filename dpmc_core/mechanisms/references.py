@@ -19,15 +19,14 @@ from dpmc_core.mechanisms.user_ranking import PrivateTaste
 from dpmc_core.metrics import ranking, rmse
 from dpmc_core.model import Factors, Mechanism, Model, Step, Steps, Task
 from dpmc_core.privacy import Publishes, witness
-from dpmc_core.ratings import PublicFacts, Ratings, most_rated, place_in_row
+from dpmc_core.ratings import PublicFacts, Ratings, place_in_row
 from dpmc_core.settings import mechanism, setting
 from dpmc_core.solvers.factorization import check_interactions
-from dpmc_core.solvers.linalg import Pattern, top_eigenpairs
+from dpmc_core.solvers.linalg import Pattern, leading_eigenpairs
 from dpmc_core.solvers.noisy_reports import SignReports, complete_signs, effects_and_taste
 from dpmc_core.solvers.one_bit import positive
 from dpmc_core.solvers.ranking import uncorrelated
-from dpmc_core.solvers.rows import gram, item_sums, spread_out, with_offsets
-from dpmc_core.solvers.sizes import GRAM_LIMIT
+from dpmc_core.solvers.rows import gram_products, item_sums, with_offsets
 
 _FOLDS, _JUDGES = 10, 2_000  # parts of the ratings that judge in turn, until so many have
 _PRIOR = 100.0  # ratings
@@ -131,13 +130,11 @@ class ReferenceRatings(Plain):
 
 def _without_noise(ratings: Ratings, seed: int) -> list[Factors]:
     """The private estimator without noise, and with who rated what as a fact beside it."""
-    place = most_rated(ratings, GRAM_LIMIT)
-    inside = ratings.on_items(place)
-    each = 1.0 / np.sqrt(np.diff(inside.indptr))[inside.users]
-    vectors = top_eigenpairs(gram(Pattern.of(inside), each), min(_TAKEN, len(place) - 1))[1]
-    columns = spread_out(vectors, np.flatnonzero(place >= 0), len(place))
-    counts = 1.0 + item_sums(Pattern.of(ratings), np.ones(len(ratings)))
-    taken = {"who rated what": uncorrelated(columns / np.sqrt(counts)[:, None], counts)}
+    cells, n = Pattern.of(ratings), ratings.public.items
+    each = 1.0 / np.sqrt(np.diff(cells.indptr))[cells.users]
+    _, vectors = leading_eigenpairs(gram_products(cells, each), n, min(_TAKEN, n - 1))
+    counts = 1.0 + item_sums(cells, np.ones(len(ratings)))
+    taken = {"who rated what": uncorrelated(vectors / np.sqrt(counts)[:, None], counts)}
     method, found = PrivateEffects(epsilon=1e6), []
     for facts in ({}, taken):
         used = ratings.knowing({**ratings.known, **facts}).using([*ratings.used, *facts])

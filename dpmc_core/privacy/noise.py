@@ -18,6 +18,7 @@ from dpmc_core.errors import CannotRelease
 from dpmc_core.privacy.exact_noise import SecureSource
 from dpmc_core.stopping import check_cancelled
 
+_NOTHING_NEW = 1e-10  # of a direction of length one, beside those that are known
 _CELLS = 4_000_000  # numbers drawn, or symbols that pass a channel, at once: 32 MB
 
 
@@ -47,6 +48,47 @@ def gaussian(sigma: float, shape: tuple[int, ...], rng: Rng) -> Floats:
     """Independent N(0, sigma^2) draws."""
     _simulated("Gaussian noise drawn apart from the value", rng)
     return _drawn(lambda count: rng.normal(0.0, sigma, count), shape)
+
+
+class SymmetricGaussian:
+    """(N + N') / 2, N of independent N(0, sigma^2), by its products: drawn as these ask for it.
+
+    Its law is the same in every orthonormal basis. So along a new direction q, orthogonal to those
+    asked before, q'Wq ~ N(0, sigma^2), the rest of Wq is N(0, sigma^2 / 2) across all of them, and
+    symmetry says the part along them: the law of the whole matrix, to however the directions follow
+    from earlier products.
+    """
+
+    def __init__(self, size: int, sigma: float, rng: Rng) -> None:
+        _simulated("Gaussian noise along directions", rng)
+        self._sigma, self._rng, self._count = sigma, rng, 0
+        self._known = np.empty((2, 16, size))  # directions and their products, as rows
+
+    def times(self, block: Floats) -> Floats:
+        """The product with a block of columns, size x b."""
+        for column in block.T:
+            self._ask(column)
+        directions, images = self._known[:, : self._count]
+        found: Floats = images.T @ (directions @ block)
+        return found
+
+    def _ask(self, column: Floats) -> None:
+        """Draw the product with what earlier directions leave of a column."""
+        directions, images = self._known[:, : self._count]
+        q = column / max(float(np.linalg.norm(column)), np.finfo(float).tiny)
+        for _ in range(2):  # once more, as rounding leaves some of them
+            q = q - directions.T @ (directions @ q)
+            left = float(np.linalg.norm(q))
+            if left < _NOTHING_NEW:
+                return
+            q /= left
+        across = self._rng.normal(0.0, self._sigma / math.sqrt(2), len(q))
+        across -= directions.T @ (directions @ across)
+        across += (math.sqrt(2) - 1) * float(q @ across) * q
+        if self._count == self._known.shape[1]:
+            self._known = np.concatenate([self._known, np.empty_like(self._known)], axis=1)
+        self._known[:, self._count] = q, directions.T @ (images @ q) + across
+        self._count += 1
 
 
 def norm_laplace(scale: float, shape: tuple[int, ...], rng: Rng) -> Floats:

@@ -25,6 +25,9 @@ from dpmc_core.privacy.changes import RATING, ROW_VALUES, Sensitivity, read_only
 from dpmc_core.privacy.exact_noise import SecureSource
 from dpmc_core.stopping import check_cancelled
 
+_WHOLE = 300  # rows of a symmetric matrix whose noise is drawn at once
+_COLUMNS = 32  # of it, made at a time
+
 Answer = TypeVar("Answer", bound=Any)
 
 
@@ -313,6 +316,25 @@ class Gaussian(Additive):
     def density(self, x: ArrayLike) -> Floats:
         found = np.exp(-0.5 * np.square(np.divide(x, self.scale)))
         return np.asarray(found / (self.scale * math.sqrt(2 * math.pi)))
+
+    def products(
+        self, private: Callable[[Floats], Floats], rng: Rng, *, mirrored: bool = False
+    ) -> Callable[[Floats], Floats]:
+        """A symmetric matrix, published by its products with blocks of columns.
+
+        Of the noise N only what products ask for is drawn, unless the matrix is small, somebody
+        looks, or N has no such law. private: the products of the matrix. mirrored: take the upper
+        triangle of N twice, as routines that read one triangle do, not (N + N')/2.
+        """
+        size, seen = int(self.shape[0] or 0), _witness.get() is not None
+        if mirrored or seen or size <= _WHOLE or isinstance(rng, SecureSource):
+            columns = np.split(np.eye(size), range(_COLUMNS, size, _COLUMNS), axis=1)
+            found = self.publish(np.hstack([private(block) for block in columns]), rng)
+            half = np.triu(found, 1) if mirrored else 0.5 * found
+            whole = half + half.T + (np.diag(np.diag(found)) if mirrored else 0.0)
+            return lambda block: whole @ block
+        drawn = noise.SymmetricGaussian(size, self.scale, rng)
+        return lambda block: self._finite(private(block)) + drawn.times(block)
 
     def _exact(self, value: Floats, source: SecureSource) -> Floats:
         return source.add_gaussian(value, self.scale)

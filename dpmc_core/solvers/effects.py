@@ -22,7 +22,7 @@ import numpy as np
 
 from dpmc_core.arrays import Floats, Ints
 from dpmc_core.ratings import PublicFacts
-from dpmc_core.solvers.linalg import Pattern, top_eigenpairs
+from dpmc_core.solvers.linalg import Pattern
 from dpmc_core.solvers.rows import (
     item_sums,
     positive_part,
@@ -562,21 +562,18 @@ def without_noise(values: Floats, edge: float) -> Floats:
 
 def taste_of_gram(
     items: ItemEffects,
-    gram: Floats,
+    values: Floats,
+    vectors: Floats,
     edge: float,
-    rank: int,
     pairs: float,
     columns: Ints | None = None,
 ) -> Taste | None:
     """Directions of taste from a noisy Gram matrix of the users' residual rows; None: all noise.
 
+    values, vectors: leading eigenpairs of what is off its diagonal: only that tells of taste.
     edge: the largest eigenvalue of its noise. pairs: the (weighted) number of pairs of ratings in
-    it; they are spread over items as N_j N_k. Only what is off the diagonal tells of taste.
-    columns: which items the matrix is about; None: all.
+    it; they are spread over items as N_j N_k. columns: which items the matrix is about; None: all.
     """
-    check_cancelled()
-    off = gram - np.diag(np.diag(gram))
-    values, vectors = top_eigenpairs(off, min(rank, len(off)))
     strength = without_noise(values, edge)
     kept = strength > 0
     if not kept.any():
@@ -585,7 +582,7 @@ def taste_of_gram(
     counts = items.counts if columns is None else items.counts[columns]
     reach = math.sqrt(max(pairs, 1.0)) * counts / float(counts.sum())
     seen = vectors * np.sqrt(strength)  # about reach x direction
-    noise = (edge / 2) ** 2 / len(off) / strength
+    noise = (edge / 2) ** 2 / len(vectors) / strength
     prior = (seen**2).sum(axis=0) / float(reach @ reach)
     directions = seen * reach[:, None] / (reach[:, None] ** 2 + noise / prior)
     return Taste(spread_out(directions, columns, items.public.items), np.eye(kept.sum()))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -25,7 +24,9 @@ _BLOCK_CELLS = 2_000_000  # dense scratch of one block of rows: 16 MB
 _PASSES = 40  # of subspace iteration; it needs a few
 _BELIEVED = 4  # degree of filtering after which random columns show every larger value
 _GATHER_BELOW = 0.005  # density under which gathering rows beats blocked dense products
-_EIGEN_TOLERANCE = 1e-4  # of a top singular pair: Frank-Wolfe needs it only roughly
+_DENSE = 60  # rows of a matrix whose eigenvectors are all found at once
+_KRYLOV = 40  # vectors of a search for eigenvectors: where noise drowns them 20 take twice as long
+_FIRST = 8  # eigenpairs asked for at first
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,6 +112,9 @@ class Triplets(NamedTuple):
         return Triplets(*self[::-1])
 
 
+Products = Callable[[Floats], Floats]
+
+
 class Operator(NamedTuple):
     """A matrix A known by its products.
 
@@ -118,12 +122,16 @@ class Operator(NamedTuple):
     """
 
     shape: tuple[int, ...]
-    times: Callable[[Floats], Floats]
-    transposed: Callable[[Floats], Floats]
+    times: Products
+    transposed: Products
 
     @property
     def T(self) -> Operator:
         return Operator(self.shape[::-1], self.transposed, self.times)
+
+    def gram(self, block: Floats) -> Floats:
+        """A'A @ block."""
+        return self.transposed(self.times(block))
 
 
 def dense_operator(matrix: Floats) -> Operator:
@@ -263,50 +271,52 @@ def looking(matrix: Sparse) -> LinearOperator:
     )
 
 
-def leading_right(cells: Pattern, values: Floats, count: int) -> tuple[Floats, Floats]:
-    """The `count` largest singular values (descending) of the sparse matrix with these values on
-    the cells, and its right singular vectors as columns; fewer where there are not as many."""
-    from scipy.sparse.linalg import svds
+def leading_eigenpairs(
+    times: Products, size: int, count: int, tolerance: float = 0.0, start: Floats | None = None
+) -> tuple[Floats, Floats]:
+    """The `count` largest eigenvalues (ascending) of a symmetric matrix and their vectors.
 
-    matrix, least = cells.by_user(values), min(cells.shape)
-    if not values.any():
-        return np.zeros(1), np.eye(cells.shape[1], 1)
-    if count < least:
-        # Started at fixed numbers that no structure of the data is blind to.
-        start = np.random.default_rng(0).standard_normal(least)
-        _, sizes, vt = svds(looking(matrix), k=count, v0=start)
-    else:
-        _, sizes, vt = cancellable(np.linalg.svd, matrix.toarray(), False)
-    order = np.argsort(-sizes)
-    return np.asarray(sizes[order], dtype=float), vt[order].T
-
-
-def top_right_pair(cells: Pattern, values: Floats, start: Floats) -> tuple[float, Floats]:
-    """The largest singular value and its right vector (length n) of the sparse matrix."""
+    Args:
+        times: its products with blocks of columns. size: how many rows it has.
+        tolerance: of a pair's residual, beside its value; 0: to the last digit.
+        start: a vector to begin from; by default fixed numbers that no structure is blind to.
+    """
     from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
-
-    n = cells.shape[1]
-    if not values.any():
-        return 0.0, start / np.linalg.norm(start)
-    rows, columns = cells.by_user(values), cells.by_item(values)
 
     def product(x: Floats) -> Floats:
         check_cancelled()
-        found: Floats = columns @ (rows @ x.ravel())
-        return found
+        return times(x.reshape(size, -1)).reshape(x.shape)
 
-    def leading(start: Floats) -> tuple[Floats, Floats]:
-        operator = LinearOperator((n, n), matvec=product, dtype=np.float64)
-        return eigsh(operator, k=1, v0=start, tol=_EIGEN_TOLERANCE)
+    if size <= max(_DENSE, 2 * count):
+        squares, vectors = cancellable(np.linalg.eigh, product(np.eye(size)))
+        return squares[-count:], vectors[:, -count:]
+    operator = LinearOperator((size, size), matvec=product, dtype=np.float64)
+    fixed = np.random.default_rng(0).standard_normal(size)
+    most = min(size, max(2 * count + 1, _KRYLOV))
+    try:
+        found = eigsh(operator, count, None, None, "LA", fixed if start is None else start, most,
+                      tol=tolerance)  # fmt: skip
+    except ArpackError:  # the matrix takes the start to zero
+        if not product(fixed).any():
+            return np.zeros(count), np.eye(size, count)
+        found = eigsh(operator, count, None, None, "LA", fixed, most, tol=tolerance)
+    return np.asarray(found[0]), np.asarray(found[1])
 
-    if n <= 3:  # too small for the iterative solver
-        squares, vectors = np.linalg.eigh((columns @ rows).toarray())
-    else:
-        try:
-            squares, vectors = leading(start)
-        except ArpackError:  # the matrix takes the start to zero
-            squares, vectors = leading(np.random.default_rng(0).standard_normal(n))
-    return math.sqrt(max(float(squares[-1]), 0.0)), vectors[:, -1]
+
+def eigenpairs_above(
+    times: Products, size: int, above: Callable[[Floats], int], tolerance: float
+) -> tuple[Floats, Floats]:
+    """The largest eigenvalues (descending) and vectors, as many as `above` tells of them matter.
+
+    It is asked with more and more of them until the smallest does not matter, or these are all.
+    """
+    count = _FIRST
+    while True:
+        values, vectors = leading_eigenpairs(times, size, min(count, size), tolerance)
+        kept = above(values[::-1])
+        if kept < len(values) or count >= size:
+            return values[::-1][:kept], vectors[:, ::-1][:, :kept]
+        count *= 4
 
 
 def _filtered(
@@ -336,32 +346,12 @@ def _widen(block: Floats, width: int, rows: int, rng: Rng) -> Floats:
     return np.hstack([block.reshape(rows, -1), extra])
 
 
-# LAPACK routines that let other threads run: SciPy's own wrappers hold all of them up, on 5,000
-# items for a quarter of a minute in which nobody else is served. Routines and results are SciPy's.
-
-
-def top_eigenpairs(matrix: Floats, count: int) -> tuple[Floats, Floats]:
-    """The `count` largest eigenvalues (ascending) of a symmetric matrix and their vectors.
-
-    Raises LinAlgError where they are not found.
-    """
-    check_cancelled()
-    n, found = len(matrix), np.empty((), dtype=np.intc)
-    values, vectors = np.empty(n), np.empty((n, count), order="F")
-    support, whole = np.empty(2 * n, dtype=np.intc), np.empty(10 * n, dtype=np.intc)
-    work = np.empty(70 * n)  # enough for blocks of 64
-    cancellable(
-        *(_call, "dsyevr", b"V", b"I", b"L", n, np.array(matrix, order="F"), n, 0.0, 0.0),
-        *(n - count + 1, n, 0.0, found, values, vectors, n, support),
-        *(work, len(work), whole, len(whole)),
-    )
-    return values[:count], vectors
-
-
 def inverse_triangle(matrix: Floats) -> Floats:
     """The upper triangle of the inverse of a positive definite matrix; below it, whatever.
 
-    Raises LinAlgError where the matrix is not positive definite.
+    By LAPACK routines that let other threads run, in less than half of the time of a general
+    inverse; SciPy's own wrappers hold all threads up. Raises LinAlgError where the matrix is not
+    positive definite.
     """
     n, inverse = len(matrix), np.array(matrix, order="F")
     cancellable(_call, "dpotrf", b"U", n, inverse, n)

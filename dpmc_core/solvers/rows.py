@@ -17,7 +17,7 @@ from dpmc_core.arrays import Floats, Ints, Rng
 from dpmc_core.model import Factors
 from dpmc_core.privacy import Harmless, harmless
 from dpmc_core.ratings import PublicFacts, Ratings, kept_at_random
-from dpmc_core.solvers.linalg import Pattern
+from dpmc_core.solvers.linalg import Pattern, Products
 from dpmc_core.stopping import cancellable
 
 _SPARSE_GAIN = 60.0  # how much more one multiplication costs in a sparse product
@@ -164,6 +164,14 @@ def gram(cells: Pattern, values: Floats) -> Floats:
         block[where] = values[k]
         total += block.T @ block
     return total
+
+
+def gram_products(cells: Pattern, values: Floats, *, diagonal: bool = True) -> Products:
+    """The products of A'A, or of what is off its diagonal, with blocks of columns; see `gram`."""
+    rows, squares = cells.by_user(values), np.zeros((cells.shape[1], 1))
+    if not diagonal:
+        squares = item_sums(cells, values * values)[:, None]
+    return lambda block: np.asarray(rows.T @ (rows @ block)) - squares * block
 
 
 def with_offsets(

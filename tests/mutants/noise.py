@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from tests.mutants.base import CLIP, OTHER, REUSED, SCALE, SKIPPED, UNIT, family_of, named
+from tests.mutants.base import (
+    CLIP,
+    OTHER,
+    REUSED,
+    SCALE,
+    SEEDED,
+    SKIPPED,
+    UNIT,
+    family_of,
+    named,
+)
 
 _OPENDP = "test_what_is_published_is_what_opendp_answers_and_nothing_else"
 _ROUNDED = "test_every_sensitivity_of_the_secured_card_holds_the_rounding"
@@ -154,6 +164,45 @@ SECURE = (
             named("coins", "test_a_coins_chance_is_never_above_one_over_its_weight"),
         ),
     )
+)
+
+_ENSEMBLE = named(
+    "noise", "test_products_that_follow_from_earlier_ones_have_the_law_of_the_ensemble[1]"
+)
+_WHOLE_LAW = named("noise", "test_products_have_the_law_of_the_whole_matrix[False]")
+_DRAWN = "noise.SymmetricGaussian(size, self.scale, rng)"
+
+PRODUCTS = family_of(
+    "products",
+    "privacy/releases.py",
+    ("scale", SCALE, _DRAWN, _DRAWN.replace("self", "0.97 * self"), _ENSEMBLE),
+    ("the same noise in every matrix", REUSED, _DRAWN, _DRAWN.replace("rng", SEEDED), _ENSEMBLE),
+    (
+        "products without noise",
+        SKIPPED,
+        "self._finite(private(block)) + drawn.times(block)",
+        "self._finite(private(block)) + 0 * drawn.times(block)",
+        _ENSEMBLE,
+    ),
+) + family_of(
+    "products",
+    "privacy/noise.py",
+    ("as much along as across", SCALE, "(math.sqrt(2) - 1) * float", "0.0 * float", _WHOLE_LAW),
+    ("half of the noise across", SCALE, "self._sigma / math.sqrt(2)", "self._sigma / 2", _ENSEMBLE),
+    (
+        "what earlier products say is forgotten",
+        OTHER,
+        "directions.T @ (images @ q) + across",
+        "across",
+        _WHOLE_LAW,
+    ),
+    (
+        "one product serves two directions",
+        REUSED,
+        "self._count += 1",
+        "self._count = 1",
+        _WHOLE_LAW,
+    ),
 )
 
 _UNITS = "test_derived_sensitivities_are_never_below_the_truth"
