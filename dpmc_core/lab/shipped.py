@@ -90,11 +90,15 @@ def _variant(row: Record) -> str:
 
 
 def read(
-    stream: IO[str], mechanisms: Collection[str] | None = None, store: Store | None = None
+    stream: IO[str],
+    mechanisms: Collection[str] | None = None,
+    store: Store | None = None,
+    but: int | None = None,
 ) -> Store:
     """The rows of a file in a store of their own, which lies in memory: close it after use.
 
-    mechanisms: only these, with what stands beside them. store: to add them to. Left out is what
+    mechanisms: only these, with what stands beside them. store: to add them to. but: a seed whose
+    rows are left out, since what people were shown is not in the file. Left out is also what
     this program would compute in another way: another revision, or other defaults. What a file does
     not tell of a row, such as its rounds, is 0 or empty. Raises BadRatings where the file is not
     one of ours.
@@ -105,7 +109,7 @@ def read(
             company = map(registry.company_of, map(registry.get, mechanisms))
             wanted = {*mechanisms}.union(*company)
             names = [name for name in names if name.split()[0] in wanted]
-        rows = list(_records(stamp, names, csv.DictReader(stream)))
+        rows = [row for row in _records(stamp, names, csv.DictReader(stream)) if row["seed"] != but]
     except (ValueError, KeyError, TypeError) as error:
         raise BadRatings(f"the file of curves cannot be read: {error}") from None
     store = store or Store(MEMORY)

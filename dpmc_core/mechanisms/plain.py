@@ -10,7 +10,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from dpmc_core.arrays import Floats, Ints, Rng
+from dpmc_core.arrays import Rng
 from dpmc_core.mechanisms.per_user import own_model
 from dpmc_core.model import Constant, Factors, Mechanism, Model, Step, Steps, Task
 from dpmc_core.privacy import RATING, Guarantee, Notion, Publishes, Releases, Trust, Unaccounted
@@ -35,7 +35,7 @@ from dpmc_core.solvers.ranking import (
     cosine,
     ease_weights,
     jaccard,
-    nearest,
+    sharing,
 )
 from dpmc_core.solvers.recovery import Recovery, Reports, on_unit_scale
 from dpmc_core.solvers.rows import (
@@ -322,15 +322,8 @@ class ItemNeighbours(Plain):
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:  # noqa: ARG002
         rows = binary_matrix(ratings)
-        columns = rows.T.tocsr()
-        counts = np.diff(columns.indptr).astype(float)
         alike = jaccard if self.similarity is Similarity.JACCARD else cosine
-
-        def similarities(block: Ints) -> Floats:
-            both = (columns[block] @ rows).toarray()
-            return alike(both, counts[block][:, None], counts)
-
-        similar = nearest(ratings.public.items, self.neighbours, similarities)
+        similar = sharing(rows, self.neighbours, alike)
         trace = {"neighbours per item": similar.nnz / ratings.public.items}
         yield Step(1, 1, ItemScores(rows, similar.T.tocsr()), trace, frozenset(trace), True)
 

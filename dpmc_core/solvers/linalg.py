@@ -67,7 +67,10 @@ class Pattern:
         """The sparse matrix with these values on the observed cells."""
         from scipy.sparse import csr_array
 
-        return csr_array((values, self.items, self.indptr), shape=self.shape)
+        starts = self.indptr
+        if len(self.items) < 2**31:  # indices of one type are not copied, and short ones are faster
+            starts = starts.astype(self.items.dtype)
+        return csr_array((values, self.items, starts), shape=self.shape)
 
     def by_item(self, values: Floats) -> Sparse:
         """Its transpose, also row-compressed, because CSR products run along rows."""
@@ -141,11 +144,11 @@ def dense_operator(matrix: Floats) -> Operator:
 
 def low_rank_plus_sparse(left: Floats, right: Floats, pattern: Pattern, values: Floats) -> Operator:
     """left @ right' + the sparse matrix `values` on a pattern."""
-    sparse, transposed = pattern.by_user(values), pattern.by_item(values)
+    sparse = pattern.by_user(values)
     return Operator(
         pattern.shape,
         lambda block: left @ (right.T @ block) + sparse @ block,
-        lambda block: right @ (left.T @ block) + transposed @ block,
+        lambda block: right @ (left.T @ block) + sparse.T @ block,
     )
 
 

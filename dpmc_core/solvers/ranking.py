@@ -67,13 +67,25 @@ class ItemScores:
 def ease_weights(ratings: Ratings, ridge: float) -> Floats:
     """The B (n x n) of least ||X - X B||^2 + ridge ||B||^2 whose diagonal is zero (EASE).
 
-    B = -P / diag(P) off the diagonal, P = (X'X + ridge I)^-1: column j predicts item j.
+    B = -P / diag(P) off the diagonal, P = (X'X + ridge I)^-1: column j predicts item j. Through the
+    smaller side: ridge P = I - X'(XX' + ridge I)^-1 X.
     """
+    if ratings.public.users < ratings.public.items:
+        rows = ratings.matrix
+        both = (rows @ rows.T).toarray()
+        both.flat[:: len(both) + 1] += ridge
+        half = np.triu(inverse_triangle(both), 1)
+        half += half.T + np.diag(both.diagonal())
+        check_cancelled()
+        weights: Floats = rows.T @ np.ascontiguousarray((rows.T @ half).T)
+        weights /= 1.0 - weights.diagonal()
+        np.fill_diagonal(weights, 0.0)
+        return weights
     inverse = gram(Pattern.of(ratings), ratings.values)
     inverse.flat[:: len(inverse) + 1] += ridge
     check_cancelled()
     inverse = inverse_triangle(inverse)  # the matrix is positive definite by its ridge
-    weights: Floats = np.triu(inverse, 1)
+    weights = np.triu(inverse, 1)
     check_cancelled()
     weights += weights.T
     check_cancelled()
@@ -123,6 +135,29 @@ def nearest(items: int, count: int, similarities: Callable[[Ints], Floats]) -> S
     return csr_array(
         (np.concatenate(values), np.concatenate(columns), indptr), shape=(items, items)
     )
+
+
+def sharing(rows: Sparse, count: int, alike: Callable[[Floats, Floats, Floats], Floats]) -> Sparse:
+    """`nearest` by how many users items have in common, of which most pairs have none."""
+    from scipy.sparse import csr_array
+
+    columns, items = rows.T.tocsr(), rows.shape[1]
+    counts = np.diff(columns.indptr).astype(float)
+    parts = [(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64), np.empty(0))]
+    size = max(1, BLOCK // items)
+    for start in range(0, items, size):
+        check_cancelled()
+        both = (columns[start : start + size] @ rows).tocoo()
+        one, other = both.row.astype(np.int64) + start, both.col
+        found = alike(both.data, counts[one], counts[other])
+        kept = (found > 0) & (one != other)
+        one, other, found = one[kept], other[kept], found[kept]
+        order = np.lexsort((other, -found, one))
+        place = np.arange(len(one)) - np.searchsorted(one, one)
+        order = order[place < count]
+        parts.append((one[order], other[order], found[order]))
+    one, other, found = map(np.concatenate, zip(*parts, strict=True))
+    return csr_array((found, (one, other)), shape=(items, items))
 
 
 def jaccard(both: Floats, one: Floats, other: Floats) -> Floats:
@@ -382,21 +417,24 @@ class Audiences(NamedTuple):
         share = believed / believed.sum()
         centre = moments.sum(axis=0) / believed.sum()
         apart = moments / believed[:, None] - centre
-        off = (noise / believed)[:, None, None] ** 2 * np.eye(d)
-        off += spread * (users / believed.sum() / believed)[:, None, None]
+        # Items whose counts differ by a thousandth are equally uncertain.
+        logs, place = np.unique(np.round(np.log(believed), 3), return_inverse=True)
+        each = np.exp(logs)[:, None, None]
+        off = (noise / each) ** 2 * np.eye(d) + spread * (users / believed.sum() / each)
         precise = np.linalg.inv(off)
-        sure = np.trace(precise, axis1=1, axis2=2) ** 2
+        sure = np.trace(precise, axis1=1, axis2=2)[place] ** 2
         weight = sure / sure.sum()
-        known = np.einsum("j,jab->ab", weight, off)
+        known = np.einsum("l,lab->ab", np.bincount(place, weight), off)
         values, axes = np.linalg.eigh((apart * weight[:, None]).T @ apart - known)
         values = np.maximum(values, _TINY / d)
-        clear = values > _MARGIN * _edge(off, weight, known)
-        faint, faint_doubts, prior = _posterior(apart, off, axes, values)
-        taste, doubts, _ = _posterior(apart, off, axes[:, clear], values[clear])
-        return cls(
-            *(taste, np.einsum("j,jab->ab", share, doubts), centre, spread),
-            *(faint, np.einsum("j,jab->ab", share, faint_doubts), prior, share),
-        )
+        clear = values > _MARGIN * _edge(off, place, weight, known)
+        faint, doubts, prior = _posterior(apart, off, place, axes, values)
+        faint_doubt = np.einsum("l,lab->ab", np.bincount(place, share), doubts)
+        taste, doubt = faint, faint_doubt
+        if not clear.all():
+            taste, doubts, _ = _posterior(apart, off, place, axes[:, clear], values[clear])
+            doubt = np.einsum("l,lab->ab", np.bincount(place, share), doubts)
+        return cls(taste, doubt, centre, spread, faint, faint_doubt, prior, share)
 
     @property
     def told(self) -> float:
@@ -445,31 +483,32 @@ class Audiences(NamedTuple):
 
 
 def _posterior(
-    apart: Floats, off: Floats, axes: Floats, values: Floats
+    apart: Floats, off: Floats, place: Ints, axes: Floats, values: Floats
 ) -> tuple[Floats, Floats, Floats]:
-    """Taste along some axes (d x r): its mean, n x d, and covariances, n x d x d, and its prior.
+    """Taste along some axes (d x r): its mean, n x d, and covariances by level, and its prior.
 
-    apart ~ N(taste, off); values: r, the prior's variances where the sweeps start.
+    apart ~ N(taste, off[place]), off: levels x d x d; values: r, the prior's variances where the
+    sweeps start.
     """
     n, d = apart.shape
     if not axes.size:
-        return np.zeros((n, d)), np.zeros((n, d, d)), np.zeros((d, d))
-    prior = np.diag(values)
+        return np.zeros((n, d)), np.zeros_like(off), np.zeros((d, d))
+    prior, many = np.diag(values), np.bincount(place)
     precise = np.linalg.inv(axes.T @ off @ axes)
-    told = np.einsum("jrs,js->jr", precise, apart @ axes)
+    told = np.einsum("jrs,js->jr", precise[place], apart @ axes)
     for _ in range(_SWEEPS):
         check_cancelled()
         doubts = np.linalg.inv(np.linalg.inv(prior) + precise)
-        taste = np.einsum("jrs,js->jr", doubts, told)
-        prior = (taste.T @ taste + doubts.sum(axis=0)) / n
+        taste = np.einsum("jrs,js->jr", doubts[place], told)
+        prior = (taste.T @ taste + np.einsum("l,lrs->rs", many, doubts)) / n
         prior += np.eye(len(prior)) * np.finfo(float).eps
     return taste @ axes.T, axes @ doubts @ axes.T, axes @ prior @ axes.T
 
 
-def _edge(off: Floats, weight: Floats, known: Floats) -> float:
+def _edge(off: Floats, place: Ints, weight: Floats, known: Floats) -> float:
     """The largest eigenvalue that noise alone gives the weighted moments beyond what is known."""
     rng = np.random.default_rng(0)  # of draws that look at no data
-    roots = np.linalg.cholesky(off)
+    roots = np.linalg.cholesky(off)[place]
     largest = 0.0
     for _ in range(_DRAWS):
         check_cancelled()

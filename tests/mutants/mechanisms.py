@@ -1138,8 +1138,8 @@ CLEANSING = family_of(
     (
         "published: products spend 3 % more",
         SCALE,
-        "products = budget * 0.7",
-        "products = budget * 0.7427",
+        "root, budget * 0.7",
+        "root, budget * 0.7427",
         named(
             "user_level", f"test_the_published_estimator_spends_the_budget_and_no_more[{_CLEANSED}]"
         ),

@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -154,7 +155,7 @@ def sweep(
         cluster (ADDRESS): a Dask scheduler instead, tcp://HOST:PORT
         store (FILE): result store (default: the shared one)
         curves (FOLDER): when all is done, write each data set's curves there, as they ship with the
-            samples
+            samples; rows that are there already count as done, but for those of the first seed
         json: progress as JSON lines on standard output
 
     examples:
@@ -189,6 +190,13 @@ def sweep(
             except OSError as error:
                 words = f"{curves} ({error.strerror})"
                 raise InvalidSetting("--curves", "a folder", words) from None
+            for source, task in product(plan.sources.values(), Task):
+                path = curves / shipped.file_name(
+                    source.name, task, facts=registry.uses_facts(grid.steps)
+                )
+                if path.is_file():
+                    with path.open(encoding="utf-8", newline="") as stream:
+                        shipped.read(stream, store=rows, but=core.LISTS_OF)
 
         def open_pool() -> core.LocalPool | core.ClusterPool:
             if cluster is not None:

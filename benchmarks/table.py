@@ -1,0 +1,435 @@
+"""Speed against peers and against an earlier state of the program, as a table.
+
+    python benchmarks/table.py [--only TEXT] [--repeats N] [--write FILE]
+
+Every row is some work of ours and of a peer (a package, a textbook program, or this program at an
+earlier commit of its history). Both are prepared and run in processes of their own that take turns;
+what counts is the processor time of the work alone, median of the repeats, with one thread of
+linear algebra. `make bench` writes benchmarks/RESULTS.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import importlib.metadata
+import json
+import os
+import platform
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+ROOT = Path(__file__).resolve().parent.parent
+EARLIER = "91fe334"
+PACKAGES = ("numpy", "scipy", "pandas", "implicit", "scikit-surprise", "dp-accounting")
+Work = Callable[[], object]  # prepared; what it returns is printed as JSON beside the time
+
+
+def films(users, items, count, *, seed=0):
+    """Ratings 1..5 whose items differ in popularity, by NumPy alone: any state can read them."""
+    from dpmc_core.ratings import PublicFacts, Ratings
+
+    rng = np.random.default_rng(seed)
+    weights = 1 / (10.0 + np.arange(items))
+    cells = np.empty(0, dtype=np.int64)
+    while len(cells) < count:
+        more = rng.choice(items, 2 * count - len(cells), p=weights / weights.sum())
+        users_of = rng.integers(0, users, len(more))
+        cells = np.unique(np.concatenate([cells, users_of * items + more]))
+    u, i = np.divmod(np.sort(rng.permutation(cells)[:count]), items)
+    taste = (rng.normal(size=(users, 3))[u] * rng.normal(size=(items, 3))[i]).sum(axis=1)
+    found = 3.4 + 0.4 * rng.normal(size=items)[i] + 0.35 * taste + 0.8 * rng.normal(size=count)
+    values = np.clip(np.round(found), 1, 5)
+    public = PublicFacts(users=users, items=items, low=1, high=5)
+    return Ratings.build(u, i, values, public)
+
+
+SIZES = {"35 k": (1508, 2071, 35_000), "1 M": (6040, 3706, 1_000_000)}
+
+
+def fit(id: str, size: str) -> Work:
+    from dpmc_core import registry
+
+    ratings, method = films(*SIZES[size]), registry.create(id, epsilon=1.0)
+
+    def work() -> None:
+        for _ in method.fit(ratings, np.random.default_rng(0)):
+            pass
+
+    return work
+
+
+def one_bit(users: int, items: int, count: int, solver: str) -> Work:
+    """To a thousandth of the optimum, which `solver` is told."""
+    from dpmc_core.links import LOGISTIC
+    from dpmc_core.solvers.linalg import Pattern
+    from dpmc_core.solvers.one_bit import NuclearBall, likelihood, minimise
+
+    ratings = films(users, items, count)
+    loss = likelihood(LOGISTIC, (ratings.values >= ratings.values.mean()).astype(float))
+    radius = 0.7 * np.sqrt(users * items)
+
+    def run(tolerance: float, target: float) -> float:
+        if solver == "dense":
+            dense_spg(loss, ratings, radius, target)
+            return target
+        feasible = NuclearBall(Pattern.of(ratings), radius, np.random.default_rng(0))
+        for step in minimise(loss, feasible, iterations=1000, tolerance=tolerance):
+            if step.objective <= target:
+                break
+        return float(step.objective)
+
+    known = Path(tempfile.gettempdir()) / f"optimum-{users}-{items}-{count}.json"
+    if known.exists():
+        best = json.loads(known.read_text())
+    else:
+        best = run(1e-5, -np.inf)
+        known.write_text(json.dumps(best))
+    return lambda: run(1e-9, best * (1 + 1e-3))
+
+
+def dense_spg(loss, ratings, radius, target):
+    """Textbook non-monotone spectral projected gradient, one full SVD a projection."""
+    cells = ratings.users, ratings.items
+    x = np.zeros(ratings.shape)
+    objective, gradient = loss(x[cells])
+    history, step = [objective], 1.0
+    while objective > target:
+        moved = x.copy()
+        moved[cells] -= step * gradient
+        u, s, vt = np.linalg.svd(moved, full_matrices=False)
+        if s.sum() > radius:
+            means = (np.cumsum(s) - radius) / np.arange(1, len(s) + 1)
+            s = np.maximum(s - means[np.flatnonzero(s > means)[-1]], 0)
+        direction = (u * s) @ vt - x
+        slope, share = float(gradient @ direction[cells]), 1.0
+        while True:
+            trial, trial_gradient = loss((x + share * direction)[cells])
+            if trial <= max(history[-10:]) + 1e-4 * share * slope:
+                break
+            share /= 2
+        change = share * direction
+        curvature = float(change[cells] @ (trial_gradient - gradient))
+        step = float(np.clip(np.vdot(change, change) / curvature, 1e-3, 1e3))
+        x, objective, gradient = x + change, trial, trial_gradient
+        history.append(objective)
+
+
+def alternation(rank: int, who: str) -> Work:
+    """One alternation of iALS on a million clicks, after three; the loss is printed beside it."""
+    from dpmc_core.ratings import PublicFacts, Ratings
+    from dpmc_core.solvers import factorization as ours
+
+    films_ = films(*SIZES["1 M"])
+    public = PublicFacts(users=films_.shape[0], items=films_.shape[1], low=0, high=1)
+    clicks = Ratings.build(films_.users, films_.items, np.ones(len(films_)), public)
+    matrix = ours.binary_matrix(clicks)
+    columns, (alpha, ridge) = matrix.T.tocsr(), (0.2, 20.0)
+    loss = ours.ImplicitLoss(alpha, ridge, ours.Over.MISSING, frequency=False)
+    rng = np.random.default_rng(0)
+    left, right = (rng.normal(0, 0.1, (size, rank)) for size in matrix.shape)
+    if who == "ours":
+        state = [left, right]
+
+        def once() -> None:
+            state[0] = ours.solve_rows(matrix, state[1], loss, single=True)
+            state[1] = ours.solve_rows(columns, state[0], loss, single=True)
+
+    else:
+        from implicit.cpu import _als
+        from scipy.sparse import csr_matrix
+
+        weights = csr_matrix(
+            (np.full(matrix.nnz, 1 / alpha, np.float32), matrix.indices, matrix.indptr),
+            shape=matrix.shape,
+        )
+        turned = weights.T.tocsr()
+        state = [left.astype(np.float32), right.astype(np.float32)]
+        solve = _als.least_squares if who == "exact" else _als.least_squares_cg
+
+        def once() -> None:
+            solve(weights, *state, ridge / alpha, num_threads=1)
+            solve(turned, *state[::-1], ridge / alpha, num_threads=1)
+
+    for _ in range(3):
+        once()
+
+    def work() -> float:
+        for _ in range(3):
+            once()
+        return float(loss.value(matrix, *(side.astype(float) for side in state)))
+
+    return work
+
+
+def completion(who: str) -> Work:
+    """Fit and predict a random fifth of MovieLens 100K; the test RMSE is printed beside it."""
+    from dpmc_core import registry
+    from dpmc_core.data import datasets
+    from dpmc_core.metrics import rmse
+
+    folder = ROOT.parent / "shared" / "data" / "ml-100k"
+    ratings = datasets.load(folder).ratings if folder.is_dir() else films(943, 1682, 100_000)
+    test = np.random.default_rng(0).random(len(ratings)) < 0.2
+    train, held = ratings.select(~test), ratings.select(test)
+    if who in ("SVD", "SVDpp"):
+        import surprise
+
+        rows = zip(train.users.tolist(), train.items.tolist(), train.values.tolist(), strict=True)
+        raw = surprise.Dataset.load_from_df
+        import pandas as pd
+
+        frame = pd.DataFrame(list(rows), columns=["user", "item", "rating"])
+        made = raw(frame, surprise.Reader(rating_scale=(1, 5))).build_full_trainset()
+        method = getattr(surprise, who)(random_state=0)
+        cells = list(zip(held.users.tolist(), held.items.tolist(), strict=True))
+
+        def work() -> float:
+            method.fit(made)
+            return rmse(np.array([method.predict(u, i).est for u, i in cells]), held.values)
+
+        return work
+
+    def ours() -> float:
+        *_, last = registry.create(who).fit(train, np.random.default_rng(0))
+        return rmse(np.clip(last.model.predict(held.users, held.items), 1, 5), held.values)
+
+    return ours
+
+
+def reports(users: int, items: int, who: str) -> Work:
+    """Randomised response of every cell at epsilon 1, and what it takes in memory."""
+    from dpmc_core import registry
+
+    ratings = films(users, items, 20 * users)
+    if who == "ours":
+        method = registry.create("local-popularity", epsilon=1.0)
+        from dpmc_core.data.transforms import Implicit
+
+        clicks = Implicit().apply(ratings, ratings)
+        return lambda: next(None for _ in method.fit(clicks, np.random.default_rng(0)))
+    rng, keep = np.random.default_rng(0), np.e / (1 + np.e)
+    cells = ratings.users, ratings.items
+
+    def dense() -> None:
+        bits = np.zeros((users, items), dtype=bool)
+        bits[cells] = True
+        reported = bits ^ (rng.random(bits.shape) > keep)
+        reported.sum(axis=0)
+
+    return dense
+
+
+def calibration(who: str) -> Work:
+    pairs = [(e, d) for e in (0.1, 0.5, 1.0, 3.0, 10.0) for d in (1e-5, 1e-7)]
+    if who == "ours":
+        from dpmc_core.privacy.accounting import gaussian_mu
+
+        return lambda: [1 / gaussian_mu(e, d) for e, d in pairs]
+    from dp_accounting import dp_event
+    from dp_accounting.mechanism_calibration import calibrate_dp_mechanism
+    from dp_accounting.pld import PLDAccountant
+
+    del dp_event, calibrate_dp_mechanism, PLDAccountant
+    from dp_accounting.pld.common import DifferentialPrivacyParameters
+    from dp_accounting.pld.privacy_loss_mechanism import GaussianPrivacyLoss
+
+    made = GaussianPrivacyLoss.from_privacy_guarantee
+    return lambda: [made(DifferentialPrivacyParameters(e, d)).standard_deviation for e, d in pairs]
+
+
+def imported(lines: str) -> Work:
+    words = [sys.executable, "-c", lines]
+
+    def work() -> object:
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        out = subprocess.run(words, check=True, capture_output=True, text=True).stdout
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        spent = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+        return {"seconds": spent, "modules of ours": int(out)}
+
+    return work
+
+
+COUNT = "import sys; print(sum(name.split('.')[0] == 'dpmc_core' for name in sys.modules))"
+OURS = f"import dpmc_core; dpmc_core.create('output', epsilon=1.0); {COUNT}"
+
+
+def passes(users: int, items: int, count: int, who: str) -> Work:
+    """A round of a method on many ratings, or one pass over their bytes."""
+    from dpmc_core import registry
+
+    ratings = films(users, items, count)
+    if who == "pass":
+        arrays = ratings.indptr, ratings.items, ratings.values
+        return lambda: float(sum(array.sum() for array in arrays))
+    method, rounds = registry.create(who, epsilon=1.0), []
+
+    def work() -> object:
+        start = time.process_time()
+        for step in method.fit(ratings, np.random.default_rng(0)):
+            rounds.append(time.process_time())
+            total = step.total
+        whole = rounds[-1] - start
+        each = statistics.median(np.diff(rounds)) if len(rounds) > 1 else whole
+        return {"seconds": float(each), "rounds": total, "whole fit": round(whole, 1)}
+
+    return work
+
+
+@dataclass(frozen=True)
+class Row:
+    """ours, peer: prepare some work; `peer` None: the same at the earlier commit."""
+
+    work: str
+    against: str
+    goal: str
+    ours: Callable[[], Work]
+    peer: Callable[[], Work] | None = None
+
+
+FAMILY = ("private-frank-wolfe", "private-frank-wolfe-oja", "private-pgd", "private-svd",
+          "svd-after-cleansing", "dpals", "private-effects")  # fmt: skip
+SOLVER = (("100 k", (943, 1682, 100_000)), ("1 M", (6040, 3706, 1_000_000)))
+ROWS = [
+    *(
+        Row(f"{id}, {size} ratings", f"itself at {EARLIER}", goal, partial(fit, id, size))
+        for size, goal in (("35 k", "<= 1 s"), ("1 M", "<= 8 s"))
+        for id in FAMILY
+    ),
+    *(
+        Row(f"one-bit completion, {size}", f"itself at {EARLIER}", goal,
+            partial(one_bit, *shape, "ours"))
+        for (size, shape), goal in zip(SOLVER, ("-", "<= .2"), strict=True)
+    ),
+    Row("one-bit completion, 100 k", "dense SPG", "-", partial(one_bit, *SOLVER[0][1], "ours"),
+        partial(one_bit, *SOLVER[0][1], "dense")),
+    *(
+        Row(f"iALS, {rank} factors, 1 M clicks", f"implicit, {who}", goal,
+            partial(alternation, rank, "ours"), partial(alternation, rank, who))
+        for rank, exact in ((16, "<= .35"), (64, "<= .6"))
+        for who, goal in (("exact", exact), ("conjugate gradient", "<= 1"))
+    ),
+    *(
+        Row("ratings without privacy (als)", f"Surprise {who}", "<= .1",
+            partial(completion, "als"), partial(completion, who))
+        for who in ("SVD", "SVDpp")
+    ),
+    *(
+        Row(f"local reports, {users:,} x {items:,}", "a dense draw", "<= .5, < 300 MB",
+            partial(reports, users, items, "ours"), partial(reports, users, items, "dense"))
+        for users, items in ((6040, 3706), (50_000, 10_000))
+    ),
+    Row("calibration of a Gaussian budget", "dp-accounting", "<= 1/30",
+        partial(calibration, "ours"), partial(calibration, "peer")),
+    Row("import dpmc_core and create", "import numpy, scipy.sparse", "<= 1.5, <= 25 modules",
+        partial(imported, OURS), partial(imported, f"import numpy, scipy.sparse; {COUNT}")),
+    *(
+        Row(f"{id}: a round on 10 M ratings", "one pass over their bytes", "<= 12",
+            partial(passes, 100_000, 2_000, 10_000_000, id),
+            partial(passes, 100_000, 2_000, 10_000_000, "pass"))
+        for id in FAMILY
+    ),
+]  # fmt: skip
+
+
+def child(index: int, side: str) -> None:
+    """Do one side of a row and print seconds, megabytes and what it says."""
+    row = ROWS[index]
+    made = row.ours if side == "ours" or row.peer is None else row.peer
+    work = made()
+    start = time.process_time()
+    said = work()
+    seconds = time.process_time() - start
+    if isinstance(said, dict):
+        seconds = said.pop("seconds")
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(json.dumps({"seconds": seconds, "MB": peak, "said": said}))
+
+
+def measured(index: int, side: str, root: Path) -> dict:
+    words = [sys.executable, __file__, "--child", str(index), side]
+    environment = os.environ | {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1",
+                                "PYTHONPATH": str(root)}  # fmt: skip
+    out = subprocess.run(words, capture_output=True, text=True, env=environment, cwd=root)
+    if out.returncode:
+        return {"seconds": float("nan"), "MB": float("nan"), "said": out.stderr.strip()[-80:]}
+    return json.loads(out.stdout.splitlines()[-1])
+
+
+def line_of(row: Row, index: int, earlier: Path | None, repeats: int) -> str:
+    if row.peer is None and earlier is None:
+        return f"| {row.work} | {row.against} | history is not here | | | {row.goal} |"
+    other = ROOT if row.peer else earlier
+    found: dict[str, list[dict]] = {"ours": [], "peer": []}
+    for turn in range(repeats):
+        for side, root in (("ours", ROOT), ("peer", other)):
+            slow = found[side] and found[side][0]["seconds"] > 20
+            if turn == 0 or not slow:  # of half a minute's work once is enough
+                found[side].append(measured(index, side, root))
+    mine, theirs = (statistics.median(f["seconds"] for f in found[s]) for s in found)
+    said = [str(found[side][0]["said"]) for side in found if found[side][0]["said"] is not None]
+    extra = f" ({'; '.join(said)})" if said else ""
+    peak = max(f["MB"] for f in found["ours"])
+    return (
+        f"| {row.work} | {row.against} | {mine:.3g} s, {theirs:.3g} s{extra} | {mine / theirs:.2g}"
+        f" | {peak:.0f} MB | {row.goal} |"
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--only", default="", help="rows whose work or peer has it")
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--write", type=Path, help="a file for the table")
+    parser.add_argument("--child", nargs=2, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.child:
+        child(int(options.child[0]), options.child[1])
+        return
+    versions = []
+    for name in PACKAGES:
+        try:
+            versions.append(f"{name} {importlib.metadata.version(name)}")
+        except importlib.metadata.PackageNotFoundError:
+            versions.append(f"{name} absent")
+    lines = [
+        "# Speed",
+        "",
+        f"`python benchmarks/table.py`, {datetime.date.today()}: {os.cpu_count()} cores"
+        f" ({platform.machine()}), Python {platform.python_version()}, {', '.join(versions)}."
+        f" Processor seconds, one thread, median of {options.repeats}.",
+        "",
+        "| work | against | ours, theirs | ratio | ours, peak | goal |",
+        "|---|---|---|---|---|---|",
+    ]
+    print("\n".join(lines), flush=True)
+    with tempfile.TemporaryDirectory() as folder:
+        earlier: Path | None = Path(folder)
+        archive = subprocess.run(
+            ["git", "archive", EARLIER, "dpmc_core"], cwd=ROOT, capture_output=True
+        )
+        if archive.returncode:
+            earlier = None
+        else:
+            subprocess.run(["tar", "-x"], input=archive.stdout, cwd=folder, check=True)
+        for index, row in enumerate(ROWS):
+            if options.only in f"{row.work} {row.against}":
+                lines.append(line_of(row, index, earlier, options.repeats))
+                print(lines[-1], flush=True)
+    if options.write:
+        options.write.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
