@@ -180,3 +180,34 @@ def test_the_published_estimator_stays():
         assert "neighbours per item" in last.trace
         default = registry.create(id, epsilon=2.0).guarantee(ratings.public)
         assert mechanism.guarantee(ratings.public).certified() == default.certified()
+
+
+# Without noise: what is found through the sparse or the smaller side is what the text says
+
+
+@pytest.mark.parametrize("alike", [ranking.jaccard, ranking.cosine])
+@pytest.mark.parametrize("count", [1, 7, 200])
+def test_items_that_share_users_are_the_nearest_of_all(alike, count, monkeypatch):
+    monkeypatch.setattr(ranking, "BLOCK", 500)
+    rng = np.random.default_rng(2)
+    for share in (0.02, 0.3):  # ties at few users, and items without one
+        truth = (rng.random((40, 60)) < share).astype(float)
+        counts = truth.sum(axis=0)
+
+        def similarities(block, truth=truth, counts=counts):
+            return alike(truth.T[block] @ truth, counts[block][:, None], counts)
+
+        exact = ranking.nearest(60, count, similarities).toarray()
+        assert np.array_equal(ranking.sharing(csr_array(truth), count, alike).toarray(), exact)
+
+
+@pytest.mark.parametrize(("users", "items"), [(30, 80), (80, 30), (50, 50)])
+def test_ease_regresses_every_item_on_all_others(users, items):
+    truth = np.random.default_rng(3).random((users, items)) < 0.2
+    x, found = truth.astype(float), ranking.ease_weights(clicks(truth), 4.0)
+    for item in range(items):
+        others = np.arange(items) != item
+        square = x[:, others].T @ x[:, others] + 4.0 * np.eye(items - 1)
+        exact = np.linalg.solve(square, x[:, others].T @ x[:, item])
+        assert np.allclose(found[others, item], exact)
+    assert not found.diagonal().any()

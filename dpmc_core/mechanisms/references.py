@@ -166,7 +166,7 @@ class ReferenceRanking(Plain):
     name = "Best ranking without privacy"
     task = Task.RANKING
     floor = "popularity"
-    revision = 2
+    revision = 3
     judges: int = setting(
         5_000, "most held-out interactions that choose", at_least=1, at_most=1_000_000
     )

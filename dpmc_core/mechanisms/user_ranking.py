@@ -244,7 +244,7 @@ class PrivateTaste(PerUser):
     task = Task.RANKING
     twin = "reference-ranking"
     floor = "private-popularity"
-    revision = 1
+    revision = 2
     publishes = Publishes.FACTORS_AND_SCORES
     delta: float = setting(1e-6, "chance of failure", above=0, below=1)
     rank: int = setting(10, "taste directions looked for", at_least=1, at_most=64)

@@ -74,8 +74,9 @@ def ease_weights(ratings: Ratings, ridge: float) -> Floats:
         rows = ratings.matrix
         both = (rows @ rows.T).toarray()
         both.flat[:: len(both) + 1] += ridge
-        half = np.triu(inverse_triangle(both), 1)
-        half += half.T + np.diag(both.diagonal())
+        inner = inverse_triangle(both)
+        half = np.triu(inner, 1)
+        half += half.T + np.diag(inner.diagonal())
         check_cancelled()
         weights: Floats = rows.T @ np.ascontiguousarray((rows.T @ half).T)
         weights /= 1.0 - weights.diagonal()
