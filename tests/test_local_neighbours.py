@@ -7,6 +7,7 @@ import math
 
 import numpy as np
 import pytest
+from scipy import sparse, stats
 from scipy.optimize import minimize
 from statistics_helpers import assert_channel
 
@@ -14,7 +15,7 @@ from dpmc_core import registry
 from dpmc_core.errors import BadRatings, InvalidSetting
 from dpmc_core.mechanisms.plain import Similarity
 from dpmc_core.model import Estimator
-from dpmc_core.privacy import USER_EMPTIED
+from dpmc_core.privacy import USER_EMPTIED, witness
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.solvers import ranking as ranks
 from dpmc_core.solvers.factorization import binary_matrix
@@ -44,6 +45,29 @@ def test_each_bit_passes_the_stated_channel(id: str) -> None:
         dataclasses.replace(card.releases.bits, shape=(None,), sensitivity={}),
         np.random.default_rng(1),
     )
+
+
+@pytest.mark.parametrize("epsilon", [0.01, 1.0, 3.0, 9.0])
+def test_rows_of_bits_pass_the_stated_channel_a_byte_each(epsilon: float) -> None:
+    """Zeros and ones alike and on their own; false alarms: one in a million each."""
+    users, items = 3000, 1001
+    public = PublicFacts(users=users, items=items, low=0, high=1)
+    release = registry.create("dplcf", epsilon=epsilon).guarantee(public).releases.bits
+    truth = np.zeros((users, items), dtype=np.uint8)
+    truth[::2] = 1
+    packed = release.publish_rows(sparse.csr_array(truth), np.random.default_rng(2))
+    flips = np.unpackbits(packed, axis=1, count=items) ^ truth
+    chance = release.channel[0][1]
+    for half in (flips[::2], flips[1::2]):
+        assert stats.binomtest(int(half.sum()), half.size, chance).pvalue > 1e-6
+    line, error = flips.ravel() - chance, math.sqrt(flips.size) * chance * (1 - chance)
+    for lag in (1, 2, 4, 8, items):  # of a word, of a row
+        assert abs(float(line[lag:] @ line[:-lag])) < 4.9 * error
+    with witness() as seen:
+        again = release.publish_rows(sparse.csr_array(truth), np.random.default_rng(2))
+    assert np.array_equal(again, packed)
+    assert np.array_equal(seen[0].private, truth)
+    assert np.array_equal(seen[0].published, flips ^ truth)
 
 
 @pytest.mark.parametrize("epsilon", [40.0, 300.0, 1000.0, 1e6])
@@ -176,8 +200,12 @@ def test_limits_and_bad_settings_are_sentences() -> None:
     with pytest.raises(InvalidSetting, match="neighbours must be >= 1"):
         registry.create("dplcf", epsilon=1.0, neighbours=0)
     big = Ratings.build([0], [0], [1.0], PublicFacts(users=200_000, items=2_000, low=0, high=1))
+    published = registry.create("ldpicf", epsilon=1.0, estimator=Estimator.PUBLISHED)
     with pytest.raises(BadRatings, match="200,000 x 2,000 cells are more than 200,000,000"):
-        list(registry.create("ldpicf", epsilon=1.0).fit(big, np.random.default_rng(0)))
+        list(published.fit(big, np.random.default_rng(0)))
+    big = Ratings.build([0], [0], [1.0], PublicFacts(users=10**7, items=2_000, low=0, high=1))
+    with pytest.raises(BadRatings, match="cells are more than 8,000,000,000"):
+        list(registry.create("dplcf", epsilon=1.0).fit(big, np.random.default_rng(0)))
     small = ratings_of(8, users=5, items=3)  # k above the catalogue: every other item
     for id in ("dplcf", "ldpicf", "item-knn"):
         settings = {} if id == "item-knn" else {"estimator": Estimator.PUBLISHED}

@@ -55,7 +55,9 @@ def survivors(ratings: Ratings, ridge: float, rank: int) -> tuple[np.ndarray, fl
     """
     exact = gram_products(Pattern.of(ratings), ratings.values)
     squares, _ = leading_eigenpairs(exact, ratings.public.items, rank)
-    return np.sqrt(np.maximum(squares[::-1], 0)), ridge * np.sqrt(ratings.public.users * ratings.public.items)
+    return np.sqrt(np.maximum(squares[::-1], 0)), ridge * np.sqrt(
+        ratings.public.users * ratings.public.items
+    )
 
 
 def pieces_of(id: str) -> list[str]:

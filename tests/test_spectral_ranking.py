@@ -19,7 +19,8 @@ from dpmc_core.solvers.ranking import ClickTaste, FlippedBits, _Edge
 
 
 def flipped(truth: np.ndarray, flip: float, rng: np.random.Generator) -> FlippedBits:
-    return FlippedBits((truth ^ (rng.random(truth.shape) < flip)).astype(np.uint8), flip)
+    bits = truth ^ (rng.random(truth.shape) < flip)
+    return FlippedBits(np.packbits(bits, axis=1), truth.shape[1], flip)
 
 
 def clicks(truth: np.ndarray) -> Ratings:
@@ -41,7 +42,7 @@ def test_products_are_those_of_the_unbiased_rows(block, monkeypatch):
     monkeypatch.setattr(ranking, "_CELLS", block)
     rng = np.random.default_rng(0)
     reports = flipped(rng.random((50, 30)) < 0.3, 0.2, rng)
-    unbiased = (reports.bits - 0.2) / 0.6
+    unbiased = (reports.whole() - 0.2) / 0.6
     right, left = rng.normal(size=(30, 4)), rng.normal(size=(50, 4))
     assert reports.times(right) == pytest.approx(unbiased @ right, abs=1e-4)
     assert reports.transposed(left) == pytest.approx(unbiased.T @ left, abs=1e-4)

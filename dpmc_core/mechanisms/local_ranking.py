@@ -57,6 +57,7 @@ class FlippedReports(Mechanism):
     floor = "local-popularity"
     caveats: ClassVar[tuple[str, ...]] = ()
     epsilon: float = setting(help="privacy budget per user-item cell", above=0, at_most=1e6)
+    whole: ClassVar[bool] = False  # whether the reports of all cells are held as numbers
 
     @property
     def flip(self) -> float:
@@ -74,13 +75,12 @@ class FlippedReports(Mechanism):
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
         check_interactions(ratings)
-        check_reported(ratings.public)
-        bits = np.zeros(ratings.shape, dtype=np.uint8)
-        bits[ratings.users, ratings.items] = 1
-        reported = self.guarantee(ratings.public).releases.bits.publish(bits, rng)
-        del bits
-        model, trace = self.ranked(FlippedBits(reported, self.flip), ratings)
-        told = {"share of bits reported as 1": float(reported.mean()), **trace}
+        check_reported(ratings.public, whole=self.whole)
+        releases = self.guarantee(ratings.public).releases
+        bits = releases.bits.publish_rows(binary_matrix(ratings), rng)
+        reports = FlippedBits(bits, ratings.public.items, self.flip)
+        model, trace = self.ranked(reports, ratings)
+        told = {"share of bits reported as 1": float(reports.seen.mean()), **trace}
         yield Step(1, 1, model, told, final=True)
 
     def ranked(self, reports: FlippedBits, ratings: Ratings) -> tuple[Model, Mapping[str, float]]:
@@ -98,7 +98,7 @@ class LocalPopularity(FlippedReports):
     style = Style(SKY, "square", "dot")
     place = 2
     twin = "popularity"
-    revision = 1
+    revision = 2
     source = "randomised response on every bit"
     caveats = ("the server holds the reports, whatever it publishes",)
     publishes = Publishes.ITEM_COUNTS
@@ -128,6 +128,10 @@ class LocalNeighbours(FlippedReports):
         100, "nearest items that score an item (as published)", at_least=1, at_most=10_000
     )
 
+    @property
+    def whole(self) -> bool:  # type: ignore[override]
+        return self.estimator is Estimator.PUBLISHED
+
     def similarities(self, pairs: FlippedPairs, block: Ints) -> Floats:
         """Estimated similarity of the items of a block to all items."""
         raise NotImplementedError
@@ -138,7 +142,7 @@ class LocalNeighbours(FlippedReports):
             taste = ClickTaste.of(reports, ratings.facts)
             found = float(taste.loadings.shape[1])
             return taste.scores(rows), {"tastes clear of the noise": found}
-        pairs = FlippedPairs(reports.bits, reports.flip)
+        pairs = FlippedPairs(reports.whole(), reports.flip)
         similar = nearest(items, self.neighbours, lambda block: self.similarities(pairs, block))
         return ItemScores(rows, similar.T.tocsr()), {"neighbours per item": similar.nnz / items}
 
@@ -153,7 +157,7 @@ class Dplcf(LocalNeighbours):
     id = "dplcf"
     name = "DPLCF"
     style = Style(ORANGE, "hourglass", "longdashdot")
-    revision = 2
+    revision = 3
     source = "Gao et al. 2020; randomised response on every bit"
 
     @classmethod
@@ -178,7 +182,7 @@ class Ldpicf(LocalNeighbours):
     id = "ldpicf"
     name = "LDPICF"
     style = Style(GREEN, "bowtie", "dot")
-    revision = 2
+    revision = 3
     source = "Guo et al. 2019; randomised response on every bit"
     iterations: int = setting(
         20, "expectation-maximisation steps of a pair", at_least=1, at_most=10_000

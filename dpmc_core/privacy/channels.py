@@ -19,10 +19,11 @@ from dpmc_core.arrays import Bools, Floats, Ints, Rng, Sparse
 from dpmc_core.errors import InvalidSetting, check_number
 from dpmc_core.privacy import noise
 from dpmc_core.privacy.accounting import Loss, Pure, channel_epsilon
-from dpmc_core.privacy.releases import Release, whole
+from dpmc_core.privacy.releases import Release, whole, witnessed
 from dpmc_core.stopping import check_cancelled
 
 _LARGEST = 700.0  # an exponent of e that is still a float
+_CELLS = 262_144  # bits drawn at once: they stay near the cache
 _BLOCK = 1_400_000  # reports drawn at once, roughly: some 100 MB of scratch
 
 
@@ -116,6 +117,26 @@ class RandomizedResponse(MatrixChannel):
         self._admit(symbols)
         check_cancelled()
         return self._shown(symbols, self._passed(symbols, rng))
+
+    def publish_rows(self, rows: Sparse, rng: Rng) -> NDArray[np.uint8]:
+        """The reports of a bit for every cell of users x items, where `rows` stores the ones.
+
+        Eight to a byte, users x ceil(items / 8): whole rows of bytes are held for some users only.
+        """
+        users, items = rows.shape
+        self._admit(rows)  # type: ignore[arg-type]  # it has the shape and ndim of an array
+        published = np.empty((users, -(-items // 8)), dtype=np.uint8)
+        step = max(1, _CELLS // items)
+        for start in range(0, users, step):
+            check_cancelled()
+            block = slice(start, start + step)
+            bits = (rows[block].toarray() != 0).view(np.uint8)
+            published[block] = np.packbits(self._passed(bits, rng), axis=1)
+        if not witnessed():
+            return published
+        whole = (rows.toarray() != 0).view(np.uint8)
+        shown = self._shown(whole, np.unpackbits(published, axis=1, count=items))
+        return np.packbits(shown, axis=1)
 
     def _passed(self, symbols: NDArray[np.integer], rng: Rng) -> NDArray[np.integer]:
         return noise.channel(self.matrix, symbols, rng)

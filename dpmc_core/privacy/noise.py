@@ -114,9 +114,12 @@ def channel(matrix: Floats, symbols: NDArray[np.integer], rng: Rng) -> NDArray[n
     Draws next to 0 or 1 get further digits, counted from their own end: a chance far below 2^-53
     (a flip at epsilon = 40) would otherwise be 0, and the output would reveal its input. For that,
     rare outputs must stand at the ends of a row, as they do beside a single likely one.
+    Bits as bytes are many, and flipped alike take a random byte each.
     """
     if isinstance(rng, SecureSource):
         return rng.channel(matrix, symbols)
+    if symbols.dtype == np.uint8 and matrix.shape == (2, 2) and matrix[0, 1] == matrix[1, 0]:
+        return symbols ^ _flips(matrix[0, 1], symbols.size, rng).reshape(symbols.shape)
     flat, out = symbols.reshape(-1), np.empty(symbols.size, dtype=symbols.dtype)
     total = matrix.sum(axis=1, keepdims=True)
     ends = np.cumsum(matrix, axis=1)
@@ -139,6 +142,17 @@ def channel(matrix: Floats, symbols: NDArray[np.integer], rng: Rng) -> NDArray[n
                 draws[high] = len(above) - np.searchsorted(above, rest[high], side="left")
             out[part][here] = draws
     return out.reshape(symbols.shape)
+
+
+def _flips(chance: float, count: int, rng: Rng) -> Bools:
+    """Coins that fall with a chance <= 1/2 each: by one random byte, where that decides."""
+    drawn = rng.integers(0, 2**64, -(-count // 8), dtype=np.uint64).view(np.uint8)[:count]
+    whole, rest = divmod(256 * chance, 1.0)
+    found = drawn < int(whole)
+    even = np.flatnonzero(drawn == int(whole))
+    further = np.array([[1 - rest, rest], [0.0, 1.0]])
+    found[even] = channel(further, np.zeros(len(even), dtype=np.int64), rng)
+    return found
 
 
 def channel_of_missing(row: Floats, taken: Ints, total: int, rng: Rng) -> tuple[Ints, Ints]:

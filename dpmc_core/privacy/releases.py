@@ -73,6 +73,11 @@ def witness(
         _witness.reset(token)
 
 
+def witnessed() -> bool:
+    """Whether somebody collects what is published."""
+    return _witness.get() is not None
+
+
 @dataclass(frozen=True, kw_only=True)
 class Release:
     """One noisy answer: what is asked, its shape, how often, and how far one change can move it.
@@ -326,8 +331,8 @@ class Gaussian(Additive):
         looks, or N has no such law. private: the products of the matrix. mirrored: take the upper
         triangle of N twice, as routines that read one triangle do, not (N + N')/2.
         """
-        size, seen = int(self.shape[0] or 0), _witness.get() is not None
-        if mirrored or seen or size <= _WHOLE or isinstance(rng, SecureSource):
+        size = int(self.shape[0] or 0)
+        if mirrored or witnessed() or size <= _WHOLE or isinstance(rng, SecureSource):
             columns = np.split(np.eye(size), range(_COLUMNS, size, _COLUMNS), axis=1)
             found = self.publish(np.hstack([private(block) for block in columns]), rng)
             half = np.triu(found, 1) if mirrored else 0.5 * found

@@ -183,7 +183,7 @@ class FlippedPairs:
     bits: users x items of 0 and 1, each flipped with probability `flip` < 1/2.
     """
 
-    def __init__(self, bits: NDArray[np.integer], flip: float) -> None:
+    def __init__(self, bits: ArrayLike, flip: float) -> None:
         self.bits, self.flip = np.asarray(bits, dtype=np.float32), flip
         self.users, self.items = self.bits.shape
         self.sums = self.bits.sum(axis=0, dtype=np.float64)
@@ -524,19 +524,42 @@ def _edge(off: Floats, place: Ints, weight: Floats, known: Floats) -> float:
 # The reports are held as bytes and read a block of users at a time, so that nothing of size users x
 # items is ever held as floats.
 
-Bits = NDArray[np.integer]
-
 _CELLS = 4_000_000  # cells of reports held in single precision at once: 16 MB
+_BYTE = 255  # the largest number in a byte
 _DIRECTIONS = 40  # directions kept at most
 _WIDTH, _DEPTH = 48, 6  # of the block Krylov space that finds them
 _CLEAR = 1.01  # how far above the edge of the noise a direction stands, which itself wobbles
 
 
 class FlippedBits(NamedTuple):
-    """What the server has: bits, users x items, each flipped with chance `flip` < 1/2."""
+    """What the server has: users x items bits, each flipped with chance `flip` < 1/2.
 
-    bits: Bits
+    packed: eight to a byte, users x ceil(items / 8).
+    """
+
+    packed: NDArray[np.uint8]
+    items: int
     flip: float
+
+    @property
+    def users(self) -> int:
+        return len(self.packed)
+
+    @property
+    def seen(self) -> Floats:
+        """The share of users whose reports have each item, length n."""
+        sums = np.zeros(self.items)
+        for _, part in self._blocks(np.uint8):
+            for start in range(0, len(part), _BYTE):  # whose sums fit in a byte
+                sums += part[start : start + _BYTE].sum(axis=0, dtype=np.uint8)
+        return sums / self.users
+
+    def whole(self) -> NDArray[np.float32]:
+        """All reports as numbers."""
+        return self._part(slice(None)).astype(np.float32)
+
+    def _part(self, rows: slice) -> NDArray[np.uint8]:
+        return np.unpackbits(self.packed[rows], axis=1, count=self.items)
 
     @property
     def gain(self) -> float:
@@ -546,8 +569,7 @@ class FlippedBits(NamedTuple):
     @property
     def shares(self) -> Floats:
         """Unbiased estimate of the share of users with each item, length n; may be negative."""
-        sums = self.bits.sum(axis=0, dtype=np.int64)
-        found: Floats = (sums / len(self.bits) - self.flip) / self.gain
+        found: Floats = (self.seen - self.flip) / self.gain
         return found
 
     @property
@@ -557,14 +579,13 @@ class FlippedBits(NamedTuple):
 
     def activity(self, usual: float) -> float:
         """Estimate of the mean square of how many items a user has, over the usual number; >= 1."""
-        users, items = self.bits.shape
-        lengths = (self.bits.sum(axis=1, dtype=np.int64) - items * self.flip) / self.gain
-        square = float(np.mean(lengths**2)) - items * self.variance
-        return float(np.clip(square / usual**2, 1.0, users))
+        lengths = self.times(np.ones((self.items, 1)))
+        square = float(np.mean(lengths**2)) - self.items * self.variance
+        return float(np.clip(square / usual**2, 1.0, self.users))
 
     def times(self, block: Floats) -> Floats:
         """H @ block for the unbiased estimate H = (bits - flip) / gain of the true rows."""
-        out = np.empty((len(self.bits), block.shape[1]))
+        out = np.empty((self.users, block.shape[1]))
         single = block.astype(np.float32)
         for rows, part in self._blocks():
             out[rows] = part @ single
@@ -573,20 +594,19 @@ class FlippedBits(NamedTuple):
 
     def transposed(self, block: Floats) -> Floats:
         """H' @ block."""
-        out = np.zeros((self.bits.shape[1], block.shape[1]))
+        out = np.zeros((self.items, block.shape[1]))
         single = block.astype(np.float32)
         for rows, part in self._blocks():
             out += part.T @ single[rows]
         found: Floats = (out - self.flip * block.sum(axis=0)) / self.gain
         return found
 
-    def _blocks(self) -> Iterator[tuple[slice, NDArray[np.float32]]]:
-        users, items = self.bits.shape
-        step = max(1, _CELLS // items)
-        for start in range(0, users, step):
+    def _blocks(self, kind: type = np.float32) -> Iterator[tuple[slice, NDArray[Any]]]:
+        step = max(1, _CELLS // self.items)
+        for start in range(0, self.users, step):
             check_cancelled()
-            rows = slice(start, min(start + step, users))
-            yield rows, self.bits[rows].astype(np.float32)
+            rows = slice(start, start + step)
+            yield rows, self._part(rows).astype(kind, copy=False)
 
 
 class ClickTaste(NamedTuple):
@@ -612,7 +632,7 @@ class ClickTaste(NamedTuple):
         noise of a column is v + p (1 - p); a direction of population variance alpha then shows as
         the eigenvalue psi(alpha) of H'H / m (see `_Edge`), and what it owes to the noise is known.
         """
-        users = len(reports.bits)
+        users = reports.users
         shares, v = reports.shares, reports.variance
         spread = math.sqrt(max(v, 1 / users) / users)  # of a share, about
         least = max(0.3 * spread, 0.1 * float(shares.mean()), 0.2 / users)
@@ -664,7 +684,7 @@ def _told(
     length = np.maximum((along**2).sum(axis=0), np.finfo(float).tiny)
     noise = variances @ along**2 / length
     seen = (reports.times(along) ** 2).mean(axis=0) / length
-    doubt = math.sqrt(2 * float((noise**2 / length**2).sum()) / len(reports.bits)) / len(length)
+    doubt = math.sqrt(2 * float((noise**2 / length**2).sum()) / reports.users) / len(length)
     spread = float(((seen - noise) / length).mean()) - doubt
     return math.sqrt(max(spread, 0.0)) * along
 
@@ -707,7 +727,7 @@ def _leading(reports: FlippedBits, common: Floats) -> tuple[Floats, Floats]:
     By a block Krylov space (Musco, Musco 2015) from a public random start, the same in every run:
     the blocks are orthogonal, and the eigenvalues are those of H'H within the space.
     """
-    users, items = reports.bits.shape
+    users, items = reports.users, reports.items
     width = min(_WIDTH, items)
     block = np.random.default_rng(0).normal(size=(items, width))
     basis = common[:, None]

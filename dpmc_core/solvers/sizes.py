@@ -7,7 +7,8 @@ from dpmc_core.ratings import PublicFacts
 
 GRAM_LIMIT = 5_000  # items: their n x n Gram matrix then takes 200 MB
 DENSE_CELLS = 50_000_000  # 400 MB a matrix, and a few are alive at once
-_REPORTED_CELLS = 200_000_000  # as bytes twice, as published also in single precision: 1.2 GB
+_REPORTED_CELLS = 8_000_000_000  # eight to a byte: 1 GB
+_WHOLE_CELLS = 200_000_000  # in single precision: 800 MB
 _REPORTS = 150_000_000  # 5 to 8 bytes each, so up to 1.2 GB
 _REGRESSED = 30_000_000  # some 80 bytes each in a regression
 _NOISE = 40_000_000  # numbers of noise in one round: 320 MB
@@ -46,12 +47,13 @@ def check_descent(shape: tuple[int, int]) -> None:
     _check_cells(shape, _DESCENT_CELLS, "projected gradient, whose iterates may have full rank")
 
 
-def check_reported(public: PublicFacts) -> None:
+def check_reported(public: PublicFacts, *, whole: bool) -> None:
     """The matrix in which every user reports every item fits in memory. Raises BadRatings."""
-    if public.users * public.items > _REPORTED_CELLS:
+    most = _WHOLE_CELLS if whole else _REPORTED_CELLS
+    if public.users * public.items > most:
         raise BadRatings(
             f"every user reports every item: {public.users:,} x {public.items:,} cells are more"
-            f" than {_REPORTED_CELLS:,}, so keep fewer items (top-items) or users"
+            f" than {most:,}, so keep fewer items (top-items) or users"
         )
 
 

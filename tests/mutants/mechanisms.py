@@ -1082,8 +1082,8 @@ LOCAL_RANKING = family_of(
     (
         "bits reported as they are",
         SKIPPED,
-        "self.guarantee(ratings.public).releases.bits.publish(bits, rng)",
-        "bits.copy()",
+        "releases.bits.publish_rows(binary_matrix(ratings), rng)",
+        "np.packbits(binary_matrix(ratings).toarray() > 0, axis=1)",
         records("dplcf", "ldpicf", "local-popularity"),
     ),
     (
@@ -1103,15 +1103,15 @@ LOCAL_RANKING = family_of(
     (
         "the same flips in every run",
         REUSED,
-        "releases.bits.publish(bits, rng)",
-        f"releases.bits.publish(bits, {SEEDED})",
+        "publish_rows(binary_matrix(ratings), rng)",
+        f"publish_rows(binary_matrix(ratings), {SEEDED})",
         other_seed("dplcf", "ldpicf", "local-popularity"),
     ),
     (
         "raw bits go on after their release",
         OTHER,
-        "FlippedBits(reported, self.flip), ratings)",
-        "FlippedBits(binary_matrix(ratings).toarray().astype(np.uint8), self.flip), ratings)",
+        "FlippedBits(bits, ratings.public",
+        "FlippedBits(np.packbits(binary_matrix(ratings).toarray() > 0, axis=1), ratings.public",
         named("replayed_answers", f"{_SHOWN}[dplcf-settings9]"),
     ),
 )

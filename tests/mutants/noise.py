@@ -205,6 +205,31 @@ PRODUCTS = family_of(
     ),
 )
 
+_BYTES = tuple(
+    f"tests/test_local_neighbours.py::test_rows_of_bits_pass_the_stated_channel_a_byte_each[{e}]"
+    for e in (0.01, 1.0, 3.0, 9.0)
+)
+
+BYTES = family_of(
+    "local",
+    "privacy/noise.py",
+    ("a byte alone decides a flip", SCALE, "found[even] = channel", "_ = channel", _BYTES),
+    (
+        "eight cells share a coin",
+        REUSED,
+        "found = drawn < int(whole)",
+        "found = np.repeat(drawn[::8], 8)[:count] < int(whole)",
+        _BYTES,
+    ),
+    (
+        "bits keep to themselves",
+        SKIPPED,
+        "return symbols ^ _flips(matrix[0, 1]",
+        "return symbols ^ 0 * _flips(matrix[0, 1]",
+        _BYTES,
+    ),
+)
+
 _UNITS = "test_derived_sensitivities_are_never_below_the_truth"
 
 KERNEL = [
