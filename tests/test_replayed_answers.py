@@ -112,7 +112,11 @@ def leaking(release):
         super(kind, self).publish(value, rng)
         return value
 
-    kind = type("Leaking", (type(release),), {"publish": publish})
+    def publish_rows(self, rows, rng):
+        super(kind, self).publish_rows(rows, rng)
+        return np.packbits(rows.toarray() != 0, axis=1)
+
+    kind = type("Leaking", (type(release),), {"publish": publish, "publish_rows": publish_rows})
     planted = object.__new__(kind)
     planted.__dict__.update(release.__dict__)
     return planted

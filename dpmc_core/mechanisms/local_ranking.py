@@ -27,7 +27,7 @@ from dpmc_core.privacy import (
 from dpmc_core.privacy.channels import flip_chance
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import AsPublished, mechanism, setting
-from dpmc_core.solvers.factorization import binary_matrix, check_interactions
+from dpmc_core.solvers.factorization import binary_matrix
 from dpmc_core.solvers.ranking import (
     ClickTaste,
     FlippedBits,
@@ -74,7 +74,6 @@ class FlippedReports(Mechanism):
         return self.pure_card(public, FlippedRows(bits), self.caveats)
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
-        check_interactions(ratings)
         check_reported(ratings.public, whole=self.whole)
         releases = self.guarantee(ratings.public).releases
         bits = releases.bits.publish_rows(binary_matrix(ratings), rng)

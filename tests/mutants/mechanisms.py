@@ -1096,8 +1096,8 @@ LOCAL_RANKING = family_of(
     (
         "ratings pass for clicks",
         CLIP,
-        "        check_interactions(ratings)\n",
-        "",
+        "publish_rows(binary_matrix(ratings)",
+        "publish_rows(ratings.matrix",
         named("private_taste", "test_bad_input_is_a_sentence"),
     ),
     (
