@@ -66,7 +66,9 @@ rows: $(VENV)/.app
 	done
 
 bench: $(VENV)/.app
-	@for script in $(filter-out $(SLOW),$(wildcard benchmarks/*.py)); do echo "==> $$script"; $(BIN)/python $$script || exit 1; done
+	@echo "==> benchmarks/RESULTS.md"
+	@$(BIN)/python benchmarks/table.py --write benchmarks/RESULTS.md
+	@for script in $(filter-out $(SLOW) benchmarks/table.py,$(wildcard benchmarks/*.py)); do echo "==> $$script"; $(BIN)/python $$script || exit 1; done
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache

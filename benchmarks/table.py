@@ -5,7 +5,8 @@
 Every row is some work of ours and of a peer (a package, a textbook program, or this program at an
 earlier commit of its history). Both are prepared and run in processes of their own that take turns;
 what counts is the processor time of the work alone, median of the repeats, with one thread of
-linear algebra. `make bench` writes benchmarks/RESULTS.md.
+linear algebra. `make bench` writes benchmarks/RESULTS.md, in which what other scripts measure side by
+side follows.
 """
 
 from __future__ import annotations
@@ -362,6 +363,14 @@ ROWS = [
 ]  # fmt: skip
 
 
+ALSO = {  # heading: script and arguments
+    "Reading": ("reading.py",),
+    "A sweep on two workers": ("sweep_speedup.py",),
+    "The answer": ("answer.py",),
+    "Ten million ratings": ("ten_million.py",),
+}
+
+
 def child(index: int, side: str) -> None:
     """Do one side of a row and print seconds, megabytes and what it says."""
     row = ROWS[index]
@@ -446,6 +455,16 @@ def main() -> None:
             if options.only in f"{row.work} {row.against}":
                 lines.append(line_of(row, index, earlier, options.repeats))
                 print(lines[-1], flush=True)
+    for heading, (script, *words) in ALSO.items() if options.write and not options.only else ():
+        print(f"==> {script}", flush=True)
+        ran = subprocess.run(
+            [sys.executable, str(Path(__file__).with_name(script)), *words],
+            capture_output=True,
+            text=True,
+        )
+        told = ran.stdout.rstrip() if ran.returncode == 0 else ran.stderr.strip()[-400:]
+        command = " ".join(["python", f"benchmarks/{script}", *words])
+        lines += ["", f"## {heading}", "", f"`{command}`", "", "```", told, "```"]
     if options.write:
         options.write.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
