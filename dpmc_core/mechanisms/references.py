@@ -23,8 +23,8 @@ from dpmc_core.ratings import PublicFacts, Ratings, place_in_row
 from dpmc_core.settings import mechanism, setting
 from dpmc_core.solvers.factorization import check_interactions
 from dpmc_core.solvers.linalg import Pattern, leading_eigenpairs
-from dpmc_core.solvers.noisy_reports import SignReports, complete_signs, effects_and_taste
-from dpmc_core.solvers.one_bit import positive
+from dpmc_core.solvers.noisy_reports import complete_signs, effects_and_taste
+from dpmc_core.solvers.one_bit import SignReports, positive
 from dpmc_core.solvers.ranking import uncorrelated
 from dpmc_core.solvers.rows import gram_products, item_sums, with_offsets
 
