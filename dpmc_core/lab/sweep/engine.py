@@ -99,16 +99,23 @@ def start(
         plugins.run(path, source)
 
 
-def run_unit(unit: Unit, source: SweepData | None = None, pin: bool = False) -> Record | str:
+def run_unit(
+    unit: Unit,
+    source: SweepData | None = None,
+    pin: bool = False,
+    also: Callable[[Result], Any] | None = None,
+) -> Record | str:
     """The record of a unit, or the sentence that says why there is none.
 
     source: None in a process that `start` gave the data.
     pin: hold linear algebra to one thread, where the environment has not done so already.
+    also: what else of the result is wanted, in the record as "also".
     """
     try:
         if pin:
             _pin()
-        return run_here(unit, source or _sources[unit.source])[1]
+        result, record = run_here(unit, source or _sources[unit.source])
+        return record if also is None else {**record, "also": also(result)}
     except DpmcError as error:
         return str(error)
     except MemoryError:
@@ -225,10 +232,12 @@ class LocalPool:
             self.size, context, initializer=start, initargs=arguments
         )
 
-    def submit(self, unit: Unit) -> Future[Record | str]:
+    def submit(
+        self, unit: Unit, also: Callable[[Result], Any] | None = None
+    ) -> Future[Record | str]:
         try:
             with _birth():
-                return self._executor.submit(run_unit, unit)
+                return self._executor.submit(run_unit, unit, also=also)
         except (EOFError, OSError) as error:  # no process can be started
             raise BrokenExecutor(str(error)) from None
 

@@ -103,14 +103,18 @@ def often_words(times: int) -> str:
 def verdict_words(finding: Finding) -> str:
     """The verdict with the limit it is measured against."""
     limit = f"(keep {100 * finding.question.keep:g} % of the gain)"
-    return {
-        Verdict.AFFORDABLE: f"**Affordable** at your limit {limit}.",
-        Verdict.NOT_AFFORDABLE: f"**Not affordable** at your limit {limit}.",
-        Verdict.CANNOT_TELL: f"**Cannot tell**: the interval crosses the limit {limit}.",
-        Verdict.NO_GAIN: "**Cannot tell**: personalisation adds nothing measurable here.",
-        Verdict.BEATEN: "**Cannot tell**: the reference without privacy is beaten.",
-        Verdict.TOO_EARLY: "**Cannot tell** yet: an interval takes two seeds and two users.",
-    }[finding.verdict]
+    early = "Provisional, more seeds are to come: " if finding.provisional else ""
+    return (
+        early
+        + {
+            Verdict.AFFORDABLE: f"**Affordable** at your limit {limit}.",
+            Verdict.NOT_AFFORDABLE: f"**Not affordable** at your limit {limit}.",
+            Verdict.CANNOT_TELL: f"**Cannot tell**: the interval crosses the limit {limit}.",
+            Verdict.NO_GAIN: "**Cannot tell**: personalisation adds nothing measurable here.",
+            Verdict.BEATEN: "**Cannot tell**: the reference without privacy is beaten.",
+            Verdict.TOO_EARLY: "**Cannot tell** yet: an interval takes two seeds and two users.",
+        }[finding.verdict]
+    )
 
 
 def _measured(finding: Finding) -> str:
@@ -317,6 +321,7 @@ def as_dict(finding: Finding) -> dict[str, Any]:
         "split": finding.split,
         "users": finding.users,
         "seeds": finding.seeds,
+        "provisional": finding.provisional,
         "private_fits": finding.fits,
         "most_rated_items": head(finding.public.items),
         "said": {name: plain(text) for name, text in said(finding)._asdict().items() if text},
