@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import pickle
 import re
 import signal
 import sys
@@ -28,6 +29,9 @@ from dataclasses import dataclass, field
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
 from typing import Any, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 from dpmc_core import experiment, plugins
 from dpmc_core.data import parse_step
@@ -55,6 +59,7 @@ T = TypeVar("T")
 
 # --- what a worker does --------------------------------------------------------------------------
 
+_LARGE = 2_000_000  # ratings from which on a process keeps one split: 32 MB
 LISTS_OF = 1  # the seed whose lists are kept
 THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
 
@@ -63,13 +68,13 @@ class Memory:
     """The most recent problems and solves of a process, which may run units in several threads."""
 
     def __init__(self, size: int) -> None:
-        self._size, self._lock = size, threading.RLock()
+        self.size, self._lock = size, threading.RLock()
         self._kept: OrderedDict[Hashable, Any] = OrderedDict()
 
     def get(self, key: Hashable, make: Callable[[], T]) -> T:
         with self._lock:
             if key not in self._kept:
-                while len(self._kept) >= self._size:  # before the new one takes its room
+                while len(self._kept) >= self.size:  # before the new one takes its room
                     self._kept.popitem(last=False)
                 self._kept[key] = make()
             self._kept.move_to_end(key)
@@ -82,9 +87,44 @@ _problems = Memory(4)
 _solves = Memory(2)
 
 
-def start(
-    sources: Mapping[str, SweepData], lifeline: Connection, files: Mapping[str, bytes]
-) -> None:
+class Shared:
+    """Data sets whose arrays all processes of a pool have in common, instead of a copy each.
+
+    The memory has no name, so nothing of it is left where processes are killed. It may travel only
+    to a process that is being started.
+    """
+
+    def __init__(self, sources: Mapping[str, SweepData], context: Any) -> None:
+        buffers: list[pickle.PickleBuffer] = []
+        self._rest = pickle.dumps(dict(sources), 5, buffer_callback=buffers.append)
+        parts = [buffer.raw() for buffer in buffers]
+        self._lengths = [part.nbytes for part in parts]
+        self._memory = context.RawArray("b", sum(map(_whole, self._lengths)) or 1)
+        for place, part in zip(self._places(), parts, strict=True):
+            place[:] = part
+
+    def open(self) -> dict[str, SweepData]:
+        """The data sets; what reads their arrays reads the common memory, and cannot write it."""
+        places = self._places()
+        for place in places:
+            place.flags.writeable = False
+        found: dict[str, SweepData] = pickle.loads(self._rest, buffers=places)
+        return found
+
+    def _places(self) -> list[NDArray[np.uint8]]:
+        memory, ends = (
+            np.frombuffer(self._memory, np.uint8),
+            np.cumsum([*map(_whole, self._lengths)]),
+        )
+        return [memory[e - _whole(n) :][:n] for e, n in zip(ends, self._lengths, strict=True)]
+
+
+def _whole(length: int) -> int:
+    """So many bytes that what comes next begins where numbers may."""
+    return -(-length // 64) * 64
+
+
+def start(sources: Shared, lifeline: Connection, files: Mapping[str, bytes]) -> None:
     """Make ready a process that lives only as long as the other end of its lifeline is open."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches everybody; the parent decides
 
@@ -94,7 +134,7 @@ def start(
         os._exit(1)
 
     threading.Thread(target=follow, daemon=True).start()
-    _sources.update(sources)
+    _sources.update(sources.open())
     for path, source in files.items():  # the same text in every worker, whatever is on disk by now
         plugins.run(path, source)
 
@@ -129,6 +169,8 @@ def run_here(unit: Unit, source: SweepData) -> tuple[Result, Record]:
     key = unit.source, unit.steps, unit.split, unit.mechanism.task
     seed = unit.seed if source.per_seed or unit.split is not None else 0
     problem = _problems.get((*key, seed), lambda: problem_of(unit, source))
+    if len(problem.train) > _LARGE:
+        _problems.size = 1  # units come seed by seed, and a split is as large as its data
     result = experiment.run(
         unit.mechanism, problem, unit.seed, with_baselines=False, solve=shared_solve
     )
@@ -227,7 +269,7 @@ class LocalPool:
         self.size = processes(jobs)
         context = _context()
         self._reader, self._lifeline = context.Pipe(duplex=False)
-        arguments = dict(sources), self._reader, dict(plugins.loaded())
+        arguments = Shared(sources, context), self._reader, dict(plugins.loaded())
         self._executor = ProcessPoolExecutor(
             self.size, context, initializer=start, initargs=arguments
         )
