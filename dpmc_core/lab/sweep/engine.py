@@ -30,9 +30,6 @@ from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
 from typing import Any, Protocol, TypeVar
 
-import numpy as np
-from numpy.typing import NDArray
-
 from dpmc_core import experiment, plugins
 from dpmc_core.data import parse_step
 from dpmc_core.errors import DpmcError, InvalidSetting, check_number
@@ -97,31 +94,15 @@ class Shared:
     def __init__(self, sources: Mapping[str, SweepData], context: Any) -> None:
         buffers: list[pickle.PickleBuffer] = []
         self._rest = pickle.dumps(dict(sources), 5, buffer_callback=buffers.append)
-        parts = [buffer.raw() for buffer in buffers]
-        self._lengths = [part.nbytes for part in parts]
-        self._memory = context.RawArray("b", sum(map(_whole, self._lengths)) or 1)
-        for place, part in zip(self._places(), parts, strict=True):
-            place[:] = part
+        self._arrays = [context.RawArray("b", buffer.raw().nbytes) for buffer in buffers]
+        for array, buffer in zip(self._arrays, buffers, strict=True):
+            memoryview(array).cast("B")[:] = buffer.raw()
 
     def open(self) -> dict[str, SweepData]:
         """The data sets; what reads their arrays reads the common memory, and cannot write it."""
-        places = self._places()
-        for place in places:
-            place.flags.writeable = False
-        found: dict[str, SweepData] = pickle.loads(self._rest, buffers=places)
+        parts = [memoryview(array).toreadonly() for array in self._arrays]
+        found: dict[str, SweepData] = pickle.loads(self._rest, buffers=parts)
         return found
-
-    def _places(self) -> list[NDArray[np.uint8]]:
-        memory, ends = (
-            np.frombuffer(self._memory, np.uint8),
-            np.cumsum([*map(_whole, self._lengths)]),
-        )
-        return [memory[e - _whole(n) :][:n] for e, n in zip(ends, self._lengths, strict=True)]
-
-
-def _whole(length: int) -> int:
-    """So many bytes that what comes next begins where numbers may."""
-    return -(-length // 64) * 64
 
 
 def start(sources: Shared, lifeline: Connection, files: Mapping[str, bytes]) -> None:

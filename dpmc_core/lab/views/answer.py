@@ -103,18 +103,15 @@ def often_words(times: int) -> str:
 def verdict_words(finding: Finding) -> str:
     """The verdict with the limit it is measured against."""
     limit = f"(keep {100 * finding.question.keep:g} % of the gain)"
-    early = "Provisional, more seeds are to come: " if finding.provisional else ""
-    return (
-        early
-        + {
-            Verdict.AFFORDABLE: f"**Affordable** at your limit {limit}.",
-            Verdict.NOT_AFFORDABLE: f"**Not affordable** at your limit {limit}.",
-            Verdict.CANNOT_TELL: f"**Cannot tell**: the interval crosses the limit {limit}.",
-            Verdict.NO_GAIN: "**Cannot tell**: personalisation adds nothing measurable here.",
-            Verdict.BEATEN: "**Cannot tell**: the reference without privacy is beaten.",
-            Verdict.TOO_EARLY: "**Cannot tell** yet: an interval takes two seeds and two users.",
-        }[finding.verdict]
-    )
+    told = {
+        Verdict.AFFORDABLE: f"**Affordable** at your limit {limit}.",
+        Verdict.NOT_AFFORDABLE: f"**Not affordable** at your limit {limit}.",
+        Verdict.CANNOT_TELL: f"**Cannot tell**: the interval crosses the limit {limit}.",
+        Verdict.NO_GAIN: "**Cannot tell**: personalisation adds nothing measurable here.",
+        Verdict.BEATEN: "**Cannot tell**: the reference without privacy is beaten.",
+        Verdict.TOO_EARLY: "**Cannot tell** yet: an interval takes two seeds and two users.",
+    }[finding.verdict]
+    return f"Provisional, more seeds are to come: {told}" if finding.provisional else told
 
 
 def _measured(finding: Finding) -> str:
