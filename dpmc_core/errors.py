@@ -86,20 +86,20 @@ def check_number(
     integer: bool = False,
 ) -> None:
     """Raise InvalidSetting unless `value` is a finite number (or integer) in the limits."""
-    limit = limit_words(above, at_least, below, at_most)
+    limits = above, at_least, below, at_most
     if (
         isinstance(value, bool)
         or not isinstance(value, numbers.Real)
         or (integer and not isinstance(value, numbers.Integral))
     ):
         kind = "an integer" if integer else "a number"
-        raise InvalidSetting(field, f"{kind} {limit}".strip(), value)
+        raise InvalidSetting(field, f"{kind} {limit_words(*limits)}".strip(), value)
     try:
         number = float(value)
     except OverflowError:  # an integer beyond the floats
         number = math.inf
-    if math.isinf(number) or (math.isnan(number) and not limit):
-        raise InvalidSetting(field, f"a finite number {limit}".strip(), value)
+    if math.isinf(number) or (math.isnan(number) and limits == (None,) * 4):
+        raise InvalidSetting(field, f"a finite number {limit_words(*limits)}".strip(), value)
     inside = (
         (above is None or number > above)
         and (at_least is None or number >= at_least)
@@ -107,7 +107,7 @@ def check_number(
         and (at_most is None or number <= at_most)
     )
     if not inside:
-        raise InvalidSetting(field, limit, value)
+        raise InvalidSetting(field, limit_words(*limits), value)
 
 
 def limit_words(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import erfcx, expit, log_expit, log_ndtr, ndtr
+import scipy
 
 from dpmc_core.arrays import Floats
 from dpmc_core.errors import InvalidSetting, check_number
@@ -36,13 +36,13 @@ class Logistic(Link):
     """h(x) = 1/(1 + e^-x): the paper's "Logistic noise"."""
 
     def probability(self, x: Floats) -> Floats:
-        return expit(x)
+        return scipy.special.expit(x)
 
     def log_probability(self, x: Floats) -> Floats:
-        return log_expit(x)
+        return scipy.special.log_expit(x)
 
     def score(self, x: Floats) -> Floats:
-        return expit(-x)
+        return scipy.special.expit(-x)
 
     def __str__(self) -> str:
         return "logistic"
@@ -58,15 +58,15 @@ class Probit(Link):
         check_number("sigma of the probit link", self.sigma, above=0)
 
     def probability(self, x: Floats) -> Floats:
-        return ndtr(x / self.sigma)
+        return scipy.special.ndtr(x / self.sigma)
 
     def log_probability(self, x: Floats) -> Floats:
-        return log_ndtr(x / self.sigma)
+        return scipy.special.log_ndtr(x / self.sigma)
 
     def score(self, x: Floats) -> Floats:
         # phi/Phi through the scaled complementary error function: no 0/0 far in the tail.
         scale = self.sigma * np.sqrt(2.0)
-        return np.asarray(2 / (np.sqrt(np.pi) * scale * erfcx(-x / scale)))
+        return np.asarray(2 / (np.sqrt(np.pi) * scale * scipy.special.erfcx(-x / scale)))
 
     def __str__(self) -> str:
         return f"probit:{self.sigma:g}"

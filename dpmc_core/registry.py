@@ -6,7 +6,8 @@ import dataclasses
 import pkgutil
 import re
 import threading
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -51,16 +52,25 @@ def methods_in(module: ModuleType) -> list[type[Mechanism]]:
 class _Mechanisms(Mapping[str, type[Mechanism]]):
     """Those of this package, then of installed packages, then what `add` was given.
 
-    Packages are asked when somebody first looks, because they import this one themselves. What
-    is wrong with a package is kept in `broken`, a sentence each: the others work without it.
+    Until somebody looks at all of them, one is had without the others. Packages are asked then, not
+    before, because they import this one themselves. What is wrong with a package is kept in
+    `broken`, a sentence each: the others work without it.
+
+    own: the methods of this package, those likely to have an id first.
     """
 
-    def __init__(self, own: Iterable[type[Mechanism]]) -> None:
-        self._classes: Mapping[str, type[Mechanism]] = {cls.id: cls for cls in own}
-        self._lock, self._asked = threading.RLock(), False
+    def __init__(self, own: Callable[[str], Iterable[type[Mechanism]]]) -> None:
+        self._own, self._early = own, dict[str, type[Mechanism]]()
+        self._classes: Mapping[str, type[Mechanism]] | None = None
+        self._lock = threading.RLock()
         self.broken: tuple[str, ...] = ()
 
     def __getitem__(self, id: str) -> type[Mechanism]:
+        if self._classes is None:
+            found = self._early.get(id) or next((c for c in self._own(id) if c.id == id), None)
+            if found is not None:
+                self._early[id] = found
+                return found
         return self._all()[id]
 
     def __iter__(self) -> Iterator[str]:
@@ -85,8 +95,9 @@ class _Mechanisms(Mapping[str, type[Mechanism]]):
 
     def _all(self) -> Mapping[str, type[Mechanism]]:
         with self._lock:
-            if not self._asked:
-                self._asked = True
+            if self._classes is None:
+                own = sorted(self._own(""), key=lambda cls: (_TASKS.index(cls.task), cls.place))
+                self._classes = {cls.id: cls for cls in own}
                 self._ask()
             return self._classes
 
@@ -104,19 +115,26 @@ class _Mechanisms(Mapping[str, type[Mechanism]]):
                 self.broken += (f"mechanisms of the package {package} cannot be loaded: {why}",)
 
 
-# A method of this package is a class with an `id` in a file of `mechanisms`. The command line, the
-# app, the contract test and the table of guarantees read this mapping: task by task, in the order
-# of their `place`.
-_FILES = [
-    import_module(f"{files.__name__}.{one.name}") for one in pkgutil.iter_modules(files.__path__)
-]
+def _of_files(id: str) -> Iterator[type[Mechanism]]:
+    """A method of this package is a class with an `id` in a file of `mechanisms`.
+
+    File by file, first what says `id`: text is only where to look first, classes tell.
+    """
+
+    def silent(name: str) -> bool:
+        with suppress(OSError):  # an archive without source
+            text = pkgutil.get_data(files.__name__, f"{name}.py") or b""
+            return f'id = "{id}"'.encode() not in text
+        return True
+
+    for name in sorted((one.name for one in pkgutil.iter_modules(files.__path__)), key=silent):
+        yield from methods_in(import_module(f"{files.__name__}.{name}"))
+
+
+# The command line, the app, the contract test and the table of guarantees read this mapping: task
+# by task, in the order of their `place`.
 _TASKS = list(Task)
-MECHANISMS = _Mechanisms(
-    sorted(
-        (cls for file in _FILES for cls in methods_in(file)),
-        key=lambda cls: (_TASKS.index(cls.task), cls.place),
-    )
-)
+MECHANISMS = _Mechanisms(_of_files)
 
 
 def add(*mechanisms: type[Mechanism]) -> None:

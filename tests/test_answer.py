@@ -8,6 +8,7 @@ import stat
 import subprocess
 import sys
 import time
+from concurrent.futures import BrokenExecutor, Future
 
 import numpy as np
 import pytest
@@ -18,11 +19,12 @@ from dpmc_core.data import datasets
 from dpmc_core.errors import DpmcError, InvalidSetting
 from dpmc_core.experiment import measure, run
 from dpmc_core.lab import sweep
-from dpmc_core.lab.cli import main
+from dpmc_core.lab.cli import main, promises
 from dpmc_core.lab.store import Store
 from dpmc_core.lab.study import answer as core
 from dpmc_core.lab.study.answer import ByUser, Inquiry, Kept, Protect, Verdict
 from dpmc_core.lab.study.paired import Bracket
+from dpmc_core.lab.sweep.engine import run_unit
 from dpmc_core.lab.sweep.presets import EPSILONS
 from dpmc_core.lab.views import answer as words
 from dpmc_core.model import Task
@@ -335,6 +337,80 @@ def test_runs_are_rows_that_a_sweep_need_not_compute(tmp_path, restaurants):
         grid = sweep.Grid(data=["restaurants"], **alone)
         units = sweep.plan(grid).units
         assert store.present(unit.key for unit in units) == {unit.key for unit in units}
+
+
+def planned_of(restaurants, seeds):
+    question = Inquiry(task=Task.RATINGS)
+    advice = question.advice(restaurants.ratings.public)
+    source = sweep.lean(sweep.Whole(restaurants))
+    grid = question.grid(advice, "restaurants", seeds=seeds)
+    return question, advice, source, sweep.plan(grid, [source]).units
+
+
+def test_runs_side_by_side_find_the_same(restaurants, tmp_path):
+    question, advice, source, units = planned_of(restaurants, (1, 2))
+    alone, beside, told = Kept(), Kept(), []
+    core.collect(units, source, alone)
+    with Store(tmp_path / "results.sqlite") as store:
+        core.collect(units, source, beside, store=store, jobs=2, tell=lambda *now: told.append(now))
+        assert store.present(unit.key for unit in units) == {unit.key for unit in units}
+    assert told == [(k, len(units)) for k in range(len(units) + 1)]
+    found = (
+        core.answer(question, advice, units, kept, restaurants.ratings) for kept in (alone, beside)
+    )
+    assert next(found) == next(found)
+
+
+def test_a_run_that_is_killed_goes_on_alone_and_is_then_given_up(restaurants, monkeypatch):
+    _, _, source, units = planned_of(restaurants, (1,))
+    asked = []
+
+    class Killed:
+        def __init__(self, _, jobs):
+            asked.append(jobs)
+
+        def submit(self, unit, also):
+            answer = Future()
+            if asked == [2] or unit == units[-1]:
+                answer.set_exception(BrokenExecutor())
+            else:
+                answer.set_result(run_unit(unit, source, also=also))
+            return answer
+
+        def close(self, *, at_once):
+            pass
+
+    monkeypatch.setattr(core, "LocalPool", Killed)
+    kept = Kept()
+    with pytest.raises(DpmcError, match="killed twice"):
+        core.collect(units, source, kept, jobs=2)
+    assert asked == [2, 1]
+    assert kept.get(units[-1].key) is None
+
+
+def test_an_answer_is_provisional_until_all_seeds_are_through(restaurants):
+    question, advice, source, units = planned_of(restaurants, (1, 2, 3))
+    kept = Kept()
+    core.collect([unit for unit in units if unit.seed < 3], source, kept)
+    early = core.answer(question, advice, units, kept, restaurants.ratings)
+    assert words.said(early).verdict.startswith("Provisional, more seeds are to come: ")
+    assert words.as_dict(early)["provisional"]
+    core.collect(units, source, kept)
+    whole = core.answer(question, advice, units, kept, restaurants.ratings)
+    assert not whole.provisional
+    assert not words.said(whole).verdict.startswith("Provisional")
+
+
+def test_the_command_tells_a_provisional_verdict_where_the_rest_takes_long(capsys, monkeypatch):
+    command = ["answer", "restaurants", "--no-curve", "--seeds", "1:3"]
+    monkeypatch.setattr(promises, "_SOON", 0.0)
+    assert main(command) == 0
+    early, whole = capsys.readouterr().out.split("Provisional, more seeds are to come: ")
+    assert "at your limit" not in early
+    assert whole.count("(keep 80 % of the gain)") == 2
+    monkeypatch.setattr(promises, "_SOON", 1e6)
+    assert main(command) == 0
+    assert "Provisional" not in capsys.readouterr().out
 
 
 def test_stopped_runs_are_not_kept(restaurants):

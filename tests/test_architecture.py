@@ -233,6 +233,19 @@ def test_importing_the_registry_is_quick():
     assert any(float(run_python(code)) < 2 for _ in range(5))
 
 
+def test_one_method_is_had_without_the_others():
+    """Of one file, and without what it takes to compute: a script that makes one starts at once."""
+    loaded = run_python(
+        "import sys, dpmc_core; dpmc_core.create('output', epsilon=1.0); print(*sys.modules)"
+    ).split()
+    ours = [name for name in loaded if name.startswith("dpmc_core")]
+    assert len(ours) <= 25
+    assert [n for n in ours if n.startswith("dpmc_core.mechanisms.")] == [
+        "dpmc_core.mechanisms.one_bit"
+    ]
+    assert not {"scipy.special", "scipy.sparse", "importlib.metadata"} & set(loaded)
+
+
 def test_a_class_name_means_one_thing():
     places = {}
     for path, tree in trees().items():

@@ -299,3 +299,33 @@ def test_all_that_is_measured_is_a_metric_and_each_task_has_a_headline() -> None
     assert {metrics.headline(task).name for task in Task} == {"accuracy", "rmse", "hr@10"}
     panels = [metric.panel for metric in metrics.RANKING]
     assert len(set(panels)) == len(panels) == 4
+
+
+def test_ranks_are_counted_once_for_a_model_and_its_data():
+    rng = np.random.default_rng(0)
+    public = PublicFacts(users=30, items=40, low=0, high=1)
+    users, items = np.divmod(rng.permutation(1200)[:400], 40)
+    data = Ratings.build(users, items, np.ones(400), public)
+    train, test = LeaveLast()(data, rng)
+    asked = []
+
+    class Watched(Dense):
+        def predict(self, users, items):
+            asked.append(users)
+            return super().predict(users, items)
+
+    def hits(model, train, test):
+        return metrics.each(Task.RANKING, model, train, test)
+
+    scores = rng.normal(size=public.shape)
+    model, fresh = Watched(scores), lambda: Dense(scores)
+    found = metrics.evaluate(Task.RANKING, model, train, test, rng)["hr@10_full"]
+    before = len(asked)
+    assert hits(model, train, test).mean() == found
+    assert len(asked) == before
+    fewer = train.select(np.arange(len(train)) % 2 == 0)
+    part = test.select(np.arange(len(test)) < 10)
+    for learnt, held in ((fewer, test), (train, part), (train, test)):
+        again = hits(model, learnt, held)
+        assert np.array_equal(again, hits(fresh(), learnt, held))
+    assert len(asked) > before

@@ -17,11 +17,10 @@ from dpmc_core.solvers.linalg import Pattern
 from dpmc_core.solvers.noisy_reports import (
     Effects,
     Features,
-    SignReports,
-    clipped_information,
     complete_signs,
     features_share,
 )
+from dpmc_core.solvers.one_bit import SignReports, clipped_information
 
 IDS = ("input-flip", "objective", "objective-statistic")
 EPSILONS = (0.01, 0.1, 1.0, 3.0, 10.0, 50.0)

@@ -310,12 +310,12 @@ def test_packages_are_asked_when_somebody_looks(monkeypatch, file):
             return cls
 
     monkeypatch.setattr(metadata, "entry_points", lambda group: asked.append(group) or [Point()])
-    fresh = registry._Mechanisms([registry.get("global-mean")])
+    fresh = registry._Mechanisms(lambda _: [registry.get("global-mean")])
     assert asked == []
     assert list(fresh) == ["global-mean", "noisy-mean"]
     assert len(fresh) == 2
     assert asked == ["dpmc_lab.mechanisms"]
-    alone = registry._Mechanisms([])  # without its twin it cannot be
+    alone = registry._Mechanisms(lambda _: [])  # without its twin it cannot be
     assert list(alone) == []
     assert "the twin of NoisyMean" in alone.broken[0]
     monkeypatch.setattr(registry, "MECHANISMS", alone)

@@ -1,5 +1,7 @@
 """References without privacy: settings from training data alone, never beaten, exact, any size."""
 
+import math
+
 import numpy as np
 import pytest
 
@@ -183,6 +185,33 @@ def test_the_winner_learns_from_all_training_data(monkeypatch):
     found = whole(model_of("reference-ranking", data), data.shape)
     scores = ItemScores(data.matrix, ease_weights(data, 300.0))
     assert np.allclose(found, whole(scores, data.shape))
+
+
+def test_of_many_cells_one_of_each_kind_is_tried_and_then_the_best_kind(monkeypatch):
+    rivals = (*(plain.Ease(ridge=ridge) for ridge in (1.0, 2.0, 3.0)), plain.Popularity())
+    worth, tried = {1.0: 0.9, 2.0: 0.3, 3.0: 0.4}, []
+
+    def judged(rival, *_):
+        tried.append(rival)
+        return worth[getattr(rival, "ridge", None)]
+
+    monkeypatch.setattr(references, "_RIVALS", rivals)
+    monkeypatch.setattr(references, "_hit_ratio", judged)
+    data = clicks(4)
+    for many, popular, asked in (
+        (math.prod(data.shape), 0.5, rivals),
+        (math.prod(data.shape) - 1, 0.5, (rivals[1], rivals[3])),
+        (math.prod(data.shape) - 1, 0.2, (rivals[1], rivals[3], rivals[0], rivals[2])),
+    ):
+        tried.clear()
+        worth[None] = popular
+        monkeypatch.setattr(references, "_MANY", many)
+        *_, last = registry.create("reference-ranking").fit(data, np.random.default_rng(0))
+        assert tuple(tried) == asked
+        assert last.final
+        best = max(asked, key=judged)
+        learnt = whole(model_of(best.id, data), data.shape) if best == rivals[3] else None
+        assert learnt is None or np.array_equal(whole(last.model, data.shape), learnt)
 
 
 @pytest.mark.parametrize("kind", ["one click each", "few items", "one user"])

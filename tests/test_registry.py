@@ -54,3 +54,17 @@ def test_an_unknown_setting_is_named_with_the_nearest():
 def test_only_noisy_methods_have_an_epsilon():
     assert registry.adds_noise(InputFlip)
     assert not registry.adds_noise(Clear)
+
+
+def test_text_is_only_where_a_method_is_looked_for_first(monkeypatch):
+    """An archive may hold no source, and a file may name an id that another one has."""
+
+    def without(*_):
+        raise OSError
+
+    for told in (without, lambda *_: None, lambda *_: b'id = "input-flip"'):
+        monkeypatch.setattr(registry.pkgutil, "get_data", told)
+        fresh = registry._Mechanisms(registry._of_files)
+        assert fresh["input-flip"] is registry.get("input-flip")
+        assert "input-flop" not in fresh
+        assert list(fresh) == list(registry.MECHANISMS)

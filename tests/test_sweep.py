@@ -5,11 +5,14 @@ import itertools
 import sqlite3
 import subprocess
 import sys
+import tempfile
 import threading
 from collections import Counter
 from concurrent.futures import BrokenExecutor, Future, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from pathlib import Path
 
+import numpy as np
 import pytest
 from sweep_helpers import (
     ExecutorPool,
@@ -249,6 +252,35 @@ def test_rows_do_not_depend_on_the_executor(plan, undisturbed, opened):
     assert rows_of(opened) == undisturbed
     assert seen[0] == (0, len(plan.units))
     assert seen == sorted(seen)
+
+
+def test_workers_read_the_same_memory_and_cannot_write_it():
+    """Also of a pair; the memory has no name, so that nobody's ratings stay where one is killed."""
+    sources = {source.fingerprint: source for source in (make_source(), make_pair())}
+    places = {Path(tempfile.gettempdir()), Path("/dev/shm")} & set(Path("/").glob("*/*"))
+    before = {path: set(path.iterdir()) for path in places}
+    shared = engine.Shared(sources, engine._context())
+    first, second = shared.open(), shared.open()
+    for mark, source in sources.items():
+        data = [found[mark].at(1) for found in (first, second)]
+        one, two = (d[0] if isinstance(d, tuple) else d.ratings for d in data)
+        assert first[mark].fingerprint == source.fingerprint
+        for name in ("users", "items", "values"):
+            assert np.shares_memory(getattr(one, name), getattr(two, name))
+            assert not getattr(one, name).flags.writeable
+    for path, there in before.items():
+        ours = {one for one in set(path.iterdir()) - there if "pym" in one.name}
+        assert not {one for one in ours if one.is_file()}
+
+
+def test_of_many_ratings_a_process_keeps_one_split(monkeypatch):
+    monkeypatch.setattr(engine, "_LARGE", 10)
+    monkeypatch.setattr(engine, "_problems", engine.Memory(4))
+    source = make_source()
+    plan = make_plan(sources=[source], seeds=[1, 2, 3])
+    for unit in plan.units:
+        sweep.run_here(unit, source)
+        assert len(engine._problems._kept) == 1
 
 
 def test_official_pairs_are_not_split_again(opened):

@@ -32,11 +32,11 @@ from dpmc_core.privacy.channels import flip_chance
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import AsPublished, mechanism, same_setting, setting
 from dpmc_core.solvers.linalg import Pattern
-from dpmc_core.solvers.noisy_reports import SignReports, complete_signs
 from dpmc_core.solvers.one_bit import (
     Completion,
     Loss,
     NuclearBall,
+    SignReports,
     feasible_set,
     flipped_likelihood,
     likelihood,
@@ -110,6 +110,8 @@ class Reported(Aware, Completion):
     def completed(self, reports: SignReports, loss: Loss, ratings: Ratings, rng: Rng) -> Steps:
         """By the estimator in force, from the reports debiased or from the paper's loss of them."""
         if self.aware:
+            from dpmc_core.solvers.noisy_reports import complete_signs
+
             yield from complete_signs(Pattern.of(ratings), reports)
         else:
             yield from self.solve(loss, ratings, rng, raw=False)
@@ -464,6 +466,8 @@ class Gradient(Aware):
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
         releases = self.guarantee(ratings.public).releases
         if self.aware:  # at zero all gradients are one number or its negative, so far apart:
+            from dpmc_core.solvers.noisy_reports import complete_signs
+
             apart = releases.gradient.sensitivity[RATING]
             noisy = releases.gradient.publish(apart * (0.5 - positive(ratings)), rng)
             reports = SignReports.of_laplace(0.5 - noisy / apart, apart / releases.gradient.scale)

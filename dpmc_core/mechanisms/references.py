@@ -23,8 +23,8 @@ from dpmc_core.ratings import PublicFacts, Ratings, place_in_row
 from dpmc_core.settings import mechanism, setting
 from dpmc_core.solvers.factorization import check_interactions
 from dpmc_core.solvers.linalg import Pattern, leading_eigenpairs
-from dpmc_core.solvers.noisy_reports import SignReports, complete_signs, effects_and_taste
-from dpmc_core.solvers.one_bit import positive
+from dpmc_core.solvers.noisy_reports import complete_signs, effects_and_taste
+from dpmc_core.solvers.one_bit import SignReports, positive
 from dpmc_core.solvers.ranking import uncorrelated
 from dpmc_core.solvers.rows import gram_products, item_sums, with_offsets
 
@@ -32,6 +32,7 @@ _FOLDS, _JUDGES = 10, 2_000  # parts of the ratings that judge in turn, until so
 _PRIOR = 100.0  # ratings
 _LEAST = 200  # ratings, of which something can be held out
 _TAKEN = 20  # directions of who rated what
+_MANY = 10_000_000  # cells, from where on not all rivals are tried
 _RIVALS: tuple[Mechanism, ...] = (
     *(Ials(regularisation=weight, rounds=8) for weight in (0.03, 0.01, 0.003)),
     *(Ease(ridge=ridge) for ridge in (300.0, 1e3, 3e3, 1e4)),
@@ -158,7 +159,8 @@ class ReferenceRanking(Plain):
     """The best of iALS, EASE, item neighbours and popularity, its settings chosen for the data.
 
     Interactions of the training data, users' latest where times are known, are held out of it;
-    what ranks most of them among the first ten then learns from all of the training data.
+    what ranks most of them among the first ten then learns from all of the training data. Above ten
+    million cells one of each kind is tried, then the other settings of the best kind alone.
     """
 
     uses_facts = True
@@ -177,14 +179,23 @@ class ReferenceRanking(Plain):
         held = self._held_out(ratings, rng)
         seed = int(rng.integers(2**63))
         total = len(_RIVALS) + 1
-        best, rated = _RIVALS[0], {rival.name: 0.0 for rival in _RIVALS}
-        for index, rival in enumerate(_RIVALS, start=1):
+        rivals, rated = list(_RIVALS), {rival.name: 0.0 for rival in _RIVALS}
+        if math.prod(ratings.shape) > _MANY:
+            kinds = [
+                [r for r in _RIVALS if type(r) is k] for k in dict.fromkeys(map(type, _RIVALS))
+            ]
+            rivals = [kind[len(kind) // 2] for kind in kinds]
+        best = rivals[0]
+        for index, rival in enumerate(rivals, start=1):
             found = _hit_ratio(rival, ratings, held, seed)
             if found > max(rated.values()):
                 best = rival
             rated[rival.name] = max(rated[rival.name], found)
             trace = {f"validation HR@10, {name}": value for name, value in rated.items()}
             yield Step.of(index, total, None, trace)
+            if rival is rivals[-1]:
+                kind = (other for other in _RIVALS if type(other) is type(best))
+                rivals += [other for other in kind if other not in rivals]
         chosen = replace(best, rounds=self.rounds) if isinstance(best, Ials) else best
         with witness():
             *_, last = chosen.fit(ratings, np.random.default_rng(seed))

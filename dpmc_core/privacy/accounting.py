@@ -22,14 +22,15 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import erfcx, gammaln, log_ndtr, ndtr
+import scipy  # loads scipy.special where it is first used: a third of the import of this package
 
 from dpmc_core.arrays import Floats
 from dpmc_core.errors import InvalidSetting, check_number
 
+_ROOT_TWO = math.sqrt(2)
 _ROOT_HALF_PI = math.sqrt(math.pi / 2)
 _EVALUATION = 1e-12  # error of ln delta as evaluated here: what is promised stays this far inside
 _KNOWN = 4096  # answers kept: a card asks for the same ones again and again
@@ -139,8 +140,12 @@ def gaussian_log_delta(epsilon: float, mu: float) -> float:
         return 0.0
     u = epsilon / mu - mu / 2
     if u < -5:  # delta is close to one: the plain difference loses nothing
-        return math.log(float(ndtr(-u)) - math.exp(epsilon + float(log_ndtr(-u - mu))))
-    gap = float(_mills_gap(np.array(u), mu))
+        return math.log(
+            float(scipy.special.ndtr(-u))
+            - math.exp(epsilon + float(scipy.special.log_ndtr(-u - mu)))
+        )
+    near = mu > 0.01 and u <= 1e4
+    gap = float(_mills(u) - _mills(u + mu) if near else _mills_gap(np.array(u), mu))
     return -0.5 * u * u - 0.5 * math.log(2 * math.pi) + math.log(gap) if gap > 0 else -math.inf
 
 
@@ -156,8 +161,8 @@ def _mills_gap(u: Floats, mu: float) -> Floats:
     return np.where(u > 1e4, far, 0.5 * mu * ((1.0 - t * _mills(t)) @ weights))
 
 
-def _mills(x: float | Floats) -> Floats:
-    return _ROOT_HALF_PI * erfcx(np.asarray(x) / math.sqrt(2))
+def _mills(x: Any) -> Any:
+    return _ROOT_HALF_PI * scipy.special.erfcx(x / _ROOT_TWO)
 
 
 def _check_ratio(mu: float) -> None:
@@ -315,7 +320,11 @@ class _Binomial:
             return None
         epsilon, n, _ = pure[0]
         i = np.arange(n // 2 + 1.0)  # the others lose nothing
-        chosen = gammaln(n + 1) - gammaln(i + 1) - gammaln(n - i + 1)
+        chosen = (
+            scipy.special.gammaln(n + 1)
+            - scipy.special.gammaln(i + 1)
+            - scipy.special.gammaln(n - i + 1)
+        )
         logs = chosen - i * epsilon - n * math.log1p(math.exp(-epsilon))
         return cls((n - 2 * i) * epsilon, logs)
 
@@ -501,7 +510,10 @@ def _gaussian_log_deltas(epsilons: Floats, mu: float) -> Floats:
     u = epsilons / mu - mu / 2
     found = np.full(len(u), -math.inf)
     near = u < -5
-    found[near] = np.log(ndtr(-u[near]) - np.exp(epsilons[near] + log_ndtr(-u[near] - mu)))
+    found[near] = np.log(
+        scipy.special.ndtr(-u[near])
+        - np.exp(epsilons[near] + scipy.special.log_ndtr(-u[near] - mu))
+    )
     far = u[~near]
     gap = _mills_gap(far, mu)
     with np.errstate(divide="ignore"):

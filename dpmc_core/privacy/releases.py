@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Self, TypeAlias, TypeVar
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import gammaln, kve
 
 from dpmc_core.arrays import Floats, Rng
 from dpmc_core.errors import CannotRelease, InvalidSetting, check_number
@@ -290,11 +290,13 @@ class NormLaplace(Additive):
         density. Exact to 1e-6 up to length 400.
         """
         nu, z = self.length / 2, np.abs(np.divide(x, self.scale))
-        log_front = -nu * math.log(2) - 0.5 * math.log(math.pi) - gammaln(nu + 0.5)
+        log_front = -nu * math.log(2) - 0.5 * math.log(math.pi) - scipy.special.gammaln(nu + 0.5)
         # Next to 0, where K_nu overflows for long rows, the series about the limit is as good.
-        near_zero = (nu - 1) * math.log(2) + gammaln(nu) - z * z / (4 * max(nu - 1, 0.5))
+        near_zero = (
+            (nu - 1) * math.log(2) + scipy.special.gammaln(nu) - z * z / (4 * max(nu - 1, 0.5))
+        )
         with np.errstate(all="ignore"):
-            log_shape = nu * np.log(z) + np.log(kve(nu, z)) - z
+            log_shape = nu * np.log(z) + np.log(scipy.special.kve(nu, z)) - z
         logs = log_front + np.where(np.isfinite(log_shape), log_shape, near_zero)
         return np.asarray(np.exp(logs) / self.scale)
 

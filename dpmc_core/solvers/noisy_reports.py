@@ -18,6 +18,7 @@ from dpmc_core.arrays import Bools, Floats, Ints, Sparse
 from dpmc_core.model import Factors, Step, Steps
 from dpmc_core.ratings import Index, PublicFacts
 from dpmc_core.solvers.linalg import Pattern, looking
+from dpmc_core.solvers.one_bit import SignReports
 from dpmc_core.solvers.rows import with_offsets
 from dpmc_core.stopping import cancellable, check_cancelled
 
@@ -272,54 +273,6 @@ _SIGN_ROUNDS = 30
 _TURNS = 2  # of regression and effects
 _SIGN_EFFECT = 0.1  # variance of effects on signs, before any are seen
 _NOISY = 1.2  # second moment of reports from which on their noise is taken as known
-
-
-class SignReports(NamedTuple):
-    """Debiased reports, one per cell: E[values] = sign. second: E[values^2]."""
-
-    values: Floats
-    second: float
-
-    @classmethod
-    def of_flips(cls, flipped: Floats, p_plus: float, p_minus: float) -> SignReports:
-        """Of signs as 0/1 after flips; p_plus, p_minus: chances that +1, -1 is told wrongly."""
-        gain = 1 - p_plus - p_minus
-        values = (2 * flipped - 1 + p_plus - p_minus) / gain
-        # One sign may be noisier than the other: the mean over the share of each.
-        lean = float(np.clip(values.mean(), -1.0, 1.0))
-        noise = [4 * p * (1 - p) / gain**2 for p in (p_plus, p_minus)]
-        return cls(values, 1 + ((1 + lean) * noise[0] + (1 - lean) * noise[1]) / 2)
-
-    @classmethod
-    def of_laplace(cls, noisy: Floats, epsilon: float) -> SignReports:
-        """Of 1{sign = +1} + Laplace(1/epsilon).
-
-        Clipped to [0, 1] it tells as much of the sign; t = tanh(epsilon (clip - 1/2)) is its
-        likelihood ratio as a correlation, and E[t | s] = s c with c = E[t^2] for either sign.
-        """
-        t = np.tanh(epsilon * (np.clip(noisy, 0.0, 1.0) - 0.5))
-        c = clipped_information(epsilon)
-        return cls(t / c, 1 / c)
-
-    @property
-    def spread(self) -> float:
-        """Variance of a report about the mean of all signs."""
-        mean = float(self.values.mean())
-        return max(self.second - max(mean**2 - self.second / len(self.values), 0.0), 1e-3)
-
-    @property
-    def mean(self) -> float:
-        """Of the signs, shrunk as if every share of +1 had been as likely (variance 1/3)."""
-        return float(self.values.mean()) / (1 + 3 * self.spread / len(self.values))
-
-
-def clipped_information(epsilon: float) -> float:
-    """E[tanh^2(epsilon (clip(s + Laplace(1/epsilon), 0, 1) - 1/2))], the same for s = 0 and 1."""
-    a = epsilon / 2
-    if a > 300:
-        return 1.0
-    inside = math.exp(-a) * (math.sinh(a) - 2 * math.atan(math.tanh(a / 2)))
-    return inside + math.tanh(a) ** 2 * (1 + math.exp(-2 * a)) / 2
 
 
 class Features(NamedTuple):

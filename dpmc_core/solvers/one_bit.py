@@ -52,6 +52,54 @@ def positive(ratings: Ratings) -> Floats:
     return (ratings.values > 0).astype(float)
 
 
+class SignReports(NamedTuple):
+    """Debiased reports, one per cell: E[values] = sign. second: E[values^2]."""
+
+    values: Floats
+    second: float
+
+    @classmethod
+    def of_flips(cls, flipped: Floats, p_plus: float, p_minus: float) -> SignReports:
+        """Of signs as 0/1 after flips; p_plus, p_minus: chances that +1, -1 is told wrongly."""
+        gain = 1 - p_plus - p_minus
+        values = (2 * flipped - 1 + p_plus - p_minus) / gain
+        # One sign may be noisier than the other: the mean over the share of each.
+        lean = float(np.clip(values.mean(), -1.0, 1.0))
+        noise = [4 * p * (1 - p) / gain**2 for p in (p_plus, p_minus)]
+        return cls(values, 1 + ((1 + lean) * noise[0] + (1 - lean) * noise[1]) / 2)
+
+    @classmethod
+    def of_laplace(cls, noisy: Floats, epsilon: float) -> SignReports:
+        """Of 1{sign = +1} + Laplace(1/epsilon).
+
+        Clipped to [0, 1] it tells as much of the sign; t = tanh(epsilon (clip - 1/2)) is its
+        likelihood ratio as a correlation, and E[t | s] = s c with c = E[t^2] for either sign.
+        """
+        t = np.tanh(epsilon * (np.clip(noisy, 0.0, 1.0) - 0.5))
+        c = clipped_information(epsilon)
+        return cls(t / c, 1 / c)
+
+    @property
+    def spread(self) -> float:
+        """Variance of a report about the mean of all signs."""
+        mean = float(self.values.mean())
+        return max(self.second - max(mean**2 - self.second / len(self.values), 0.0), 1e-3)
+
+    @property
+    def mean(self) -> float:
+        """Of the signs, shrunk as if every share of +1 had been as likely (variance 1/3)."""
+        return float(self.values.mean()) / (1 + 3 * self.spread / len(self.values))
+
+
+def clipped_information(epsilon: float) -> float:
+    """E[tanh^2(epsilon (clip(s + Laplace(1/epsilon), 0, 1) - 1/2))], the same for s = 0 and 1."""
+    a = epsilon / 2
+    if a > 300:
+        return 1.0
+    inside = math.exp(-a) * (math.sinh(a) - 2 * math.atan(math.tanh(a / 2)))
+    return inside + math.tanh(a) ** 2 * (1 + math.exp(-2 * a)) / 2
+
+
 def likelihood(link: Link, labels: Floats) -> Loss:
     """-sum [s ln h(x) + (1 - s) ln(1 - h(x))] for labels s; convex for s in [0, 1].
 

@@ -9,6 +9,7 @@ import shlex
 import signal
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -76,6 +77,7 @@ from dpmc_core.privacy import DELTA, Budget, Certified, Change, Guarantee, exact
 from dpmc_core.problem import prepare_all, prepared_facts, usual_task
 from dpmc_core.ratings import PublicFacts, Ratings
 
+_SOON = 10.0  # seconds after which a provisional answer is worth its lines
 OFTEN = ", ".join(answers.OFTEN.values())
 
 
@@ -161,7 +163,7 @@ def answer(
     if not no_curve:
         few = chosen[: inquiry.CURVE]
         plans.append(sweep.plan(grid(seeds=few, epsilons=EPSILONS), [source]))
-    total = len({unit.key for plan in plans for unit in plan.units})
+    total, jobs = len({u.key for plan in plans for u in plan.units}), sweep.default_jobs()
     work, document = _Work(total, show.progress), dict[str, Any]()
 
     def told(rows: Store, kept: inquiry.Kept) -> Iterator[list[str]]:
@@ -172,10 +174,17 @@ def answer(
             items = answers.told_words(found, question, data not in SAMPLES)
             yield _said(f"{items}. {answers.told_rule(question.task, protect)}")
         units, id = plans[0].units, advice.mechanism.id
-        tell = partial(work.tell, "answer")
-        work.do(partial(inquiry.collect, units, source, kept, store=rows, tell=tell))
-        note_runs(rows)
+        tell, start = partial(work.tell, "answer"), time.monotonic()
+        collect = partial(inquiry.collect, source=source, kept=kept, store=rows, jobs=jobs)
+        soon = [unit for unit in units if unit.seed in chosen[:2]]
+        work.do(partial(collect, soon, tell=lambda done, _: tell(done, len(units))))
         finding = inquiry.answer(question, advice, units, kept, ratings)
+        if finding is not None and finding.provisional and not work.stopped:
+            if time.monotonic() - start > _SOON:
+                yield _said(*answers.said(finding)[:2])
+            work.do(partial(collect, units, tell=tell))
+            finding = inquiry.answer(question, advice, units, kept, ratings)
+        note_runs(rows)
         if finding is None:
             if not work.stopped:
                 raise DpmcError("no held-out rating could be measured: take more ratings")
@@ -190,8 +199,7 @@ def answer(
                 done = others + report.skipped + report.ended
                 work.tell("curve", done, total)
 
-            jobs = min(sweep.default_jobs(), len(plan.units))
-            pool = partial(sweep.LocalPool, plan.sources, jobs)
+            pool = partial(sweep.LocalPool, plan.sources, min(jobs, len(plan.units)))
             if not work.stopped:
                 work.do(partial(sweep.run, plan.units, rows, pool, on_progress=tell_curve))
             few = {unit.seed for unit in plan.units}

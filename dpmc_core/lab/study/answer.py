@@ -12,8 +12,9 @@ import enum
 import math
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Generator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, wait
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -25,11 +26,12 @@ from dpmc_core.arrays import Floats
 from dpmc_core.data.transforms import UseFacts
 from dpmc_core.errors import DpmcError, InvalidSetting, check_number, number_text
 from dpmc_core.experiment import Result, publications
-from dpmc_core.lab.store import Store
+from dpmc_core.lab.store import Record, Store
 from dpmc_core.lab.study.ledger import repeats
 from dpmc_core.lab.study.paired import Bracket, Paired
 from dpmc_core.lab.study.recommend import Advice, advised, recommend
-from dpmc_core.lab.sweep import Grid, SweepData, Unit, run_here
+from dpmc_core.lab.sweep import Grid, LocalPool, SweepData, Unit, run_here
+from dpmc_core.lab.sweep.engine import TICK
 from dpmc_core.metrics import Metric
 from dpmc_core.model import Mechanism, Task
 from dpmc_core.paths import whole_file
@@ -325,25 +327,60 @@ def collect(
     store: Store | None = None,
     tell: Callable[[int, int], None] = lambda *_: None,
     stop: Stop | None = None,
+    jobs: int = 0,
 ) -> None:
-    """Run every unit that is not kept yet, one after the other; rows go to the store at once.
+    """Run every unit that is not kept yet; rows go to the store at once.
 
     A run that a store has a row of already is the same release again, number by number. tell:
-    (runs done, runs needed). Raises Stopped once `stop()` is true, DpmcError where one fails.
+    (runs done, runs needed). jobs: how many at a time, in processes of their own; 0: one after the
+    other, in this one. Raises Stopped once `stop()` is true, DpmcError where one fails.
     """
-    for done, unit in enumerate(units):
-        tell(done, len(units))
-        if kept.get(unit.key) is not None:
-            continue
-        with stopping(stop):
+
+    def left() -> list[Unit]:
+        return [unit for unit in units if kept.get(unit.key) is None]
+
+    tell(len(units) - len(left()), len(units))
+    for at_once in (jobs, 1) if jobs else (0,):  # where one is killed, again with nothing beside it
+        runs = _runs(left(), source, at_once)
+        with stopping(stop), suppress(BrokenExecutor), closing(runs):
+            for unit, record, scores in runs:
+                kept.put(unit.key, scores)
+                if store is not None:
+                    store.add([record])
+                tell(len(units) - len(left()), len(units))
+    if left():
+        raise DpmcError(
+            "a run was killed twice, the second time with nothing beside it: is there enough"
+            " memory?"
+        )
+
+
+def _runs(
+    units: Sequence[Unit], source: SweepData, jobs: int
+) -> Generator[tuple[Unit, Record, ByUser]]:
+    """What units find as it is found. Raises BrokenExecutor where a process is killed."""
+    for unit in units if jobs == 0 else ():
+        check_cancelled()
+        result, record = run_here(unit, source)
+        if result.stopped:
+            raise Stopped("stopped before there was an answer")
+        yield unit, record, ByUser.of(result)
+    if jobs == 0 or not units:
+        return
+    pool = LocalPool({unit.source: source for unit in units}, min(jobs, len(units)))
+    running: dict[Future[Record | str], Unit] = {}
+    try:
+        running.update((pool.submit(unit, ByUser.of), unit) for unit in units)
+        while running:
             check_cancelled()
-            result, record = run_here(unit, source)
-            if result.stopped:
-                raise Stopped("stopped before there was an answer")
-            kept.put(unit.key, ByUser.of(result))
-        if store is not None:
-            store.add([record])
-    tell(len(units), len(units))
+            for future in wait(running, TICK, FIRST_COMPLETED).done:
+                unit, found = running.pop(future), future.result()
+                if isinstance(found, str):
+                    raise DpmcError(found)
+                record = dict(found)
+                yield unit, record, record.pop("also")
+    finally:
+        pool.close(at_once=bool(running))
 
 
 class Verdict(enum.Enum):
@@ -391,7 +428,8 @@ class Payer(NamedTuple):
 class Finding:
     """Everything the sentences need. keeps: the share of the gain that is left, None where there is
     no gain; beaten: the method is clearly better than the reference. guess: the id of the floor.
-    users, seeds: that were measured; fits: private runs behind it."""
+    users, seeds: that were measured; provisional: more seeds are to come; fits: private runs behind
+    it."""
 
     question: Inquiry
     mechanism: Mechanism
@@ -409,6 +447,7 @@ class Finding:
     attack: Attack
     users: int
     seeds: int
+    provisional: bool
     fits: int
 
 
@@ -462,6 +501,7 @@ def answer(
         attack=_attack(question, card),
         users=paired.users,
         seeds=paired.seeds,
+        provisional=paired.seeds < len({unit.seed for unit in units}),
         fits=sum(kept.get(u.key) is not None for u in units if u.mechanism.id in noisy),
     )
 

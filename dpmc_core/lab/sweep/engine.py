@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import pickle
 import re
 import signal
 import sys
@@ -55,6 +56,7 @@ T = TypeVar("T")
 
 # --- what a worker does --------------------------------------------------------------------------
 
+_LARGE = 2_000_000  # ratings from which on a process keeps one split: 32 MB
 LISTS_OF = 1  # the seed whose lists are kept
 THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
 
@@ -63,13 +65,13 @@ class Memory:
     """The most recent problems and solves of a process, which may run units in several threads."""
 
     def __init__(self, size: int) -> None:
-        self._size, self._lock = size, threading.RLock()
+        self.size, self._lock = size, threading.RLock()
         self._kept: OrderedDict[Hashable, Any] = OrderedDict()
 
     def get(self, key: Hashable, make: Callable[[], T]) -> T:
         with self._lock:
             if key not in self._kept:
-                while len(self._kept) >= self._size:  # before the new one takes its room
+                while len(self._kept) >= self.size:  # before the new one takes its room
                     self._kept.popitem(last=False)
                 self._kept[key] = make()
             self._kept.move_to_end(key)
@@ -82,9 +84,28 @@ _problems = Memory(4)
 _solves = Memory(2)
 
 
-def start(
-    sources: Mapping[str, SweepData], lifeline: Connection, files: Mapping[str, bytes]
-) -> None:
+class Shared:
+    """Data sets whose arrays all processes of a pool have in common, instead of a copy each.
+
+    The memory has no name, so nothing of it is left where processes are killed. It may travel only
+    to a process that is being started.
+    """
+
+    def __init__(self, sources: Mapping[str, SweepData], context: Any) -> None:
+        buffers: list[pickle.PickleBuffer] = []
+        self._rest = pickle.dumps(dict(sources), 5, buffer_callback=buffers.append)
+        self._arrays = [context.RawArray("b", buffer.raw().nbytes) for buffer in buffers]
+        for array, buffer in zip(self._arrays, buffers, strict=True):
+            memoryview(array).cast("B")[:] = buffer.raw()
+
+    def open(self) -> dict[str, SweepData]:
+        """The data sets; what reads their arrays reads the common memory, and cannot write it."""
+        parts = [memoryview(array).toreadonly() for array in self._arrays]
+        found: dict[str, SweepData] = pickle.loads(self._rest, buffers=parts)
+        return found
+
+
+def start(sources: Shared, lifeline: Connection, files: Mapping[str, bytes]) -> None:
     """Make ready a process that lives only as long as the other end of its lifeline is open."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches everybody; the parent decides
 
@@ -94,21 +115,28 @@ def start(
         os._exit(1)
 
     threading.Thread(target=follow, daemon=True).start()
-    _sources.update(sources)
+    _sources.update(sources.open())
     for path, source in files.items():  # the same text in every worker, whatever is on disk by now
         plugins.run(path, source)
 
 
-def run_unit(unit: Unit, source: SweepData | None = None, pin: bool = False) -> Record | str:
+def run_unit(
+    unit: Unit,
+    source: SweepData | None = None,
+    pin: bool = False,
+    also: Callable[[Result], Any] | None = None,
+) -> Record | str:
     """The record of a unit, or the sentence that says why there is none.
 
     source: None in a process that `start` gave the data.
     pin: hold linear algebra to one thread, where the environment has not done so already.
+    also: what else of the result is wanted, in the record as "also".
     """
     try:
         if pin:
             _pin()
-        return run_here(unit, source or _sources[unit.source])[1]
+        result, record = run_here(unit, source or _sources[unit.source])
+        return record if also is None else {**record, "also": also(result)}
     except DpmcError as error:
         return str(error)
     except MemoryError:
@@ -122,6 +150,8 @@ def run_here(unit: Unit, source: SweepData) -> tuple[Result, Record]:
     key = unit.source, unit.steps, unit.split, unit.mechanism.task
     seed = unit.seed if source.per_seed or unit.split is not None else 0
     problem = _problems.get((*key, seed), lambda: problem_of(unit, source))
+    if len(problem.train) > _LARGE:
+        _problems.size = 1  # units come seed by seed, and a split is as large as its data
     result = experiment.run(
         unit.mechanism, problem, unit.seed, with_baselines=False, solve=shared_solve
     )
@@ -220,15 +250,17 @@ class LocalPool:
         self.size = processes(jobs)
         context = _context()
         self._reader, self._lifeline = context.Pipe(duplex=False)
-        arguments = dict(sources), self._reader, dict(plugins.loaded())
+        arguments = Shared(sources, context), self._reader, dict(plugins.loaded())
         self._executor = ProcessPoolExecutor(
             self.size, context, initializer=start, initargs=arguments
         )
 
-    def submit(self, unit: Unit) -> Future[Record | str]:
+    def submit(
+        self, unit: Unit, also: Callable[[Result], Any] | None = None
+    ) -> Future[Record | str]:
         try:
             with _birth():
-                return self._executor.submit(run_unit, unit)
+                return self._executor.submit(run_unit, unit, also=also)
         except (EOFError, OSError) as error:  # no process can be started
             raise BrokenExecutor(str(error)) from None
 

@@ -103,7 +103,7 @@ def often_words(times: int) -> str:
 def verdict_words(finding: Finding) -> str:
     """The verdict with the limit it is measured against."""
     limit = f"(keep {100 * finding.question.keep:g} % of the gain)"
-    return {
+    told = {
         Verdict.AFFORDABLE: f"**Affordable** at your limit {limit}.",
         Verdict.NOT_AFFORDABLE: f"**Not affordable** at your limit {limit}.",
         Verdict.CANNOT_TELL: f"**Cannot tell**: the interval crosses the limit {limit}.",
@@ -111,6 +111,7 @@ def verdict_words(finding: Finding) -> str:
         Verdict.BEATEN: "**Cannot tell**: the reference without privacy is beaten.",
         Verdict.TOO_EARLY: "**Cannot tell** yet: an interval takes two seeds and two users.",
     }[finding.verdict]
+    return f"Provisional, more seeds are to come: {told}" if finding.provisional else told
 
 
 def _measured(finding: Finding) -> str:
@@ -317,6 +318,7 @@ def as_dict(finding: Finding) -> dict[str, Any]:
         "split": finding.split,
         "users": finding.users,
         "seeds": finding.seeds,
+        "provisional": finding.provisional,
         "private_fits": finding.fits,
         "most_rated_items": head(finding.public.items),
         "said": {name: plain(text) for name, text in said(finding)._asdict().items() if text},

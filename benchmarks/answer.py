@@ -1,0 +1,119 @@
+"""The answer on data as large as people bring: seconds until a verdict, until all seeds, megabytes.
+
+    python benchmarks/answer.py [--only TEXT]
+
+`dpmc answer FILE --no-curve` as anybody types it, on drawn clicks and ratings whose popularity
+falls as 1/(10 + rank) and whose users have two of twenty tastes. The first verdict is provisional
+where more seeds are to come. Peak: the sum over the processes at the worst of two looks a second,
+what they share counted once (PSS, on Linux).
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+
+ROOT = Path(__file__).resolve().parent.parent
+SHAPES = {  # users, items, ratings, whether of 1..5
+    "clicks, 1,892 x 17,632": (1_892, 17_632, 92_834, False),
+    "clicks, 200,000 x 18,000": (200_000, 18_000, 3_000_000, False),
+    "ratings, 200,000 x 18,000": (200_000, 18_000, 3_000_000, True),
+}
+KINDS = 20
+
+
+def write(path: Path, users: int, items: int, count: int, stars: bool) -> None:
+    """Draw cells, and ratings from effects and three directions of taste, as a CSV file."""
+    rng = np.random.default_rng(0)
+    popular, kind = 1 / (10 + np.arange(items)), rng.integers(KINDS, size=items)
+    likes = rng.integers(KINDS, size=(users, 2))
+    rows = np.maximum(2, rng.lognormal(0, 1, users))
+    rows = np.clip(np.round(1.4 * rows * count / rows.sum()), 2, items // 4).astype(int)
+    u = np.repeat(np.arange(users), rows)
+    i = np.searchsorted(np.cumsum(popular / popular.sum()), rng.random(len(u)))
+    wanted = np.where(rng.random(len(u)) < 0.6, likes[u, rng.integers(2, size=len(u))], -1)
+    for k in range(KINDS):
+        own, of = np.flatnonzero(wanted == k), np.flatnonzero(kind == k)
+        chance = np.cumsum(popular[of]) / popular[of].sum()
+        i[own] = of[np.searchsorted(chance, rng.random(len(own)))]
+    cells = np.unique(u * items + np.minimum(i, items - 1))
+    u, i = np.divmod(np.sort(rng.permutation(cells)[:count]), items)
+    columns = [u, i]
+    if stars:
+        left, right = rng.normal(size=(users, 3)), rng.normal(size=(items, 3))
+        taste = 0.35 * np.einsum("kd,kd->k", left[u], right[i])
+        effects = 0.4 * rng.normal(size=users)[u] + 0.5 * rng.normal(size=items)[i]
+        noisy = 3.4 + effects + taste + 0.8 * rng.normal(size=len(u))
+        columns.append(np.clip(np.round(noisy), 1, 5).astype(int))
+    names = "user,item,rating" if stars else "user,item"
+    np.savetxt(path, np.column_stack(columns), "%d", ",", header=names, comments="")
+
+
+def tree(root: int) -> list[int]:
+    """The process and all that came from it."""
+    parents = {}
+    for place in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            parents[int(place.parent.name)] = int(place.read_text().rpartition(")")[2].split()[1])
+        except OSError:  # it has ended
+            continue
+    found = [root]
+    for one in found:
+        found += [child for child, parent in parents.items() if parent == one]
+    return found
+
+
+def shared_once(pids: list[int]) -> float:
+    """Proportional set size of processes together, in megabytes; 0 where nobody says."""
+    total = 0
+    for pid in pids:
+        try:
+            lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+        except OSError:
+            continue
+        total += sum(int(line.split()[1]) for line in lines if line.startswith("Pss:"))
+    return total / 1024
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--only", default="", help="data whose name has it")
+    args = parser.parse_args()
+    print("| data | first verdict | of all seeds | peak |\n|---|---|---|---|", flush=True)
+    for name, (*shape, stars) in SHAPES.items():
+        if args.only not in name:
+            continue
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder, "ratings.csv")
+            write(file, *shape, stars)
+            words = [sys.executable, "-m", "dpmc_core", "answer", str(file), "--no-curve"]
+            words += ["--range", "1:5"] * stars
+            environment = os.environ | {"DPMC_HOME": folder, "PYTHONPATH": str(ROOT)}
+            start, said, peak = time.perf_counter(), [], [0.0]
+            child = subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=environment)
+
+            def look(pid: int = child.pid, peak: list[float] = peak) -> None:
+                while Path(f"/proc/{pid}").exists():
+                    peak.append(shared_once(tree(pid)))
+                    time.sleep(0.5)
+
+            threading.Thread(target=look, daemon=True).start()
+            for line in child.stdout or ():
+                if "at your limit" in line or "Cannot tell" in line:
+                    said.append(time.perf_counter() - start)
+            if child.wait():
+                raise SystemExit("there was no answer")
+        all_of = f"{said[-1]:.0f} s (load {os.getloadavg()[0]:.1f})"
+        print(f"| {name} | {said[0]:.0f} s | {all_of} | {max(peak):.0f} MB |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
