@@ -45,7 +45,7 @@ from dpmc_core.solvers.rows import (
 def pattern(mask):
     users, items = np.nonzero(mask)
     indptr = np.concatenate(([0], np.cumsum(mask.sum(axis=1))))
-    return Pattern(users.astype(np.int32), items.astype(np.int32), indptr, mask.shape)
+    return Pattern(items.astype(np.int32), indptr, mask.shape)
 
 
 def problem(m=40, n=15, rank=1, density=0.5, noise=0.0, seed=0):

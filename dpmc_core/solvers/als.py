@@ -15,8 +15,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from dpmc_core.arrays import Floats, Ints, Rng, Sparse
 from dpmc_core.privacy import Harmless, harmless
+from dpmc_core.solvers.linalg import MANY, Pattern
 from dpmc_core.stopping import cancellable, check_cancelled
 
+_SHORT = 16  # factors whose products are summed without being gathered
+_PRODUCTS = 64  # of such, at once
 _BLOCK = 20_000  # gathered rows of factors at once: they stay near the cache
 
 
@@ -63,16 +66,38 @@ class Equations:
         return squares, (values[:, None, :] @ weighted)[:, 0]
 
 
-def normal_equations(
-    rows: Sparse, factors: Floats, weights: Floats | None = None
-) -> tuple[Floats, Floats]:
-    """A (m x d x d) and b (m x d) of all rows, zeros where a row has no cell; see `Equations`."""
-    equations = Equations(rows, factors, weights)
+def normal_equations(rows: Any, factors: Floats, weights: Any = None) -> tuple[Floats, Floats]:
+    """A (m x d x d) and b (m x d) of all rows, zeros where a row has no cell; see `Equations`.
+
+    rows: compressed either way; weights: on the same cells.
+    """
     m, d = rows.shape[0], factors.shape[1]
+    if d <= _SHORT:
+        return each_alone(rows, factors, weights)
+    equations = Equations(rows.tocsr(), factors, None if weights is None else weights.tocsr().data)
     squares, moments = np.zeros((m, d, d)), np.zeros((m, d))
     for block in equations.blocks():
         squares[block], moments[block] = equations.of(block)
     return squares, moments
+
+
+def each_alone(
+    rows: Sparse, factors: Floats, weights: Sparse | None = None
+) -> tuple[Floats, Floats]:
+    """As `normal_equations`, cell after cell: no row changes the last bit of another's."""
+    squares = np.empty((rows.shape[0], factors.shape[1], factors.shape[1]))
+    ones = weights if weights is not None else _with_data(rows, np.ones(rows.nnz))
+    lower = np.transpose(np.tril_indices(factors.shape[1]))
+    for start in range(0, len(lower), _PRODUCTS):
+        check_cancelled()
+        i, j = lower[start : start + _PRODUCTS].T
+        squares[:, i, j] = squares[:, j, i] = ones @ (factors[:, i] * factors[:, j])
+    weighted = rows if weights is None else _with_data(rows, rows.data * weights.data)
+    return squares, np.asarray(weighted @ factors)
+
+
+def _with_data(rows: Sparse, data: Floats) -> Sparse:
+    return type(rows)((data, rows.indices, rows.indptr), shape=rows.shape)
 
 
 def ridge(squares: Floats, moments: Floats, penalty: ArrayLike) -> Floats:
@@ -83,9 +108,36 @@ def ridge(squares: Floats, moments: Floats, penalty: ArrayLike) -> Floats:
     return cancellable(np.linalg.solve, shifted, moments[..., None])[..., 0]
 
 
-def ridge_rows(rows: Sparse, factors: Floats, penalty: float) -> Floats:
+def user_equations(cells: Pattern, values: Floats, factors: Floats) -> tuple[Floats, Floats]:
+    """The normal equations of every row of these values, some rows at a time."""
+    (m, _), d = cells.shape, factors.shape[1]
+    squares, moments = np.empty((m, d, d)), np.empty((m, d))
+    for rows, k, part in cells.parts(MANY):
+        squares[rows], moments[rows] = normal_equations(part.by_user(values[k]), factors)
+    return squares, moments
+
+
+def item_equations(
+    cells: Pattern,
+    values: Floats,
+    factors: Floats,
+    weights: ArrayLike = 1.0,
+    bound: float = math.inf,
+) -> tuple[Floats, Floats]:
+    """Those of every column, of values cut to +-bound; factors: of the rows."""
+    (_, n), d = cells.shape, factors.shape[1]
+    squares, moments = np.zeros((n, d, d)), np.zeros((n, d))
+    weights = np.broadcast_to(weights, len(values))
+    for rows, k, part in cells.parts(MANY):
+        cut, weight = (part.by_user(x).T for x in (np.clip(values[k], -bound, bound), weights[k]))
+        more = normal_equations(cut, factors[rows], weight)
+        squares, moments = squares + more[0], moments + more[1]
+    return squares, moments
+
+
+def ridge_rows(cells: Pattern, values: Floats, factors: Floats, penalty: float) -> Floats:
     """The ridge solution of every row, m x d; zeros for a row without cells."""
-    return ridge(*normal_equations(rows, factors), penalty)
+    return ridge(*user_equations(cells, values, factors), penalty)
 
 
 def nearest_positive(squares: Floats) -> Floats:
@@ -97,21 +149,19 @@ def nearest_positive(squares: Floats) -> Floats:
     return found
 
 
+def full_scale(right: Floats) -> float:
+    """What takes the largest singular value of item factors, n x r, to sqrt(n); 1 for zeros."""
+    top = float(np.linalg.norm(right, 2))
+    return math.sqrt(len(right)) / top if top > 0 else 1.0
+
+
 def bounded_scale(right: Floats) -> Floats:
     """Item factors scaled down until their largest singular value is <= sqrt(n); n x r.
 
     The entries along it are then about one and user factors are in rating points. Factors that a
     ridge has shrunk, because noise drowned them, stay small: nobody fits them.
     """
-    most = math.sqrt(len(right))
-    top = float(np.linalg.norm(right, 2))
-    return right * (most / top) if top > most else right
-
-
-def full_scale(right: Floats) -> Floats:
-    """Item factors scaled until their largest singular value is sqrt(n); n x r."""
-    top = float(np.linalg.norm(right, 2))
-    return right * (math.sqrt(len(right)) / top) if top > 0 else right
+    return right * min(full_scale(right), 1.0)
 
 
 def random_factors(count: int, rank: int, rng: Rng, spread: float = 1.0) -> Floats:

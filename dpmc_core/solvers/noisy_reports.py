@@ -505,10 +505,8 @@ def features_share(pattern: Pattern, values: Floats, noise: float) -> float:
 
 
 def _part(pattern: Pattern, chosen: Bools) -> Pattern:
-    users = pattern.users[chosen]
-    counts = np.bincount(users, minlength=pattern.shape[0])
-    indptr = np.concatenate(([0], np.cumsum(counts)))
-    return Pattern(users, pattern.items[chosen], indptr, pattern.shape)
+    indptr = np.concatenate(([0], np.cumsum(chosen)))[pattern.indptr]
+    return Pattern(pattern.items[chosen], indptr, pattern.shape)
 
 
 # --- rows in which every cell was randomised ------------------------------------------------
@@ -932,7 +930,7 @@ def _left_over(
         variance = (1 - rho) * law.square + rho * (law.spread(x) + _DIFFER)
         variance += rho * (1 - rho) * x**2
         y, w = part.scores[keep] / rho - expected, rho**2 / variance
-        found.append((rows.astype(np.int32), columns.astype(np.int32), y, w))
+        found.append((rows, columns.astype(np.int32), y, w))
     rows, columns, y, w = (np.concatenate(c) for c in zip(*found, strict=True))
     indptr = np.searchsorted(rows, np.arange(len(users) + 1))
-    return Pattern(rows, columns, indptr, reports.shape), y, w
+    return Pattern(columns, indptr, reports.shape), y, w
