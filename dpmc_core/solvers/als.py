@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dpmc_core.arrays import Floats, Ints, Rng, Sparse
 from dpmc_core.privacy import Harmless, harmless
+from dpmc_core.ratings import of_similar_length
 from dpmc_core.solvers.linalg import MANY, Pattern
 from dpmc_core.stopping import cancellable, check_cancelled
 
@@ -36,18 +37,7 @@ class Equations:
 
     def blocks(self) -> Iterator[Ints]:
         """Rows with cells, in groups of similar length and bounded total size."""
-        counts = np.diff(self._rows.indptr).astype(np.int64)
-        order = np.argsort(counts, kind="stable")
-        order = order[counts[order] > 0]
-        lengths = counts[order]
-        start = 0
-        while start < len(order):
-            longest = int(lengths[start]) * 9 // 8
-            end = int(np.searchsorted(lengths, longest, side="right"))
-            end = min(end, start + max(1, _BLOCK // longest))
-            check_cancelled()
-            yield order[start:end]
-            start = end
+        return of_similar_length(np.diff(self._rows.indptr).astype(np.int64), _BLOCK)
 
     def of(self, block: Ints) -> tuple[NDArray[Any], NDArray[Any]]:
         """A (k x d x d) and b (k x d) of a block of k rows."""
