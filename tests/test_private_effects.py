@@ -404,10 +404,12 @@ def test_taste_is_read_off_a_gram_matrix_only_where_it_stands_out():
         noise = rng.normal(0, scale, (n, n))
         noise = (noise + noise.T) / 2
         assert not without_noise(np.linalg.eigvalsh(noise), edge).any()
-        assert taste_of_gram(items, noise, edge, 3, 1e5) is None
+        pairs = np.linalg.eigh(noise)
+        assert taste_of_gram(items, pairs[0][-3:], pairs[1][:, -3:], edge, 1e5) is None
     direction = rng.normal(size=n)
     planted = 1e5 / n**2 * 4.0 * np.outer(direction, direction)
-    taste = taste_of_gram(items, noise + planted, edge, 3, 1e5)
+    values, vectors = np.linalg.eigh(noise + planted)
+    taste = taste_of_gram(items, values[-3:], vectors[:, -3:], edge, 1e5)
     assert taste is not None
     assert taste.directions.shape == (n, 1)
     assert abs(np.corrcoef(taste.directions[:, 0], direction)[0, 1]) > 0.95

@@ -210,7 +210,7 @@ def test_leading_vectors_of_the_sparse_matrix_are_those_of_the_dense_one(m, n, c
     cells = Pattern(items.astype(np.int32), indptr, (m, n))
     values = rng.normal(size=len(users))
     dense = cells.by_user(values).toarray()
-    found, basis = leading_eigenpairs(gram_products(cells, values), n, count)
+    found, basis = leading_eigenpairs(gram_products(cells.by_user(values)), n, count)
     assert np.allclose(
         np.sqrt(found[::-1]), np.linalg.svd(dense, compute_uv=False)[:count], atol=1e-9
     )

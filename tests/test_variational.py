@@ -11,7 +11,7 @@ from dpmc_core.solvers.noisy_reports import effects_and_taste
 
 def pattern_of(shown):
     """The pattern of a boolean matrix."""
-    users, items = np.nonzero(shown)
+    items = np.nonzero(shown)[1]
     indptr = np.concatenate(([0], np.cumsum(shown.sum(axis=1))))
     return Pattern(items.astype(np.int32), indptr, shown.shape)
 

@@ -191,7 +191,7 @@ class Dpals(EffectsFirst):
         rows = self.residual_rows(ratings, items, public.items, rng)
         weights, scaled = self._item_weights(ratings, items.counts, rng)
         clips = {"ratings clipped": float((np.abs(rows.values) > g).sum())}
-        clips["item weights scaled"] = float(scaled)
+        clips["item weights scaled"] = float((scaled < 1).sum())
         rounds = cycle(releases.rounds)
 
         def solve_items(left: Floats) -> Floats:
@@ -214,8 +214,8 @@ class Dpals(EffectsFirst):
             largest = {"largest item factor": float(np.abs(found.right).max())}
             yield Step.of(index, self.rounds, rows.model(found), largest | clips, told=largest)
 
-    def _item_weights(self, ratings: Ratings, counts: Floats, rng: Rng) -> tuple[Floats, int]:
-        """w_ij at the cells, with sum_j w_ij^2 <= the cap for every user; users scaled down."""
+    def _item_weights(self, ratings: Ratings, counts: Floats, rng: Rng) -> tuple[Floats, Floats]:
+        """w_ij at the cells, with sum_j w_ij^2 <= the cap for every user; who is scaled how."""
         most = enforced_cap(self.cap, ratings.public)
         if self.items is ItemBudget.UNIFORM:
             weights = kept_at_random(ratings, most, cap_key(rng)).astype(float)

@@ -51,7 +51,7 @@ from dpmc_core.solvers.rows import (
     shrinkage,
     spread_out,
 )
-from dpmc_core.solvers.sizes import check_descent, check_rank, gram_items
+from dpmc_core.solvers.sizes import check_descent, check_rank, descent_rank, gram_items
 from dpmc_core.stopping import check_cancelled
 from dpmc_core.style import BLUE, ORANGE, PURPLE, SKY, Style
 
@@ -127,13 +127,14 @@ _AS_PRINTED = {**_PRINTED, "residual": 2.0, "slack": 1.0, "step": StepRule.FIXED
 
 
 class FrankWolfeRound(NamedTuple):
-    """A round. factors: Y after it.
+    """A round. factors: Y after it; residual: A, which the next round overwrites.
 
     squares: ||A||^2 before and after. gap: how far half of it was from its minimum at most, where
     the top pair is exact. clipped, scaled: rows of A and of Y.
     """
 
     t: int
+    residual: Floats
     squares: tuple[float, float]
     factors: Factors
     top: float
@@ -195,7 +196,7 @@ def frank_wolfe(
         factors = Factors(left[:, :t].copy(), right[:, :t].copy())
         clipped, scaled = (int((rows < 1).sum()) for rows in (kept, factor))
         squares = before, float(norms @ norms)
-        yield FrankWolfeRound(t, squares, factors, top, gap, share, clipped, scaled)
+        yield FrankWolfeRound(t, residual, squares, factors, top, gap, share, clipped, scaled)
 
 
 def exact_top_pair(n: int, rng: Rng) -> TopPair:
@@ -267,7 +268,6 @@ def _private_rounds(
     """The steps of either method, which differ in how the top eigenpair of A'A is released."""
     public, shares, steps = ratings.public, [], []
     _, rows, factor = method.clipped_rows(ratings, releases, rng)
-    scale_rows(rows.cells, rows.values, factor)
     radius, bound = nuclear_radius(method.radius, public), method.row_norm(public)
     failure = math.log(public.items / _FAILURE) * math.sqrt(public.items)
 
@@ -555,14 +555,14 @@ class PrivateSvd(EffectsFirst):
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
         public = ratings.public
         releases = self.guarantee(public).releases
-        items, rows, kept = self.clipped_rows(ratings, releases, rng)
+        items, rows, factor = self.clipped_rows(ratings, releases, rng)
         matrix = rows.cells.by_user(rows.values)
         if self.density is not None:
             density = self.density
         elif releases.ratings is not None:
             count = float(releases.ratings.publish(len(rows.values), rng))
             density = min(max(count / (public.users * public.items), 1 / public.items), 1.0)
-        exact = gram_products(matrix, kept, diagonal=not self.aware)
+        exact = gram_products(matrix, diagonal=not self.aware)
         noisy, n, edge = noisy_gram(releases.gram, exact, self.symmetric, rng)
         squares, basis = leading_eigenpairs(noisy, n, min(self.rank, n), _SVD_TOLERANCE)
         if self.aware:
@@ -570,12 +570,12 @@ class PrivateSvd(EffectsFirst):
             taste = taste_of_gram(items, squares, basis, edge, pairs, rows.columns)
             model = own_model(ratings, items, taste)
         else:
-            left = np.asarray(matrix @ basis) / density
+            left = np.asarray(matrix @ basis) / (density * factor[:, None])  # of the whole rows
             model = rows.model(Factors(left, basis), density=density)
         trace = {
             "top singular value": math.sqrt(max(float(squares[-1]), 0.0)),
             "density": density,
-            "rows clipped": float((kept < 1).sum()),
+            "rows clipped": float((factor < 1).sum()),
         }
         yield Step.of(1, 1, model, trace, told=("top singular value", "density"))
 
@@ -735,7 +735,6 @@ class PrivatePgd(EffectsFirst):
         public = ratings.public
         releases, bound = self.guarantee(public).releases, self.row_norm(public)
         _, rows, factor = self.clipped_rows(ratings, releases, rng)
-        scale_rows(rows.cells, rows.values, factor)
         rounds: list[DescentRound] = []
 
         def project(stepped: Operator) -> tuple[Floats, Floats]:
@@ -747,14 +746,14 @@ class PrivatePgd(EffectsFirst):
                 return roots, np.maximum(roots - l1_threshold(roots, radius), 0.0)
 
             def above(squares: Floats) -> int:
-                return int((shrunk(squares)[1] > 0).sum())
+                return min(int((shrunk(squares)[1] > 0).sum()), most)
 
             squares, vectors = eigenpairs_above(noisy, n, above, _EIGEN_TOLERANCE)
             roots, left = shrunk(squares)
             return vectors, left / roots
 
         steps = [self.schedule.step(t, self.step) for t in range(1, self.rounds + 1)]
-        radius = nuclear_radius(self.radius, public)
+        radius, most = nuclear_radius(self.radius, public), descent_rank(public)
         for found in projected_gradient(rows.cells, rows.values, steps, project, bound):
             rounds.append(found)
             own: dict[str, Any] = {}

@@ -61,11 +61,10 @@ from dpmc_core.solvers.rows import (
     Rows,
     capped,
     centred,
+    clip_rows,
     item_sums,
     row_means,
-    row_norms,
     row_sums,
-    shrinkage,
 )
 from dpmc_core.solvers.sizes import check_gram, gram_items
 from dpmc_core.style import PURPLE, Style
@@ -242,13 +241,13 @@ class EffectsFirst(PerUser):
     def clipped_rows(
         self, ratings: Ratings, releases: EffectsFirstReleases, rng: Rng
     ) -> tuple[ItemEffects, Rows, Floats]:
-        """The item effects; capped rows less them; the factor that clips each row to L."""
+        """The item effects; capped rows less them, clipped to L; by which factors."""
         public = ratings.public
         items = published_effects(releases.effects, ratings, rng)
         rows = self.residual_rows(ratings, items, enforced_cap(self.cap, public), rng)
         if self.holds_gram:
             rows = rows.on(items.most_rated(gram_items(public)))
-        return items, rows, shrinkage(row_norms(rows.cells, rows.values), self.row_norm(public))
+        return items, rows, clip_rows(rows.cells, rows.values, self.row_norm(public))
 
     def side(
         self,

@@ -19,20 +19,19 @@ from dpmc_core.ratings import of_similar_length
 from dpmc_core.solvers.linalg import MANY, Pattern
 from dpmc_core.stopping import cancellable, check_cancelled
 
-_SHORT = 16  # factors whose products are summed without being gathered
-_PRODUCTS = 64  # of such, at once
+_PRODUCTS = 64  # of two factors, summed at once
 _BLOCK = 20_000  # gathered rows of factors at once: they stay near the cache
 
 
 class Equations:
-    """A_i = sum_j w_ij f_j f_j' and b_i = sum_j w_ij y_ij f_j of the rows, some rows at a time.
+    """A_i = sum_j f_j f_j' and b_i = sum_j y_ij f_j of the rows, some rows at a time.
 
     rows: m x n values y, explicit zeros counted. factors: n x d; their precision is that of the
-    result. weights: of the stored cells, in their order; None: ones.
+    result. Long factors are multiplied faster so than by `normal_equations`.
     """
 
-    def __init__(self, rows: Sparse, factors: NDArray[Any], weights: Floats | None = None) -> None:
-        self._rows, self._weights = rows, weights
+    def __init__(self, rows: Sparse, factors: NDArray[Any]) -> None:
+        self._rows = rows
         self._factors = np.vstack([factors, np.zeros((1, factors.shape[1]), factors.dtype)])
 
     def blocks(self) -> Iterator[Ints]:
@@ -49,45 +48,25 @@ class Equations:
         # Short rows are filled up with the last factor, which is zero.
         gathered = self._factors[np.where(inside, self._rows.indices[cells], -1)]
         values = self._rows.data[cells].astype(gathered.dtype, copy=False)
-        weighted = gathered
-        if self._weights is not None:
-            weighted = gathered * self._weights[cells][:, :, None]
-        squares = np.swapaxes(weighted, 1, 2) @ gathered
-        return squares, (values[:, None, :] @ weighted)[:, 0]
+        squares = np.swapaxes(gathered, 1, 2) @ gathered
+        return squares, (values[:, None, :] @ gathered)[:, 0]
 
 
 def normal_equations(rows: Any, factors: Floats, weights: Any = None) -> tuple[Floats, Floats]:
-    """A (m x d x d) and b (m x d) of all rows, zeros where a row has no cell; see `Equations`.
+    """A (m x d x d) and b (m x d) of all rows, zeros where a row has no cell.
 
-    rows: compressed either way; weights: on the same cells.
+    rows: w_ij y_ij, compressed either way; weights: w_ij on the same cells, None: ones. Cell after
+    cell, so no row changes the last bit of another's.
     """
-    m, d = rows.shape[0], factors.shape[1]
-    if d <= _SHORT:
-        return each_alone(rows, factors, weights)
-    equations = Equations(rows.tocsr(), factors, None if weights is None else weights.tocsr().data)
-    squares, moments = np.zeros((m, d, d)), np.zeros((m, d))
-    for block in equations.blocks():
-        squares[block], moments[block] = equations.of(block)
-    return squares, moments
-
-
-def each_alone(
-    rows: Sparse, factors: Floats, weights: Sparse | None = None
-) -> tuple[Floats, Floats]:
-    """As `normal_equations`, cell after cell: no row changes the last bit of another's."""
-    squares = np.empty((rows.shape[0], factors.shape[1], factors.shape[1]))
-    ones = weights if weights is not None else _with_data(rows, np.ones(rows.nnz))
-    lower = np.transpose(np.tril_indices(factors.shape[1]))
+    (m, _), d = rows.shape, factors.shape[1]
+    if weights is None:
+        weights = type(rows)((np.ones(rows.nnz), rows.indices, rows.indptr), shape=rows.shape)
+    squares, lower = np.empty((m, d, d)), np.transpose(np.tril_indices(d))
     for start in range(0, len(lower), _PRODUCTS):
         check_cancelled()
         i, j = lower[start : start + _PRODUCTS].T
-        squares[:, i, j] = squares[:, j, i] = ones @ (factors[:, i] * factors[:, j])
-    weighted = rows if weights is None else _with_data(rows, rows.data * weights.data)
-    return squares, np.asarray(weighted @ factors)
-
-
-def _with_data(rows: Sparse, data: Floats) -> Sparse:
-    return type(rows)((data, rows.indices, rows.indptr), shape=rows.shape)
+        squares[:, i, j] = squares[:, j, i] = weights @ (factors[:, i] * factors[:, j])
+    return squares, np.asarray(rows @ factors)
 
 
 def ridge(squares: Floats, moments: Floats, penalty: ArrayLike) -> Floats:
@@ -119,8 +98,9 @@ def item_equations(
     squares, moments = np.zeros((n, d, d)), np.zeros((n, d))
     weights = np.broadcast_to(weights, len(values))
     for rows, k, part in cells.parts(MANY):
-        cut, weight = (part.by_user(x).T for x in (np.clip(values[k], -bound, bound), weights[k]))
-        more = normal_equations(cut, factors[rows], weight)
+        cut = weights[k] * np.clip(values[k], -bound, bound)
+        both = (part.by_user(x).T for x in (cut, weights[k]))
+        more = normal_equations(next(both), factors[rows], next(both))
         squares, moments = squares + more[0], moments + more[1]
     return squares, moments
 

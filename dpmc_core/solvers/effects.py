@@ -22,7 +22,7 @@ import numpy as np
 
 from dpmc_core.arrays import Floats, Ints
 from dpmc_core.ratings import PublicFacts
-from dpmc_core.solvers.als import each_alone
+from dpmc_core.solvers.als import normal_equations
 from dpmc_core.solvers.linalg import Pattern
 from dpmc_core.solvers.rows import (
     item_sums,
@@ -172,7 +172,7 @@ class Design(NamedTuple):
             own = values[k]
             if self.offsets is not None:
                 own = own - self.offsets.take(part.items)
-            squares, moments = each_alone(part.by_user(own), self.features)
+            squares, moments = normal_equations(part.by_user(own), self.features)
             inverse = np.asarray(np.linalg.inv(squares + self.noise * self.precision))
             coefficients = np.einsum("uij,uj->ui", inverse, moments)
             yield Block(rows, part, own, self.features, inverse, coefficients)

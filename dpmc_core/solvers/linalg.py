@@ -91,16 +91,22 @@ class Pattern:
         order, indptr = self._by_item
         return Pattern(self.users[order], indptr, self.shape[::-1]).by_user(values[order])
 
-    def parts(self, most: int = _PART) -> Iterator[tuple[slice, slice, Pattern]]:
-        """Whole rows, as many at once as have `most` cells, at least one: rows, cells, pattern."""
-        start, rows, indptr = 0, self.shape[0], self.indptr
-        while start < rows:
+    def parts(
+        self, most: int = _PART, *, dense: bool = False
+    ) -> Iterator[tuple[slice, slice, Pattern]]:
+        """Whole rows, as many at once as have `most` cells, at least one: rows, cells, pattern.
+
+        dense: as many as have a small dense form instead.
+        """
+        (m, n), start, indptr = self.shape, 0, self.indptr
+        while start < m:
             check_cancelled()
             stop = int(np.searchsorted(indptr, indptr[start] + most, side="right")) - 1
-            stop = min(max(stop, start + 1), start + most, rows)
+            stop = start + _BLOCK_CELLS // n if dense else min(stop, start + most)
+            stop = min(max(stop, start + 1), m)
             k = slice(int(indptr[start]), int(indptr[stop]))
-            own = indptr[start : stop + 1] - k.start
-            yield slice(start, stop), k, Pattern(self.items[k], own, (stop - start, self.shape[1]))
+            part = Pattern(self.items[k], indptr[start : stop + 1] - k.start, (stop - start, n))
+            yield slice(start, stop), k, part
             start = stop
 
     def sample(self, left: Floats, right: Floats) -> Floats:
@@ -108,20 +114,9 @@ class Pattern:
         if len(self.items) < _GATHER_BELOW * self.shape[0] * self.shape[1]:
             return Factors(left, right).predict(self.users, self.items)
         out = np.empty(len(self.items))
-        for rows, k, where in self.blocks():
-            out[k] = (left[rows] @ right.T)[where]
+        for rows, k, part in self.parts(dense=True):
+            out[k] = (left[rows] @ right.T)[part.users, part.items]
         return out
-
-    def blocks(self) -> Iterator[tuple[slice, slice, tuple[Index, Index]]]:
-        """Blocks of rows with a small dense form: the rows, their cells, where those are in it."""
-        m, n = self.shape
-        step = max(1, _BLOCK_CELLS // n)
-        for start in range(0, m, step):
-            stop = min(start + step, m)
-            k = slice(self.indptr[start], self.indptr[stop])
-            check_cancelled()
-            users = np.repeat(np.arange(stop - start, dtype=np.int32), self.counts[start:stop])
-            yield slice(start, stop), k, (users, self.items[k])
 
 
 class Triplets(NamedTuple):

@@ -143,11 +143,11 @@ def row_norms(cells: Pattern, values: Floats) -> Floats:
     return np.sqrt(squares)
 
 
-def clip_rows(cells: Pattern, values: Floats, norm: float) -> int:
-    """Scale the rows to l2 norm `norm` at most, in place; how many rows were scaled."""
+def clip_rows(cells: Pattern, values: Floats, norm: float) -> Floats:
+    """Scale the rows to l2 norm `norm` at most, in place; by which factors <= 1, length m."""
     factor = shrinkage(row_norms(cells, values), norm)
     scale_rows(cells, values, factor)
-    return int((factor < 1).sum())
+    return factor
 
 
 def scale_rows(cells: Pattern, values: Floats, factor: Floats) -> None:
@@ -174,9 +174,9 @@ def gram(cells: Pattern, values: Floats) -> Floats:
         found: Floats = cancellable(operator.matmul, sparse.T, sparse).toarray()
         return found
     total = np.zeros((n, n))
-    for rows, k, where in cells.blocks():
-        block = np.zeros((rows.stop - rows.start, n))
-        block[where] = values[k]
+    for _, k, part in cells.parts(dense=True):
+        block = np.zeros(part.shape)
+        block[part.users, part.items] = values[k]
         total += block.T @ block
     return total
 

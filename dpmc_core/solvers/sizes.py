@@ -46,6 +46,11 @@ def check_descent(shape: tuple[int, int]) -> None:
     _check_cells(shape, _DESCENT_CELLS, "projected gradient, whose iterates may have full rank")
 
 
+def descent_rank(public: PublicFacts) -> int:
+    """How many directions iterates of private projected gradient have at most."""
+    return max(_DESCENT_CELLS // (public.users + public.items), 1)
+
+
 def check_reported(public: PublicFacts) -> None:
     """The matrix in which every user reports every item fits in memory. Raises BadRatings."""
     if public.users * public.items > _REPORTED_CELLS:
