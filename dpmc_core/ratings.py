@@ -239,8 +239,7 @@ class Ratings:
     @cached_property
     def indptr(self) -> Ints:
         """Where each user's ratings start: user u owns positions indptr[u]:indptr[u+1]."""
-        counts = np.bincount(self.users, minlength=self.public.users)
-        return np.concatenate(([0], np.cumsum(counts)))
+        return np.searchsorted(self.users, np.arange(self.public.users + 1, dtype=np.int32))
 
     @cached_property
     def matrix(self) -> csr_array:

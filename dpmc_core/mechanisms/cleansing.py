@@ -46,6 +46,7 @@ from dpmc_core.solvers.rows import (
     item_sums,
     row_sums,
     with_offsets,
+    within,
 )
 from dpmc_core.solvers.sizes import check_gram, check_rank, gram_items
 from dpmc_core.stopping import check_cancelled
@@ -336,7 +337,7 @@ class SvdAfterCleansing(PerUser, Cleansing):
             yield self.cleanse(kept, lambda name, value: asked[name].publish(value, rng))
             return
         items = published_effects(releases.means, ratings, rng)
-        rows = Rows.less(capped(ratings, cap, rng), own_model(ratings, items))
+        rows = Rows.less(ratings, own_model(ratings, items), within(ratings, cap, rng))
         trace = {"residuals clamped": float((np.abs(rows.values) > bound).sum())}
         rows = rows.on(items.most_rated(gram_items(public)))
         residuals = np.clip(rows.values, -bound, bound, out=rows.values)

@@ -189,8 +189,8 @@ class Dpals(EffectsFirst):
         items = published_effects(releases.effects, ratings, rng)
         # A user's own problem may use the whole row: what leaves it is bounded below.
         rows = self.residual_rows(ratings, items, public.items, rng)
-        weights, scaled = self._item_weights(ratings, items.counts, rng)
         clips = {"ratings clipped": float((np.abs(rows.values) > g).sum())}
+        weights, scaled = self._item_weights(ratings, items.counts, rng)
         clips["item weights scaled"] = float((scaled < 1).sum())
         rounds = cycle(releases.rounds)
 

@@ -25,7 +25,6 @@ from dpmc_core.mechanisms.per_user import (
     user_gaussian,
 )
 from dpmc_core.mechanisms.plain import Plain, centred_on_means, on_most_rated
-from dpmc_core.metrics import rmse
 from dpmc_core.model import ArrayPart, Estimator, Factors, OwnSide, Step, Steps
 from dpmc_core.privacy import Calibration, Gaussian, Guarantee, Loss
 from dpmc_core.ratings import PublicFacts, Ratings
@@ -660,8 +659,9 @@ def projected_gradient(
         if not len(ratio):
             right, ratio = np.zeros((n, 1)), np.zeros(1)
         left = stepped.times(right) * ratio
-        change = cells.sample(left, right)
-        trace = {"training rmse": rmse(change, target), "rank": float(len(ratio))}
+        change = cells.sample(left, right, change)
+        misfit = sum(float(((change[k] - target[k]) ** 2).sum()) for _, k, _ in cells.parts())
+        trace = {"training rmse": math.sqrt(misfit / len(target)), "rank": float(len(ratio))}
         yield DescentRound(t, Factors(left, right), ratio, int((scale < 1).sum()), trace)
 
 

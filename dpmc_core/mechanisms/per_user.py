@@ -65,6 +65,7 @@ from dpmc_core.solvers.rows import (
     item_sums,
     row_means,
     row_sums,
+    within,
 )
 from dpmc_core.solvers.sizes import check_gram, gram_items
 from dpmc_core.style import PURPLE, Style
@@ -233,10 +234,9 @@ class EffectsFirst(PerUser):
 
         As published that is the own mean; else what the own regression finds in the whole row.
         """
-        kept = capped(ratings, cap, rng)
         if self.aware:
-            return Rows.less(kept, own_model(ratings, items))
-        return centred(kept, items.effects)
+            return Rows.less(ratings, own_model(ratings, items), within(ratings, cap, rng))
+        return centred(capped(ratings, cap, rng), items.effects)
 
     def clipped_rows(
         self, ratings: Ratings, releases: EffectsFirstReleases, rng: Rng

@@ -73,9 +73,14 @@ class Pattern:
     def on(self, columns: Ints) -> tuple[Pattern, Bools]:
         """The cells of some columns (increasing), counted anew, and which cells those are."""
         inside = np.isin(self.items, columns)
-        items = np.searchsorted(columns, self.items[inside]).astype(np.int32)
-        indptr = np.concatenate(([0], np.cumsum(inside)))[self.indptr]
-        return Pattern(items, indptr, (self.shape[0], len(columns))), inside
+        left = self.only(inside)
+        items = np.searchsorted(columns, left.items).astype(np.int32)
+        return Pattern(items, left.indptr, (self.shape[0], len(columns))), inside
+
+    def only(self, chosen: Bools) -> Pattern:
+        """Some of the cells."""
+        indptr = np.concatenate(([0], np.cumsum(chosen)))[self.indptr]
+        return Pattern(self.items[chosen], indptr, self.shape)
 
     def by_user(self, values: Floats) -> Sparse:
         """The sparse matrix with these values on the observed cells."""
@@ -109,11 +114,14 @@ class Pattern:
             yield slice(start, stop), k, part
             start = stop
 
-    def sample(self, left: Floats, right: Floats) -> Floats:
-        """(left @ right') on the observed cells; left: rows x r, right: columns x r."""
+    def sample(self, left: Floats, right: Floats, out: Floats | None = None) -> Floats:
+        """(left @ right') on the observed cells; left: rows x r, right: columns x r.
+
+        out: an array that the answer may take the place of.
+        """
         if len(self.items) < _GATHER_BELOW * self.shape[0] * self.shape[1]:
             return Factors(left, right).predict(self.users, self.items)
-        out = np.empty(len(self.items))
+        out = np.empty(len(self.items)) if out is None else out
         for rows, k, part in self.parts(dense=True):
             out[k] = (left[rows] @ right.T)[part.users, part.items]
         return out

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dpmc_core.arrays import Bools, Floats, Ints, Sparse
+from dpmc_core.arrays import Floats, Ints, Sparse
 from dpmc_core.model import Factors, Step, Steps
 from dpmc_core.ratings import Index, PublicFacts
 from dpmc_core.solvers.linalg import Pattern, looking
@@ -493,7 +493,7 @@ def features_share(pattern: Pattern, values: Floats, noise: float) -> float:
     fold = np.random.default_rng(0).integers(0, _FOLDS, len(values))
     along = across = 0.0
     for k in range(_FOLDS):
-        kept, out = _part(pattern, fold != k), _part(pattern, fold == k)
+        kept, out = pattern.only(fold != k), pattern.only(fold == k)
         if len(kept.users) and len(out.users):
             plain = Effects.of(kept, values[fold != k], noise).predict(out)
             step = Fit.of(kept, values[fold != k], noise).predict(out) - plain
@@ -502,11 +502,6 @@ def features_share(pattern: Pattern, values: Floats, noise: float) -> float:
     shares = np.linspace(0.0, 1.0, 101) ** (1 / 3)
     chance = (shares * along - shares**2 * across / 2) / noise
     return float(np.average(shares, weights=np.exp(chance - chance.max())))
-
-
-def _part(pattern: Pattern, chosen: Bools) -> Pattern:
-    indptr = np.concatenate(([0], np.cumsum(chosen)))[pattern.indptr]
-    return Pattern(pattern.items[chosen], indptr, pattern.shape)
 
 
 # --- rows in which every cell was randomised ------------------------------------------------

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dpmc_core.arrays import Floats, Ints, Rng, Sparse
+from dpmc_core.arrays import Bools, Floats, Ints, Rng, Sparse
 from dpmc_core.model import Factors
 from dpmc_core.privacy import Harmless, harmless
 from dpmc_core.ratings import PublicFacts, Ratings, kept_at_random
@@ -40,9 +40,13 @@ class Rows:
     columns: Ints | None = None
 
     @classmethod
-    def less(cls, ratings: Ratings, base: Factors) -> Rows:
+    def less(cls, ratings: Ratings, base: Factors, kept: Bools | None = None) -> Rows:
+        """kept: which ratings; None: all."""
+        cells = Pattern.of(ratings)
+        cells = cells if kept is None else cells.only(kept)
         values = base.predict(ratings.users, ratings.items)
-        return cls(Pattern.of(ratings), np.subtract(ratings.values, values, out=values), base)
+        np.subtract(ratings.values, values, out=values)
+        return cls(cells, values if kept is None else values[kept], base)
 
     def on(self, columns: Ints | None) -> Rows:
         """The same rows with the columns of some items alone; None: of all."""
@@ -76,14 +80,20 @@ def spread_out(some: Floats, columns: Ints | None, items: int) -> Floats:
 
 
 def capped(ratings: Ratings, cap: int, rng: Rng) -> Ratings:
+    """At most `cap` ratings of each user."""
+    kept = within(ratings, cap, rng)
+    return ratings if kept is None else ratings.select(kept)
+
+
+def within(ratings: Ratings, cap: int, rng: Rng) -> Bools | None:
     """At most `cap` ratings of each user, chosen at random by a hash of the user's own cells.
 
     One number of `rng` keys the choice; the ratings of one user never decide those of another.
+    None: all of them.
     """
     key = cap_key(rng)
-    if np.diff(ratings.indptr).max() <= cap:
-        return ratings
-    return ratings.select(kept_at_random(ratings, cap, key))
+    few = np.diff(ratings.indptr).max() <= cap
+    return None if few else kept_at_random(ratings, cap, key)
 
 
 def cap_key(rng: Rng) -> int:
