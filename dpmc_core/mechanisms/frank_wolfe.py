@@ -126,7 +126,7 @@ _AS_PRINTED = {**_PRINTED, "residual": 2.0, "slack": 1.0, "step": StepRule.FIXED
 
 
 class FrankWolfeRound(NamedTuple):
-    """A round. factors: Y after it; residual: A, which the next round overwrites.
+    """A round. factors: Y after it; residual: A. The next round overwrites both.
 
     squares: ||A||^2 before and after. gap: how far half of it was from its minimum at most, where
     the top pair is exact. clipped, scaled: rows of A and of Y.
@@ -192,7 +192,7 @@ def frank_wolfe(
             observed -= target[k]
             residual[k], norms[rows] = observed, np.sqrt(row_sums(part, observed**2))
         left *= factor[:, None]
-        factors = Factors(left[:, :t].copy(), right[:, :t].copy())
+        factors = Factors(left[:, :t], right[:, :t])
         clipped, scaled = (int((rows < 1).sum()) for rows in (kept, factor))
         squares = before, float(norms @ norms)
         yield FrankWolfeRound(t, residual, squares, factors, top, gap, share, clipped, scaled)
