@@ -1203,8 +1203,8 @@ CLEANSING = family_of(
     (
         "no cap on ratings",
         CLIP,
-        "Rows.less(capped(ratings, cap, rng), ",
-        "Rows.less(capped(ratings, 10**6, rng), ",
+        "own_model(ratings, items), within(ratings, cap, rng))",
+        "own_model(ratings, items), within(ratings, 10**6, rng))",
         moves(f"{_CLEANSED}-4-EMPTIED"),
     ),
     (
