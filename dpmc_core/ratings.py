@@ -6,7 +6,7 @@ import dataclasses
 import enum
 import hashlib
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -16,11 +16,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from dpmc_core.arrays import Bools, Floats, Ints
 from dpmc_core.errors import BadRatings, check_number, check_range
+from dpmc_core.stopping import check_cancelled
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
 Index = NDArray[np.int32]
+
+_AT_ONCE = 50_000  # ratings among which places are drawn
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -236,8 +239,7 @@ class Ratings:
     @cached_property
     def indptr(self) -> Ints:
         """Where each user's ratings start: user u owns positions indptr[u]:indptr[u+1]."""
-        counts = np.bincount(self.users, minlength=self.public.users)
-        return np.concatenate(([0], np.cumsum(counts)))
+        return np.searchsorted(self.users, np.arange(self.public.users + 1, dtype=np.int32))
 
     @cached_property
     def matrix(self) -> csr_array:
@@ -343,9 +345,31 @@ def kept_at_random(ratings: Ratings, count: int, key: int) -> Bools:
     A cell's place is a hash of (key, user, item): other users' ratings never matter.
     """
     offset = np.random.SeedSequence(key).generate_state(1, np.uint64).astype(np.uint64)
-    cell = ratings.users.astype(np.uint64) * np.uint64(ratings.public.items)
-    priority = _mix(_mix(cell + ratings.items.astype(np.uint64)) + offset)
-    return place_in_row(ratings, priority) < count
+    counts, kept = np.diff(ratings.indptr), np.ones(len(ratings), dtype=bool)
+    for users in of_similar_length(np.where(counts > count, counts, 0), _AT_ONCE):
+        place = np.arange(counts[users].max())
+        inside = place < counts[users, None]
+        cells = np.where(inside, ratings.indptr[users, None] + place, 0)
+        cell = (users[:, None] * ratings.public.items + ratings.items[cells]).astype(np.uint64)
+        priority = np.where(inside, _mix(_mix(cell) + offset), ~np.uint64(0))
+        last = np.sort(priority, axis=1)[:, count - 1 : count]
+        kept[cells[inside]] = (priority <= last)[inside]
+    return kept
+
+
+def of_similar_length(counts: Ints, most: int) -> Iterator[Ints]:
+    """Which rows have any of so many cells, in groups of similar length and `most` cells or so."""
+    order = np.argsort(counts, kind="stable")
+    order = order[counts[order] > 0]
+    lengths = counts[order]
+    start = 0
+    while start < len(order):
+        longest = int(lengths[start]) * 9 // 8
+        end = int(np.searchsorted(lengths, longest, side="right"))
+        end = min(end, start + max(1, most // longest))
+        check_cancelled()
+        yield order[start:end]
+        start = end
 
 
 def place_in_row(ratings: Ratings, *keys: NDArray[Any]) -> Ints:

@@ -22,7 +22,7 @@ from dpmc_core.privacy import RATING
 from dpmc_core.problem import LeaveLast, Problem, build_problem
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.solvers.factorization import ImplicitLoss, Over, binary_matrix, solve_rows
-from dpmc_core.solvers.linalg import Pattern, leading_eigenpairs
+from dpmc_core.solvers.linalg import leading_eigenpairs
 from dpmc_core.solvers.rows import gram_products
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
@@ -53,9 +53,9 @@ def survivors(ratings: Ratings, ridge: float, rank: int) -> tuple[np.ndarray, fl
     lambda (n |P|^2 + m |Q|^2) >= 2 lambda sqrt(mn) ||P Q'||_* with equality at the best split: the
     loss (RYHH24, Eq. 11 and 12) is least at the clicks with so much off each singular value.
     """
-    exact = gram_products(Pattern.of(ratings), ratings.values)
+    exact = gram_products(ratings.matrix)
     squares, _ = leading_eigenpairs(exact, ratings.public.items, rank)
-    return np.sqrt(np.maximum(squares[::-1], 0)), ridge * np.sqrt(
+    return np.sqrt(np.maximum(squares[::-1], 0.0)), ridge * np.sqrt(
         ratings.public.users * ratings.public.items
     )
 

@@ -24,7 +24,7 @@ def regression(rng, shape=(40, 30), gain=1.0, ridge=None, density=0.5):
     truth = rng.normal(size=(shape[0], 2)) @ rng.normal(size=(2, shape[1])) + 0.5
     users, items = np.nonzero(rng.random(shape) < density)
     starts = np.searchsorted(users, np.arange(shape[0] + 1))
-    pattern = Pattern(users.astype(np.int32), items.astype(np.int32), starts, shape)
+    pattern = Pattern(items.astype(np.int32), starts, shape)
     values = truth[users, items] + 0.1 * rng.normal(size=len(users))
     return Regression(pattern, gain * values, gain, ridge)
 

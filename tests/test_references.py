@@ -236,10 +236,10 @@ def test_leading_vectors_of_the_sparse_matrix_are_those_of_the_dense_one(m, n, c
     rng = np.random.default_rng(m)
     users, items = np.nonzero(rng.random((m, n)) < 0.4)
     indptr = np.concatenate(([0], np.cumsum(np.bincount(users, minlength=m))))
-    cells = Pattern(users.astype(np.int32), items.astype(np.int32), indptr, (m, n))
+    cells = Pattern(items.astype(np.int32), indptr, (m, n))
     values = rng.normal(size=len(users))
     dense = cells.by_user(values).toarray()
-    found, basis = leading_eigenpairs(gram_products(cells, values), n, count)
+    found, basis = leading_eigenpairs(gram_products(cells.by_user(values)), n, count)
     assert np.allclose(
         np.sqrt(found[::-1]), np.linalg.svd(dense, compute_uv=False)[:count], atol=1e-9
     )

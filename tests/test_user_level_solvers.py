@@ -23,6 +23,7 @@ from dpmc_core.model import Estimator
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.solvers.als import (
     bounded_scale,
+    item_equations,
     nearest_positive,
     normal_equations,
     ridge,
@@ -43,9 +44,9 @@ from dpmc_core.solvers.rows import (
 
 
 def pattern(mask):
-    users, items = np.nonzero(mask)
+    items = np.nonzero(mask)[1]
     indptr = np.concatenate(([0], np.cumsum(mask.sum(axis=1))))
-    return Pattern(users.astype(np.int32), items.astype(np.int32), indptr, mask.shape)
+    return Pattern(items.astype(np.int32), indptr, mask.shape)
 
 
 def problem(m=40, n=15, rank=1, density=0.5, noise=0.0, seed=0):
@@ -64,14 +65,14 @@ def dense(cells, values):
 
 
 def run(cells, target, radius, rounds, rule=StepRule.LINE_SEARCH):
-    top_pair = exact_top_pair(cells, np.random.default_rng(1))
+    top_pair = exact_top_pair(cells.shape[1], np.random.default_rng(1))
     steps = list(frank_wolfe(cells, target, radius, rounds=rounds, step=rule, top_pair=top_pair))
     factors = steps[-1].factors
     return steps, factors.left @ factors.right.T
 
 
 def objective(step):
-    return 0.5 * step.residual @ step.residual
+    return 0.5 * step.squares[0]
 
 
 # --- Frank-Wolfe --------------------------------------------------------------------------------
@@ -107,7 +108,7 @@ def test_the_top_pair_is_found_from_a_start_that_the_matrix_takes_to_zero(items)
     cells = pattern(mask)
     matrix = np.zeros(mask.shape)
     matrix[mask] = rng.normal(size=int(mask.sum()))
-    exact = gram_products(cells, matrix[mask])
+    exact = gram_products(cells.by_user(matrix[mask]))
     (square,), (v,) = (p.T for p in leading_eigenpairs(exact, items, 1, 1e-4, np.eye(items)[-1]))
     sigma = math.sqrt(square)
     assert sigma == pytest.approx(np.linalg.norm(matrix, 2), rel=1e-3)
@@ -182,7 +183,7 @@ def test_factors_and_observed_cells_stay_together_where_rows_are_scaled():
     shape, norm = cells.shape, 0.8
     matrix = np.zeros(shape)
 
-    def top_pair(_, residual):  # noqa: ARG001
+    def top_pair(*_):
         return rng.normal(size=shape[1]), 2.0, True
 
     rounds = frank_wolfe(
@@ -194,15 +195,15 @@ def test_factors_and_observed_cells_stay_together_where_rows_are_scaled():
     )
     for found in rounds:
         v = found.factors.right[:, -1]
-        assert np.array_equal(found.residual, matrix[mask] - target)
-        new = np.outer(dense(cells, found.residual) @ v * (-3.0 / 2.0), v)
+        before = matrix[mask] - target
+        new = np.outer(dense(cells, before) @ v * (-3.0 / 2.0), v)
         matrix = (1 - found.share) * matrix + found.share * new
         seen = np.linalg.norm(matrix * mask, axis=1)
         assert found.scaled == (seen > norm).sum()
         matrix *= (norm / np.maximum(seen, norm))[:, None]
         assert np.allclose(found.factors.left @ found.factors.right.T, matrix)
-        assert np.allclose(found.observed, matrix[mask])
-        matrix[mask] = found.observed
+        assert np.allclose(found.residual, matrix[mask] - target)
+        assert np.allclose(found.squares, [before @ before, found.residual @ found.residual])
 
 
 # --- rows ---------------------------------------------------------------------------------------
@@ -214,26 +215,49 @@ def test_gram_and_sums_agree_with_dense_algebra(m, n, density):
     matrix = dense(cells, values)
     square, block = matrix.T @ matrix, np.random.default_rng(1).normal(size=(n, 3))
     assert np.allclose(gram(cells, values), square)
-    assert np.allclose(gram_products(cells, values)(block), square @ block)
+    rows = cells.by_user(values)
+    assert np.allclose(gram_products(rows)(block), square @ block)
+    factor = np.random.default_rng(2).uniform(size=m)
+    square = (matrix * factor[:, None]).T @ (matrix * factor[:, None])
+    assert np.allclose(gram_products(rows, factor)(block), square @ block)
     off = square - np.diag(np.diag(square))
-    assert np.allclose(gram_products(cells, values, diagonal=False)(block), off @ block)
+    assert np.allclose(gram_products(rows, factor, diagonal=False)(block), off @ block)
     v = np.random.default_rng(0).normal(size=n)
     assert np.allclose(row_sums(cells, values * v[cells.items]), matrix @ v)
     assert np.allclose(row_sums(cells, values), matrix.sum(axis=1))
     assert np.allclose(item_sums(cells, values), matrix.sum(axis=0))
+    assert np.allclose(item_sums(cells, values, factor), factor @ matrix)
+    assert np.array_equal(item_sums(cells), (matrix != 0).sum(axis=0))
+
+
+def test_parts_are_whole_rows_and_each_cell_once():
+    _, mask, cells, values = problem(60, 20, 2, 0.3)
+    found = np.full(mask.shape, np.nan)
+    sizes = []
+    for rows, k, part in cells.parts(40):
+        found[rows][part.users, part.items] = values[k]
+        assert np.array_equal(part.along(np.arange(60)[rows]), cells.users[k])
+        sizes.append(len(part.items))
+    assert np.array_equal(found[mask], values)
+    assert np.isnan(found[~mask]).all()
+    assert max(sizes) <= 40
+    assert len(sizes) > 5
+    assert len(list(cells.parts(1))) == 60  # a long row is a part of its own
 
 
 def test_clipped_rows_have_the_norm_and_the_direction():
     _, _, cells, values = problem()
-    clipped, count = clip_rows(cells, values, 1.5)
-    before, after = dense(cells, values), dense(cells, clipped)
+    before = dense(cells, values)
+    factor = clip_rows(cells, values, 1.5)
+    after = dense(cells, values)
     norms = np.linalg.norm(before, axis=1)
     assert np.linalg.norm(after, axis=1).max() <= 1.5 * (1 + 1e-12)
-    assert count == (norms > 1.5).sum() > 0
+    assert (factor < 1).sum() == (norms > 1.5).sum() > 0
+    assert np.allclose(after, before * factor[:, None])
     assert np.allclose(after[norms <= 1.5], before[norms <= 1.5])
     whole, again = clip_dense_rows(before, 1.5)
     assert np.allclose(whole, after)
-    assert again == count
+    assert again == (factor < 1).sum()
     assert np.array_equal(clip_dense_rows(before, math.inf)[0], before)
 
 
@@ -297,7 +321,7 @@ def test_item_means_are_shrunk_by_four_ratings():
 def test_the_ridge_of_rows_is_every_users_exact_solution():
     _, mask, cells, values = problem(rank=3, noise=0.2)
     right = np.random.default_rng(1).normal(size=(15, 3))
-    found = ridge_rows(cells.by_user(values), right, 0.7)
+    found = ridge_rows(cells, values, right, 0.7)
     matrix = dense(cells, values)
     for u in range(40):
         v = right[mask[u]]
@@ -305,16 +329,20 @@ def test_the_ridge_of_rows_is_every_users_exact_solution():
         assert np.allclose(found[u], exact)
 
 
-def test_normal_equations_are_the_weighted_sums():
+@pytest.mark.parametrize("rank", [2, 12, 20])
+def test_normal_equations_are_the_weighted_sums(rank):
     _, _, cells, values = problem(rank=2)
     rng = np.random.default_rng(1)
-    left, weights = rng.normal(size=(40, 2)), rng.random(len(values))
-    by_item = cells.by_item(values), left, cells.by_item(weights).data
-    squares, moments = normal_equations(*by_item)
+    left, weights = rng.normal(size=(40, rank)), rng.random(len(values))
     w, x = dense(cells, weights), dense(cells, values)
-    for j in range(15):
-        assert np.allclose(squares[j], (left * w[:, j, None]).T @ left)
-        assert np.allclose(moments[j], left.T @ (w[:, j] * x[:, j]))
+    for bound, (squares, moments) in (
+        (math.inf, normal_equations(cells.by_item(values * weights), left, cells.by_item(weights))),
+        (math.inf, item_equations(cells, values, left, weights)),
+        (0.1, item_equations(cells, values, left, weights, 0.1)),
+    ):
+        for j in range(15):
+            assert np.allclose(squares[j], (left * w[:, j, None]).T @ left)
+            assert np.allclose(moments[j], left.T @ (w[:, j] * np.clip(x[:, j], -bound, bound)))
 
 
 def test_nearest_positive_is_the_projection():
@@ -377,9 +405,9 @@ def test_ojas_vector_on_jester_is_within_a_hundredth_of_the_eigenvectors_quotien
         (step,) = made.fit(ratings, np.random.default_rng(0))
     v = step.model.factors.right[:, 0]
     rows = centred(capped(ratings, made.cap, np.random.default_rng(0)))
-    kept, _ = clip_rows(rows.cells, rows.values, made.row_norm(ratings.public))
-    kept, _ = clip_rows(rows.cells, kept, made.residual * made.row_norm(ratings.public))
-    square = gram(rows.cells, kept)
+    for share in (1.0, made.residual):
+        clip_rows(rows.cells, rows.values, share * made.row_norm(ratings.public))
+    square = gram(rows.cells, rows.values)
     top = np.linalg.eigvalsh(square)[-1]
     assert v @ square @ v >= (1 - 1e-2) * top
     assert float(publications[-1].published) == pytest.approx(top, rel=0.05)
@@ -433,9 +461,9 @@ def test_ojas_answers_are_those_of_the_residual_rows():
     with privacy.witness() as publications:
         (step,) = made.fit(ratings, np.random.default_rng(2))
     rows = centred(ratings)
-    kept, _ = clip_rows(rows.cells, rows.values, made.row_norm(public))
-    kept, _ = clip_rows(rows.cells, kept, made.residual * made.row_norm(public))
-    matrix = dense(rows.cells, kept)
+    for share in (1.0, made.residual):
+        clip_rows(rows.cells, rows.values, share * made.row_norm(public))
+    matrix = dense(rows.cells, rows.values)
     *products, norm = publications
     v = harmless_start(40, 2)
     for product in products:

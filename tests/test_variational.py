@@ -11,9 +11,9 @@ from dpmc_core.solvers.noisy_reports import effects_and_taste
 
 def pattern_of(shown):
     """The pattern of a boolean matrix."""
-    users, items = np.nonzero(shown)
+    items = np.nonzero(shown)[1]
     indptr = np.concatenate(([0], np.cumsum(shown.sum(axis=1))))
-    return Pattern(users.astype(np.int32), items.astype(np.int32), indptr, shown.shape)
+    return Pattern(items.astype(np.int32), indptr, shown.shape)
 
 
 def planted(seed, m=120, n=80, share=0.4, taste=0.4, noise=0.4, rank=2):
@@ -125,7 +125,6 @@ def test_cells_that_are_known_badly_count_for_little():
     aware = off(last(pattern, spoilt, weights=weights, noise=0.16), truth)
     blind = off(last(pattern, spoilt), truth)
     without = Pattern(
-        pattern.users[~bad],
         pattern.items[~bad],
         np.concatenate(([0], np.cumsum(np.bincount(pattern.users[~bad], minlength=120)))),
         pattern.shape,
@@ -240,7 +239,6 @@ def test_unseen_users_and_items_get_what_is_common():
     pattern, values, _ = planted(13)
     m, n = pattern.shape
     more = Pattern(
-        pattern.users,
         pattern.items,
         np.append(pattern.indptr, pattern.indptr[-1]),
         (m + 1, n + 1),

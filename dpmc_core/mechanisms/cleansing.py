@@ -46,6 +46,7 @@ from dpmc_core.solvers.rows import (
     item_sums,
     row_sums,
     with_offsets,
+    within,
 )
 from dpmc_core.solvers.sizes import check_gram, check_rank, gram_items
 from dpmc_core.stopping import check_cancelled
@@ -100,7 +101,7 @@ class Cleansing:
         count = max(float(ask("count", np.asarray(float(len(about))))), 1.0)
         overall = float(np.clip(total / count, -half, half))
         sums = ask("item_sums", item_sums(cells, about))
-        counts = np.maximum(ask("item_counts", item_sums(cells, np.ones_like(about))), 0.0)
+        counts = np.maximum(ask("item_counts", item_sums(cells)), 0.0)
         means = (sums + self.item_prior * overall) / (counts + self.item_prior)
         means = np.clip(means, -half, half)
 
@@ -119,7 +120,7 @@ class Cleansing:
             model: Model = Neighbours.of(cells, residuals, user, means, matrix, nearest)
             return Step.of(1, 1, model, trace)
         factors, noise = leading_factors(matrix, self.rank)
-        left = ridge_rows(cells.by_user(residuals), factors, noise)
+        left = ridge_rows(cells, residuals, factors, noise)
         found = with_offsets(left, factors, user, means)
         return Step.of(1, 1, replace(found, own={"noise": np.asarray(noise)}), trace)
 
@@ -128,14 +129,8 @@ class Cleansing:
 
         A user counts as 1/||e_u||_2 = 1/sqrt(ratings): the fourth root goes into either factor.
         """
-        root = fourth_roots(cells)
+        root = cells.along(np.maximum(cells.counts, 1) ** -0.25)
         return gram(cells, residuals * root), gram(cells, root)
-
-
-def fourth_roots(cells: Pattern) -> Floats:
-    """ratings ** -1/4 of the user, at each cell."""
-    found: Floats = (np.maximum(np.diff(cells.indptr), 1) ** -0.25)[cells.users]
-    return found
 
 
 def shrunken_covariance(products: Floats, weights: Floats, shrink: float) -> Floats:
@@ -342,13 +337,14 @@ class SvdAfterCleansing(PerUser, Cleansing):
             yield self.cleanse(kept, lambda name, value: asked[name].publish(value, rng))
             return
         items = published_effects(releases.means, ratings, rng)
-        rows = Rows.less(capped(ratings, cap, rng), own_model(ratings, items))
+        rows = Rows.less(ratings, own_model(ratings, items), within(ratings, cap, rng))
         trace = {"residuals clamped": float((np.abs(rows.values) > bound).sum())}
         rows = rows.on(items.most_rated(gram_items(public)))
-        residuals = np.clip(rows.values, -bound, bound)
-        exact = gram_products(rows.cells, residuals * fourth_roots(rows.cells), diagonal=False)
+        residuals = np.clip(rows.values, -bound, bound, out=rows.values)
+        counts = rows.cells.counts
+        matrix, roots = rows.cells.by_user(residuals), np.maximum(counts, 1) ** -0.25
+        exact = gram_products(matrix, roots, diagonal=False)
         noisy, n = releases.products.products(exact, rng), gram_items(public)
-        counts = np.diff(rows.cells.indptr)
         pairs = releases.weights.publish(float(np.sqrt(counts) @ np.maximum(counts - 1, 0)), rng)
         edge = math.sqrt(2 * n) * releases.products.scale
         leading = leading_eigenpairs(noisy, n, min(self.rank, n), _EIGEN_TOLERANCE)

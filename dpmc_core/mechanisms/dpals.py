@@ -33,11 +33,12 @@ from dpmc_core.settings import mechanism, same_setting, setting
 from dpmc_core.solvers.als import (
     bounded_scale,
     full_scale,
+    item_equations,
     nearest_positive,
-    normal_equations,
     random_factors,
     ridge,
     ridge_rows,
+    user_equations,
 )
 from dpmc_core.solvers.effects import noisy_factors
 from dpmc_core.solvers.linalg import Pattern
@@ -71,15 +72,16 @@ def alternate(
     Item factors are rescaled each round so that user factors are in rating points; where they may
     shrink, the users' problems for the next `solve_items` are of `rescaled` ones.
     """
-    by_user = rows.cells.by_user(rows.values)
-    right = bounded_scale(random_factors(rows.cells.shape[1], rank, rng))
-    asked = ridge_rows(by_user, right, penalty)
+    cells, values = rows.cells, rows.values
+    right = bounded_scale(random_factors(cells.shape[1], rank, rng))
+    asked = ridge_rows(cells, values, right, penalty)
     for index in range(1, rounds + 1):
-        found = solve_items(asked)
-        right = bounded_scale(found)
-        asked = left = ridge_rows(by_user, right, penalty)
-        if rescaled:
-            asked = ridge_rows(by_user, full_scale(found), penalty)
+        right = bounded_scale(solve_items(asked))
+        equations = user_equations(cells, values, right)
+        asked = left = ridge(*equations, penalty)
+        larger = full_scale(right) if rescaled else 1.0
+        if larger > 1:  # as if their items were `right` times that
+            asked = ridge(*equations, penalty / larger**2) / larger
         yield index, Factors(left, right)
 
 
@@ -187,18 +189,16 @@ class Dpals(EffectsFirst):
         items = published_effects(releases.effects, ratings, rng)
         # A user's own problem may use the whole row: what leaves it is bounded below.
         rows = self.residual_rows(ratings, items, public.items, rng)
+        clips = {"ratings clipped": float((np.abs(rows.values) > g).sum())}
         weights, scaled = self._item_weights(ratings, items.counts, rng)
-        bounded = np.clip(rows.values, -g, g)
-        by_item, item_weights = (rows.cells.by_item(v) for v in (bounded, weights))
-        clips = {"ratings clipped": float((bounded != rows.values).sum())}
-        clips["item weights scaled"] = float(scaled)
+        clips["item weights scaled"] = float((scaled < 1).sum())
         rounds = cycle(releases.rounds)
 
         def solve_items(left: Floats) -> Floats:
             release = next(rounds)
             kept, cut = clip_dense_rows(left, c)
             clips["user factors clipped"] = float(cut)
-            squares, moments = normal_equations(by_item, kept, item_weights.data)
+            squares, moments = item_equations(rows.cells, rows.values, kept, weights, g)
             noisy_squares = release.squares.publish(squares, rng)
             noisy_moments = release.moments.publish(moments, rng)
             solvable = nearest_positive(0.5 * (noisy_squares + noisy_squares.transpose(0, 2, 1)))
@@ -214,8 +214,8 @@ class Dpals(EffectsFirst):
             largest = {"largest item factor": float(np.abs(found.right).max())}
             yield Step.of(index, self.rounds, rows.model(found), largest | clips, told=largest)
 
-    def _item_weights(self, ratings: Ratings, counts: Floats, rng: Rng) -> tuple[Floats, int]:
-        """w_ij at the cells, with sum_j w_ij^2 <= the cap for every user; users scaled down."""
+    def _item_weights(self, ratings: Ratings, counts: Floats, rng: Rng) -> tuple[Floats, Floats]:
+        """w_ij at the cells, with sum_j w_ij^2 <= the cap for every user; who is scaled how."""
         most = enforced_cap(self.cap, ratings.public)
         if self.items is ItemBudget.UNIFORM:
             weights = kept_at_random(ratings, most, cap_key(rng)).astype(float)
@@ -227,7 +227,7 @@ class Dpals(EffectsFirst):
             # Over all ratings the mean squared weight is one, as with uniform budgets.
             by_item /= math.sqrt(float(positive @ by_item**2) / float(positive.sum()))
             weights = by_item[ratings.items]
-        return clip_rows(Pattern.of(ratings), weights, math.sqrt(most))
+        return weights, clip_rows(Pattern.of(ratings), weights, math.sqrt(most))
 
 
 @mechanism
@@ -250,10 +250,9 @@ class Als(Plain):
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
         check_rank(self.rank, ratings.public)
         rows = centred_on_means(ratings, rng)
-        by_item = rows.cells.by_item(rows.values)
 
         def solve_items(left: Floats) -> Floats:
-            return ridge_rows(by_item, left, self.item_ridge)
+            return ridge(*item_equations(rows.cells, rows.values, left), self.item_ridge)
 
         for index, found in alternate(rows, self.rank, self.rounds, self.ridge, solve_items, rng):
             error = rmse(rows.cells.sample(found.left, found.right), rows.values)

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpmc_core.arrays import Floats, Rng
+from dpmc_core.arrays import Floats, Rng, Sparse
 from dpmc_core.errors import InvalidSetting
 from dpmc_core.mechanisms.per_user import (
     EffectsFirst,
@@ -25,7 +25,6 @@ from dpmc_core.mechanisms.per_user import (
     user_gaussian,
 )
 from dpmc_core.mechanisms.plain import Plain, centred_on_means, on_most_rated
-from dpmc_core.metrics import rmse
 from dpmc_core.model import ArrayPart, Estimator, Factors, OwnSide, Step, Steps
 from dpmc_core.privacy import Calibration, Gaussian, Guarantee, Loss
 from dpmc_core.ratings import PublicFacts, Ratings
@@ -43,19 +42,19 @@ from dpmc_core.solvers.linalg import (
     low_rank_plus_sparse,
 )
 from dpmc_core.solvers.rows import (
-    clip_rows,
     gram_products,
     nuclear_radius,
     row_norms,
     row_sums,
+    scale_rows,
     shrinkage,
     spread_out,
 )
-from dpmc_core.solvers.sizes import check_descent, check_rank, gram_items
+from dpmc_core.solvers.sizes import check_descent, check_rank, descent_rank, gram_items
 from dpmc_core.stopping import check_cancelled
 from dpmc_core.style import BLUE, ORANGE, PURPLE, SKY, Style
 
-TopPair = Callable[[int, Floats], tuple[Floats, float, bool]]
+TopPair = Callable[[int, Sparse, Floats], tuple[Floats, float, bool]]
 Eigenpair = tuple[Floats, float, float, float]  # v, lambda^2, the noise's scale and its lambda^2
 
 # JTT18's own: no item effects first, its constant, and rows that no clip cuts.
@@ -127,15 +126,15 @@ _AS_PRINTED = {**_PRINTED, "residual": 2.0, "slack": 1.0, "step": StepRule.FIXED
 
 
 class FrankWolfeRound(NamedTuple):
-    """A round: A before it, Y on the cells and as factors after it.
+    """A round. factors: Y after it; residual: A. The next round overwrites both.
 
-    gap: how far the objective 1/2 ||A||^2 was from its minimum at most, where the top pair is
-    exact. clipped, scaled: rows of A and of Y.
+    squares: ||A||^2 before and after. gap: how far half of it was from its minimum at most, where
+    the top pair is exact. clipped, scaled: rows of A and of Y.
     """
 
     t: int
     residual: Floats
-    observed: Floats
+    squares: tuple[float, float]
     factors: Factors
     top: float
     gap: float
@@ -161,47 +160,51 @@ def frank_wolfe(
     Args:
         cells: what P keeps. target: Y* there, in rating points.
         radius: k, in rating points.
-        top_pair: (v, lambda', whether that is more than noise) of round t and A, whose rows are
-            clipped to l2 norm `residual_norm`; v has length n.
+        top_pair: (v, lambda', whether that is more than noise) of round t and A, whose rows times
+            the factors beside it are clipped to l2 norm `residual_norm`; v has length n.
         row_norm: L, to which observed rows of Y are scaled.
     """
     m, n = cells.shape
     left, right = np.zeros((m, rounds)), np.zeros((n, rounds))
-    observed = np.zeros(len(target))
+    residual = -target  # A = P(Y - Y*)
+    matrix, norms, factor = cells.by_user(residual), row_norms(cells, residual), np.empty(m)
     for t in range(1, rounds + 1):
-        residual = observed - target  # A = P(Y - Y*)
-        kept, clipped = clip_rows(cells, residual, residual_norm)
-        v, top, moves = top_pair(t, kept)
+        before, kept = float(norms @ norms), shrinkage(norms, residual_norm)
+        v, top, moves = top_pair(t, matrix, kept)
         # Each user alone, from the whole own row of A: only what leaves the user is clipped.
-        column = row_sums(cells, residual * v[cells.items]) * (-radius / top if moves else 0.0)
-        gap = float(residual @ observed) + radius * top
+        column = matrix @ v * (-radius / top if moves else 0.0)
+        gap = before + float(residual @ target) + radius * top
         if step is StepRule.LINE_SEARCH:
-            move = column[cells.users] * v[cells.items] - observed
-            length = float(move @ move)
+            length = 0.0
+            for rows, k, part in cells.parts():
+                move = part.along(column[rows]) * v.take(part.items) - residual[k] - target[k]
+                length += float(move @ move)
             share = min(max(gap / length, 0.0), 1.0) if length > 0 else 0.0
         else:
             share = step.share(t, rounds) if moves else 0.0
         left *= 1 - share  # Y = (1 - share) Y - share k / lambda' A v v'
         left[:, t - 1], right[:, t - 1] = share * column, v
-        for rows, k, (users, items) in cells.blocks():
-            observed[k] = (1 - share) * observed[k] + left[rows, t - 1][users] * v[items]
-        factor = shrinkage(row_norms(cells, observed), row_norm)
-        scaled = int((factor < 1).sum())
-        if scaled:
-            observed *= factor[cells.users]
-            left *= factor[:, None]
-        factors = Factors(left[:, :t].copy(), right[:, :t].copy())
-        yield FrankWolfeRound(t, residual, observed, factors, top, gap, share, clipped, scaled)
+        for rows, k, part in cells.parts():
+            observed = (1 - share) * (residual[k] + target[k])
+            observed += part.along(left[rows, t - 1]) * v.take(part.items)
+            factor[rows] = shrinkage(np.sqrt(row_sums(part, observed**2)), row_norm)
+            observed *= part.along(factor[rows])
+            observed -= target[k]
+            residual[k], norms[rows] = observed, np.sqrt(row_sums(part, observed**2))
+        left *= factor[:, None]
+        factors = Factors(left[:, :t], right[:, :t])
+        clipped, scaled = (int((rows < 1).sum()) for rows in (kept, factor))
+        squares = before, float(norms @ norms)
+        yield FrankWolfeRound(t, residual, squares, factors, top, gap, share, clipped, scaled)
 
 
-def exact_top_pair(cells: Pattern, rng: Rng) -> TopPair:
+def exact_top_pair(n: int, rng: Rng) -> TopPair:
     """Without noise; each search starts at the vector of the last."""
-    n = cells.shape[1]
     start = random_factors(n, 1, rng)[:, 0]
 
-    def top_pair(_: int, residual: Floats) -> tuple[Floats, float, bool]:
+    def top_pair(_: int, rows: Sparse, kept: Floats) -> tuple[Floats, float, bool]:
         nonlocal start
-        exact = gram_products(cells, residual)
+        exact = gram_products(rows, kept)
         (square,), vectors = leading_eigenpairs(exact, n, 1, _EIGEN_TOLERANCE, start)
         start = vectors[:, 0]
         return start, math.sqrt(max(square, 0.0)), bool(square > 0)
@@ -259,21 +262,21 @@ def _private_rounds(
     releases: EffectsFirstReleases,
     ratings: Ratings,
     rng: Rng,
-    eigenpair: Callable[[int, Pattern, Floats], Eigenpair],
+    eigenpair: Callable[[int, Sparse, Floats], Eigenpair],
 ) -> Steps:
     """The steps of either method, which differ in how the top eigenpair of A'A is released."""
     public, shares, steps = ratings.public, [], []
-    _, rows, target, clipped = method.clipped_rows(ratings, releases, rng)
+    _, rows, factor = method.clipped_rows(ratings, releases, rng)
     radius, bound = nuclear_radius(method.radius, public), method.row_norm(public)
     failure = math.log(public.items / _FAILURE) * math.sqrt(public.items)
 
-    def top_pair(t: int, kept: Floats) -> tuple[Floats, float, bool]:
-        v, square, scale, edge = eigenpair(t, rows.cells, kept)
+    def top_pair(t: int, residual: Sparse, kept: Floats) -> tuple[Floats, float, bool]:
+        v, square, scale, edge = eigenpair(t, residual, kept)
         top = math.sqrt(max(square, 0.0)) + method.slack * math.sqrt(scale * failure)
         return v, top, square > (edge if method.aware else 0.0)
 
     for found in frank_wolfe(
-        *(rows.cells, target, radius, method.rounds, method.step, top_pair),
+        *(rows.cells, rows.values, radius, method.rounds, method.step, top_pair),
         residual_norm=method.residual * bound,
         row_norm=bound,
     ):
@@ -281,8 +284,8 @@ def _private_rounds(
         steps.append(-found.share * radius / found.top if found.share else 0.0)
         trace = {
             "top singular value": found.top,
-            "training rmse": rmse(found.observed, target),
-            "rows clipped": float(clipped),
+            "training rmse": math.sqrt(found.squares[1] / len(rows.values)),
+            "rows clipped": float((factor < 1).sum()),
             "residual rows clipped": float(found.clipped),
             "predicted rows scaled": float(found.scaled),
         }
@@ -363,9 +366,9 @@ class PrivateFrankWolfe(EffectsFirst):
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
         releases = self.guarantee(ratings.public).releases
 
-        def eigenpair(t: int, cells: Pattern, kept: Floats) -> Eigenpair:
+        def eigenpair(t: int, rows: Sparse, kept: Floats) -> Eigenpair:
             release = releases.gram[(t - 1) % len(releases.gram)]
-            exact = gram_products(cells, kept)
+            exact = gram_products(rows, kept)
             noisy, n, edge = noisy_gram(release, exact, self.symmetric, rng)
             (square,), vectors = leading_eigenpairs(noisy, n, 1, _EIGEN_TOLERANCE)
             return vectors[:, 0], float(square), release.scale, edge
@@ -441,14 +444,14 @@ class PrivateFrankWolfeOja(EffectsFirst):
         scale, n = releases.products.scale, ratings.public.items
         edge = scale * math.sqrt(n)
 
-        def eigenpair(t: int, cells: Pattern, kept: Floats) -> Eigenpair:  # noqa: ARG001
-            rows = cells.by_user(kept)
+        def eigenpair(t: int, rows: Sparse, kept: Floats) -> Eigenpair:  # noqa: ARG001
+            exact = gram_products(rows, kept)
 
             def product(v: Floats) -> Floats:
-                return releases.products.publish(rows.T @ (rows @ v), rng)
+                return releases.products.publish(exact(v[:, None])[:, 0], rng)
 
             v = oja(product, n, self.updates, 1 / (self.updates * edge), rng)
-            along = rows @ v
+            along = kept * (rows @ v)
             square = float(releases.squared_norms.publish(float(along @ along), rng))
             return v, square, scale, edge
 
@@ -476,9 +479,9 @@ class FrankWolfe(Plain):
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
         rows = centred_on_means(ratings, rng)
         radius = nuclear_radius(self.radius, ratings.public)
-        top_pair = exact_top_pair(rows.cells, rng)
+        top_pair = exact_top_pair(ratings.public.items, rng)
         for found in frank_wolfe(rows.cells, rows.values, radius, self.rounds, self.step, top_pair):
-            objective = 0.5 * float(found.residual @ found.residual)
+            objective = 0.5 * found.squares[0]
             trace = {"objective": objective, "duality gap": found.gap, "step": found.share}
             enough = found.gap <= self.tolerance * objective
             yield Step.of(found.t, self.rounds, rows.model(found.factors), trace, enough=enough)
@@ -551,13 +554,14 @@ class PrivateSvd(EffectsFirst):
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
         public = ratings.public
         releases = self.guarantee(public).releases
-        items, rows, kept, clipped = self.clipped_rows(ratings, releases, rng)
+        items, rows, factor = self.clipped_rows(ratings, releases, rng)
+        matrix = rows.cells.by_user(rows.values)
         if self.density is not None:
             density = self.density
         elif releases.ratings is not None:
             count = float(releases.ratings.publish(len(rows.values), rng))
             density = min(max(count / (public.users * public.items), 1 / public.items), 1.0)
-        exact = gram_products(rows.cells, kept, diagonal=not self.aware)
+        exact = gram_products(matrix, diagonal=not self.aware)
         noisy, n, edge = noisy_gram(releases.gram, exact, self.symmetric, rng)
         squares, basis = leading_eigenpairs(noisy, n, min(self.rank, n), _SVD_TOLERANCE)
         if self.aware:
@@ -565,12 +569,12 @@ class PrivateSvd(EffectsFirst):
             taste = taste_of_gram(items, squares, basis, edge, pairs, rows.columns)
             model = own_model(ratings, items, taste)
         else:
-            left = np.asarray(rows.cells.by_user(rows.values) @ basis) / density
+            left = np.asarray(matrix @ basis) / (density * factor[:, None])  # of the whole rows
             model = rows.model(Factors(left, basis), density=density)
         trace = {
             "top singular value": math.sqrt(max(float(squares[-1]), 0.0)),
             "density": density,
-            "rows clipped": float(clipped),
+            "rows clipped": float((factor < 1).sum()),
         }
         yield Step.of(1, 1, model, trace, told=("top singular value", "density"))
 
@@ -586,9 +590,9 @@ class Svd(Plain):
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
         check_rank(self.rank, ratings.public)
         rows = centred_on_means(ratings, rng)
-        exact = gram_products(rows.cells, rows.values)
-        squares, basis = leading_eigenpairs(exact, rows.cells.shape[1], self.rank)
-        left = np.asarray(rows.cells.by_user(rows.values) @ basis) / ratings.density
+        matrix = rows.cells.by_user(rows.values)
+        squares, basis = leading_eigenpairs(gram_products(matrix), matrix.shape[1], self.rank)
+        left = np.asarray(matrix @ basis) / ratings.density
         trace = {"top singular value": math.sqrt(max(float(squares[-1]), 0.0))}
         yield Step.of(1, 1, rows.model(Factors(left, basis)), trace)
 
@@ -610,14 +614,14 @@ class Schedule(enum.Enum):
 
 
 class DescentRound(NamedTuple):
-    """Y = left right' after a round. ratio: by what its projection multiplied the coordinates along
-    the columns of right. clipped: rows of the stepped matrix."""
+    """Y = left right' after a round, and its error on the cells. ratio: by what its projection
+    multiplied the coordinates along the columns of right. clipped: rows of the stepped matrix."""
 
     t: int
     factors: Factors
-    step: float
     ratio: Floats
     clipped: int
+    trace: dict[str, float]
 
 
 def projected_gradient(
@@ -641,19 +645,24 @@ def projected_gradient(
     """
     m, n = cells.shape
     left, right = np.zeros((m, 0)), np.zeros((n, 0))
+    change = np.zeros(len(target))  # of Y, which is left right' with orthonormal columns
     for t, step in enumerate(steps, 1):
-        fitted = cells.sample(left, right)
-        change = step * (target - fitted)  # of Y, which is left right' with orthonormal columns
-        squares = (left**2).sum(axis=1) + row_sums(cells, (2 * fitted + change) * change)
+        squares = (left**2).sum(axis=1)
+        for rows, k, part in cells.parts():
+            fitted, moved = change[k], step * (target[k] - change[k])
+            squares[rows] += row_sums(part, (2 * fitted + moved) * moved)
+            change[k] = moved
         scale = shrinkage(np.sqrt(np.maximum(squares, 0.0)), row_norm)
-        stepped = low_rank_plus_sparse(
-            left * scale[:, None], right, cells, change * scale[cells.users]
-        )
+        scale_rows(cells, change, scale)
+        stepped = low_rank_plus_sparse(left * scale[:, None], right, cells, change)
         right, ratio = project(stepped)
         if not len(ratio):
             right, ratio = np.zeros((n, 1)), np.zeros(1)
         left = stepped.times(right) * ratio
-        yield DescentRound(t, Factors(left, right), step, ratio, int((scale < 1).sum()))
+        change = cells.sample(left, right, change)
+        misfit = sum(float(((change[k] - target[k]) ** 2).sum()) for _, k, _ in cells.parts())
+        trace = {"training rmse": math.sqrt(misfit / len(target)), "rank": float(len(ratio))}
+        yield DescentRound(t, Factors(left, right), ratio, int((scale < 1).sum()), trace)
 
 
 def onto_nuclear_ball(
@@ -698,7 +707,6 @@ class PrivatePgd(EffectsFirst):
     symmetric: bool = same_setting(PrivateFrankWolfe, "symmetric")
 
     def guarantee(self, public: PublicFacts) -> Guarantee[GramReleases]:
-        check_descent((public.users, gram_items(public)))
         moves, part = self.row_norm(public) ** 2, self.remaining() / self.rounds
         query = "Gram matrix of the completed rows"
         matrix = gram_release(self, public, query, moves, part, self.rounds)
@@ -726,7 +734,7 @@ class PrivatePgd(EffectsFirst):
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
         public = ratings.public
         releases, bound = self.guarantee(public).releases, self.row_norm(public)
-        _, rows, target, clipped = self.clipped_rows(ratings, releases, rng)
+        _, rows, factor = self.clipped_rows(ratings, releases, rng)
         rounds: list[DescentRound] = []
 
         def project(stepped: Operator) -> tuple[Floats, Floats]:
@@ -738,15 +746,15 @@ class PrivatePgd(EffectsFirst):
                 return roots, np.maximum(roots - l1_threshold(roots, radius), 0.0)
 
             def above(squares: Floats) -> int:
-                return int((shrunk(squares)[1] > 0).sum())
+                return min(int((shrunk(squares)[1] > 0).sum()), most)
 
             squares, vectors = eigenpairs_above(noisy, n, above, _EIGEN_TOLERANCE)
             roots, left = shrunk(squares)
             return vectors, left / roots
 
         steps = [self.schedule.step(t, self.step) for t in range(1, self.rounds + 1)]
-        radius = nuclear_radius(self.radius, public)
-        for found in projected_gradient(rows.cells, target, steps, project, bound):
+        radius, most = nuclear_radius(self.radius, public), descent_rank(public)
+        for found in projected_gradient(rows.cells, rows.values, steps, project, bound):
             rounds.append(found)
             own: dict[str, Any] = {}
             if found.t == self.rounds:
@@ -754,11 +762,10 @@ class PrivatePgd(EffectsFirst):
                 ratios = [r.ratio for r in rounds]
                 own = {"row_norm": bound, "steps": steps, "bases": np.column_stack(bases)}
                 own |= {"ratios": np.concatenate(ratios), "ends": np.cumsum([*map(len, ratios)])}
-            trace = _descent_trace(rows.cells, target, found.factors)
-            trace["rows clipped"] = float(clipped)
-            trace["completed rows clipped"] = float(found.clipped)
+            clipped = {"rows clipped": float((factor < 1).sum())}
+            clipped["completed rows clipped"] = float(found.clipped)
             model = rows.model(found.factors, **own)
-            yield Step.of(found.t, self.rounds, model, trace, told=("rank",))
+            yield Step.of(found.t, self.rounds, model, found.trace | clipped, told=("rank",))
 
 
 @mechanism
@@ -788,10 +795,4 @@ class Pgd(Plain):
         accuracy = _EIGEN_TOLERANCE * float(np.linalg.norm(rows.values))
         project = onto_nuclear_ball(radius, accuracy, rng)
         for found in projected_gradient(rows.cells, rows.values, steps, project):
-            trace = _descent_trace(rows.cells, rows.values, found.factors)
-            yield Step.of(found.t, self.rounds, rows.model(found.factors), trace)
-
-
-def _descent_trace(cells: Pattern, target: Floats, found: Factors) -> dict[str, float]:
-    error = rmse(cells.sample(found.left, found.right), target)
-    return {"training rmse": error, "rank": float(found.right.shape[1])}
+            yield Step.of(found.t, self.rounds, rows.model(found.factors), found.trace)

@@ -56,8 +56,17 @@ from dpmc_core.solvers.effects import (
     with_sums,
     with_worth,
 )
-from dpmc_core.solvers.linalg import Pattern
-from dpmc_core.solvers.rows import Rows, capped, centred, clip_rows, item_sums, row_means, row_sums
+from dpmc_core.solvers.linalg import MANY, Pattern
+from dpmc_core.solvers.rows import (
+    Rows,
+    capped,
+    centred,
+    clip_rows,
+    item_sums,
+    row_means,
+    row_sums,
+    within,
+)
 from dpmc_core.solvers.sizes import check_gram, gram_items
 from dpmc_core.style import PURPLE, Style
 
@@ -225,21 +234,20 @@ class EffectsFirst(PerUser):
 
         As published that is the own mean; else what the own regression finds in the whole row.
         """
-        kept = capped(ratings, cap, rng)
         if self.aware:
-            return Rows.less(kept, own_model(ratings, items))
-        return centred(kept, items.effects)
+            return Rows.less(ratings, own_model(ratings, items), within(ratings, cap, rng))
+        return centred(capped(ratings, cap, rng), items.effects)
 
     def clipped_rows(
         self, ratings: Ratings, releases: EffectsFirstReleases, rng: Rng
-    ) -> tuple[ItemEffects, Rows, Floats, int]:
-        """The item effects; capped rows less them; their values clipped to L; rows scaled down."""
+    ) -> tuple[ItemEffects, Rows, Floats]:
+        """The item effects; capped rows less them, clipped to L; by which factors."""
         public = ratings.public
         items = published_effects(releases.effects, ratings, rng)
         rows = self.residual_rows(ratings, items, enforced_cap(self.cap, public), rng)
         if self.holds_gram:
             rows = rows.on(items.most_rated(gram_items(public)))
-        return items, rows, *clip_rows(rows.cells, rows.values, self.row_norm(public))
+        return items, rows, clip_rows(rows.cells, rows.values, self.row_norm(public))
 
     def side(
         self,
@@ -356,31 +364,32 @@ def published_effects(
     public, cells = ratings.public, Pattern.of(ratings)
     if releases is None:
         return ItemEffects.unknown(public, ratings.features)
-    means = row_means(cells, (ratings.values - public.middle) / public.half_width, 0.0)
-    count = np.diff(cells.indptr)
-    total, users = releases.mean.publish([means.sum(), (count > 0).sum()], rng)
+    means = (row_means(cells, ratings.values, public.middle) - public.middle) / public.half_width
+    total, users = releases.mean.publish([means.sum(), (cells.counts > 0).sum()], rng)
     mean = mean_of_users(float(total), float(users), releases.mean.scale, public)
-    each = 1.0 / np.sqrt(np.maximum(count, 1))[cells.users]
-    noisy = releases.counts.publish(item_sums(cells, each), rng)
+    each = 1.0 / np.sqrt(np.maximum(cells.counts, 1))
+    noisy = releases.counts.publish(item_sums(cells, factor=each), rng)
     together = 1 / math.hypot(1 / releases.sums.scale, 1 / later)
     items = ItemEffects.counted(
         public, mean, noisy, releases.counts.scale, together, ratings.features
     )
     # Three more ratings at the mean: a user with one rating says something, too.
-    values = ratings.values - mean[0]
-    own = row_sums(cells, values) / (count + OWN_PSEUDO)
-    weighted, gains = weighted_rows(
-        cells, values - own[cells.users], items.weights[cells.items], effects_clip(public)
-    )
-    noisy = releases.sums.publish(item_sums(cells, weighted), rng)
-    gain = releases.gain.publish(bounded_gain(gains), rng)
+    sums, total_gain = np.zeros(public.items), 0.0
+    for _, k, part in cells.parts(MANY):
+        values = ratings.values[k] - mean[0]
+        values -= part.along(row_sums(part, values) / (part.counts + OWN_PSEUDO))
+        weights = items.weights.take(part.items)
+        weighted, gains = weighted_rows(part, values, weights, effects_clip(public))
+        sums += item_sums(part, weighted)
+        total_gain += bounded_gain(gains)
+    noisy = releases.sums.publish(sums, rng)
+    gain = releases.gain.publish(total_gain, rng)
     found = believed_gain(float(gain), releases.gain.scale, public)
     items = with_sums(items, noisy, releases.sums.scale, found)
-    values = values - items.effects[ratings.items]
     if releases.facts is not None:
-        told = releases.facts.publish(told_apart(items, cells, values), rng)
+        told = releases.facts.publish(told_apart(items, cells, ratings.values), rng)
         items = with_worth(items, told, releases.facts.scale)
-    shown = items.design().differences(cells, values, OWN)
+    shown = items.design().differences(cells, ratings.values, OWN)
     return with_own(items, releases.own.publish(shown, rng), releases.own.scale)
 
 
@@ -457,8 +466,7 @@ def regression_side(
 def own_model(ratings: Ratings, items: ItemEffects, taste: Taste | None = None) -> Factors:
     """Everybody's predictions: item effects, and the regression of the own row on them."""
     design = items.design(taste)
-    values = ratings.values - items.mean - items.effects[ratings.items]
-    own = design.coefficients(Pattern.of(ratings), values)
+    own = design.coefficients(Pattern.of(ratings), ratings.values)
     own[:, 0] += items.mean  # whose feature is 1
     ones = np.ones(len(own))
     return Factors(

@@ -168,8 +168,8 @@ def centred_on_means(ratings: Ratings, rng: Rng) -> Rows:
     """All rows less user and item means."""
     ratings = capped(ratings, ratings.public.items, rng)
     rows = centred(ratings)
-    sums, counts = (item_sums(rows.cells, v) for v in (rows.values, np.ones(len(ratings))))
-    return centred(ratings, shrunken_means(sums, counts))
+    sums = item_sums(rows.cells, rows.values)
+    return centred(ratings, shrunken_means(sums, item_sums(rows.cells)))
 
 
 def on_most_rated(fit: Fit, ratings: Ratings, rng: Rng) -> Steps:

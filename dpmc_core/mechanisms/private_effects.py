@@ -112,9 +112,8 @@ class PrivateEffects(PerUser):
         taste = first_taste(items, random) if share > 0 else None
         yield Step(1, total, own_model(ratings, items), {"share of taste": share})
         for index in range(2, total + 1):
-            residuals = ratings.values - items.mean - items.effects[ratings.items]
             sums, moments = round_statistics(
-                *(Pattern.of(ratings), residuals, items.design(taste), items.weights),
+                *(Pattern.of(ratings), ratings.values, items.design(taste), items.weights),
                 *(r, share, effects_clip(public)),
             )
             sums = releases.rounds.residuals.publish(sums, rng)

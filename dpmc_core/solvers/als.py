@@ -15,36 +15,28 @@ from numpy.typing import ArrayLike, NDArray
 
 from dpmc_core.arrays import Floats, Ints, Rng, Sparse
 from dpmc_core.privacy import Harmless, harmless
+from dpmc_core.ratings import of_similar_length
+from dpmc_core.solvers.linalg import MANY, Pattern
 from dpmc_core.stopping import cancellable, check_cancelled
 
+_PRODUCTS = 64  # of two factors, summed at once
 _BLOCK = 20_000  # gathered rows of factors at once: they stay near the cache
 
 
 class Equations:
-    """A_i = sum_j w_ij f_j f_j' and b_i = sum_j w_ij y_ij f_j of the rows, some rows at a time.
+    """A_i = sum_j f_j f_j' and b_i = sum_j y_ij f_j of the rows, some rows at a time.
 
     rows: m x n values y, explicit zeros counted. factors: n x d; their precision is that of the
-    result. weights: of the stored cells, in their order; None: ones.
+    result. Long factors are multiplied faster so than by `normal_equations`.
     """
 
-    def __init__(self, rows: Sparse, factors: NDArray[Any], weights: Floats | None = None) -> None:
-        self._rows, self._weights = rows, weights
+    def __init__(self, rows: Sparse, factors: NDArray[Any]) -> None:
+        self._rows = rows
         self._factors = np.vstack([factors, np.zeros((1, factors.shape[1]), factors.dtype)])
 
     def blocks(self) -> Iterator[Ints]:
         """Rows with cells, in groups of similar length and bounded total size."""
-        counts = np.diff(self._rows.indptr).astype(np.int64)
-        order = np.argsort(counts, kind="stable")
-        order = order[counts[order] > 0]
-        lengths = counts[order]
-        start = 0
-        while start < len(order):
-            longest = int(lengths[start]) * 9 // 8
-            end = int(np.searchsorted(lengths, longest, side="right"))
-            end = min(end, start + max(1, _BLOCK // longest))
-            check_cancelled()
-            yield order[start:end]
-            start = end
+        return of_similar_length(np.diff(self._rows.indptr).astype(np.int64), _BLOCK)
 
     def of(self, block: Ints) -> tuple[NDArray[Any], NDArray[Any]]:
         """A (k x d x d) and b (k x d) of a block of k rows."""
@@ -56,23 +48,25 @@ class Equations:
         # Short rows are filled up with the last factor, which is zero.
         gathered = self._factors[np.where(inside, self._rows.indices[cells], -1)]
         values = self._rows.data[cells].astype(gathered.dtype, copy=False)
-        weighted = gathered
-        if self._weights is not None:
-            weighted = gathered * self._weights[cells][:, :, None]
-        squares = np.swapaxes(weighted, 1, 2) @ gathered
-        return squares, (values[:, None, :] @ weighted)[:, 0]
+        squares = np.swapaxes(gathered, 1, 2) @ gathered
+        return squares, (values[:, None, :] @ gathered)[:, 0]
 
 
-def normal_equations(
-    rows: Sparse, factors: Floats, weights: Floats | None = None
-) -> tuple[Floats, Floats]:
-    """A (m x d x d) and b (m x d) of all rows, zeros where a row has no cell; see `Equations`."""
-    equations = Equations(rows, factors, weights)
-    m, d = rows.shape[0], factors.shape[1]
-    squares, moments = np.zeros((m, d, d)), np.zeros((m, d))
-    for block in equations.blocks():
-        squares[block], moments[block] = equations.of(block)
-    return squares, moments
+def normal_equations(rows: Any, factors: Floats, weights: Any = None) -> tuple[Floats, Floats]:
+    """A (m x d x d) and b (m x d) of all rows, zeros where a row has no cell.
+
+    rows: w_ij y_ij, compressed either way; weights: w_ij on the same cells, None: ones. Cell after
+    cell, so no row changes the last bit of another's.
+    """
+    (m, _), d = rows.shape, factors.shape[1]
+    if weights is None:
+        weights = type(rows)((np.ones(rows.nnz), rows.indices, rows.indptr), shape=rows.shape)
+    squares, lower = np.empty((m, d, d)), np.transpose(np.tril_indices(d))
+    for start in range(0, len(lower), _PRODUCTS):
+        check_cancelled()
+        i, j = lower[start : start + _PRODUCTS].T
+        squares[:, i, j] = squares[:, j, i] = weights @ (factors[:, i] * factors[:, j])
+    return squares, np.asarray(rows @ factors)
 
 
 def ridge(squares: Floats, moments: Floats, penalty: ArrayLike) -> Floats:
@@ -83,9 +77,37 @@ def ridge(squares: Floats, moments: Floats, penalty: ArrayLike) -> Floats:
     return cancellable(np.linalg.solve, shifted, moments[..., None])[..., 0]
 
 
-def ridge_rows(rows: Sparse, factors: Floats, penalty: float) -> Floats:
+def user_equations(cells: Pattern, values: Floats, factors: Floats) -> tuple[Floats, Floats]:
+    """The normal equations of every row of these values, some rows at a time."""
+    (m, _), d = cells.shape, factors.shape[1]
+    squares, moments = np.empty((m, d, d)), np.empty((m, d))
+    for rows, k, part in cells.parts(MANY):
+        squares[rows], moments[rows] = normal_equations(part.by_user(values[k]), factors)
+    return squares, moments
+
+
+def item_equations(
+    cells: Pattern,
+    values: Floats,
+    factors: Floats,
+    weights: ArrayLike = 1.0,
+    bound: float = math.inf,
+) -> tuple[Floats, Floats]:
+    """Those of every column, of values cut to +-bound; factors: of the rows."""
+    (_, n), d = cells.shape, factors.shape[1]
+    squares, moments = np.zeros((n, d, d)), np.zeros((n, d))
+    weights = np.broadcast_to(weights, len(values))
+    for rows, k, part in cells.parts(MANY):
+        cut = weights[k] * np.clip(values[k], -bound, bound)
+        both = (part.by_user(x).T for x in (cut, weights[k]))
+        more = normal_equations(next(both), factors[rows], next(both))
+        squares, moments = squares + more[0], moments + more[1]
+    return squares, moments
+
+
+def ridge_rows(cells: Pattern, values: Floats, factors: Floats, penalty: float) -> Floats:
     """The ridge solution of every row, m x d; zeros for a row without cells."""
-    return ridge(*normal_equations(rows, factors), penalty)
+    return ridge(*user_equations(cells, values, factors), penalty)
 
 
 def nearest_positive(squares: Floats) -> Floats:
@@ -97,21 +119,19 @@ def nearest_positive(squares: Floats) -> Floats:
     return found
 
 
+def full_scale(right: Floats) -> float:
+    """What takes the largest singular value of item factors, n x r, to sqrt(n); 1 for zeros."""
+    top = float(np.linalg.norm(right, 2))
+    return math.sqrt(len(right)) / top if top > 0 else 1.0
+
+
 def bounded_scale(right: Floats) -> Floats:
     """Item factors scaled down until their largest singular value is <= sqrt(n); n x r.
 
     The entries along it are then about one and user factors are in rating points. Factors that a
     ridge has shrunk, because noise drowned them, stay small: nobody fits them.
     """
-    most = math.sqrt(len(right))
-    top = float(np.linalg.norm(right, 2))
-    return right * (most / top) if top > most else right
-
-
-def full_scale(right: Floats) -> Floats:
-    """Item factors scaled until their largest singular value is sqrt(n); n x r."""
-    top = float(np.linalg.norm(right, 2))
-    return right * (math.sqrt(len(right)) / top) if top > 0 else right
+    return right * min(full_scale(right), 1.0)
 
 
 def random_factors(count: int, rank: int, rng: Rng, spread: float = 1.0) -> Floats:

@@ -22,6 +22,7 @@ import numpy as np
 
 from dpmc_core.arrays import Floats, Ints
 from dpmc_core.ratings import PublicFacts
+from dpmc_core.solvers.als import normal_equations
 from dpmc_core.solvers.linalg import Pattern
 from dpmc_core.solvers.rows import (
     item_sums,
@@ -61,27 +62,43 @@ _ROUNDS = 30  # of EM
 class Block(NamedTuple):
     """Some whole rows, each regressed on the features of its items.
 
-    rows, cells: where they are. pattern, values: their cells. features: c x d, of a cell's item.
+    rows: where they are. pattern, values: their cells. features: n x d.
     inverse: k x d x d, of Z'Z + noise precision; coefficients: k x d.
     """
 
     rows: slice
-    cells: slice
     pattern: Pattern
     values: Floats
     features: Floats
     inverse: Floats
     coefficients: Floats
 
+    def residuals(self) -> Floats:
+        """What the regression leaves of each cell; length c."""
+        fitted = np.einsum(
+            "kj,kj->k",
+            self.features.take(self.pattern.items, axis=0),
+            self.coefficients.take(self.pattern.users, axis=0),
+        )
+        left: Floats = self.values - fitted
+        return left
+
     def left_out(self) -> tuple[Floats, Floats]:
         """Every cell against the regression on the row's other cells: residual, length c, and its
         coefficients, c x d."""
-        x, own = self.features, self.pattern.users
-        solved = np.einsum("kij,kj->ki", self.inverse[own], x)
-        fitted = np.einsum("kj,kj->k", x, self.coefficients[own])
+        from scipy.sparse import csr_array
+
+        x, own = self.features.take(self.pattern.items, axis=0), self.pattern.users
+        (c, d), k = x.shape, len(self.inverse)
+        # Each cell's features, where its user's inverse is in the stack of all of them.
+        places = (own[:, None] * np.int32(d) + np.arange(d, dtype=np.int32)).ravel()
+        starts = np.arange(0, c * d + 1, d, dtype=np.int32)
+        spread = csr_array((x.ravel(), places, starts), shape=(c, k * d))
+        solved = np.asarray(spread @ self.inverse.reshape(-1, d))
         leverage = np.einsum("kj,kj->k", x, solved)
-        residual = (self.values - fitted) / np.maximum(1.0 - leverage, 1e-9)
-        return residual, self.coefficients[own] - solved * residual[:, None]
+        residual = self.residuals() / np.maximum(1.0 - leverage, 1e-9)
+        solved *= residual[:, None]
+        return residual, np.subtract(self.coefficients.take(own, axis=0), solved, out=solved)
 
 
 class Design(NamedTuple):
@@ -91,12 +108,13 @@ class Design(NamedTuple):
     finds, not even in the last bit: sums run along a row, and no product mixes rows.
 
     features: items x d. precision: d x d, of the coefficients beforehand. noise: variance of the
-    values about the regression.
+    values about the regression. offsets: of the items, what is taken from values first.
     """
 
     features: Floats
     precision: Floats
     noise: float
+    offsets: Floats | None = None
 
     def coefficients(self, cells: Pattern, values: Floats) -> Floats:
         """The ridge solution of each row, users x d; zeros for a row without cells."""
@@ -118,12 +136,11 @@ class Design(NamedTuple):
         total = np.zeros((2, count + 1))
         for block in self.blocks(cells, values):
             part, inverse = block.pattern, self.noise * block.inverse
-            inside = np.diff(part.indptr)
+            inside = part.counts
             kept = (np.einsum("ujj->uj", inverse) * np.diag(self.precision))[:, :count]
             squares = (block.coefficients**2 * np.diag(self.precision))[:, :count]
-            fitted = np.einsum("kj,kj->k", block.features, block.coefficients[part.users])
             spent = len(self.precision) - np.einsum("uij,ji->u", inverse, self.precision)
-            left = row_sums(part, (block.values - fitted) ** 2) / self.noise + spent
+            left = row_sums(part, block.residuals() ** 2) / self.noise + spent
             shown = np.zeros((2, len(inside), count + 1))
             shown[0, :, :count] = np.minimum(squares, MOST) - kept * (1 - kept)
             shown[0, :, count] = np.minimum(left / np.maximum(inside, 1), MOST)
@@ -151,29 +168,14 @@ class Design(NamedTuple):
 
     def blocks(self, cells: Pattern, values: Floats) -> Iterator[Block]:
         """The ridge regression of every row: as many whole rows at once as fit, at least one."""
-        d = self.features.shape[1]
-        most = max(1, _BLOCK // (d * d))
-        start, rows, indptr = 0, cells.shape[0], cells.indptr
-        while start < rows:
-            check_cancelled()
-            stop = int(np.searchsorted(indptr, indptr[start] + most, side="right")) - 1
-            stop = min(max(stop, start + 1), start + most, rows)
-            k = slice(int(indptr[start]), int(indptr[stop]))
-            x, rated = self.features[cells.items[k]], indptr[start : stop + 1] - k.start
-            filled = np.flatnonzero(np.diff(rated) > 0)
-            lower = np.zeros((stop - start, d + 1, d + 1))
-            columns = [*np.ascontiguousarray(x.T), values[k]]
-            # one sum at a time: much faster than whole outer products, or sums of several
-            for i, j in zip(*np.tril_indices(d + 1), strict=True) if len(filled) else ():
-                lower[filled, i, j] = np.add.reduceat(columns[i] * columns[j], rated[filled])
-            squares, moments = lower[:, :d, :d], lower[:, d, :d]
-            squares = squares + np.tril(squares, -1).swapaxes(1, 2) + self.noise * self.precision
-            inverse = np.asarray(np.linalg.inv(squares))
+        for rows, k, part in cells.parts(max(1, _BLOCK // len(self.precision) ** 2)):
+            own = values[k]
+            if self.offsets is not None:
+                own = own - self.offsets.take(part.items)
+            squares, moments = normal_equations(part.by_user(own), self.features)
+            inverse = np.asarray(np.linalg.inv(squares + self.noise * self.precision))
             coefficients = np.einsum("uij,uj->ui", inverse, moments)
-            users = cells.users[k] - np.int32(start)
-            part = Pattern(users, cells.items[k], rated, (stop - start, cells.shape[1]))
-            yield Block(slice(start, stop), k, part, values[k], x, inverse, coefficients)
-            start = stop
+            yield Block(rows, part, own, self.features, inverse, coefficients)
 
 
 def weighted_rows(
@@ -187,11 +189,10 @@ def weighted_rows(
     """
     with np.errstate(divide="ignore", invalid="ignore"):
         lengths = row_norms(cells, weights)
-        scaled = values * (weights / lengths[cells.users])
+        scaled = values * (weights / cells.along(lengths))
         factor = np.minimum(_LARGEST_FACTOR, norm / row_norms(cells, scaled))
-        count = np.diff(cells.indptr)
-        gain = np.where(count > 0, np.sqrt(count) * factor / lengths, 0.0)
-    return scaled * factor[cells.users], gain
+        gain = np.where(cells.counts > 0, np.sqrt(cells.counts) * factor / lengths, 0.0)
+    return scaled * cells.along(factor), gain
 
 
 def unit_rows(vectors: Floats) -> Floats:
@@ -225,7 +226,8 @@ def round_statistics(
         moments[-2] += bounded_gain(gains)
         if share > 0:
             taste = others[:, -rank:]
-            about = residual + np.einsum("kr,kr->k", rows.features[:, -rank:], taste)
+            directions = rows.features[:, -rank:].take(part.items, axis=0)
+            about = residual + np.einsum("kr,kr->k", directions, taste)
             scaled, gains = weighted_rows(part, about, np.ones_like(about), norm)
             for column, direction in enumerate(unit_rows(taste).T, 1):
                 sums[:, column] += item_sums(part, math.sqrt(share) * scaled * direction)
@@ -326,7 +328,7 @@ class ItemEffects:
         return found
 
     def design(self, taste: Taste | None = None) -> Design:
-        """The regression of a user's ratings, less mean and item effects, on the own row.
+        """The regression of a user's ratings, less mean and item effects.
 
         Features: 1, popularity, item effect about its mean, public facts about theirs, and the
         directions of taste.
@@ -344,7 +346,8 @@ class ItemEffects:
             precision, (first, rank) = both, (len(both), len(taste.moments))
             both = np.zeros((first + rank, first + rank))
             both[:first, :first], both[first:, first:] = precision, np.linalg.inv(taste.moments)
-        return Design(features, both, float(self.own[OWN]) * (_OWN_SD * width) ** 2)
+        noise = float(self.own[OWN]) * (_OWN_SD * width) ** 2
+        return Design(features, both, noise, self.mean + self.effects)
 
 
 class Taste(NamedTuple):

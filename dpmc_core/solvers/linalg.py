@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 
 _BLOCK_CELLS = 2_000_000  # dense scratch of one block of rows: 16 MB
+_PART = 50_000  # cells of whole rows that are worked on at once: they stay in the cache
+MANY = 20 * _PART  # where a part costs as much as a column for every item
 _PASSES = 40  # of subspace iteration; it needs a few
 _BELIEVED = 4  # degree of filtering after which random columns show every larger value
 _GATHER_BELOW = 0.005  # density under which gathering rows beats blocked dense products
@@ -31,23 +33,36 @@ _FIRST = 8  # eigenpairs asked for at first
 
 @dataclass(frozen=True, eq=False)
 class Pattern:
-    """The observed cells of a matrix, sorted by row: users[k], items[k], row starts indptr."""
+    """The observed cells of a matrix, sorted by row: items[k], row starts indptr."""
 
-    users: Index
     items: Index
     indptr: Ints
     shape: tuple[int, int]
 
     @classmethod
     def of(cls, ratings: Ratings) -> Pattern:
-        return cls(ratings.users, ratings.items, ratings.indptr, ratings.shape)
+        return cls(ratings.items, ratings.indptr, ratings.shape)
 
     @classmethod
     def of_matrix(cls, matrix: Sparse) -> Pattern:
         """The stored cells of a row-compressed matrix."""
-        users = np.repeat(np.arange(matrix.shape[0], dtype=np.int32), np.diff(matrix.indptr))
         items, indptr = matrix.indices.astype(np.int32), matrix.indptr.astype(np.int64)
-        return cls(users, items, indptr, matrix.shape)
+        return cls(items, indptr, matrix.shape)
+
+    @cached_property
+    def counts(self) -> Ints:
+        """How many cells each row has."""
+        return np.diff(self.indptr)
+
+    @cached_property
+    def users(self) -> Index:
+        """The row of each cell."""
+        found: Index = self.along(np.arange(self.shape[0], dtype=np.int32))
+        return found
+
+    def along(self, rows: Any) -> Any:
+        """At each cell the number of its row, of one a row."""
+        return np.repeat(rows, self.counts)
 
     @cached_property
     def _by_item(self) -> tuple[Ints, Ints]:
@@ -58,10 +73,14 @@ class Pattern:
     def on(self, columns: Ints) -> tuple[Pattern, Bools]:
         """The cells of some columns (increasing), counted anew, and which cells those are."""
         inside = np.isin(self.items, columns)
-        users = self.users[inside]
-        items = np.searchsorted(columns, self.items[inside]).astype(np.int32)
-        indptr = np.searchsorted(users, np.arange(self.shape[0] + 1))
-        return Pattern(users, items, indptr, (self.shape[0], len(columns))), inside
+        left = self.only(inside)
+        items = np.searchsorted(columns, left.items).astype(np.int32)
+        return Pattern(items, left.indptr, (self.shape[0], len(columns))), inside
+
+    def only(self, chosen: Bools) -> Pattern:
+        """Some of the cells."""
+        indptr = np.concatenate(([0], np.cumsum(chosen)))[self.indptr]
+        return Pattern(self.items[chosen], indptr, self.shape)
 
     def by_user(self, values: Floats) -> Sparse:
         """The sparse matrix with these values on the observed cells."""
@@ -75,28 +94,37 @@ class Pattern:
     def by_item(self, values: Floats) -> Sparse:
         """Its transpose, also row-compressed, because CSR products run along rows."""
         order, indptr = self._by_item
-        return Pattern(self.items, self.users[order], indptr, self.shape[::-1]).by_user(
-            values[order]
-        )
+        return Pattern(self.users[order], indptr, self.shape[::-1]).by_user(values[order])
 
-    def sample(self, left: Floats, right: Floats) -> Floats:
-        """(left @ right') on the observed cells; left: rows x r, right: columns x r."""
-        if len(self.users) < _GATHER_BELOW * self.shape[0] * self.shape[1]:
-            return Factors(left, right).predict(self.users, self.items)
-        out = np.empty(len(self.users))
-        for rows, k, where in self.blocks():
-            out[k] = (left[rows] @ right.T)[where]
-        return out
+    def parts(
+        self, most: int = _PART, *, dense: bool = False
+    ) -> Iterator[tuple[slice, slice, Pattern]]:
+        """Whole rows, as many at once as have `most` cells, at least one: rows, cells, pattern.
 
-    def blocks(self) -> Iterator[tuple[slice, slice, tuple[Index, Index]]]:
-        """Blocks of rows with a small dense form: the rows, their cells, where those are in it."""
-        m, n = self.shape
-        step = max(1, _BLOCK_CELLS // n)
-        for start in range(0, m, step):
-            stop = min(start + step, m)
-            k = slice(self.indptr[start], self.indptr[stop])
+        dense: as many as have a small dense form instead.
+        """
+        (m, n), start, indptr = self.shape, 0, self.indptr
+        while start < m:
             check_cancelled()
-            yield slice(start, stop), k, (self.users[k] - start, self.items[k])
+            stop = int(np.searchsorted(indptr, indptr[start] + most, side="right")) - 1
+            stop = start + _BLOCK_CELLS // n if dense else min(stop, start + most)
+            stop = min(max(stop, start + 1), m)
+            k = slice(int(indptr[start]), int(indptr[stop]))
+            part = Pattern(self.items[k], indptr[start : stop + 1] - k.start, (stop - start, n))
+            yield slice(start, stop), k, part
+            start = stop
+
+    def sample(self, left: Floats, right: Floats, out: Floats | None = None) -> Floats:
+        """(left @ right') on the observed cells; left: rows x r, right: columns x r.
+
+        out: an array that the answer may take the place of.
+        """
+        if len(self.items) < _GATHER_BELOW * self.shape[0] * self.shape[1]:
+            return Factors(left, right).predict(self.users, self.items)
+        out = np.empty(len(self.items)) if out is None else out
+        for rows, k, part in self.parts(dense=True):
+            out[k] = (left[rows] @ right.T)[part.users, part.items]
+        return out
 
 
 class Triplets(NamedTuple):

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dpmc_core.arrays import Bools, Floats, Ints, Sparse
+from dpmc_core.arrays import Floats, Ints, Sparse
 from dpmc_core.model import Factors, Step, Steps
 from dpmc_core.ratings import Index, PublicFacts
 from dpmc_core.solvers.linalg import Pattern, looking
@@ -446,7 +446,7 @@ def features_share(pattern: Pattern, values: Floats, noise: float) -> float:
     fold = np.random.default_rng(0).integers(0, _FOLDS, len(values))
     along = across = 0.0
     for k in range(_FOLDS):
-        kept, out = _part(pattern, fold != k), _part(pattern, fold == k)
+        kept, out = pattern.only(fold != k), pattern.only(fold == k)
         if len(kept.users) and len(out.users):
             plain = Effects.of(kept, values[fold != k], noise).predict(out)
             step = Fit.of(kept, values[fold != k], noise).predict(out) - plain
@@ -455,13 +455,6 @@ def features_share(pattern: Pattern, values: Floats, noise: float) -> float:
     shares = np.linspace(0.0, 1.0, 101) ** (1 / 3)
     chance = (shares * along - shares**2 * across / 2) / noise
     return float(np.average(shares, weights=np.exp(chance - chance.max())))
-
-
-def _part(pattern: Pattern, chosen: Bools) -> Pattern:
-    users = pattern.users[chosen]
-    counts = np.bincount(users, minlength=pattern.shape[0])
-    indptr = np.concatenate(([0], np.cumsum(counts)))
-    return Pattern(users, pattern.items[chosen], indptr, pattern.shape)
 
 
 # --- rows in which every cell was randomised ------------------------------------------------
@@ -885,7 +878,7 @@ def _left_over(
         variance = (1 - rho) * law.square + rho * (law.spread(x) + _DIFFER)
         variance += rho * (1 - rho) * x**2
         y, w = part.scores[keep] / rho - expected, rho**2 / variance
-        found.append((rows.astype(np.int32), columns.astype(np.int32), y, w))
+        found.append((rows, columns.astype(np.int32), y, w))
     rows, columns, y, w = (np.concatenate(c) for c in zip(*found, strict=True))
     indptr = np.searchsorted(rows, np.arange(len(users) + 1))
-    return Pattern(rows, columns, indptr, reports.shape), y, w
+    return Pattern(columns, indptr, reports.shape), y, w

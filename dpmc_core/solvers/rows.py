@@ -12,12 +12,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from dpmc_core.arrays import Floats, Ints, Rng
+from dpmc_core.arrays import Bools, Floats, Ints, Rng, Sparse
 from dpmc_core.model import Factors
 from dpmc_core.privacy import Harmless, harmless
 from dpmc_core.ratings import PublicFacts, Ratings, kept_at_random
-from dpmc_core.solvers.linalg import Pattern, Products
+from dpmc_core.solvers.linalg import MANY, Pattern, Products
 from dpmc_core.stopping import cancellable
 
 _SPARSE_GAIN = 60.0  # how much more one multiplication costs in a sparse product
@@ -39,9 +40,13 @@ class Rows:
     columns: Ints | None = None
 
     @classmethod
-    def less(cls, ratings: Ratings, base: Factors) -> Rows:
-        values = ratings.values - base.predict(ratings.users, ratings.items)
-        return cls(Pattern.of(ratings), values, base)
+    def less(cls, ratings: Ratings, base: Factors, kept: Bools | None = None) -> Rows:
+        """kept: which ratings; None: all."""
+        cells = Pattern.of(ratings)
+        cells = cells if kept is None else cells.only(kept)
+        values = base.predict(ratings.users, ratings.items)
+        np.subtract(ratings.values, values, out=values)
+        return cls(cells, values if kept is None else values[kept], base)
 
     def on(self, columns: Ints | None) -> Rows:
         """The same rows with the columns of some items alone; None: of all."""
@@ -75,14 +80,20 @@ def spread_out(some: Floats, columns: Ints | None, items: int) -> Floats:
 
 
 def capped(ratings: Ratings, cap: int, rng: Rng) -> Ratings:
+    """At most `cap` ratings of each user."""
+    kept = within(ratings, cap, rng)
+    return ratings if kept is None else ratings.select(kept)
+
+
+def within(ratings: Ratings, cap: int, rng: Rng) -> Bools | None:
     """At most `cap` ratings of each user, chosen at random by a hash of the user's own cells.
 
     One number of `rng` keys the choice; the ratings of one user never decide those of another.
+    None: all of them.
     """
     key = cap_key(rng)
-    if np.diff(ratings.indptr).max() <= cap:
-        return ratings
-    return ratings.select(kept_at_random(ratings, cap, key))
+    few = np.diff(ratings.indptr).max() <= cap
+    return None if few else kept_at_random(ratings, cap, key)
 
 
 def cap_key(rng: Rng) -> int:
@@ -100,28 +111,32 @@ def centred(ratings: Ratings, effects: Floats | None = None) -> Rows:
     values = ratings.values - effects[cells.items]
     means = row_means(cells, values, ratings.public.middle)
     base = with_offsets(np.zeros((m, 0)), np.zeros((n, 0)), means, effects)
-    return Rows(cells, values - means[cells.users], base)
+    values -= cells.along(means)
+    return Rows(cells, values, base)
 
 
 def row_means(cells: Pattern, values: Floats, empty: float) -> Floats:
     """Mean of each row, `empty` where a row has no cell; length m."""
-    counts = np.diff(cells.indptr)
-    means = row_sums(cells, values) / np.maximum(counts, 1)
-    return np.where(counts > 0, means, empty)
+    means = row_sums(cells, values) / np.maximum(cells.counts, 1)
+    return np.where(cells.counts > 0, means, empty)
 
 
 def row_sums(cells: Pattern, values: Floats) -> Floats:
     """Sum of each row, length m."""
     sums = np.zeros(cells.shape[0])
-    filled = np.diff(cells.indptr) > 0  # reduceat would give an empty row its neighbour's value
+    filled = cells.counts > 0  # reduceat would give an empty row its neighbour's value
     if len(values):
         sums[filled] = np.add.reduceat(values, cells.indptr[:-1][filled])
     return sums
 
 
-def item_sums(cells: Pattern, values: Floats) -> Floats:
-    """Sum of each column, length n."""
-    return np.bincount(cells.items, weights=values, minlength=cells.shape[1]).astype(float)
+def item_sums(cells: Pattern, values: ArrayLike = 1.0, factor: ArrayLike = 1.0) -> Floats:
+    """Sum of each column, whose cells count times the factor of their row; length n."""
+    (m, n), sums = cells.shape, np.zeros(cells.shape[1])
+    values, factor = np.broadcast_to(values, len(cells.items)), np.broadcast_to(factor, m)
+    for rows, k, part in cells.parts(MANY):
+        sums += np.bincount(part.items, weights=values[k] * part.along(factor[rows]), minlength=n)
+    return sums
 
 
 def shrinkage(norms: Floats, norm: float) -> Floats:
@@ -132,17 +147,27 @@ def shrinkage(norms: Floats, norm: float) -> Floats:
 
 def row_norms(cells: Pattern, values: Floats) -> Floats:
     """The l2 norm of each row, length m."""
-    return np.sqrt(row_sums(cells, values * values))
+    squares = np.empty(cells.shape[0])
+    for rows, k, part in cells.parts():
+        squares[rows] = row_sums(part, values[k] ** 2)
+    return np.sqrt(squares)
 
 
-def clip_rows(cells: Pattern, values: Floats, norm: float) -> tuple[Floats, int]:
-    """The rows scaled to l2 norm `norm` at most, and how many rows were scaled."""
+def clip_rows(cells: Pattern, values: Floats, norm: float) -> Floats:
+    """Scale the rows to l2 norm `norm` at most, in place; by which factors <= 1, length m."""
     factor = shrinkage(row_norms(cells, values), norm)
-    return values * factor[cells.users], int((factor < 1).sum())
+    scale_rows(cells, values, factor)
+    return factor
+
+
+def scale_rows(cells: Pattern, values: Floats, factor: Floats) -> None:
+    """Multiply each row by its factor, in place."""
+    for rows, k, part in cells.parts():
+        values[k] *= part.along(factor[rows])
 
 
 def clip_dense_rows(rows: Floats, norm: float) -> tuple[Floats, int]:
-    """As `clip_rows`, for a dense m x n matrix."""
+    """A dense m x n matrix whose rows are clipped likewise, and how many were scaled."""
     factor = shrinkage(np.linalg.norm(rows, axis=1), norm)
     return rows * factor[:, None], int((factor < 1).sum())
 
@@ -153,25 +178,27 @@ def gram(cells: Pattern, values: Floats) -> Floats:
     Blocks of rows as dense matrices, or one sparse product where rows are nearly empty.
     """
     m, n = cells.shape
-    counts = np.diff(cells.indptr).astype(float)
+    counts = cells.counts.astype(float)
     if _SPARSE_GAIN * float(counts @ counts) < m * float(n) * n:
         sparse = cells.by_user(values)
         found: Floats = cancellable(operator.matmul, sparse.T, sparse).toarray()
         return found
     total = np.zeros((n, n))
-    for rows, k, where in cells.blocks():
-        block = np.zeros((rows.stop - rows.start, n))
-        block[where] = values[k]
+    for _, k, part in cells.parts(dense=True):
+        block = np.zeros(part.shape)
+        block[part.users, part.items] = values[k]
         total += block.T @ block
     return total
 
 
-def gram_products(cells: Pattern, values: Floats, *, diagonal: bool = True) -> Products:
-    """The products of A'A, or of what is off its diagonal, with blocks of columns; see `gram`."""
-    rows, squares = cells.by_user(values), np.zeros((cells.shape[1], 1))
-    if not diagonal:
-        squares = item_sums(cells, values * values)[:, None]
-    return lambda block: np.asarray(rows.T @ (rows @ block)) - squares * block
+def gram_products(rows: Sparse, factor: Floats | float = 1.0, *, diagonal: bool = True) -> Products:
+    """The products of A'A, or of what is off its diagonal, with blocks of columns.
+
+    A: the rows, each times its factor.
+    """
+    weights = np.broadcast_to(np.square(factor), rows.shape[0])[:, None]
+    squares = 0.0 if diagonal else rows.power(2).T @ weights
+    return lambda block: np.asarray(rows.T @ (weights * (rows @ block))) - squares * block
 
 
 def with_offsets(

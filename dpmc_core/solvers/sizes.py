@@ -47,6 +47,11 @@ def check_descent(shape: tuple[int, int]) -> None:
     _check_cells(shape, _DESCENT_CELLS, "projected gradient, whose iterates may have full rank")
 
 
+def descent_rank(public: PublicFacts) -> int:
+    """How many directions iterates of private projected gradient have at most."""
+    return max(_DESCENT_CELLS // (public.users + public.items), 1)
+
+
 def check_reported(public: PublicFacts, *, whole: bool) -> None:
     """The matrix in which every user reports every item fits in memory. Raises BadRatings."""
     most = _WHOLE_CELLS if whole else _REPORTED_CELLS

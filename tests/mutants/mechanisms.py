@@ -654,15 +654,15 @@ FRANK_WOLFE = family_of(
     (
         "residual rows are not clipped",
         CLIP,
-        "kept, clipped = clip_rows(cells, residual, residual_norm)",
-        "kept, clipped = residual, clip_rows(cells, residual, residual_norm)[1]",
+        "kept = float(norms @ norms), shrinkage(norms, residual_norm)",
+        "kept = float(norms @ norms), np.ones(m)",
         moves(f"{_FW}-0-EMPTIED", f"{_FW}-oja-1-EMPTIED"),
     ),
     (
         "residual rows are clipped 3 % too wide",
         CLIP,
-        "clip_rows(cells, residual, residual_norm)",
-        "clip_rows(cells, residual, 1.03 * residual_norm)",
+        "shrinkage(norms, residual_norm)",
+        "shrinkage(norms, 1.03 * residual_norm)",
         moves(f"{_FW}-0-EMPTIED", f"{_FW}-12-EMPTIED"),
     ),
     (
@@ -675,8 +675,8 @@ FRANK_WOLFE = family_of(
     (
         "rows of iterates are taken for shorter than they are",
         CLIP,
-        "(2 * fitted + change) * change",
-        "change * change",
+        "(2 * fitted + moved) * moved",
+        "moved * moved",
         named(
             "user_level_solvers",
             "test_rows_of_the_stepped_matrix_are_clipped_to_their_norm_as_a_dense_matrix_is",
@@ -692,8 +692,8 @@ FRANK_WOLFE = family_of(
     (
         "Oja: the same noise in every update",
         REUSED,
-        "releases.products.publish(rows.T @ (rows @ v), rng)",
-        f"releases.products.publish(rows.T @ (rows @ v), {SEEDED})",
+        "releases.products.publish(exact(v[:, None])[:, 0], rng)",
+        f"releases.products.publish(exact(v[:, None])[:, 0], {SEEDED})",
         fresh(f"{_FW}-oja"),
     ),
 )
@@ -717,15 +717,15 @@ PER_USER = (
         (
             "users' means without noise",
             SKIPPED,
-            "releases.mean.publish([means.sum(), (count > 0).sum()], rng)",
-            "(means.sum(), (count > 0).sum())",
+            "releases.mean.publish([means.sum(), (cells.counts > 0).sum()], rng)",
+            "(means.sum(), (cells.counts > 0).sum())",
             records(_ITEMS),
         ),
         (
             "item sums without noise",
             SKIPPED,
-            "releases.sums.publish(item_sums(cells, weighted), rng)",
-            "item_sums(cells, weighted)",
+            "releases.sums.publish(sums, rng)",
+            "sums",
             records(_ITEMS),
         ),
         (
@@ -738,8 +738,8 @@ PER_USER = (
         (
             "what facts are worth without noise",
             SKIPPED,
-            "releases.facts.publish(told_apart(items, cells, values), rng)",
-            "told_apart(items, cells, values)",
+            "releases.facts.publish(told_apart(items, cells, ratings.values), rng)",
+            "told_apart(items, cells, ratings.values)",
             named("features", f"{_ON_CARD}[{_ITEMS}]"),
         ),
         (
@@ -773,29 +773,29 @@ PER_USER = (
         (
             "weighted rows are not clipped",
             CLIP,
-            "items.weights[cells.items], effects_clip(public)",
-            "items.weights[cells.items], 10 * effects_clip(public)",
+            "values, weights, effects_clip(public)",
+            "values, weights, 10 * effects_clip(public)",
             moves(f"{_ITEMS}-6-EMPTIED"),
         ),
         (
             "weighted rows are clipped 3 % too wide",
             CLIP,
-            "items.weights[cells.items], effects_clip(public)",
-            "items.weights[cells.items], 1.03 * effects_clip(public)",
+            "values, weights, effects_clip(public)",
+            "values, weights, 1.03 * effects_clip(public)",
             moves(f"{_ITEMS}-6-EMPTIED"),
         ),
         (
             "a long row counts in full",
             CLIP,
-            "each = 1.0 / np.sqrt(np.maximum(count, 1))[cells.users]",
-            "each = np.ones(len(cells.users))",
+            "each = 1.0 / np.sqrt(np.maximum(cells.counts, 1))",
+            "each = np.ones(public.users)",
             moves(f"{_ITEMS}-6-EMPTIED"),
         ),
         (
             "rows are not clipped",
             CLIP,
-            "*clip_rows(rows.cells, rows.values, self.row_norm(public))",
-            "rows.values, clip_rows(rows.cells, rows.values, self.row_norm(public))[1]",
+            "clip_rows(rows.cells, rows.values, self.row_norm(public))",
+            "np.ones(public.users)",
             named("user_level", "test_planted_missing_clip_is_caught"),
         ),
         (
@@ -808,15 +808,15 @@ PER_USER = (
         (
             "gains: the same noise in every run",
             REUSED,
-            "publish(bounded_gain(gains), rng)",
-            f"publish(bounded_gain(gains), {SEEDED})",
+            "publish(total_gain, rng)",
+            f"publish(total_gain, {SEEDED})",
             fresh(_ITEMS),
         ),
         (
             "counts: the same noise in every run",
             REUSED,
-            "publish(item_sums(cells, each), rng)",
-            f"publish(item_sums(cells, each), {SEEDED})",
+            "publish(item_sums(cells, factor=each), rng)",
+            f"publish(item_sums(cells, factor=each), {SEEDED})",
             fresh(_ITEMS),
         ),
         (
@@ -865,8 +865,8 @@ PER_USER = (
         (
             "one rating more than the cap",
             CLIP,
-            "return place_in_row(ratings, priority) < count",
-            "return place_in_row(ratings, priority) <= count",
+            "[:, count - 1 : count]",
+            "[:, count : count + 1]",
             named("user_level", "test_the_cap_is_drawn_by_each_users_own_randomness"),
         ),
     )
@@ -1189,22 +1189,22 @@ CLEANSING = family_of(
     (
         "residuals are not clamped",
         CLIP,
-        "residuals = np.clip(rows.values, -bound, bound)",
+        "residuals = np.clip(rows.values, -bound, bound, out=rows.values)",
         "residuals = rows.values",
         moves(f"{_CLEANSED}-4-EMPTIED"),
     ),
     (
         "residuals are clamped 3 % too wide",
         CLIP,
-        "residuals = np.clip(rows.values, -bound, bound)",
+        "residuals = np.clip(rows.values, -bound, bound, out=rows.values)",
         "residuals = np.clip(rows.values, -1.03 * bound, 1.03 * bound)",
         moves(f"{_CLEANSED}-4-EMPTIED"),
     ),
     (
         "no cap on ratings",
         CLIP,
-        "Rows.less(capped(ratings, cap, rng), ",
-        "Rows.less(capped(ratings, 10**6, rng), ",
+        "own_model(ratings, items), within(ratings, cap, rng))",
+        "own_model(ratings, items), within(ratings, 10**6, rng))",
         moves(f"{_CLEANSED}-4-EMPTIED"),
     ),
     (
@@ -1295,22 +1295,22 @@ DPALS = family_of(
     (
         "ratings are not clipped",
         CLIP,
-        "bounded = np.clip(rows.values, -g, g)",
-        "bounded = rows.values",
+        "rows.values, kept, weights, g)",
+        "rows.values, kept, weights)",
         moves("dpals-5-EMPTIED"),
     ),
     (
         "ratings are clipped 3 % too wide",
         CLIP,
-        "bounded = np.clip(rows.values, -g, g)",
-        "bounded = np.clip(rows.values, -1.03 * g, 1.03 * g)",
+        "rows.values, kept, weights, g)",
+        "rows.values, kept, weights, 1.03 * g)",
         moves("dpals-5-EMPTIED"),
     ),
     (
         "item weights are not scaled",
         CLIP,
-        "return clip_rows(Pattern.of(ratings), weights, math.sqrt(most))",
-        "return weights, clip_rows(Pattern.of(ratings), weights, math.sqrt(most))[1]",
+        "return weights, clip_rows(Pattern.of(ratings), weights, math.sqrt(most))",
+        "return weights, np.ones(ratings.public.users)",
         moves("dpals-20-EMPTIED"),
     ),
     (

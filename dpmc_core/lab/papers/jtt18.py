@@ -248,7 +248,7 @@ def _optimisation() -> Iterator[TheoryRow]:
             *(cells, ratings.values, nuclear),
             rounds=rounds,
             step=rule,
-            top_pair=exact_top_pair(cells, np.random.default_rng(0)),
+            top_pair=exact_top_pair(ratings.public.items, np.random.default_rng(0)),
         )
         yield row(
             "steps of 1/T" if fixed else "other steps",
@@ -256,7 +256,7 @@ def _optimisation() -> Iterator[TheoryRow]:
             rounds=rounds,
             bound=(optimisation if fixed else optimisation_decreasing)(size, rounds),
             printed=printed_optimisation(size, rounds) if fixed else None,
-            measured=float(np.mean((found.observed - ratings.values) ** 2)) / 2,
+            measured=found.squares[1] / len(ratings) / 2,
             trivial=float(np.mean(ratings.values**2)) / 2,
         )
 
