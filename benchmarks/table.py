@@ -5,8 +5,8 @@
 Every row is some work of ours and of a peer (a package, a textbook program, or this program at an
 earlier commit of its history). Both are prepared and run in processes of their own that take turns;
 what counts is the processor time of the work alone, median of the repeats, with one thread of
-linear algebra. `make bench` writes benchmarks/RESULTS.md, in which what other scripts measure side by
-side follows.
+linear algebra. `make bench` writes benchmarks/RESULTS.md, in which what other scripts measure side
+by side follows.
 
 A round on many ratings stands beside a pass over their bytes: row starts, items and values are read
 once, and summed. What its sparse products would take alone, at the pace of one with a vector, is
