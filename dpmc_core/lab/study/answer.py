@@ -501,7 +501,7 @@ def answer(
         attack=_attack(question, card),
         users=paired.users,
         seeds=paired.seeds,
-        provisional=paired.seeds < len({unit.seed for unit in units}),
+        provisional=many and paired.seeds < len({unit.seed for unit in units}),
         fits=sum(kept.get(u.key) is not None for u in units if u.mechanism.id in noisy),
     )
 
