@@ -5,7 +5,7 @@ from __future__ import annotations
 from dpmc_core.errors import BadRatings, InvalidSetting
 from dpmc_core.ratings import PublicFacts
 
-GRAM_LIMIT = 5_000  # items: their n x n Gram matrix then takes 200 MB
+GRAM_LIMIT = 5_000  # items: their n x n Gram matrix, or all that its noise holds, takes 400 MB
 DENSE_CELLS = 50_000_000  # 400 MB a matrix, and a few are alive at once
 _REPORTED_CELLS = 8_000_000_000  # eight to a byte: 1 GB
 _WHOLE_CELLS = 200_000_000  # in single precision: 800 MB
@@ -33,7 +33,7 @@ def check_gram(items: int, remedy: str) -> None:
 
 
 def gram_items(public: PublicFacts) -> int:
-    """Of how many items the n x n Gram matrix is held."""
+    """Of how many items the n x n Gram matrix is held, or known by its products."""
     return min(public.items, GRAM_LIMIT)
 
 
