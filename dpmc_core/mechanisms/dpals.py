@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import enum
 import math
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import cycle
+from typing import NamedTuple
 
 import numpy as np
 
-from dpmc_core.arrays import Floats, Rng
+from dpmc_core.arrays import Floats, Rng, Sparse
 from dpmc_core.errors import InvalidSetting
 from dpmc_core.mechanisms.per_user import (
     EffectsFirst,
@@ -39,13 +39,14 @@ from dpmc_core.solvers.als import (
     ridge,
     ridge_rows,
 )
-from dpmc_core.solvers.effects import noisy_factors
+from dpmc_core.solvers.effects import ItemEffects, noisy_factors
 from dpmc_core.solvers.linalg import Pattern
 from dpmc_core.solvers.rows import Rows, cap_key, clip_dense_rows, clip_rows
 from dpmc_core.solvers.sizes import check_rank
 from dpmc_core.style import GREEN, Style
 
 _LEAST_RIDGE = 4.0  # of the items' problems, in squared factor clips
+_CLIPS = ("ratings clipped", "item weights scaled", "user factors clipped")
 
 
 class ItemBudget(enum.Enum):
@@ -56,31 +57,32 @@ class ItemBudget(enum.Enum):
     ADAPTIVE = "adaptive"  # all, item j weighted by its private count to the power -exponent
 
 
-def alternate(
-    rows: Rows,
-    rank: int,
-    rounds: int,
-    penalty: float,
-    solve_items: Callable[[Floats], Floats],
-    rng: Rng,
-    *,
-    rescaled: bool = False,
-) -> Iterator[tuple[int, Factors]]:
-    """Alternating least squares: users solve exact ridge problems, items what is handed in.
+class Side(NamedTuple):
+    """What some users bring to every round: rows, and of the item side bounded values and weights.
 
-    Item factors are rescaled each round so that user factors are in rating points; where they may
-    shrink, the users' problems for the next `solve_items` are of `rescaled` ones.
+    clipped, scaled: how many ratings and rows were. left: the own factors.
     """
-    by_user = rows.cells.by_user(rows.values)
-    right = bounded_scale(random_factors(rows.cells.shape[1], rank, rng))
-    asked = ridge_rows(by_user, right, penalty)
-    for index in range(1, rounds + 1):
-        found = solve_items(asked)
-        right = bounded_scale(found)
-        asked = left = ridge_rows(by_user, right, penalty)
-        if rescaled:
-            asked = ridge_rows(by_user, full_scale(found), penalty)
-        yield index, Factors(left, right)
+
+    rows: Rows
+    by_user: Sparse
+    by_item: Sparse
+    weights: Floats
+    clipped: int
+    scaled: int
+    left: Floats
+
+    def solved(self, right: Floats, penalty: float) -> Side:
+        """With the own factors for these of the items: exact ridge problems."""
+        return self._replace(left=ridge_rows(self.by_user, right, penalty))
+
+    def model(self, right: Floats) -> Factors:
+        return self.rows.model(Factors(self.left, right))
+
+    def problems(self, clip: float) -> tuple[Floats, Floats, int, int, int]:
+        """The items' squares and moments, own factors clipped to that norm; what was clipped."""
+        kept, cut = clip_dense_rows(self.left, clip)
+        squares, moments = normal_equations(self.by_item, kept, self.weights)
+        return squares, moments, self.clipped, self.scaled, cut
 
 
 @dataclass(frozen=True)
@@ -110,6 +112,7 @@ class Dpals(EffectsFirst):
     """
 
     id = "dpals"
+    partitioned = True
     place = 1
     name = "DPALS"
     style = Style(GREEN, "triangle-left")
@@ -183,42 +186,52 @@ class Dpals(EffectsFirst):
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
         public = ratings.public
         releases = self.guarantee(public).releases
-        c, g = self.bounds(public)
+        c, _ = self.bounds(public)
         items = published_effects(releases.effects, ratings, rng)
-        # A user's own problem may use the whole row: what leaves it is bounded below.
-        rows = self.residual_rows(ratings, items, public.items, rng)
-        weights, scaled = self._item_weights(ratings, items.counts, rng)
-        bounded = np.clip(rows.values, -g, g)
-        by_item, item_weights = (rows.cells.by_item(v) for v in (bounded, weights))
-        clips = {"ratings clipped": float((bounded != rows.values).sum())}
-        clips["item weights scaled"] = float(scaled)
-        rounds = cycle(releases.rounds)
-
-        def solve_items(left: Floats) -> Floats:
-            release = next(rounds)
-            kept, cut = clip_dense_rows(left, c)
-            clips["user factors clipped"] = float(cut)
-            squares, moments = normal_equations(by_item, kept, item_weights.data)
+        keys = cap_key(rng), cap_key(rng) if self.items is ItemBudget.UNIFORM else 0
+        sides = ratings.map(self._side, items, *keys)
+        right = bounded_scale(random_factors(public.items, self.rank, rng))
+        asked = sides.map(Side.solved, right, self.ridge)
+        for index, release in zip(range(1, self.rounds + 1), cycle(releases.rounds), strict=False):
+            squares, moments, *clipped = asked.total(Side.problems, c)
             noisy_squares = release.squares.publish(squares, rng)
             noisy_moments = release.moments.publish(moments, rng)
             solvable = nearest_positive(0.5 * (noisy_squares + noisy_squares.transpose(0, 2, 1)))
             if self.aware:
-                return noisy_factors(solvable, noisy_moments, release.moments.scale, public.width)
-            # The second part keeps it solvable where there is no noise to speak of.
-            penalty = self.item_ridge * release.moments.scale + _LEAST_RIDGE * c * c
-            return ridge(solvable, noisy_moments, penalty)
+                scale = release.moments.scale
+                found = noisy_factors(solvable, noisy_moments, scale, public.width)
+            else:
+                # The second part keeps it solvable where there is no noise to speak of.
+                penalty = self.item_ridge * release.moments.scale + _LEAST_RIDGE * c * c
+                found = ridge(solvable, noisy_moments, penalty)
+            # So that user factors are in rating points.
+            right = bounded_scale(found)
+            asked = solved = sides.map(Side.solved, right, self.ridge)
+            if self.aware:  # what noise drowned has shrunk, and is asked about all the same
+                asked = sides.map(Side.solved, full_scale(found), self.ridge)
+            told = {"largest item factor": float(np.abs(right).max())}
+            trace = told | dict(zip(_CLIPS, map(float, clipped), strict=True))
+            model = solved.model(Side.model, right)
+            yield Step.of(index, self.rounds, model, trace, told=told)
 
-        for index, found in alternate(
-            *(rows, self.rank, self.rounds, self.ridge, solve_items, rng), rescaled=self.aware
-        ):
-            largest = {"largest item factor": float(np.abs(found.right).max())}
-            yield Step.of(index, self.rounds, rows.model(found), largest | clips, told=largest)
+    def _side(self, ratings: Ratings, items: ItemEffects, *keys: int) -> Side:
+        """Of any users. keys: of what a cap keeps, in the own problem and on the item side."""
+        (_, g), public = self.bounds(ratings.public), ratings.public
+        # A user's own problem may use the whole row: what leaves it is bounded.
+        rows = self.residual_rows(ratings, items, public.items, keys[0])
+        weights, scaled = self._item_weights(ratings, items.counts, keys[1])
+        bounded = np.clip(rows.values, -g, g)
+        by_item, item_weights = (rows.cells.by_item(v) for v in (bounded, weights))
+        clipped = int((bounded != rows.values).sum())
+        by_user = rows.cells.by_user(rows.values)
+        none = np.zeros((public.users, 0))
+        return Side(rows, by_user, by_item, item_weights.data, clipped, scaled, none)
 
-    def _item_weights(self, ratings: Ratings, counts: Floats, rng: Rng) -> tuple[Floats, int]:
+    def _item_weights(self, ratings: Ratings, counts: Floats, key: int) -> tuple[Floats, int]:
         """w_ij at the cells, with sum_j w_ij^2 <= the cap for every user; users scaled down."""
         most = enforced_cap(self.cap, ratings.public)
         if self.items is ItemBudget.UNIFORM:
-            weights = kept_at_random(ratings, most, cap_key(rng)).astype(float)
+            weights = kept_at_random(ratings, most, key).astype(float)
         elif self.items is ItemBudget.TAIL:
             weights = (place_in_row(ratings, counts[ratings.items]) < most).astype(float)
         else:
@@ -250,11 +263,11 @@ class Als(Plain):
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
         check_rank(self.rank, ratings.public)
         rows = centred_on_means(ratings, rng)
-        by_item = rows.cells.by_item(rows.values)
-
-        def solve_items(left: Floats) -> Floats:
-            return ridge_rows(by_item, left, self.item_ridge)
-
-        for index, found in alternate(rows, self.rank, self.rounds, self.ridge, solve_items, rng):
-            error = rmse(rows.cells.sample(found.left, found.right), rows.values)
-            yield Step.of(index, self.rounds, rows.model(found), {"training rmse": error})
+        by_user, by_item = rows.cells.by_user(rows.values), rows.cells.by_item(rows.values)
+        right = bounded_scale(random_factors(ratings.public.items, self.rank, rng))
+        left = ridge_rows(by_user, right, self.ridge)
+        for index in range(1, self.rounds + 1):
+            right = bounded_scale(ridge_rows(by_item, left, self.item_ridge))
+            left = ridge_rows(by_user, right, self.ridge)
+            trace = {"training rmse": rmse(rows.cells.sample(left, right), rows.values)}
+            yield Step.of(index, self.rounds, rows.model(Factors(left, right)), trace)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from typing import ClassVar, TypeVar
+from typing import ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -40,7 +40,7 @@ from dpmc_core.privacy import (
     Trust,
 )
 from dpmc_core.privacy.accounting import gaussian_mu
-from dpmc_core.ratings import PublicFacts, Ratings
+from dpmc_core.ratings import Here, PublicFacts, Ratings
 from dpmc_core.settings import mechanism, setting
 from dpmc_core.solvers.effects import (
     OWN,
@@ -57,7 +57,16 @@ from dpmc_core.solvers.effects import (
     with_worth,
 )
 from dpmc_core.solvers.linalg import Pattern
-from dpmc_core.solvers.rows import Rows, capped, centred, clip_rows, item_sums, row_means, row_sums
+from dpmc_core.solvers.rows import (
+    Rows,
+    cap_key,
+    centred,
+    clip_rows,
+    item_sums,
+    keyed,
+    row_means,
+    row_sums,
+)
 from dpmc_core.solvers.sizes import check_gram, gram_items
 from dpmc_core.style import PURPLE, Style
 
@@ -90,6 +99,14 @@ class EffectsFirstReleases(Releases):
     """What a method with private item effects releases first; none where they get no budget."""
 
     effects: EffectsReleases | None
+
+
+class Clipped(NamedTuple):
+    """Capped rows less item effects; their values clipped to L; how many rows were scaled down."""
+
+    rows: Rows
+    values: Floats
+    scaled: int
 
 
 @mechanism
@@ -220,26 +237,30 @@ class EffectsFirst(PerUser):
         parts = self.remaining().split(*(growth ** (2 * t) for t in range(rounds)))
         return tuple(release(part, 1, f", round {t}") for t, part in enumerate(parts, 1))
 
-    def residual_rows(self, ratings: Ratings, items: ItemEffects, cap: int, rng: Rng) -> Rows:
+    def residual_rows(self, ratings: Ratings, items: ItemEffects, cap: int, key: int) -> Rows:
         """At most `cap` ratings of each user less item effects and what else the user knows.
 
         As published that is the own mean; else what the own regression finds in the whole row.
         """
-        kept = capped(ratings, cap, rng)
+        kept = keyed(ratings, cap, key)
         if self.aware:
             return Rows.less(kept, own_model(ratings, items))
         return centred(kept, items.effects)
 
     def clipped_rows(
         self, ratings: Ratings, releases: EffectsFirstReleases, rng: Rng
-    ) -> tuple[ItemEffects, Rows, Floats, int]:
-        """The item effects; capped rows less them; their values clipped to L; rows scaled down."""
-        public = ratings.public
+    ) -> tuple[ItemEffects, Here]:
+        """The item effects, and with the users their `Clipped` rows."""
         items = published_effects(releases.effects, ratings, rng)
-        rows = self.residual_rows(ratings, items, enforced_cap(self.cap, public), rng)
+        return items, ratings.map(self.clipped, items, cap_key(rng))
+
+    def clipped(self, ratings: Ratings, items: ItemEffects, key: int) -> Clipped:
+        """Of any users."""
+        public = ratings.public
+        rows = self.residual_rows(ratings, items, enforced_cap(self.cap, public), key)
         if self.holds_gram:
             rows = rows.on(items.most_rated(gram_items(public)))
-        return items, rows, *clip_rows(rows.cells, rows.values, self.row_norm(public))
+        return Clipped(rows, *clip_rows(rows.cells, rows.values, self.row_norm(public)))
 
     def side(
         self,
@@ -353,35 +374,54 @@ def published_effects(
     later: float = math.inf,
 ) -> ItemEffects:
     """Item effects of whole rows: weights keep a long one in bounds. Zeros without releases."""
-    public, cells = ratings.public, Pattern.of(ratings)
+    public = ratings.public
     if releases is None:
         return ItemEffects.unknown(public, ratings.features)
-    means = row_means(cells, (ratings.values - public.middle) / public.half_width, 0.0)
-    count = np.diff(cells.indptr)
-    total, users = releases.mean.publish([means.sum(), (count > 0).sum()], rng)
+    total, users = releases.mean.publish(ratings.total(_means), rng)
     mean = mean_of_users(float(total), float(users), releases.mean.scale, public)
-    each = 1.0 / np.sqrt(np.maximum(count, 1))[cells.users]
-    noisy = releases.counts.publish(item_sums(cells, each), rng)
+    noisy = releases.counts.publish(ratings.total(_counts), rng)
     together = 1 / math.hypot(1 / releases.sums.scale, 1 / later)
     items = ItemEffects.counted(
         public, mean, noisy, releases.counts.scale, together, ratings.features
     )
-    # Three more ratings at the mean: a user with one rating says something, too.
-    values = ratings.values - mean[0]
-    own = row_sums(cells, values) / (count + OWN_PSEUDO)
-    weighted, gains = weighted_rows(
-        cells, values - own[cells.users], items.weights[cells.items], effects_clip(public)
-    )
-    noisy = releases.sums.publish(item_sums(cells, weighted), rng)
-    gain = releases.gain.publish(bounded_gain(gains), rng)
+    sums, gains = ratings.total(_weighted_sums, items)
+    noisy = releases.sums.publish(sums, rng)
+    gain = releases.gain.publish(gains, rng)
     found = believed_gain(float(gain), releases.gain.scale, public)
     items = with_sums(items, noisy, releases.sums.scale, found)
-    values = values - items.effects[ratings.items]
     if releases.facts is not None:
-        told = releases.facts.publish(told_apart(items, cells, values), rng)
+        told = releases.facts.publish(ratings.total(told_apart, items), rng)
         items = with_worth(items, told, releases.facts.scale)
-    shown = items.design().differences(cells, values, OWN)
+    shown = ratings.total(_differences, items)
     return with_own(items, releases.own.publish(shown, rng), releases.own.scale)
+
+
+def _means(ratings: Ratings) -> Floats:
+    """The users' means, from the middle in half ranges, and how many users have one: sums."""
+    public, cells = ratings.public, Pattern.of(ratings)
+    means = row_means(cells, (ratings.values - public.middle) / public.half_width, 0.0)
+    return np.array([means.sum(), (np.diff(cells.indptr) > 0).sum()])
+
+
+def _counts(ratings: Ratings) -> Floats:
+    """Each item's ratings, a user's counted as 1/sqrt(own ratings)."""
+    cells = Pattern.of(ratings)
+    each = 1.0 / np.sqrt(np.maximum(np.diff(cells.indptr), 1))
+    return item_sums(cells, each[cells.users])
+
+
+def _weighted_sums(ratings: Ratings, items: ItemEffects) -> tuple[Floats, float]:
+    """Each item's sum of the users' residuals, weighted and clipped; the sum of their gains."""
+    cells, values = Pattern.of(ratings), items.residuals(ratings)
+    # Three more ratings at the mean: a user with one rating says something, too.
+    own = row_sums(cells, values) / (np.diff(cells.indptr) + OWN_PSEUDO)
+    clip, weights = effects_clip(ratings.public), items.weights[cells.items]
+    weighted, gains = weighted_rows(cells, values - own[cells.users], weights, clip)
+    return item_sums(cells, weighted), bounded_gain(gains)
+
+
+def _differences(ratings: Ratings, items: ItemEffects) -> Floats:
+    return items.design().differences(Pattern.of(ratings), items.residuals(ratings), OWN)
 
 
 def user_gaussian(
@@ -423,6 +463,7 @@ class PrivateItemMean(PerUser):
     """Each user's own side, which is free, plus item effects that take the whole budget."""
 
     id = "private-item-mean"
+    partitioned = True
     name = "Private user and item means"
     short = "Private means"
     style = Style(PURPLE, "cross", "dash")
@@ -439,7 +480,7 @@ class PrivateItemMean(PerUser):
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
         items = published_effects(self.guarantee(ratings.public).releases, ratings, rng)
-        yield Step(1, 1, own_model(ratings, items), final=True)
+        yield Step(1, 1, ratings.model(own_model, items), final=True)
 
 
 def regression_side(
@@ -457,8 +498,7 @@ def regression_side(
 def own_model(ratings: Ratings, items: ItemEffects, taste: Taste | None = None) -> Factors:
     """Everybody's predictions: item effects, and the regression of the own row on them."""
     design = items.design(taste)
-    values = ratings.values - items.mean - items.effects[ratings.items]
-    own = design.coefficients(Pattern.of(ratings), values)
+    own = design.coefficients(Pattern.of(ratings), items.residuals(ratings))
     own[:, 0] += items.mean  # whose feature is 1
     ones = np.ones(len(own))
     return Factors(

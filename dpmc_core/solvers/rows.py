@@ -79,7 +79,11 @@ def capped(ratings: Ratings, cap: int, rng: Rng) -> Ratings:
 
     One number of `rng` keys the choice; the ratings of one user never decide those of another.
     """
-    key = cap_key(rng)
+    return keyed(ratings, cap, cap_key(rng))
+
+
+def keyed(ratings: Ratings, cap: int, key: int) -> Ratings:
+    """The same by that number."""
     if np.diff(ratings.indptr).max() <= cap:
         return ratings
     return ratings.select(kept_at_random(ratings, cap, key))
