@@ -9,11 +9,12 @@ from __future__ import annotations
 import math
 import operator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from dpmc_core.arrays import Floats, Ints, Rng
+from dpmc_core.arrays import Floats, Ints, Rng, Sparse
 from dpmc_core.model import Factors
 from dpmc_core.privacy import Harmless, harmless
 from dpmc_core.ratings import PublicFacts, Ratings, kept_at_random
@@ -175,7 +176,11 @@ def gram_products(cells: Pattern, values: Floats, *, diagonal: bool = True) -> P
     rows, squares = cells.by_user(values), np.zeros((cells.shape[1], 1))
     if not diagonal:
         squares = item_sums(cells, values * values)[:, None]
-    return lambda block: np.asarray(rows.T @ (rows @ block)) - squares * block
+    return partial(_times, rows, squares)
+
+
+def _times(rows: Sparse, squares: Floats, block: Floats) -> Floats:
+    return np.asarray(rows.T @ (rows @ block)) - squares * block
 
 
 def with_offsets(
