@@ -151,7 +151,7 @@ class Here:
 
     def map(self, function: Callable[..., Any], *state: Any) -> Here:
         """What the function gives, held where its users are."""
-        return Kept(function(self.held, *state))
+        return Theirs(function(self.held, *state))
 
     def model(self, function: Callable[..., T], *state: Any) -> T:
         """A model whose users' own side is computed where they are."""
@@ -159,7 +159,7 @@ class Here:
 
 
 @dataclass(frozen=True, eq=False)
-class Kept(Here):
+class Theirs(Here):
     """What was computed of users and stays with them."""
 
     value: Any
