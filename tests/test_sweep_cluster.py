@@ -3,7 +3,6 @@
 import json
 
 import pytest
-from cluster_helpers import cluster  # noqa: F401
 from processes import start
 from sweep_helpers import rows_of
 
