@@ -13,7 +13,7 @@ import pytest
 from pyarrow import parquet
 
 from dpmc_core import registry
-from dpmc_core.data import load
+from dpmc_core.data import ReadOptions, load
 from dpmc_core.errors import BadRatings, DpmcError, InvalidSetting
 from dpmc_core.experiment import run
 from dpmc_core.lab.cli import main
@@ -259,6 +259,17 @@ def test_what_a_cluster_does_not_do_is_told_before_it_is_reached(data, id, words
     asked = data or str(folders[3]), mechanism, {"low": 1, "high": 5}, None, 1
     with pytest.raises(InvalidSetting, match=words), partitioned("tcp://127.0.0.1:9", *asked):
         pass
+
+
+def test_a_file_that_changed_is_not_read_again(tmp_path):
+    folder = write(tmp_path / "data", people(), 1)
+    path, options = folder / "part-0.parquet", ReadOptions(low=1, high=5)
+    stamp = engine._stamp(path)
+    assert len(engine._read(str(path), options, stamp)) == len(people())
+    write(tmp_path / "other", people()[:-1], 1)
+    (tmp_path / "other" / "part-0.parquet").replace(path)
+    with pytest.raises(BadRatings, match=r"part-0\.parquet has changed while it was used"):
+        engine._read(str(path), options, stamp)
 
 
 def test_what_cannot_be_finished_is_one_sentence(folders):

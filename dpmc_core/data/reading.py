@@ -452,34 +452,29 @@ def _check_rows(source: Source, rows: int, limit: int) -> None:
 
 
 def _one_table(source: Source, tables: Sequence[Table]) -> Table:
-    """The rows of several files with the same columns."""
-    first, written, times, dated = tables[0], None, None, None
+    """The rows of several files with the same columns, which need not have the same types."""
+    first = tables[0]
     for one in tables[1:]:
         if (one.layout.roles, one.layout.columns) != (first.layout.roles, first.layout.columns):
             raise BadRatings(
                 f"{one.source.name} and {first.source.name} in the folder {source.name} have"
                 " different columns: write all files alike"
             )
-    if first.written is not None:
-        written = _chained([one.written or Column(one.user.codes * 0 - 1, ()) for one in tables])
-    if first.times is not None:
-        times, dated = (
-            np.concatenate([getattr(one, name) for one in tables]) for name in ("times", "dated")
-        )
-    rows = [len(one.lines) for one in tables]
-    names = tuple(one.source.name for one in tables)
-    return Table(
-        source,
-        first.layout,
-        _chained([one.user for one in tables]),
-        _chained([one.item for one in tables]),
-        np.concatenate([one.ratings for one in tables]),
-        lines=np.concatenate([one.lines for one in tables]),
+
+    def joined(name: str) -> Any:
+        parts = [getattr(one, name) for one in tables]
+        if isinstance(parts[0], Column):
+            return _chained(parts)
+        return None if parts[0] is None else np.concatenate(parts)
+
+    columns = ("user", "item", "ratings", "lines", "written", "times", "dated")
+    rows, names = zip(*((len(one.lines), one.source.name) for one in tables), strict=True)
+    return replace(
+        first,
+        source=source,
         count=LineCount(lines=sum(rows), rows=sum(rows), entries=sum(rows)),
-        written=written,
-        times=times,
-        dated=dated,
         files=Column(np.repeat(np.arange(len(rows), dtype=np.int32), rows), names),
+        **{name: joined(name) for name in columns},
     )
 
 

@@ -527,7 +527,10 @@ def partitioned(
 def spread(client: Any, files: Sequence[Path], task: Task, reading: Mapping[str, Any]) -> Parts:
     """Ratings of a folder's files over one list of users and items, in the form of the task."""
     options = ReadOptions(**reading)
-    read = [client.submit(_read, str(path.resolve()), options, pure=False) for path in files]
+    read = [
+        client.submit(_read, str(path.resolve()), options, _stamp(path), pure=False)
+        for path in files
+    ]
     found = list(map(_result, [client.submit(_catalogue, part, pure=False) for part in read]))
     first = found[0][2]
     owner: dict[str, Path] = {}
@@ -618,7 +621,15 @@ def _pair(*both: Any) -> tuple[Any, ...]:
     return both
 
 
-def _read(path: str, options: ReadOptions) -> Ratings:
+def _stamp(path: Path) -> tuple[int, int]:
+    """What changes where a file is written anew."""
+    found = path.stat()
+    return found.st_size, found.st_mtime_ns
+
+
+def _read(path: str, options: ReadOptions, stamp: tuple[int, int]) -> Ratings:
+    if Path(path).is_file() and _stamp(Path(path)) != stamp:  # read again, in the middle of a fit
+        raise BadRatings(f"{Path(path).name} has changed while it was used: run the command again")
     return clean(options, read_table(Source.file(path), options))[0][0]
 
 
