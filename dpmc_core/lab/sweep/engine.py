@@ -597,9 +597,9 @@ def _result(future: Any) -> Any:
             return future.result(timeout=1.0)
         except DpmcError:
             raise
-        except TimeoutError:
-            continue
         except Exception as error:  # a worker too small, too many lost, or the scheduler gone
+            if isinstance(error, TimeoutError) and not future.done():
+                continue
             first = (str(error) or type(error).__name__).splitlines()[0]
             raise DpmcError(f"the cluster could not finish: {first}") from None
 
