@@ -137,7 +137,7 @@ def run(
                 "steps and split", "left out: the problem is prepared", problem.steps
             )
         beside = baselines_of(mechanism, problem.steps)
-        metrics.check_measurable(mechanism.task, problem.train, problem.test)
+        problem.check(mechanism.task)
         start = time.perf_counter()
         model, trace, stopped = _fit(mechanism, problem, seed, on_step, solve)
         seconds = time.perf_counter() - start
@@ -190,7 +190,7 @@ def measure(mechanism: Mechanism, model: Model, problem: Problem, seed: int) -> 
     Sampled ranking candidates depend on the test ratings and the seed, not on the mechanism.
     """
     rng = generator(seed, f"evaluate on {problem.test.fingerprint}")
-    found = metrics.evaluate(mechanism.task, model, problem.train, problem.test, rng)
+    found = problem.evaluate(mechanism.task, model, rng)
     if problem.truth is not None and mechanism.task is not Task.RANKING:
         found["are"] = metrics.model_are(model, problem.truth)
     return found

@@ -203,6 +203,7 @@ class Mechanism:
     twin: ClassVar[str]  # id of the same method without privacy
     floor: ClassVar[str]  # id of the guess drawn beside it: private too, where it reads the data
     task: ClassVar[Task]
+    partitioned: ClassVar[bool] = False  # whether users may be in partitions, see `ratings.Here`
     uses_facts: ClassVar[bool] = False  # what is publicly known of the items, where it is given
     revision: ClassVar[int]  # raised when results change; part of a stored row's key
     published: ClassVar[AsPublished] = AsPublished()  # the settings that it has in its paper

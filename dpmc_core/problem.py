@@ -18,7 +18,8 @@ import numpy as np
 from dpmc_core.arrays import Bools
 from dpmc_core.data import Binarise, Dataset, Implicit, Transform, apply_steps
 from dpmc_core.errors import BadRatings, InvalidSetting, check_number, number_text
-from dpmc_core.model import Factors, Task
+from dpmc_core.metrics import check_measurable, evaluate
+from dpmc_core.model import Factors, Model, Task
 from dpmc_core.ratings import PublicFacts, Ratings, place_in_row
 from dpmc_core.settings import show_setting
 from dpmc_core.stopping import check_cancelled
@@ -148,6 +149,14 @@ class Problem:
     steps: tuple[str, ...]
     split: str
     truth: Factors | None = None
+
+    def check(self, task: Task) -> None:
+        """Raise BadRatings where no model could be measured."""
+        check_measurable(task, self.train, self.test)
+
+    def evaluate(self, task: Task, model: Model, rng: np.random.Generator) -> dict[str, float]:
+        """The task's metrics on the test ratings."""
+        return evaluate(task, model, self.train, self.test, rng)
 
 
 def build_problem(

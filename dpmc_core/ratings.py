@@ -6,10 +6,10 @@ import dataclasses
 import enum
 import hashlib
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
 Index = NDArray[np.int32]
+T = TypeVar("T")
 
 _AT_ONCE = 50_000  # ratings among which places are drawn
 
@@ -133,8 +134,46 @@ class Catalogue:
         }[self.origin]
 
 
+class Here:
+    """What a fit asks of users, all of whom are in one place; elsewhere they lie in partitions.
+
+    A fit that reaches ratings through public facts and these three methods alone runs on either.
+    function(what is held of some whole users, *state) looks at one user's row at a time and draws
+    nothing, so that it gives the same however often it is called, and on any partition. state: of
+    what was published.
+    """
+
+    @property
+    def held(self) -> Any:
+        return self
+
+    def total(self, function: Callable[..., T], *state: Any) -> T:
+        """The sum over all users: of an array, a number, or a tuple of them. Private until a
+        release has published it."""
+        return function(self.held, *state)
+
+    def map(self, function: Callable[..., Any], *state: Any) -> Here:
+        """What the function gives, held where its users are."""
+        return Theirs(function(self.held, *state))
+
+    def model(self, function: Callable[..., T], *state: Any) -> T:
+        """A model whose users' own side is computed where they are."""
+        return function(self.held, *state)
+
+
 @dataclass(frozen=True, eq=False)
-class Ratings:
+class Theirs(Here):
+    """What was computed of users and stays with them."""
+
+    value: Any
+
+    @property
+    def held(self) -> Any:
+        return self.value
+
+
+@dataclass(frozen=True, eq=False)
+class Ratings(Here):
     """Observed cells of a users x items matrix, sorted by user, then item. Build with `build`.
 
     users, items: int32 arrays of length n_obs; values: float64, in rating points.
@@ -142,7 +181,8 @@ class Ratings:
     titles: item titles, by index. prepared: data-dependent steps that made these ratings, in words.
     catalogue: how it is known which users and items there are; no part of the fingerprint.
     known: what is publicly known of the items, by name, each items x columns of mean square one or
-    so; told: a digest of it where somebody gave it with them.
+    so; told: a digest of it where somebody gave it with them. places: of a partition, where its
+    users stand among all.
     """
 
     users: Index
@@ -157,6 +197,7 @@ class Ratings:
     catalogue: Catalogue = Catalogue()
     known: Mapping[str, Floats] = field(default_factory=dict)
     told: str = ""
+    places: Ints | None = None
 
     def __post_init__(self) -> None:
         # The certified values of whole users rest on the cap, so no route may get around it.
@@ -344,17 +385,29 @@ def kept_at_random(ratings: Ratings, count: int, key: int) -> Bools:
 
     A cell's place is a hash of (key, user, item): other users' ratings never matter.
     """
-    offset = np.random.SeedSequence(key).generate_state(1, np.uint64).astype(np.uint64)
     counts, kept = np.diff(ratings.indptr), np.ones(len(ratings), dtype=bool)
     for users in of_similar_length(np.where(counts > count, counts, 0), _AT_ONCE):
         place = np.arange(counts[users].max())
         inside = place < counts[users, None]
         cells = np.where(inside, ratings.indptr[users, None] + place, 0)
-        cell = (users[:, None] * ratings.public.items + ratings.items[cells]).astype(np.uint64)
-        priority = np.where(inside, _mix(_mix(cell) + offset), ~np.uint64(0))
+        own = users if ratings.places is None else ratings.places[users]
+        cell = (own[:, None] * ratings.public.items + ratings.items[cells]).astype(np.uint64)
+        priority = np.where(inside, _hashed(cell, key), ~np.uint64(0))
         last = np.sort(priority, axis=1)[:, count - 1 : count]
         kept[cells[inside]] = (priority <= last)[inside]
     return kept
+
+
+def hashes(ratings: Ratings, key: int) -> NDArray[np.uint64]:
+    """A number for each cell that looks random; the same whatever partition the user is in."""
+    users = ratings.users if ratings.places is None else ratings.places[ratings.users]
+    cell = users.astype(np.uint64) * np.uint64(ratings.public.items)
+    return _hashed(cell + ratings.items.astype(np.uint64), key)
+
+
+def _hashed(cell: NDArray[np.uint64], key: int) -> NDArray[np.uint64]:
+    offset = np.random.SeedSequence(key).generate_state(1, np.uint64).astype(np.uint64)
+    return _mix(_mix(cell) + offset)
 
 
 def of_similar_length(counts: Ints, most: int) -> Iterator[Ints]:

@@ -23,6 +23,7 @@ from dpmc_core.errors import DpmcError
 from dpmc_core.lab.cli import main
 from dpmc_core.ratings import Ratings
 from tests.browser_helpers import CHROMIUM, chromium, serving
+from tests.cluster_helpers import cluster  # noqa: F401 - a fixture
 
 ROOT = Path(__file__).resolve().parent.parent
 LONGEST = 1800  # seconds of a slow test, on a machine that does other things besides

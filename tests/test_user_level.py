@@ -20,7 +20,7 @@ from dpmc_core.model import Estimator
 from dpmc_core.privacy import USER_EMPTIED, USER_REPLACED, Calibration, Notion
 from dpmc_core.privacy.accounting import gaussian_epsilon
 from dpmc_core.ratings import PublicFacts
-from dpmc_core.solvers.rows import capped
+from dpmc_core.solvers.rows import cap_key, capped
 from tests.user_level_helpers import (
     CAP,
     FAMILY,
@@ -289,14 +289,14 @@ def test_planted_unclipped_iterate_of_projected_gradient_is_caught(monkeypatch):
 def test_the_cap_is_drawn_by_each_users_own_randomness():
     rows = rows_of()
     changed = [*rows[:4], extreme_rows()[0], *rows[5:]]
-    one = capped(build(rows), CAP, np.random.default_rng(3))
-    two = capped(build(changed), CAP, np.random.default_rng(3))
+    one = capped(build(rows), CAP, cap_key(np.random.default_rng(3)))
+    two = capped(build(changed), CAP, cap_key(np.random.default_rng(3)))
     assert np.bincount(one.users).max() <= CAP
     others = [
         {tuple(c) for c in zip(r.users, r.items, strict=True) if c[0] != 4} for r in (one, two)
     ]
     assert others[0] == others[1]
-    again = capped(build(rows), CAP, np.random.default_rng(4))
+    again = capped(build(rows), CAP, cap_key(np.random.default_rng(4)))
     assert not np.array_equal(one.items, again.items)
 
 

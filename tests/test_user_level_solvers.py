@@ -31,6 +31,7 @@ from dpmc_core.solvers.als import (
 )
 from dpmc_core.solvers.linalg import Pattern, eigenpairs_above, leading_eigenpairs
 from dpmc_core.solvers.rows import (
+    cap_key,
     capped,
     centred,
     clip_dense_rows,
@@ -404,7 +405,7 @@ def test_ojas_vector_on_jester_is_within_a_hundredth_of_the_eigenvectors_quotien
     with privacy.witness() as publications:
         (step,) = made.fit(ratings, np.random.default_rng(0))
     v = step.model.factors.right[:, 0]
-    rows = centred(capped(ratings, made.cap, np.random.default_rng(0)))
+    rows = centred(capped(ratings, made.cap, cap_key(np.random.default_rng(0))))
     for share in (1.0, made.residual):
         clip_rows(rows.cells, rows.values, share * made.row_norm(ratings.public))
     square = gram(rows.cells, rows.values)

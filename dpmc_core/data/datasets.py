@@ -79,7 +79,8 @@ def public_sources() -> dict[str, tuple[int, int] | None]:
 
 
 def load(data: str | Path, **options: Any) -> Dataset:
-    """Open a sample by its id, a downloaded set by its name, a file, or a folder of a known set.
+    """Open a sample by its id, a downloaded set by its name, a file, or a folder: of a known set,
+    or of Parquet files.
 
     A sample of `synthetic.DRAWN` can be drawn anew: NAME:OPTION=VALUE,..., or by `options`: an
     integer `seed` and the settings of its generator. options otherwise: fields of `ReadOptions`.
@@ -134,12 +135,12 @@ def _located(name: str) -> Path:
         )
     if path.is_dir():
         file = public_sets.find_in_folder(path)
-        if file is None:
+        if file is None and not Source("", path=path).parts:
             raise BadRatings(
                 f"the folder {path} holds no ratings of a known set: give the file itself, or a"
-                f" folder with one of {', '.join(public_sets.FOLDER_FILES)}"
+                f" folder of Parquet files or with one of {', '.join(public_sets.FOLDER_FILES)}"
             )
-        path = file
+        path = file or path
     return path
 
 

@@ -69,6 +69,7 @@ class Table:
     times: as numbers or dates say, NaN where neither, or None where there is no column. dated:
     which of them are dates. lines: the line of each row, or its number from 1 where a file has no
     lines. count: of lines and entries, nothing used yet. broken: lines that could not be cut.
+    files: of a folder, which one each row is from.
     """
 
     source: Source
@@ -82,10 +83,12 @@ class Table:
     times: Floats | None = None
     dated: Bools | None = None
     broken: Mapping[str, Broken] = field(default_factory=dict)
+    files: Column | None = None
 
     def place(self, row: int) -> str:
         """Where a person finds the row."""
-        return f"{'line' if self.layout.encoding else 'row'} {self.lines[row]}"
+        found = f"{'line' if self.layout.encoding else 'row'} {self.lines[row]}"
+        return f"{found} of {self.files.names[self.files.codes[row]]}" if self.files else found
 
 
 def _texts(column: Any) -> Any:
@@ -195,8 +198,15 @@ def read_table(
     """Parse a file in any known layout. Raises BadRatings in a sentence that names the file.
 
     tell: told how far the reading is, several times a megabyte. What is missing is asked for before
-    the file is read, the public range included unless ask_range is False.
+    the file is read, the public range included unless ask_range is False. A folder's files are one
+    table, whose users and pairs may be in several.
     """
+    if source.parts:
+        tables = []
+        for part in source.parts:
+            tables.append(read_table(part, options, tell, ask_range=ask_range))
+            _check_rows(source, sum(len(one.lines) for one in tables), options.max_rows)
+        return _one_table(source, tables)
     layout = layout_of(source, options)
     ranged = layout.known is not None or layout.clicks or options.for_ranking
     asked = ask_range and not ranged and options.low is None
@@ -439,6 +449,39 @@ def _is_text(column: Any) -> bool:
 def _check_rows(source: Source, rows: int, limit: int) -> None:
     if rows > limit:
         raise BadRatings(f"{source.name} has more than {limit:,} rows, the limit: use a part of it")
+
+
+def _one_table(source: Source, tables: Sequence[Table]) -> Table:
+    """The rows of several files with the same columns, which need not have the same types."""
+    first = tables[0]
+    for one in tables[1:]:
+        if (one.layout.roles, one.layout.columns) != (first.layout.roles, first.layout.columns):
+            raise BadRatings(
+                f"{one.source.name} and {first.source.name} in the folder {source.name} have"
+                " different columns: write all files alike"
+            )
+
+    def joined(name: str) -> Any:
+        parts = [getattr(one, name) for one in tables]
+        if isinstance(parts[0], Column):
+            return _chained(parts)
+        return None if parts[0] is None else np.concatenate(parts)
+
+    columns = ("user", "item", "ratings", "lines", "written", "times", "dated")
+    rows, names = zip(*((len(one.lines), one.source.name) for one in tables), strict=True)
+    return replace(
+        first,
+        source=source,
+        count=LineCount(lines=sum(rows), rows=sum(rows), entries=sum(rows)),
+        files=Column(np.repeat(np.arange(len(rows), dtype=np.int32), rows), names),
+        **{name: joined(name) for name in columns},
+    )
+
+
+def _chained(columns: Sequence[Column]) -> Column:
+    """The rows of all, one after the other."""
+    names = tuple(dict.fromkeys(name for column in columns for name in column.names))
+    return Column(np.concatenate([recode(one, names).codes for one in columns]), names)
 
 
 # Ids ----------------------------------------------------------------------------------------------

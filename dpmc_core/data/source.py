@@ -202,7 +202,8 @@ class LineCount:
 
 @dataclass(frozen=True, eq=False)
 class Source:
-    """A file to read. name: what messages call it; path: None for uploaded content."""
+    """A file to read, or a folder of Parquet files. name: what messages call it; path: None for
+    uploaded content."""
 
     name: str
     content: bytes | None = None
@@ -212,13 +213,22 @@ class Source:
     def file(cls, path: str | Path) -> Source:
         """Raises BadRatings where there is no such file."""
         place = Path(path)
-        if not place.is_file():
+        found = cls(name=printable(place.name), path=place)
+        if not place.is_file() and not found.parts:
             raise BadRatings(f"there is no file {place}")
-        return cls(name=printable(place.name), path=place)
+        return found
 
     @classmethod
     def upload(cls, content: bytes, name: str) -> Source:
         return cls(name=printable(name), content=content)
+
+    @cached_property
+    def parts(self) -> list[Source]:
+        """The Parquet files of a folder, in the order of their names; none of a file."""
+        if self.path is None or not self.path.is_dir():
+            return []
+        there = sorted(self.path.glob("[!._]*.parquet"))
+        return [Source.file(path) for path in there if path.is_file()]
 
     @property
     def size(self) -> int:
@@ -240,10 +250,11 @@ class Source:
     def checksum(self) -> str:
         """SHA-256 of the whole content, in hexadecimal."""
         digest = hashlib.sha256()
-        with self.open() as file:
-            while piece := file.read(MEGABYTE):
-                digest.update(piece)
-                check_cancelled()
+        for part in self.parts or [self]:
+            with part.open() as file:
+                while piece := file.read(MEGABYTE):
+                    digest.update(piece)
+                    check_cancelled()
         return digest.hexdigest()
 
     def beside(self, name: str) -> Path | None:

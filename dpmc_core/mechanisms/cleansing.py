@@ -40,6 +40,7 @@ from dpmc_core.solvers.linalg import Pattern, leading_eigenpairs
 from dpmc_core.solvers.ranking import ItemScores
 from dpmc_core.solvers.rows import (
     Rows,
+    cap_key,
     capped,
     gram,
     gram_products,
@@ -332,12 +333,12 @@ class SvdAfterCleansing(PerUser, Cleansing):
         releases = self.guarantee(public).releases
         cap, bound = enforced_cap(self.cap, public), self.clamp * public.width
         if not isinstance(releases.means, EffectsReleases):
-            kept = capped(ratings, cap, rng)
+            kept = capped(ratings, cap, cap_key(rng))
             asked = {**vars(releases.means), **vars(releases)}
             yield self.cleanse(kept, lambda name, value: asked[name].publish(value, rng))
             return
         items = published_effects(releases.means, ratings, rng)
-        rows = Rows.less(ratings, own_model(ratings, items), within(ratings, cap, rng))
+        rows = Rows.less(ratings, own_model(ratings, items), within(ratings, cap, cap_key(rng)))
         trace = {"residuals clamped": float((np.abs(rows.values) > bound).sum())}
         rows = rows.on(items.most_rated(gram_items(public)))
         residuals = np.clip(rows.values, -bound, bound, out=rows.values)

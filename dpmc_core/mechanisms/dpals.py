@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import enum
 import math
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import cycle
+from typing import NamedTuple
 
 import numpy as np
 
@@ -40,13 +40,14 @@ from dpmc_core.solvers.als import (
     ridge_rows,
     user_equations,
 )
-from dpmc_core.solvers.effects import noisy_factors
+from dpmc_core.solvers.effects import ItemEffects, noisy_factors
 from dpmc_core.solvers.linalg import Pattern
 from dpmc_core.solvers.rows import Rows, cap_key, clip_dense_rows, clip_rows
 from dpmc_core.solvers.sizes import check_rank
 from dpmc_core.style import GREEN, Style
 
 _LEAST_RIDGE = 4.0  # of the items' problems, in squared factor clips
+_CLIPS = ("ratings clipped", "item weights scaled", "user factors clipped")
 
 
 class ItemBudget(enum.Enum):
@@ -57,32 +58,38 @@ class ItemBudget(enum.Enum):
     ADAPTIVE = "adaptive"  # all, item j weighted by its private count to the power -exponent
 
 
-def alternate(
-    rows: Rows,
-    rank: int,
-    rounds: int,
-    penalty: float,
-    solve_items: Callable[[Floats], Floats],
-    rng: Rng,
-    *,
-    rescaled: bool = False,
-) -> Iterator[tuple[int, Factors]]:
-    """Alternating least squares: users solve exact ridge problems, items what is handed in.
+class Side(NamedTuple):
+    """What some users bring to every round: rows, and the weights of their cells on the item side.
 
-    Item factors are rescaled each round so that user factors are in rating points; where they may
-    shrink, the users' problems for the next `solve_items` are of `rescaled` ones.
+    clipped, scaled: how many ratings and rows were. left, asked: the own factors for the items as
+    they are and as the next round asks for them, where noise has shrunk what they were.
     """
-    cells, values = rows.cells, rows.values
-    right = bounded_scale(random_factors(cells.shape[1], rank, rng))
-    asked = ridge_rows(cells, values, right, penalty)
-    for index in range(1, rounds + 1):
-        right = bounded_scale(solve_items(asked))
-        equations = user_equations(cells, values, right)
+
+    rows: Rows
+    weights: Floats
+    clipped: int
+    scaled: int
+    left: Floats
+    asked: Floats
+
+    def solved(self, right: Floats, penalty: float, rescaled: bool) -> Side:
+        """With the own factors for these of the items: exact ridge problems."""
+        equations = user_equations(self.rows.cells, self.rows.values, right)
         asked = left = ridge(*equations, penalty)
         larger = full_scale(right) if rescaled else 1.0
         if larger > 1:  # as if their items were `right` times that
             asked = ridge(*equations, penalty / larger**2) / larger
-        yield index, Factors(left, right)
+        return self._replace(left=left, asked=asked)
+
+    def model(self, right: Floats) -> Factors:
+        return self.rows.model(Factors(self.left, right))
+
+    def problems(self, clip: float, bound: float) -> tuple[Floats, Floats, int, int, int]:
+        """The items' squares and moments, own factors and values clipped; what was clipped."""
+        kept, cut = clip_dense_rows(self.asked, clip)
+        cells, values = self.rows.cells, self.rows.values
+        squares, moments = item_equations(cells, values, kept, self.weights, bound)
+        return squares, moments, self.clipped, self.scaled, cut
 
 
 @dataclass(frozen=True)
@@ -112,6 +119,7 @@ class Dpals(EffectsFirst):
     """
 
     id = "dpals"
+    partitioned = True
     place = 1
     name = "DPALS"
     style = Style(GREEN, "triangle-left")
@@ -184,41 +192,45 @@ class Dpals(EffectsFirst):
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
         public = ratings.public
-        releases = self.guarantee(public).releases
-        c, g = self.bounds(public)
+        releases, bounds = self.guarantee(public).releases, self.bounds(public)
         items = published_effects(releases.effects, ratings, rng)
-        # A user's own problem may use the whole row: what leaves it is bounded below.
-        rows = self.residual_rows(ratings, items, public.items, rng)
-        clips = {"ratings clipped": float((np.abs(rows.values) > g).sum())}
-        weights, scaled = self._item_weights(ratings, items.counts, rng)
-        clips["item weights scaled"] = float((scaled < 1).sum())
-        rounds = cycle(releases.rounds)
-
-        def solve_items(left: Floats) -> Floats:
-            release = next(rounds)
-            kept, cut = clip_dense_rows(left, c)
-            clips["user factors clipped"] = float(cut)
-            squares, moments = item_equations(rows.cells, rows.values, kept, weights, g)
+        keys = cap_key(rng), cap_key(rng) if self.items is ItemBudget.UNIFORM else 0
+        sides = ratings.map(self._side, items, *keys)
+        right = bounded_scale(random_factors(public.items, self.rank, rng))
+        solved = sides.map(Side.solved, right, self.ridge, False)
+        for index, release in zip(range(1, self.rounds + 1), cycle(releases.rounds), strict=False):
+            squares, moments, *clipped = solved.total(Side.problems, *bounds)
             noisy_squares = release.squares.publish(squares, rng)
             noisy_moments = release.moments.publish(moments, rng)
             solvable = nearest_positive(0.5 * (noisy_squares + noisy_squares.transpose(0, 2, 1)))
             if self.aware:
-                return noisy_factors(solvable, noisy_moments, release.moments.scale, public.width)
-            # The second part keeps it solvable where there is no noise to speak of.
-            penalty = self.item_ridge * release.moments.scale + _LEAST_RIDGE * c * c
-            return ridge(solvable, noisy_moments, penalty)
+                scale = release.moments.scale
+                found = noisy_factors(solvable, noisy_moments, scale, public.width)
+            else:
+                # The second part keeps it solvable where there is no noise to speak of.
+                penalty = self.item_ridge * release.moments.scale + _LEAST_RIDGE * bounds[0] ** 2
+                found = ridge(solvable, noisy_moments, penalty)
+            right = bounded_scale(found)  # so that user factors are in rating points
+            solved = sides.map(Side.solved, right, self.ridge, self.aware)
+            told = {"largest item factor": float(np.abs(right).max())}
+            trace = told | dict(zip(_CLIPS, map(float, clipped), strict=True))
+            model = solved.model(Side.model, right)
+            yield Step.of(index, self.rounds, model, trace, told=told)
 
-        for index, found in alternate(
-            *(rows, self.rank, self.rounds, self.ridge, solve_items, rng), rescaled=self.aware
-        ):
-            largest = {"largest item factor": float(np.abs(found.right).max())}
-            yield Step.of(index, self.rounds, rows.model(found), largest | clips, told=largest)
+    def _side(self, ratings: Ratings, items: ItemEffects, *keys: int) -> Side:
+        """Of any users. keys: of what a cap keeps, in the own problem and on the item side."""
+        (_, bound), public = self.bounds(ratings.public), ratings.public
+        # A user's own problem may use the whole row: what leaves it is bounded.
+        rows = self.residual_rows(ratings, items, public.items, keys[0])
+        weights, factor = self._item_weights(ratings, items.counts, keys[1])
+        clipped, none = int((np.abs(rows.values) > bound).sum()), np.zeros((public.users, 0))
+        return Side(rows, weights, clipped, int((factor < 1).sum()), none, none)
 
-    def _item_weights(self, ratings: Ratings, counts: Floats, rng: Rng) -> tuple[Floats, Floats]:
+    def _item_weights(self, ratings: Ratings, counts: Floats, key: int) -> tuple[Floats, Floats]:
         """w_ij at the cells, with sum_j w_ij^2 <= the cap for every user; who is scaled how."""
         most = enforced_cap(self.cap, ratings.public)
         if self.items is ItemBudget.UNIFORM:
-            weights = kept_at_random(ratings, most, cap_key(rng)).astype(float)
+            weights = kept_at_random(ratings, most, key).astype(float)
         elif self.items is ItemBudget.TAIL:
             weights = (place_in_row(ratings, counts[ratings.items]) < most).astype(float)
         else:
@@ -250,10 +262,11 @@ class Als(Plain):
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
         check_rank(self.rank, ratings.public)
         rows = centred_on_means(ratings, rng)
-
-        def solve_items(left: Floats) -> Floats:
-            return ridge(*item_equations(rows.cells, rows.values, left), self.item_ridge)
-
-        for index, found in alternate(rows, self.rank, self.rounds, self.ridge, solve_items, rng):
-            error = rmse(rows.cells.sample(found.left, found.right), rows.values)
-            yield Step.of(index, self.rounds, rows.model(found), {"training rmse": error})
+        cells, values = rows.cells, rows.values
+        right = bounded_scale(random_factors(ratings.public.items, self.rank, rng))
+        left = ridge_rows(cells, values, right, self.ridge)
+        for index in range(1, self.rounds + 1):
+            right = bounded_scale(ridge(*item_equations(cells, values, left), self.item_ridge))
+            left = ridge_rows(cells, values, right, self.ridge)
+            trace = {"training rmse": rmse(cells.sample(left, right), values)}
+            yield Step.of(index, self.rounds, rows.model(Factors(left, right)), trace)

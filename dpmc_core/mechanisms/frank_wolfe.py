@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import enum
 import math
+import operator
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -16,6 +17,7 @@ import numpy as np
 from dpmc_core.arrays import Floats, Rng, Sparse
 from dpmc_core.errors import InvalidSetting
 from dpmc_core.mechanisms.per_user import (
+    Clipped,
     EffectsFirst,
     EffectsFirstReleases,
     enforced_cap,
@@ -266,7 +268,7 @@ def _private_rounds(
 ) -> Steps:
     """The steps of either method, which differ in how the top eigenpair of A'A is released."""
     public, shares, steps = ratings.public, [], []
-    _, rows, factor = method.clipped_rows(ratings, releases, rng)
+    rows, factor = method.clipped_rows(ratings, releases, rng)[1].held
     radius, bound = nuclear_radius(method.radius, public), method.row_norm(public)
     failure = math.log(public.items / _FAILURE) * math.sqrt(public.items)
 
@@ -509,6 +511,7 @@ class PrivateSvd(EffectsFirst):
     """
 
     id = "private-svd"
+    partitioned = True
     name = "Private SVD"
     style = Style(ORANGE, "square", "dashdot")
     twin = "svd"
@@ -554,29 +557,48 @@ class PrivateSvd(EffectsFirst):
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
         public = ratings.public
         releases = self.guarantee(public).releases
-        items, rows, factor = self.clipped_rows(ratings, releases, rng)
-        matrix = rows.cells.by_user(rows.values)
+        items, kept = self.clipped_rows(ratings, releases, rng)
+        known, clipped = kept.total(_sizes)
         if self.density is not None:
             density = self.density
         elif releases.ratings is not None:
-            count = float(releases.ratings.publish(len(rows.values), rng))
+            count = float(releases.ratings.publish(known, rng))
             density = min(max(count / (public.users * public.items), 1 / public.items), 1.0)
-        exact = gram_products(matrix, diagonal=not self.aware)
+        products = kept.map(_products, not self.aware)
+
+        def exact(block: Floats) -> Floats:
+            return products.total(operator.call, block)
+
         noisy, n, edge = noisy_gram(releases.gram, exact, self.symmetric, rng)
         squares, basis = leading_eigenpairs(noisy, n, min(self.rank, n), _SVD_TOLERANCE)
         if self.aware:
             pairs = public.users * min(density * public.items, enforced_cap(self.cap, public)) ** 2
-            taste = taste_of_gram(items, squares, basis, edge, pairs, rows.columns)
-            model = own_model(ratings, items, taste)
+            taste = taste_of_gram(items, squares, basis, edge, pairs, items.most_rated(n))
+            model = ratings.model(own_model, items, taste)
         else:
-            left = np.asarray(matrix @ basis) / (density * factor[:, None])  # of the whole rows
-            model = rows.model(Factors(left, basis), density=density)
+            model = kept.model(_projected, basis, density)
         trace = {
             "top singular value": math.sqrt(max(float(squares[-1]), 0.0)),
             "density": density,
-            "rows clipped": float((factor < 1).sum()),
+            "rows clipped": float(clipped),
         }
         yield Step.of(1, 1, model, trace, told=("top singular value", "density"))
+
+
+def _sizes(kept: Clipped) -> tuple[int, int]:
+    """How many ratings there are, and how many rows were scaled down."""
+    return len(kept.rows.values), int((kept.factor < 1).sum())
+
+
+def _products(kept: Clipped, diagonal: bool) -> Products:
+    return gram_products(kept.rows.cells.by_user(kept.rows.values), diagonal=diagonal)
+
+
+def _projected(kept: Clipped, basis: Floats, density: float) -> Factors:
+    rows = kept.rows
+    left = np.asarray(rows.cells.by_user(rows.values) @ basis)
+    left /= density * kept.factor[:, None]  # of the whole rows
+    return rows.model(Factors(left, basis), density=density)
 
 
 @mechanism
@@ -734,7 +756,7 @@ class PrivatePgd(EffectsFirst):
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
         public = ratings.public
         releases, bound = self.guarantee(public).releases, self.row_norm(public)
-        _, rows, factor = self.clipped_rows(ratings, releases, rng)
+        rows, factor = self.clipped_rows(ratings, releases, rng)[1].held
         rounds: list[DescentRound] = []
 
         def project(stepped: Operator) -> tuple[Floats, Floats]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from typing import ClassVar, TypeVar
+from typing import ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -40,7 +40,7 @@ from dpmc_core.privacy import (
     Trust,
 )
 from dpmc_core.privacy.accounting import gaussian_mu
-from dpmc_core.ratings import PublicFacts, Ratings
+from dpmc_core.ratings import Here, PublicFacts, Ratings
 from dpmc_core.settings import mechanism, setting
 from dpmc_core.solvers.effects import (
     OWN,
@@ -59,6 +59,7 @@ from dpmc_core.solvers.effects import (
 from dpmc_core.solvers.linalg import MANY, Pattern
 from dpmc_core.solvers.rows import (
     Rows,
+    cap_key,
     capped,
     centred,
     clip_rows,
@@ -99,6 +100,13 @@ class EffectsFirstReleases(Releases):
     """What a method with private item effects releases first; none where they get no budget."""
 
     effects: EffectsReleases | None
+
+
+class Clipped(NamedTuple):
+    """Capped rows less item effects, clipped to L; by which factors, length m."""
+
+    rows: Rows
+    factor: Floats
 
 
 @mechanism
@@ -229,25 +237,29 @@ class EffectsFirst(PerUser):
         parts = self.remaining().split(*(growth ** (2 * t) for t in range(rounds)))
         return tuple(release(part, 1, f", round {t}") for t, part in enumerate(parts, 1))
 
-    def residual_rows(self, ratings: Ratings, items: ItemEffects, cap: int, rng: Rng) -> Rows:
+    def residual_rows(self, ratings: Ratings, items: ItemEffects, cap: int, key: int) -> Rows:
         """At most `cap` ratings of each user less item effects and what else the user knows.
 
         As published that is the own mean; else what the own regression finds in the whole row.
         """
         if self.aware:
-            return Rows.less(ratings, own_model(ratings, items), within(ratings, cap, rng))
-        return centred(capped(ratings, cap, rng), items.effects)
+            return Rows.less(ratings, own_model(ratings, items), within(ratings, cap, key))
+        return centred(capped(ratings, cap, key), items.effects)
 
     def clipped_rows(
         self, ratings: Ratings, releases: EffectsFirstReleases, rng: Rng
-    ) -> tuple[ItemEffects, Rows, Floats]:
-        """The item effects; capped rows less them, clipped to L; by which factors."""
-        public = ratings.public
+    ) -> tuple[ItemEffects, Here]:
+        """The item effects, and with the users their `Clipped` rows."""
         items = published_effects(releases.effects, ratings, rng)
-        rows = self.residual_rows(ratings, items, enforced_cap(self.cap, public), rng)
+        return items, ratings.map(self.clipped, items, cap_key(rng))
+
+    def clipped(self, ratings: Ratings, items: ItemEffects, key: int) -> Clipped:
+        """Of any users."""
+        public = ratings.public
+        rows = self.residual_rows(ratings, items, enforced_cap(self.cap, public), key)
         if self.holds_gram:
             rows = rows.on(items.most_rated(gram_items(public)))
-        return items, rows, clip_rows(rows.cells, rows.values, self.row_norm(public))
+        return Clipped(rows, clip_rows(rows.cells, rows.values, self.row_norm(public)))
 
     def side(
         self,
@@ -366,36 +378,57 @@ def published_effects(
     later: float = math.inf,
 ) -> ItemEffects:
     """Item effects of whole rows: weights keep a long one in bounds. Zeros without releases."""
-    public, cells = ratings.public, Pattern.of(ratings)
+    public = ratings.public
     if releases is None:
         return ItemEffects.unknown(public, ratings.features)
-    means = (row_means(cells, ratings.values, public.middle) - public.middle) / public.half_width
-    total, users = releases.mean.publish([means.sum(), (cells.counts > 0).sum()], rng)
+    total, users = releases.mean.publish(ratings.total(_means), rng)
     mean = mean_of_users(float(total), float(users), releases.mean.scale, public)
-    each = 1.0 / np.sqrt(np.maximum(cells.counts, 1))
-    noisy = releases.counts.publish(item_sums(cells, factor=each), rng)
+    noisy = releases.counts.publish(ratings.total(_counts), rng)
     together = 1 / math.hypot(1 / releases.sums.scale, 1 / later)
     items = ItemEffects.counted(
         public, mean, noisy, releases.counts.scale, together, ratings.features
     )
-    # Three more ratings at the mean: a user with one rating says something, too.
-    sums, total_gain = np.zeros(public.items), 0.0
-    for _, k, part in cells.parts(MANY):
-        values = ratings.values[k] - mean[0]
-        values -= part.along(row_sums(part, values) / (part.counts + OWN_PSEUDO))
-        weights = items.weights.take(part.items)
-        weighted, gains = weighted_rows(part, values, weights, effects_clip(public))
-        sums += item_sums(part, weighted)
-        total_gain += bounded_gain(gains)
+    sums, gains = ratings.total(_weighted_sums, items)
     noisy = releases.sums.publish(sums, rng)
-    gain = releases.gain.publish(total_gain, rng)
+    gain = releases.gain.publish(gains, rng)
     found = believed_gain(float(gain), releases.gain.scale, public)
     items = with_sums(items, noisy, releases.sums.scale, found)
     if releases.facts is not None:
-        told = releases.facts.publish(told_apart(items, cells, ratings.values), rng)
+        told = releases.facts.publish(ratings.total(told_apart, items), rng)
         items = with_worth(items, told, releases.facts.scale)
-    shown = items.design().differences(cells, ratings.values, OWN)
+    shown = ratings.total(_differences, items)
     return with_own(items, releases.own.publish(shown, rng), releases.own.scale)
+
+
+def _means(ratings: Ratings) -> Floats:
+    """The users' means, from the middle in half ranges, and how many users have one: sums."""
+    public, cells = ratings.public, Pattern.of(ratings)
+    means = (row_means(cells, ratings.values, public.middle) - public.middle) / public.half_width
+    return np.array([means.sum(), (cells.counts > 0).sum()])
+
+
+def _counts(ratings: Ratings) -> Floats:
+    """Each item's ratings, a user's counted as 1/sqrt(own ratings)."""
+    cells = Pattern.of(ratings)
+    return item_sums(cells, factor=1.0 / np.sqrt(np.maximum(cells.counts, 1)))
+
+
+def _weighted_sums(ratings: Ratings, items: ItemEffects) -> tuple[Floats, float]:
+    """Each item's sum of the users' residuals, weighted and clipped; the sum of their gains."""
+    sums, total, clip = np.zeros(ratings.public.items), 0.0, effects_clip(ratings.public)
+    for _, k, part in Pattern.of(ratings).parts(MANY):
+        values = ratings.values[k] - items.mean
+        # Three more ratings at the mean: a user with one rating says something, too.
+        values -= part.along(row_sums(part, values) / (part.counts + OWN_PSEUDO))
+        weights = items.weights.take(part.items)
+        weighted, gains = weighted_rows(part, values, weights, clip)
+        sums += item_sums(part, weighted)
+        total += bounded_gain(gains)
+    return sums, total
+
+
+def _differences(ratings: Ratings, items: ItemEffects) -> Floats:
+    return items.design().differences(Pattern.of(ratings), ratings.values, OWN)
 
 
 def user_gaussian(
@@ -437,6 +470,7 @@ class PrivateItemMean(PerUser):
     """Each user's own side, which is free, plus item effects that take the whole budget."""
 
     id = "private-item-mean"
+    partitioned = True
     name = "Private user and item means"
     short = "Private means"
     style = Style(PURPLE, "cross", "dash")
@@ -453,7 +487,7 @@ class PrivateItemMean(PerUser):
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
         items = published_effects(self.guarantee(ratings.public).releases, ratings, rng)
-        yield Step(1, 1, own_model(ratings, items), final=True)
+        yield Step(1, 1, ratings.model(own_model, items), final=True)
 
 
 def regression_side(

@@ -40,6 +40,7 @@ from dpmc_core.solvers.ranking import (
 from dpmc_core.solvers.recovery import Recovery, Reports, on_unit_scale
 from dpmc_core.solvers.rows import (
     Rows,
+    cap_key,
     capped,
     centred,
     item_sums,
@@ -166,7 +167,7 @@ class PMF(LeastSquaresMF, Plain):
 
 def centred_on_means(ratings: Ratings, rng: Rng) -> Rows:
     """All rows less user and item means."""
-    ratings = capped(ratings, ratings.public.items, rng)
+    ratings = capped(ratings, ratings.public.items, cap_key(rng))
     rows = centred(ratings)
     sums = item_sums(rows.cells, rows.values)
     return centred(ratings, shrunken_means(sums, item_sums(rows.cells)))

@@ -34,7 +34,6 @@ from dpmc_core.solvers.effects import (
     taste_from,
     taste_share,
 )
-from dpmc_core.solvers.linalg import Pattern
 from dpmc_core.style import ORANGE, Style
 
 _SHARES = (0.005, 0.12, 0.20, 0.005, 0.02)  # of the budget; the rest is for the rounds, equally
@@ -67,6 +66,7 @@ class PrivateEffects(PerUser):
     """
 
     id = "private-effects"
+    partitioned = True
     place = -1
     name = "Private effects and taste"
     short = "Private effects"
@@ -110,12 +110,10 @@ class PrivateEffects(PerUser):
         random = random_factors(public.items, r, rng)
         share = taste_share(items, effects_clip(public), self.budget().mu)
         taste = first_taste(items, random) if share > 0 else None
-        yield Step(1, total, own_model(ratings, items), {"share of taste": share})
+        yield Step(1, total, ratings.model(own_model, items), {"share of taste": share})
         for index in range(2, total + 1):
-            sums, moments = round_statistics(
-                *(Pattern.of(ratings), ratings.values, items.design(taste), items.weights),
-                *(r, share, effects_clip(public)),
-            )
+            asked = items, taste, r, share, effects_clip(public)
+            sums, moments = ratings.total(round_statistics, *asked)
             sums = releases.rounds.residuals.publish(sums, rng)
             moments = releases.rounds.moments.publish(moments, rng)
             off = releases.rounds.moments.scale
@@ -125,5 +123,5 @@ class PrivateEffects(PerUser):
                 second = moments[:-2].reshape(r, r) / public.users
                 taste = taste_from(items, sums[:, 1:] / root, noise / root, gains[1], second)
             items = refined(items, sums[:, 0], noise, gains[0], 1 - share)
-            model = own_model(ratings, items, taste)
+            model = ratings.model(own_model, items, taste)
             yield Step(index, total, model, {"share of taste": share}, final=index == total)

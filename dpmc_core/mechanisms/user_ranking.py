@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import enum
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -93,17 +93,29 @@ def own_formula(public: PublicFacts, profile: str) -> str:
 
 
 def tell_facts(
-    release: Laplace | Gaussian, ratings: Ratings, believed: Floats, rng: Rng
-) -> Callable[[Factors, Floats], Factors]:
-    """Release what facts about items are worth to users, and see them added to scores in log odds.
-
-    What comes back takes a model and the counts believed by then.
-    """
-    cells, users = Pattern.of(ratings), ratings.public.users
-    told = release.publish(facts_apart(cells, ratings.facts, believed), rng)
+    release: Laplace | Gaussian | None, ratings: Ratings, believed: Floats, rng: Rng
+) -> Floats | None:
+    """Release what facts about items are worth to users: the chance that each tells something.
+    None where nothing is publicly known."""
+    if release is None:
+        return None
+    users = ratings.public.users
+    told = release.publish(ratings.total(_facts_apart, believed), rng)
     noise = release.scale * (math.sqrt(2) if isinstance(release, Laplace) else 1)
-    tells = telling(told / users, noise / users, *TELLING)
-    return lambda model, counts: OwnFacts.of(cells, ratings.facts, counts).added(model, tells)
+    return telling(told / users, noise / users, *TELLING)
+
+
+def _facts_apart(ratings: Ratings, believed: Floats) -> Floats:
+    return facts_apart(Pattern.of(ratings), ratings.facts, believed)
+
+
+def _with_facts(
+    model: Factors, ratings: Ratings, tells: Floats | None, believed: Floats
+) -> Factors:
+    """The scores, in log odds, with what facts add, as far as they tell; believed: counts."""
+    if tells is None:
+        return model
+    return OwnFacts.of(Pattern.of(ratings), ratings.facts, believed).added(model, tells)
 
 
 @mechanism
@@ -117,6 +129,7 @@ class PrivatePopularity(Mechanism):
 
     uses_facts = True
     id = "private-popularity"
+    partitioned = True
     name = "Private popularity"
     short = "Popularity"
     style = Style(PURPLE, "triangle-left", "dot")
@@ -176,24 +189,29 @@ class PrivatePopularity(Mechanism):
         return _same_for_all(public)
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
+        releases = self.guarantee(ratings.public).releases
+        counts = Counts(
+            releases.counts.publish(ratings.total(self._counts), rng), releases.counts.scale
+        )
+        tells = tell_facts(releases.facts, ratings, counts.believed, rng)
+        model = ratings.model(_popular, counts, tells)
+        yield Step(1, 1, model, {"most popular item": float(counts.noisy.max())}, final=True)
+
+    def _counts(self, ratings: Ratings) -> Floats:
+        """How many of some users have each item."""
         check_interactions(ratings)
         values = np.ones(len(ratings))
         if self.per is Per.USER:
             norm = 2 if self.delta else 1
             values = contributions(ratings, self.contributions, norm)
-        releases = self.guarantee(ratings.public).releases
-        noisy = releases.counts.publish(item_sums(Pattern.of(ratings), values), rng)
-        model = _scores(noisy, ratings)
-        if releases.facts is not None:
-            believed = Counts(noisy, releases.counts.scale).believed
-            add = tell_facts(releases.facts, ratings, believed, rng)
-            model = add(_scores(np.log(believed), ratings), believed)
-        yield Step(1, 1, model, {"most popular item": float(noisy.max())}, final=True)
+        return item_sums(Pattern.of(ratings), values)
 
 
-def _scores(scores: Floats, ratings: Ratings) -> Factors:
-    """The same scores for everybody."""
-    return Factors(np.ones((ratings.public.users, 1)), scores[:, None])
+def _popular(ratings: Ratings, counts: Counts, tells: Floats | None, parts: int = 1) -> Factors:
+    """The counts as everybody's scores, over `parts`; with facts, their logs and those."""
+    scores = counts.noisy / parts if tells is None else np.log(counts.believed)
+    model = Factors(np.ones((ratings.public.users, 1)), scores[:, None])
+    return _with_facts(model, ratings, tells, counts.believed)
 
 
 def _same_for_all(public: PublicFacts) -> OwnSide:
@@ -237,6 +255,7 @@ class PrivateTaste(PerUser):
     """
 
     id = "private-taste"
+    partitioned = True
     place = -1
     name = "Private popularity and taste"
     short = "Private taste"
@@ -294,17 +313,12 @@ class PrivateTaste(PerUser):
         return OwnSide(own_formula(public, _OWN_PROFILE), (self.rank + 1 + public.columns,), arrays)
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
-        check_interactions(ratings)
-        releases, pattern = self.guarantee(ratings.public).releases, Pattern.of(ratings)
-        users, items = ratings.public.shape
-        weights = contributions(ratings, 1)
-        rows = item_sums(pattern, weights)
+        releases, (users, items) = self.guarantee(ratings.public).releases, ratings.public.shape
+        rows = ratings.total(_rows)
         noise = releases.rounds.scale
         counts = Counts(releases.popularity.publish(rows, rng), releases.popularity.scale)
         hear = _heard(counts)
-        add = None
-        if releases.facts is not None:
-            add = tell_facts(releases.facts, ratings, counts.believed, rng)
+        tells = tell_facts(releases.facts, ratings, counts.believed, rng)
         features = harmless(rng, Harmless.START).uniform(-1.0, 1.0, (items, self.rank))
         features *= np.sqrt(counts.believed)[:, None]  # what is told about rare items drowns
         step = 0
@@ -315,10 +329,9 @@ class PrivateTaste(PerUser):
             if hear:
                 features = features - counts.believed @ features / counts.believed.sum()
                 asked_with = features
-                own = profiles(pattern, features)
-                asked[:, 1:] = math.sqrt(1 - share) * cross_moments(pattern, weights, features)
-                with_one = np.hstack([own, np.ones((users, 1))])
-                gram = with_one.T @ with_one
+                own = ratings.map(_Profiled.of, features)
+                heard, gram = own.total(_Profiled.sums, features)
+                asked[:, 1:] = math.sqrt(1 - share) * heard
             answer, moments = np.zeros_like(asked), np.zeros_like(gram)
             agreed, found = np.zeros(2), None
             for times in range(1, asks + 1):
@@ -326,8 +339,7 @@ class PrivateTaste(PerUser):
                 answer += (new - answer) / times
                 moments += (releases.moments.publish(gram, rng) - moments) / times
                 counts = counts.with_also(new[:, 0] / math.sqrt(share), noise / math.sqrt(share))
-                shares = counts.noisy / users if add is None else np.log(counts.believed)
-                model, told = _scores(shares, ratings), 0.0
+                told = 0.0
                 if hear:
                     profile = answer[:, 1:] / math.sqrt(1 - share)
                     if found is not None:
@@ -337,15 +349,52 @@ class PrivateTaste(PerUser):
                     blur = releases.moments.scale / math.sqrt(times)
                     found = Audiences.of(profile, off, moments, blur, counts.believed, users)
                     trust = min(max(agreed[0] / agreed[1], 0.0), 1.0) if agreed[1] > 0 else 1.0
-                    model, told = found.scores(own, counts.believed, trust), trust * found.told
-                    own_arrays = {"features": asked_with, "centre": found.centre}
-                    model = replace(model, own=own_arrays)
+                    told = trust * found.told
+                    state = found, asked_with, counts.believed, trust, tells
+                    model = own.model(_Profiled.scores, *state)
                     features = found.features(counts.believed)
-                if add is not None:
-                    model = add(model, counts.believed)
+                else:
+                    model = ratings.model(_popular, counts, tells, users)
                 step += 1
                 yield Step(step, releases.rounds.times, model, {"taste that is heard": told})
             hear = hear and told >= least
+
+
+def _rows(ratings: Ratings) -> Floats:
+    """How many of some users have each item, rows scaled to length 1."""
+    check_interactions(ratings)
+    return item_sums(Pattern.of(ratings), contributions(ratings, 1))
+
+
+class _Profiled(NamedTuple):
+    """Some users' ratings and profiles."""
+
+    ratings: Ratings
+    own: Floats
+
+    @classmethod
+    def of(cls, ratings: Ratings, features: Floats) -> _Profiled:
+        return cls(ratings, profiles(Pattern.of(ratings), features))
+
+    def sums(self, features: Floats) -> tuple[Floats, Floats]:
+        """Of profiles by item, and second moments with an intercept."""
+        weights = contributions(self.ratings, 1)
+        with_one = np.hstack([self.own, np.ones((len(self.own), 1))])
+        moments = cross_moments(Pattern.of(self.ratings), weights, features)
+        return moments, with_one.T @ with_one
+
+    def scores(
+        self,
+        found: Audiences,
+        features: Floats,
+        believed: Floats,
+        trust: float,
+        tells: Floats | None,
+    ) -> Factors:
+        """Popularity, taste and what facts add."""
+        model = found.scores(self.own, believed, trust)
+        model = replace(model, own={"features": features, "centre": found.centre})
+        return _with_facts(model, self.ratings, tells, believed)
 
 
 def _heard(counts: Counts) -> bool:

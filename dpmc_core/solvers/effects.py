@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dpmc_core.arrays import Floats, Ints
-from dpmc_core.ratings import PublicFacts
+from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.solvers.als import normal_equations
 from dpmc_core.solvers.linalg import Pattern
 from dpmc_core.solvers.rows import (
@@ -202,34 +202,33 @@ def unit_rows(vectors: Floats) -> Floats:
 
 
 def round_statistics(
-    cells: Pattern,
-    values: Floats,
-    design: Design,
-    weights: Floats,
+    ratings: Ratings,
+    items: ItemEffects,
+    taste: Taste | None,
     rank: int,
     share: float,
     norm: float,
 ) -> tuple[Floats, Floats]:
     """What a round asks of all users: sums over them, of which one user's part is bounded.
 
-    The n x (rank + 1) sums: residuals of the regression on the row's other cells, weighted by item
-    (weights: length n), in rows of l2 norm sqrt(1 - share) norm; then residuals about all but
+    The n x (rank + 1) sums: residuals of the regression on the row's other cells, weighted by item,
+    in rows of l2 norm sqrt(1 - share) norm; then residuals about all but
     taste, times the unit vector of the taste in the row's other cells, sqrt(share) norm. The
     rank^2 + 2 moments: products u u' of the unit vectors of taste, and the gains of either
     weighting over MOST, at most 1. Zeros for taste where share is 0.
     """
-    sums, moments = np.zeros((cells.shape[1], rank + 1)), np.zeros(rank * rank + 2)
-    for rows in design.blocks(cells, values):
+    sums, moments = np.zeros((ratings.public.items, rank + 1)), np.zeros(rank * rank + 2)
+    for rows in items.design(taste).blocks(Pattern.of(ratings), ratings.values):
         part, (residual, others) = rows.pattern, rows.left_out()
-        scaled, gains = weighted_rows(part, residual, weights[part.items], norm)
+        scaled, gains = weighted_rows(part, residual, items.weights[part.items], norm)
         sums[:, 0] += item_sums(part, math.sqrt(1 - share) * scaled)
         moments[-2] += bounded_gain(gains)
         if share > 0:
-            taste = others[:, -rank:]
+            tastes = others[:, -rank:]
             directions = rows.features[:, -rank:].take(part.items, axis=0)
-            about = residual + np.einsum("kr,kr->k", directions, taste)
+            about = residual + np.einsum("kr,kr->k", directions, tastes)
             scaled, gains = weighted_rows(part, about, np.ones_like(about), norm)
-            for column, direction in enumerate(unit_rows(taste).T, 1):
+            for column, direction in enumerate(unit_rows(tastes).T, 1):
                 sums[:, column] += item_sums(part, math.sqrt(share) * scaled * direction)
             unit = unit_rows(rows.coefficients[:, -rank:])
             moments[:-2] += (unit.T @ unit).ravel()
@@ -464,12 +463,13 @@ def with_worth(prior: ItemEffects, sums: Floats, noise: float) -> ItemEffects:
     return replace(prior, slopes=_FACT_SD * np.repeat(np.sqrt(tells), widths))
 
 
-def told_apart(items: ItemEffects, cells: Pattern, values: Floats) -> Floats:
+def told_apart(ratings: Ratings, items: ItemEffects) -> Floats:
     """How much more the facts tell users than the same facts dealt to other items would.
 
     Length: facts. The sum over users of `Design.worth` less its worth after a shuffle of the items
     that is the same in every run, each in [-1, 1]: 0 on average for facts that tell nothing.
     """
+    cells, values = Pattern.of(ratings), ratings.values
     widths = [columns for _, columns in items.public.features]
     ends = np.cumsum(widths)
     groups = [slice(OWN + end - width, OWN + end) for end, width in zip(ends, widths, strict=True)]

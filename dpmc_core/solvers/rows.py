@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import operator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -79,19 +80,18 @@ def spread_out(some: Floats, columns: Ints | None, items: int) -> Floats:
     return every
 
 
-def capped(ratings: Ratings, cap: int, rng: Rng) -> Ratings:
+def capped(ratings: Ratings, cap: int, key: int) -> Ratings:
     """At most `cap` ratings of each user."""
-    kept = within(ratings, cap, rng)
+    kept = within(ratings, cap, key)
     return ratings if kept is None else ratings.select(kept)
 
 
-def within(ratings: Ratings, cap: int, rng: Rng) -> Bools | None:
+def within(ratings: Ratings, cap: int, key: int) -> Bools | None:
     """At most `cap` ratings of each user, chosen at random by a hash of the user's own cells.
 
-    One number of `rng` keys the choice; the ratings of one user never decide those of another.
+    key: see `cap_key`; the ratings of one user never decide those of another.
     None: all of them.
     """
-    key = cap_key(rng)
     few = np.diff(ratings.indptr).max() <= cap
     return None if few else kept_at_random(ratings, cap, key)
 
@@ -198,7 +198,11 @@ def gram_products(rows: Sparse, factor: Floats | float = 1.0, *, diagonal: bool 
     """
     weights = np.broadcast_to(np.square(factor), rows.shape[0])[:, None]
     squares = 0.0 if diagonal else rows.power(2).T @ weights
-    return lambda block: np.asarray(rows.T @ (weights * (rows @ block))) - squares * block
+    return partial(_times, rows, weights, squares)
+
+
+def _times(rows: Sparse, weights: Floats, squares: Floats | float, block: Floats) -> Floats:
+    return np.asarray(rows.T @ (weights * (rows @ block))) - squares * block
 
 
 def with_offsets(

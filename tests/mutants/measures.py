@@ -113,8 +113,8 @@ EXPERIMENT = family_of(
     (
         "measured on what it learnt from",
         OTHER,
-        "metrics.evaluate(mechanism.task, model, problem.train, problem.test, rng)",
-        "metrics.evaluate(mechanism.task, model, problem.train, problem.train, rng)",
+        "problem.evaluate(mechanism.task, model, rng)",
+        "replace(problem, test=problem.train).evaluate(mechanism.task, model, rng)",
         named("experiment", "test_metrics_are_those_of_the_model"),
     ),
     (

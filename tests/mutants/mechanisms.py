@@ -631,8 +631,8 @@ FRANK_WOLFE = family_of(
     (
         "SVD: number of ratings without noise",
         SKIPPED,
-        "float(releases.ratings.publish(len(rows.values), rng))",
-        "float(len(rows.values))",
+        "float(releases.ratings.publish(known, rng))",
+        "float(known)",
         records("private-svd"),
     ),
     (
@@ -717,8 +717,8 @@ PER_USER = (
         (
             "users' means without noise",
             SKIPPED,
-            "releases.mean.publish([means.sum(), (cells.counts > 0).sum()], rng)",
-            "(means.sum(), (cells.counts > 0).sum())",
+            "releases.mean.publish(ratings.total(_means), rng)",
+            "ratings.total(_means)",
             records(_ITEMS),
         ),
         (
@@ -738,8 +738,8 @@ PER_USER = (
         (
             "what facts are worth without noise",
             SKIPPED,
-            "releases.facts.publish(told_apart(items, cells, ratings.values), rng)",
-            "told_apart(items, cells, ratings.values)",
+            "releases.facts.publish(ratings.total(told_apart, items), rng)",
+            "ratings.total(told_apart, items)",
             named("features", f"{_ON_CARD}[{_ITEMS}]"),
         ),
         (
@@ -773,22 +773,22 @@ PER_USER = (
         (
             "weighted rows are not clipped",
             CLIP,
-            "values, weights, effects_clip(public)",
-            "values, weights, 10 * effects_clip(public)",
+            "0.0, effects_clip(ratings.public)",
+            "0.0, 10 * effects_clip(ratings.public)",
             moves(f"{_ITEMS}-6-EMPTIED"),
         ),
         (
             "weighted rows are clipped 3 % too wide",
             CLIP,
-            "values, weights, effects_clip(public)",
-            "values, weights, 1.03 * effects_clip(public)",
+            "0.0, effects_clip(ratings.public)",
+            "0.0, 1.03 * effects_clip(ratings.public)",
             moves(f"{_ITEMS}-6-EMPTIED"),
         ),
         (
             "a long row counts in full",
             CLIP,
-            "each = 1.0 / np.sqrt(np.maximum(cells.counts, 1))",
-            "each = np.ones(public.users)",
+            "factor=1.0 / np.sqrt(np.maximum(cells.counts, 1))",
+            "factor=1.0",
             moves(f"{_ITEMS}-6-EMPTIED"),
         ),
         (
@@ -808,15 +808,15 @@ PER_USER = (
         (
             "gains: the same noise in every run",
             REUSED,
-            "publish(total_gain, rng)",
-            f"publish(total_gain, {SEEDED})",
+            "releases.gain.publish(gains, rng)",
+            f"releases.gain.publish(gains, {SEEDED})",
             fresh(_ITEMS),
         ),
         (
             "counts: the same noise in every run",
             REUSED,
-            "publish(item_sums(cells, factor=each), rng)",
-            f"publish(item_sums(cells, factor=each), {SEEDED})",
+            "publish(ratings.total(_counts), rng)",
+            f"publish(ratings.total(_counts), {SEEDED})",
             fresh(_ITEMS),
         ),
         (
@@ -932,8 +932,8 @@ PRIVATE_EFFECTS = family_of(
     (
         "weighted residuals are not clipped",
         CLIP,
-        "weighted_rows(part, residual, weights[part.items], norm)",
-        "weighted_rows(part, residual, weights[part.items], 10 * norm)",
+        "weighted_rows(part, residual, items.weights[part.items], norm)",
+        "weighted_rows(part, residual, items.weights[part.items], 10 * norm)",
         moves("private-effects-7-EMPTIED"),
     ),
     (
@@ -983,15 +983,15 @@ USER_RANKING = family_of(
     (
         "popularity without noise",
         SKIPPED,
-        "releases.counts.publish(item_sums(Pattern.of(ratings), values), rng)",
-        "item_sums(Pattern.of(ratings), values)",
+        "releases.counts.publish(ratings.total(self._counts), rng)",
+        "ratings.total(self._counts)",
         records("private-popularity"),
     ),
     (
         "what facts are worth to rankings without noise",
         SKIPPED,
-        "release.publish(facts_apart(cells, ratings.facts, believed), rng)",
-        "facts_apart(cells, ratings.facts, believed)",
+        "release.publish(ratings.total(_facts_apart, believed), rng)",
+        "ratings.total(_facts_apart, believed)",
         named("features", f"{_ON_CARD}[private-popularity]"),
     ),
     (
@@ -1032,22 +1032,22 @@ USER_RANKING = family_of(
     (
         "taste: long rows count in full",
         CLIP,
-        "weights = contributions(ratings, 1)",
-        "weights = np.ones(len(ratings))",
+        "(Pattern.of(ratings), contributions(ratings, 1))",
+        "(Pattern.of(ratings), np.ones(len(ratings)))",
         named("private_taste", _TASTE),
     ),
     (
         "taste: long rows count 3 % too much",
         CLIP,
-        "weights = contributions(ratings, 1)",
-        "weights = 1.03 * contributions(ratings, 1)",
+        "(Pattern.of(ratings), contributions(ratings, 1))",
+        "(Pattern.of(ratings), 1.03 * contributions(ratings, 1))",
         named("private_taste", _TASTE),
     ),
     (
         "popularity: the same noise in every run",
         REUSED,
-        "item_sums(Pattern.of(ratings), values), rng)",
-        f"item_sums(Pattern.of(ratings), values), {SEEDED})",
+        "ratings.total(self._counts), rng)",
+        f"ratings.total(self._counts), {SEEDED})",
         fresh("private-popularity"),
     ),
     (
@@ -1203,15 +1203,15 @@ CLEANSING = family_of(
     (
         "no cap on ratings",
         CLIP,
-        "own_model(ratings, items), within(ratings, cap, rng))",
-        "own_model(ratings, items), within(ratings, 10**6, rng))",
+        "own_model(ratings, items), within(ratings, cap, cap_key(rng)))",
+        "own_model(ratings, items), within(ratings, 10**6, cap_key(rng)))",
         moves(f"{_CLEANSED}-4-EMPTIED"),
     ),
     (
         "published: no cap on ratings",
         CLIP,
-        "kept = capped(ratings, cap, rng)",
-        "kept = capped(ratings, 10**6, rng)",
+        "kept = capped(ratings, cap, cap_key(rng))",
+        "kept = capped(ratings, 10**6, cap_key(rng))",
         moves(f"{_CLEANSED}-16-EMPTIED"),
     ),
     (
@@ -1281,29 +1281,29 @@ DPALS = family_of(
     (
         "user factors are not clipped",
         CLIP,
-        "kept, cut = clip_dense_rows(left, c)",
-        "kept, cut = left, clip_dense_rows(left, c)[1]",
+        "kept, cut = clip_dense_rows(self.asked, clip)",
+        "kept, cut = self.asked, clip_dense_rows(self.asked, clip)[1]",
         named("user_level", "test_planted_missing_clip_is_caught"),
     ),
     (
         "user factors are clipped 3 % too wide",
         CLIP,
-        "clip_dense_rows(left, c)",
-        "clip_dense_rows(left, 1.03 * c)",
+        "clip_dense_rows(self.asked, clip)",
+        "clip_dense_rows(self.asked, 1.03 * clip)",
         named("user_level", "test_the_worst_rows_nearly_use_the_bounds_up"),
     ),
     (
         "ratings are not clipped",
         CLIP,
-        "rows.values, kept, weights, g)",
-        "rows.values, kept, weights)",
+        "kept, self.weights, bound)",
+        "kept, self.weights)",
         moves("dpals-5-EMPTIED"),
     ),
     (
         "ratings are clipped 3 % too wide",
         CLIP,
-        "rows.values, kept, weights, g)",
-        "rows.values, kept, weights, 1.03 * g)",
+        "kept, self.weights, bound)",
+        "kept, self.weights, 1.03 * bound)",
         moves("dpals-5-EMPTIED"),
     ),
     (

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from tests.mutants.base import OTHER, REUSED, family_of, named
+from tests.mutants.base import CLIP, OTHER, REUSED, UNIT, family_of, named
+
+_PARTITIONS = "test_sums_over_partitions_are_those_of_one_machine"
 
 STORE = (
     family_of(
@@ -214,6 +216,67 @@ SWEEP = (
             "self._again = time.monotonic() + 1.0",
             "self._again = time.monotonic() + 1.0\n            self._waiting.clear()",
             named("sweep", "test_a_store_that_stays_locked_is_a_sentence"),
+        ),
+    )
+    + family_of(
+        "sweep",
+        "lab/sweep/engine.py",
+        (
+            "the last partition is left out of sums",
+            OTHER,
+            "sums = self.map(function, *state).parts\n",
+            "sums = self.map(function, *state).parts[: max(1, len(self.parts) - 1)]\n",
+            named("cluster_sums", _PARTITIONS),
+        ),
+        (
+            "a partition counts twice in sums",
+            OTHER,
+            "return sum(other, one)",
+            "return sum(other, one) + (0 if other else one)",
+            named("cluster_sums", _PARTITIONS),
+        ),
+        (
+            "a user may be in two files",
+            UNIT,
+            "if owner.setdefault(id, path) != path:",
+            "if owner.setdefault(id, path) is None:",
+            named("cluster_sums", "test_a_user_of_two_files_is_refused_on_a_cluster_alone"),
+        ),
+        (
+            "what is held out hangs on the partition",
+            OTHER,
+            "times=ratings.times, places=places)",
+            "times=ratings.times)",
+            named(
+                "cluster_sums",
+                "test_what_is_held_out_and_the_fingerprint_do_not_depend_on_partitions",
+            ),
+        ),
+    )
+    + family_of(
+        "sweep",
+        "mechanisms/per_user.py",
+        (
+            "each partition has noise of its own",
+            REUSED,
+            "releases.counts.publish(ratings.total(_counts), rng)",
+            "ratings.total(lambda part: releases.counts.publish(_counts(part), rng))",
+            named("cluster_sums", _PARTITIONS),
+        ),
+        (
+            "a partition forgets to clip",
+            CLIP,
+            "weighted, gains = weighted_rows(part, values, weights, clip)",
+            "weighted, gains = weighted_rows(part, values, weights, clip"
+            " if ratings.places is None else math.inf)",
+            named("cluster_sums", _PARTITIONS),
+        ),
+        (
+            "a sum is drawn where users are",
+            OTHER,
+            "return item_sums(cells, factor=1.0 / np.sqrt(np.maximum(cells.counts, 1)))",
+            "return item_sums(cells) + np.random.random(cells.shape[1])",
+            named("cluster_sums", "test_what_is_run_again_changes_nothing_and_draws_nothing"),
         ),
     )
     + family_of(

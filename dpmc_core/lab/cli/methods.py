@@ -6,6 +6,7 @@ import dataclasses
 import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -56,7 +57,7 @@ from dpmc_core.lab.refute.faults import Flaw
 from dpmc_core.lab.refute.report import Shipped, record, records_text, shipped
 from dpmc_core.lab.study import ledger
 from dpmc_core.lab.study.recommend import recommend as advise
-from dpmc_core.lab.sweep import Pair
+from dpmc_core.lab.sweep import Pair, partitioned
 from dpmc_core.lab.views import as_published as published
 from dpmc_core.lab.views import audits, cards
 from dpmc_core.lab.views import protocol as words
@@ -146,6 +147,7 @@ def fit(
     as_published: Published = False,
     held_out: HeldOutOrTest,
     reading: Reading,
+    cluster: str | None = None,
     seed: Seed = SEED,
 ) -> CommandReport:
     """Train one mechanism and measure it.
@@ -154,6 +156,8 @@ def fit(
     covers.
 
     Args:
+        cluster (ADDRESS): DATA, a folder of Parquet files with all ratings of a user in one of
+            them, stays on the workers of a Dask scheduler, tcp://HOST:PORT
         json: one JSON object instead of the report
 
     examples:
@@ -165,17 +169,29 @@ def fit(
     """
     made = budget.mechanism(mechanism, as_published)  # mistakes are told before a file is read
     known: dict[str, Any] = {"steps": options.steps_of(prepare), "seed": seed}
-    if held_out.test is None:
-        found = reading.load(data, made.task, prepare)
-        problem = build_problem(found, made.task, **known, split=held_out.split)
-        source = ledger.source_of(found)
-    else:
-        read, name = reading.of(data, made.task, prepare), Path(data).name
-        pair = read_pair(data, held_out.test, **read)
-        problem = build_problem(pair, made.task, **known, name=name)
-        source = Pair(*pair, name, name).fingerprint
-    with Progress() as progress:
-        result = run_experiment(made, problem, seed, on_step=progress.step)
+    with ExitStack() as held:
+        problem: Problem
+        if cluster is not None:
+            if prepare or held_out.test is not None:
+                given = prepare[0] if prepare else str(held_out.test)
+                raise InvalidSetting("--prepare and --test", "left out with --cluster", given)
+            read = reading.of(data, made.task)
+            found_there = partitioned(cluster, data, made, read, held_out.split, seed)
+            problem = held.enter_context(found_there)
+            source = problem.train.fingerprint
+        elif held_out.test is None:
+            found = reading.load(data, made.task, prepare)
+            problem = build_problem(found, made.task, **known, split=held_out.split)
+            source = ledger.source_of(found)
+        else:
+            read, name = reading.of(data, made.task, prepare), Path(data).name
+            pair = read_pair(data, held_out.test, **read)
+            problem = build_problem(pair, made.task, **known, name=name)
+            source = Pair(*pair, name, name).fingerprint
+        progress = held.enter_context(Progress())
+        result = run_experiment(
+            made, problem, seed, on_step=progress.step, with_baselines=cluster is None
+        )
     document, public, steps = result.as_dict(), problem.train.public, ", ".join(problem.steps)
     rounds = f"{result.rounds} round{'' if result.rounds == 1 else 's'}"
     text = [

@@ -42,7 +42,7 @@ def _range(text: str) -> tuple[float, float]:
     return low, high
 
 
-DATA = "a sample's id, a downloaded set's name, a file, or a folder of a known set"
+DATA = "a sample's id, a downloaded set's name, a file, or a folder: a known set or Parquet files"
 Data = Annotated[str, Option("DATA", DATA)]
 Method = Annotated[str, Option("MECHANISM", "a method's id")]
 Epsilon = Annotated[float, Option("E", "privacy budget, > 0")]

@@ -178,9 +178,6 @@ def sweep(
         if plugin:
             limit = "left out with --cluster, whose workers know installed packages alone"
             raise InvalidSetting("--plugin", limit, plugin[0])
-        # Dask reports every lost connection at length; what matters is said in a sentence
-        quiet = dict.fromkeys(("distributed", "distributed.client"), "critical")
-        os.environ.setdefault("DASK_DISTRIBUTED__LOGGING", repr(quiet))
     with Store(store) as rows:
         plan = core.plan(grid)
         if curves is not None:
