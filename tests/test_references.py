@@ -187,6 +187,28 @@ def test_the_winner_learns_from_all_training_data(monkeypatch):
     assert np.allclose(found, whole(scores, data.shape))
 
 
+def test_of_many_ratings_whole_rows_of_some_users_judge_the_weights(monkeypatch):
+    data, judged = datasets.load("restaurants").ratings, []
+    honest = references.ReferenceRatings._bayes
+    method = registry.create("reference-ratings", rounds=3)
+
+    def watched(self, ratings):
+        judged.append(ratings)
+        return honest(self, ratings)
+
+    monkeypatch.setattr(references.ReferenceRatings, "_bayes", watched)
+    method._weights(data, np.random.default_rng(0))
+    assert {r.public.users for r in judged} == {data.public.users}
+    judged.clear()
+    monkeypatch.setattr(references, "_TELLING", len(data) // 3)
+    weights = method._weights(data, np.random.default_rng(0))
+    assert (weights >= 0).all()
+    for ratings in judged:
+        assert 0 < ratings.public.users == ratings.users.max() + 1 < 0.6 * data.public.users
+        assert ratings.public.items == data.public.items
+        assert len(ratings) < 0.6 * len(data)
+
+
 def test_of_many_cells_one_of_each_kind_is_tried_and_then_the_best_kind(monkeypatch):
     rivals = (*(plain.Ease(ridge=ridge) for ridge in (1.0, 2.0, 3.0)), plain.Popularity())
     worth, tried = {1.0: 0.9, 2.0: 0.3, 3.0: 0.4}, []

@@ -97,7 +97,10 @@ class ReferenceRatings(Plain):
 
         if len(ratings) > 2 * _TELLING:
             some = rng.random(ratings.public.users) < _TELLING / len(ratings)
-            ratings = ratings.select(some[ratings.users])
+            chosen, place = ratings.select(some[ratings.users]), np.cumsum(some, dtype=np.int32) - 1
+            public = replace(chosen.public, users=int(some.sum()))
+            users = place[chosen.users]
+            ratings = replace(chosen, users=users, public=public, user_ids=None)
         fold, middle, found = rng.integers(_FOLDS, size=len(ratings)), ratings.public.middle, []
         few = min(_FOLDS, math.ceil(_FOLDS * _JUDGES / len(ratings)))
         if len(ratings) < _LEAST or len(np.unique(fold)) < _FOLDS:
