@@ -140,7 +140,9 @@ class ReferenceRatings(Plain):
 def _without_noise(ratings: Ratings, seed: int) -> list[Factors]:
     """The private estimator without noise, and with who rated what as a fact beside it."""
     cells, n = Pattern.of(ratings), ratings.public.items
-    rows = gram_products(cells.by_user(np.ones(len(ratings))), 1.0 / np.sqrt(np.maximum(cells.counts, 1)))
+    rows = gram_products(
+        cells.by_user(np.ones(len(ratings))), 1.0 / np.sqrt(np.maximum(cells.counts, 1))
+    )
     _, vectors = leading_eigenpairs(rows, n, min(_TAKEN, n - 1))
     counts = 1.0 + item_sums(cells)
     taken = {"who rated what": uncorrelated(vectors / np.sqrt(counts)[:, None], counts)}
