@@ -75,7 +75,7 @@ class ReferenceRatings(Plain):
     uses_facts = True
     id = "reference-ratings"
     name = "Best ratings without privacy"
-    revision = 2
+    revision = 3
     rank: int = setting(10, "most directions of taste", at_least=0, at_most=200)
     rounds: int = setting(30, "most rounds over users and items", at_least=1, at_most=1_000)
 
@@ -178,7 +178,7 @@ class ReferenceRanking(Plain):
     name = "Best ranking without privacy"
     task = Task.RANKING
     floor = "popularity"
-    revision = 3
+    revision = 4
     judges: int = setting(
         5_000, "most held-out interactions that choose", at_least=1, at_most=1_000_000
     )
