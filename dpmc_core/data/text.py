@@ -609,15 +609,21 @@ class Lines(abc.ABC):
         kind.count += 1
 
 
+def many(column: Any) -> bool:
+    """Whether most texts of a dictionary are of one row each: then keeping each once costs more
+    than it saves."""
+    return 2 * len(column.dictionary) > len(column)
+
+
 @dataclass
 class Fields(Lines):
-    """Rows of `width` fields, of which those at the places `used` are read; all but that at
-    `plain`, whose texts are hardly ever the same, with each distinct text kept once."""
+    """Rows of `width` fields, of which those at the places `used` are read, with each distinct text
+    kept once; not of those at `plain`, whose texts are hardly ever the same."""
 
     separator: str
     width: int
     used: Sequence[int]
-    plain: int | None = None
+    plain: set[int] = field(default_factory=set)
 
     def _plainly(self, text: str) -> Cut | None:
         import pyarrow as pa
@@ -643,7 +649,7 @@ class Fields(Lines):
 
         names = [str(k) for k in range(self.width)]
         kinds = dict.fromkeys(names, pa.dictionary(pa.int32(), pa.string()))
-        kinds[str(self.plain)] = pa.string()
+        kinds |= dict.fromkeys(map(str, self.plain), pa.string())
         content = f"{marked}\n".encode()  # a quote left open would take the line at the end
         try:
             table = arrow.read_csv(
@@ -671,15 +677,22 @@ class Fields(Lines):
         numbers = np.delete(np.arange(1, count + 1), [row.number - 1 for row in ragged])
         table = table.slice(0, len(numbers)).combine_chunks()
         first = table[names[self.used[0]]].combine_chunks()
-        empty = compute.equal(compute.utf8_trim_whitespace(first.dictionary), "").to_numpy(False)
-        keep = ~empty[first.indices.to_numpy()]
+        texts = getattr(first, "dictionary", first)
+        keep = compute.not_equal(compute.utf8_trim_whitespace(texts), "").to_numpy(False)
+        if texts is not first:
+            keep = keep[first.indices.to_numpy()]
         if not keep.all():  # spreadsheets end in lines of separators alone
             lines = marked.split("\n")
             for k in np.flatnonzero(~keep).tolist():
                 line = lines[numbers[k] - 1]
                 keep[k] = self._is_row(next(_records([line], mark), []), numbers[k], line)
             table, numbers = table.filter(pa.array(keep)), numbers[keep]
-        return [table[names[k]].combine_chunks() for k in self.used], self.lines + numbers
+        columns = [table[names[k]].combine_chunks() for k in self.used]
+        if len(self.used) < len(ROLES) + 1:  # no matrix, whose cells are few
+            for k, column in zip(self.used[:2], columns, strict=False):
+                if k not in self.plain and many(column):
+                    self.plain.add(k)
+        return columns, self.lines + numbers
 
     def _fits(self, row: Sequence[str]) -> bool:
         """Whether it has a field for each column, and nothing but empty ones beyond."""
