@@ -43,7 +43,7 @@ from dpmc_core.data.text import (
     Objects,
     blocks,
     date_of,
-    many,
+    mostly_once,
     number_of,
     recognise,
     with_roles,
@@ -137,17 +137,18 @@ def _ids(column: Any) -> Column:
     """The rows and texts of a column of text; empty ones are missing."""
     from pyarrow import compute
 
-    if _is_text(column) and not hasattr(column, "dictionary"):
+    if not hasattr(column, "dictionary"):
         keys = _keys(column)
         if keys is None:
-            column = column.dictionary_encode()
-        else:  # faster than to look each of many texts up
-            order = np.argsort(keys)
-            new = np.diff(keys[order], prepend=keys[order[:1]] + 1) != 0
-            codes = np.empty(len(keys), dtype=np.int32)
-            codes[order] = np.cumsum(new) - 1
-            names = column.take(order[new])
-    if hasattr(column, "dictionary"):
+            return _ids(column.dictionary_encode())
+        order = np.argsort(keys)  # faster than to look each of many texts up
+        new = np.diff(keys[order], prepend=keys[order[:1]] + 1) != 0
+        codes = np.empty(len(keys), dtype=np.int32)
+        codes[order] = np.cumsum(new) - 1
+        names = column.take(order[new])
+        if "" not in names[:1].to_pylist():
+            return Column(codes, Names(names))
+    else:
         names, codes = column.dictionary, column.indices.fill_null(-1).to_numpy()
     filled = compute.not_equal(names, "").to_numpy(zero_copy_only=False)
     return _placed([Column(codes, Names(names))], filled)[0]
@@ -217,16 +218,14 @@ class _Columns(defaultdict[str, list[Any]]):
         from pyarrow import compute
 
         for role, column in columns.items():
-            last, plain = self[role][-1:], pa.types.is_string(column.type)
-            if role == "time":
-                if plain:
-                    with suppress(pa.ArrowInvalid):
-                        column = column.cast(pa.float64())
-            elif plain and last and last[0].type == column.type:  # hardly ever the same
+            if role == "time" and pa.types.is_string(column.type):
+                with suppress(pa.ArrowInvalid):
+                    column = column.cast(pa.float64())
+            elif role == "user" and self[role] and self[role][-1].type == column.type == pa.string():
                 column = compute.utf8_trim_whitespace(column.fill_null(""))
-            elif role in ("user", "item") or _is_text(column):
+            elif role in ("user", "item") or (role != "time" and _is_text(column)):
                 column = _texts(column)
-                if plain and role != "rating" and many(column):
+                if role == "user" and mostly_once(column):
                     column = column.cast(pa.string()).fill_null("")
             self[role].append(column)
         self.count += len(columns["user"])
@@ -505,7 +504,7 @@ def merge(tables: Sequence[Table]) -> list[Table]:
     import pyarrow as pa
 
     users, items = (
-        Names(pa.chunked_array([column.names.texts for column in columns]).unique())
+        _ids(pa.chunked_array([column.names.texts for column in columns]).combine_chunks()).names
         for columns in zip(*((table.user, table.item) for table in tables), strict=True)
     )
     return [
@@ -557,20 +556,17 @@ def natural_order(texts: Any) -> NDArray[np.intp]:
     keys = _keys(texts)
     if keys is None:
         return np.asarray(compute.sort_indices(texts), dtype=np.intp)
-    return np.argsort(keys) if (keys[1:] < keys[:-1]).any() else np.arange(len(keys))
+    return np.argsort(keys)
 
 
 def _placed(columns: Sequence[Column], used: Bools) -> list[Column]:
     """Columns over those of their names that are used, in natural order."""
     names = columns[0].names.texts
     there = np.flatnonzero(used)
-    kept = names if len(there) == len(names) else names.take(there)
-    order = natural_order(kept)
-    if kept is names and (order[1:] > order[:-1]).all():
-        return [*columns]
+    order = there[natural_order(names.take(there))]
     place = np.full(len(names) + 1, -1, dtype=np.int32)  # the last is where code -1 points
-    place[there[order]] = np.arange(len(order), dtype=np.int32)
-    found = Names(kept.take(order))
+    place[order] = np.arange(len(order), dtype=np.int32)
+    found = Names(names.take(order))
     return [Column(place[column.codes], found) for column in columns]
 
 
@@ -917,4 +913,4 @@ def _kept(
     for column, mine in zip(columns, rows, strict=True):
         used[column.codes[mine]] = True
     check_cancelled()
-    return _placed(columns, used)
+    return [*columns] if used.all() else _placed(columns, used)

@@ -464,6 +464,7 @@ def _objects(options: ReadOptions, lines: Sequence[str]) -> Layout:
 # Lines cut into columns ---------------------------------------------------------------------------
 
 LONGEST = 16_000_000  # characters of a line
+_SHORT = 100  # bytes of an id that may be kept for each row
 QUOTE = "with a quote that is not closed"
 FIELD = f"with a field of more than {csv.field_size_limit():,} characters"
 
@@ -591,13 +592,14 @@ class Lines(abc.ABC):
                 text = text[text.index("\n") + 1 :]
                 self.lines, self.skip = self.lines + 1, self.skip - 1
             if text:
-                found = self._plainly(text)
+                count = text.count("\n")
+                found = self._plainly(text, count)
                 cut, rest = (found, "") if found else self._carefully(text, not piece)
-                self.lines += text.count("\n") - rest.count("\n")
+                self.lines += count - rest.count("\n")
                 yield cut
 
     @abc.abstractmethod
-    def _plainly(self, text: str) -> Cut | None:
+    def _plainly(self, text: str, count: int) -> Cut | None:
         """By pyarrow; None where that might see other rows than the careful way does."""
 
     @abc.abstractmethod
@@ -609,10 +611,13 @@ class Lines(abc.ABC):
         kind.count += 1
 
 
-def many(column: Any) -> bool:
-    """Whether most texts of a dictionary are of one row each: then keeping each once costs more
-    than it saves."""
-    return 2 * len(column.dictionary) > len(column)
+def mostly_once(column: Any) -> bool:
+    """Whether to keep each distinct text of a dictionary once costs more than it saves."""
+    from pyarrow import compute
+
+    size = len(column.dictionary)
+    longest = compute.max(compute.binary_length(column.dictionary)).as_py() or 0
+    return 2 * size > len(column) and longest <= _SHORT
 
 
 @dataclass
@@ -625,12 +630,11 @@ class Fields(Lines):
     used: Sequence[int]
     plain: set[int] = field(default_factory=set)
 
-    def _plainly(self, text: str) -> Cut | None:
+    def _plainly(self, text: str, count: int) -> Cut | None:
         import pyarrow as pa
         from pyarrow import compute
         from pyarrow import csv as arrow
 
-        count = text.count("\n")
         marked, mark = _one_mark(text, self.separator)
         odd = rf'(?:^|{re.escape(mark)}) +"' if mark != " " else r"^ |  | $"
         if (
@@ -688,10 +692,8 @@ class Fields(Lines):
                 keep[k] = self._is_row(next(_records([line], mark), []), numbers[k], line)
             table, numbers = table.filter(pa.array(keep)), numbers[keep]
         columns = [table[names[k]].combine_chunks() for k in self.used]
-        if len(self.used) < len(ROLES) + 1:  # no matrix, whose cells are few
-            for k, column in zip(self.used[:2], columns, strict=False):
-                if k not in self.plain and many(column):
-                    self.plain.add(k)
+        if texts is not first and mostly_once(first):
+            self.plain.add(self.used[0])
         return columns, self.lines + numbers
 
     def _fits(self, row: Sequence[str]) -> bool:
@@ -798,12 +800,11 @@ class Objects(Lines):
 
     keys: Sequence[str]
 
-    def _plainly(self, text: str) -> Cut | None:
+    def _plainly(self, text: str, count: int) -> Cut | None:
         import pyarrow as pa
         from pyarrow import compute
         from pyarrow import json as arrow
 
-        count = text.count("\n")
         begun, ended = text.startswith("{"), text.endswith("}\n")
         if not (begun and ended) or text.count("}\n{") + 1 < count or _may_exceed(text, _DEEPEST):
             return None
