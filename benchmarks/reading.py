@@ -1,10 +1,13 @@
-"""Seconds and memory to read a million ratings of a million users, format by format.
+"""Processor time and memory to read ratings, format by format, beside pandas on the same file.
 
-    python benchmarks/reading.py [ROWS]
+    python benchmarks/reading.py [ROWS] [--kind once|many]
 
-Each generated file is read in a process of its own, beside pandas.read_csv of it (for JSON lines
-and Parquet: of the same rows as CSV). Times are per million ratings, the best of three; the ratio
-is of processor time, which other programs on the machine change less.
+Two kinds of file: every user once (all ids of users differ), and many ratings of each user, as in
+MovieLens-1M: 6,040 users and 3,706 items. Each is read in a process of its own, beside
+pandas.read_csv, pandas.read_json(lines=True) or pandas.read_parquet of the same file. Processor
+times are per million ratings, the best of three. Memory is what the process grows by at its peak,
+beside the size of the columns: codes of users and items, ratings and times as 8 bytes each, and the
+bytes of the distinct ids.
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ import argparse
 import resource
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
@@ -21,106 +24,143 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow.parquet  # noqa: F401 - loaded before memory is looked at
 
 from dpmc_core.data import datasets
 
-ITEMS, WIDE_ITEMS, REPEATS = 2_000, 250, 3
-PANDAS: dict[str, dict[str, Any]] = {
-    "TSV": {"sep": "\t"},
-    "::": {"sep": ":", "header": None},  # pandas takes one character: every second field is empty
-    "wide": {},
+ONCE_ITEMS, WIDE_ITEMS, REPEATS = 2_000, 250, 3
+MANY = (6_040, 3_706)  # users, items
+# pandas takes one character as separator: of "::" every second field is empty.
+PANDAS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
+    "CSV": (pd.read_csv, {}),
+    "TSV": (pd.read_csv, {"sep": "\t"}),
+    "::": (pd.read_csv, {"sep": ":", "header": None}),
+    "JSON lines": (pd.read_json, {"lines": True}),
+    "Parquet": (pd.read_parquet, {}),
+    "wide": (pd.read_csv, {}),
 }
+HEADS = (
+    ("MB", 7),
+    ("s", 8),
+    ("processor s", 13),
+    ("pandas s", 10),
+    ("ratio", 7),
+    ("MB peak", 9),
+    ("columns", 9),
+    ("ratio", 7),
+)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("rows", nargs="?", type=int, default=1_000_000, help="ratings (1000000)")
-    rows = parser.parse_args().rows
-    with tempfile.TemporaryDirectory() as folder:
-        files = write(Path(folder), rows)
-        heads = (
-            ("MB", 7),
-            ("s", 8),
-            ("processor s", 13),
-            ("pandas s", 10),
-            ("ratio", 7),
-            ("MB peak", 9),
-        )
-        print(f"{'format':<12}" + "".join(f"{head:>{width}}" for head, width in heads))
-        for name, path in files.items():
-            seconds, busy, count, peak = _alone(_dpmc, path)
-            plain = path if path.suffix in (".csv", ".tsv", ".dat") else files["CSV"]
-            _, other, _, _ = _alone(_pandas, plain, PANDAS.get(name, {}))
-            million = 1e6 / count
-            print(
-                f"{name:<12}{path.stat().st_size / 1e6:>7.0f}{seconds * million:>8.2f}"
-                f"{busy * million:>13.2f}{other * million:>10.2f}{busy / other:>7.1f}{peak:>9.0f}",
-                flush=True,
-            )
+    parser.add_argument("--kind", choices=("once", "many"), help="of file (both)")
+    asked = parser.parse_args()
+    for kind in (asked.kind,) if asked.kind else ("once", "many"):
+        print(f"\n{kind}\n{'format':<12}" + "".join(f"{head:>{width}}" for head, width in HEADS))
+        with tempfile.TemporaryDirectory() as folder:
+            for name, path in write(Path(folder), asked.rows, kind):
+                seconds, busy, (count, size), peak = _alone(_dpmc, path)
+                _, other, _, _ = _alone(_pandas, path, name)
+                million = 1e6 / count
+                print(
+                    f"{name:<12}{path.stat().st_size / 1e6:>7.0f}{seconds * million:>8.2f}"
+                    f"{busy * million:>13.2f}{other * million:>10.2f}{busy / other:>7.1f}"
+                    f"{peak:>9.0f}{size:>9.0f}{peak / size:>7.1f}",
+                    flush=True,
+                )
+                path.unlink()
 
 
-def write(folder: Path, rows: int, seed: int = 0) -> dict[str, Path]:
-    """The same ratings in each format, every user once, in random order; wide: as many cells."""
+def write(folder: Path, rows: int, kind: str, seed: int = 0) -> Iterator[tuple[str, Path]]:
+    """The same ratings in each format, one file after the other, in random order. once: every user
+    once; many: distinct cells of few users; wide, of either: half the cells of a matrix."""
     rng = np.random.default_rng(seed)
+    if kind == "once":
+        users, items = rng.permutation(rows), rng.integers(ONCE_ITEMS, size=rows)
+    else:
+        width = MANY[1]
+        height = max(MANY[0], -(-2 * rows // width))  # no pair twice, at most half of the cells
+        users, items = np.divmod(rng.permutation(height * width)[:rows], width)
+    mark = "user" if kind == "once" else ""
+    texts = {
+        "user": np.array([f"{mark}{k}" for k in range(users.max() + 1)], dtype=object)[users],
+        "item": np.array([f"item{k}" for k in range(items.max() + 1)], dtype=object)[items],
+    }
     frame = pd.DataFrame(
-        {
-            "user": [f"user{k}" for k in rng.permutation(rows)],
-            "item": [f"item{k}" for k in rng.integers(ITEMS, size=rows)],
+        texts
+        | {
             "rating": rng.integers(1, 11, size=rows) / 2,
             "timestamp": rng.integers(978_300_760, 1_711_908_000, size=rows),
         }
     )
-    paths = {
-        name: folder / f"million.{end}"
-        for name, end in (("CSV", "csv"), ("TSV", "tsv"), ("::", "dat"), ("JSON lines", "jsonl"),
-                          ("Parquet", "parquet"), ("wide", "wide.csv"))
-    }  # fmt: skip
-    frame.to_csv(paths["CSV"], index=False)
-    frame.to_csv(paths["TSV"], index=False, sep="\t")
-    with paths["::"].open("w") as file:
+    del texts
+    path = folder / "ratings.csv"
+    frame.to_csv(path, index=False)
+    yield "CSV", path
+    path = folder / "ratings.tsv"
+    frame.to_csv(path, index=False, sep="\t")
+    yield "TSV", path
+    path = folder / "ratings.dat"
+    with path.open("w") as file:
         columns = (frame[name].tolist() for name in frame)
         file.writelines(f"{u}::{i}::{r}::{t}\n" for u, i, r, t in zip(*columns, strict=True))
-    frame.to_json(paths["JSON lines"], orient="records", lines=True)
-    frame.to_parquet(paths["Parquet"])
-    with paths["wide"].open("w") as file:
+    yield "::", path
+    path = folder / "ratings.jsonl"
+    frame.to_json(path, orient="records", lines=True)
+    yield "JSON lines", path
+    path = folder / "ratings.parquet"
+    frame.to_parquet(path)
+    yield "Parquet", path
+    del frame
+    path = folder / "wide.csv"
+    with path.open("w") as file:
         file.write("user," + ",".join(f"item{k}" for k in range(WIDE_ITEMS)) + "\n")
-        for user in range(2 * rows // WIDE_ITEMS):  # half of the cells are filled
+        for user in range(2 * rows // WIDE_ITEMS):
             cells = rng.integers(1, 6, size=WIDE_ITEMS).astype(str)
             cells[rng.random(WIDE_ITEMS) < 0.5] = ""
             file.write(f"user{user}," + ",".join(cells) + "\n")
-    return paths
+    yield "wide", path
 
 
-def _alone(read: Callable[..., int], *what: Any) -> tuple[float, float, int, float]:
-    """Seconds, processor seconds, ratings and peak megabytes of `read` in a new process."""
+def _alone(read: Callable[..., Any], *what: Any) -> tuple[float, float, Any, float]:
+    """Seconds, processor seconds, what `read` says, and megabytes grown by, in a new process."""
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
         return pool.submit(_measured, read, *what).result()
 
 
-def _measured(read: Callable[..., int], *what: Any) -> tuple[float, float, int, float]:
+def _measured(read: Callable[..., Any], *what: Any) -> tuple[float, float, Any, float]:
     seconds, busy = [], []
+    before, peak = _resident("VmRSS:"), 0.0
     for _ in range(REPEATS):
         start, processor = time.perf_counter(), time.process_time()
-        count = read(*what)
+        found = read(*what)
         seconds.append(time.perf_counter() - start)
         busy.append(time.process_time() - processor)
-    return min(seconds), min(busy), count, _peak()
+        # Of the first alone: what an allocator keeps from it is not needed again.
+        peak = peak or _resident("VmHWM:") - before
+    return min(seconds), min(busy), found, peak
 
 
-def _dpmc(path: Path) -> int:
-    return len(datasets.load(path, low=0.5, high=5).ratings)
+def _dpmc(path: Path) -> tuple[int, float]:
+    """How many ratings there are, and the megabytes of their columns."""
+    ratings = datasets.load(path, low=0.5, high=5).ratings
+    ids = sum(len(name) for names in (ratings.user_ids, ratings.item_ids) for name in names or ())
+    return len(ratings), (4 * 8 * len(ratings) + ids) / 1e6
 
 
-def _pandas(path: Path, how: dict[str, Any]) -> int:
-    return len(pd.read_csv(path, **how))
+def _pandas(path: Path, name: str) -> int:
+    read, how = PANDAS[name]
+    return len(read(path, **how))
 
 
-def _peak() -> float:
+def _resident(name: str) -> float:
+    """Megabytes of this program now, VmRSS, or at its peak, VmHWM."""
     try:  # of this program alone: ru_maxrss starts at that of the process that started it
         lines = Path("/proc/self/status").read_text().splitlines()
     except OSError:
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM:"))
+    return next(int(line.split()[1]) / 1024 for line in lines if line.startswith(name))
 
 
 if __name__ == "__main__":

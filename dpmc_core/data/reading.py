@@ -7,6 +7,7 @@ bounded by the distinct ids and four numbers per row, however a file is compress
 
 from __future__ import annotations
 
+import os
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -42,6 +43,7 @@ from dpmc_core.data.text import (
     Objects,
     blocks,
     date_of,
+    mostly_once,
     number_of,
     recognise,
     with_roles,
@@ -53,12 +55,41 @@ from dpmc_core.stopping import check_cancelled
 Codes = NDArray[np.int32]
 
 
+class Names(Sequence[str]):
+    """Distinct ids, kept as one array of pyarrow: a million of them in a few megabytes."""
+
+    def __init__(self, texts: Any) -> None:
+        self.texts = texts
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+    def __getitem__(self, k: Any) -> Any:
+        if isinstance(k, slice):
+            return tuple(self.texts[k].to_pylist())
+        return self.texts[int(k)].as_py()
+
+    def __iter__(self) -> Iterator[str]:
+        for start in range(0, len(self), _BATCH):
+            yield from self[start : start + _BATCH]
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Names):
+            return bool(self.texts.equals(other.texts))
+        return isinstance(other, tuple) and tuple(self) == other
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return repr(tuple(self))
+
+
 @dataclass(frozen=True, eq=False)
 class Column:
-    """Ids of one column: names[code] for each row, in order of appearance; code -1: missing."""
+    """Ids of one column: names[code] for each row, in natural order; code -1: missing."""
 
     codes: Codes
-    names: tuple[str, ...]
+    names: Names
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,12 +138,23 @@ def _texts(column: Any) -> Any:
 
 def _ids(column: Any) -> Column:
     """The rows and texts of a column of text; empty ones are missing."""
-    names, codes = column.dictionary.to_pylist(), column.indices.fill_null(-1).to_numpy()
-    if "" in names:
-        empty = names.index("")
-        codes = np.where(codes == empty, -1, codes - (codes > empty)).astype(np.int32)
-        names.remove("")
-    return Column(codes, tuple(names))
+    from pyarrow import compute
+
+    if not hasattr(column, "dictionary"):
+        keys = _keys(column)
+        if keys is None:
+            return _ids(column.dictionary_encode())
+        order = np.argsort(keys)  # faster than to look each of many texts up
+        new = np.diff(keys[order], prepend=keys[order[:1]] + 1) != 0
+        codes = np.empty(len(keys), dtype=np.int32)
+        codes[order] = np.cumsum(new) - 1
+        names = column.take(order[new])
+        if "" not in names[:1].to_pylist():
+            return Column(codes, Names(names))
+    else:
+        names, codes = column.dictionary, column.indices.fill_null(-1).to_numpy()
+    filled = compute.not_equal(names, "").to_numpy(zero_copy_only=False)
+    return _placed([Column(codes, Names(names))], filled)[0]
 
 
 def _floats(column: Any) -> Floats:
@@ -120,13 +162,13 @@ def _floats(column: Any) -> Floats:
     return np.array(values, dtype=np.float64)  # a copy that can be written to
 
 
-def _numbers(column: Any) -> tuple[Floats, Column]:
+def _numbers(column: Any) -> tuple[Floats, Column | None]:
     """Ratings, NaN where missing or no number, and the texts of those that were no plain number.
 
     Where some have a decimal point, one with a comma may be in thousands: no number.
     """
     if not hasattr(column, "dictionary"):
-        return _floats(column), Column(np.full(len(column), -1, dtype=np.int32), ())
+        return _floats(column), None
     written = _ids(column)
     found = list(map(number_of, written.names))
     told = list(zip(written.names, found, strict=True))
@@ -164,7 +206,7 @@ def _joined(parts: Sequence[Any]) -> Any:
     """The parts of a column as one; as text where some are numbers and some are text."""
     import pyarrow as pa
 
-    if len({part.type for part in parts}) != 1:
+    if len({part.type for part in parts}) != 1 or sum(part.nbytes for part in parts) > _DECODED:
         parts = list(map(_texts, parts)) or [_texts(pa.array([], pa.string()))]
     return pa.chunked_array(parts).unify_dictionaries().combine_chunks()
 
@@ -175,9 +217,20 @@ class _Columns(defaultdict[str, list[Any]]):
     count = 0
 
     def add(self, columns: Mapping[str, Any]) -> None:
+        import pyarrow as pa
+        from pyarrow import compute
+
         for role, column in columns.items():
-            text = role in ("user", "item") or _is_text(column)
-            self[role].append(_texts(column) if text and role != "time" else column)
+            if role == "time" and pa.types.is_string(column.type):
+                with suppress(pa.ArrowInvalid):
+                    column = column.cast(pa.float64())
+            elif role == "user" and self[role] and self[role][-1].type == column.type == pa.string():
+                column = compute.utf8_trim_whitespace(column.fill_null(""))
+            elif role in ("user", "item") or (role != "time" and _is_text(column)):
+                column = _texts(column)
+                if role == "user" and mostly_once(column):
+                    column = column.cast(pa.string()).fill_null("")
+            self[role].append(column)
         self.count += len(columns["user"])
 
     def table(self, source: Source, layout: Layout, **about: Any) -> Table:
@@ -246,7 +299,7 @@ def _read_text(source: Source, layout: Layout, options: ReadOptions, tell: Tell 
         cutter = Objects(layout.skip, [names[k] for k in places])
     else:
         used = range(len(names)) if wide else places
-        plain = layout.roles.get("time")
+        plain = {layout.roles["time"]} if "time" in layout.roles else set()
         cutter = Fields(layout.skip, layout.separator, len(names), used, plain)
     read = _Columns(list)
     lines = [np.zeros(0, dtype=np.int64)]
@@ -305,8 +358,8 @@ def _read_jester(source: Source, layout: Layout, options: ReadOptions, tell: Tel
     return Table(
         source,
         layout,
-        Column(users, numbered(len(values))),
-        Column(items, numbered(100)),
+        Column(users, _numbered(len(values))),
+        Column(items, _numbered(100)),
         values[seen],
         lines=users.astype(np.int64) + 1,
         count=LineCount(lines=len(lines), blank=blank, rows=len(values), entries=len(users)),
@@ -491,8 +544,10 @@ def merge(tables: Sequence[Table]) -> list[Table]:
     """The same rows with codes into shared lists of users and items."""
     if len(tables) == 1:
         return [*tables]
+    import pyarrow as pa
+
     users, items = (
-        tuple(dict.fromkeys(name for column in columns for name in column.names))
+        _ids(pa.chunked_array([column.names.texts for column in columns]).combine_chunks()).names
         for columns in zip(*((table.user, table.item) for table in tables), strict=True)
     )
     return [
@@ -501,23 +556,67 @@ def merge(tables: Sequence[Table]) -> list[Table]:
     ]
 
 
-def recode(column: Column, names: tuple[str, ...]) -> Column:
+def recode(column: Column, names: Names) -> Column:
     """The same ids with codes into other names, which must hold them."""
-    place = {name: k for k, name in enumerate(names)}
-    codes = np.array([*(place[name] for name in column.names), -1], dtype=np.int32)
-    return Column(codes[column.codes], names)
+    from pyarrow import compute
+
+    place = compute.index_in(column.names.texts, value_set=names.texts).to_numpy()
+    return Column(np.append(place, np.int32(-1))[column.codes], names)
 
 
-def natural_order(names: Sequence[str]) -> NDArray[np.intp]:
-    """Positions that sort ids: as numbers where all are whole numbers, else as text."""
+def _keys(texts: Any) -> NDArray[Any] | None:
+    """Numbers in the natural order of texts, equal where these are: whole numbers where all are,
+    else of what follows a common beginning; None where that is longer than seven bytes."""
     import pyarrow as pa
     from pyarrow import compute
 
-    texts = pa.array(names, pa.string())
-    # No digit but ASCII ones and no leading zero: two texts are never one number.
-    whole = compute.all(compute.match_substring_regex(texts, "^(0|[1-9][0-9]{0,17})$")).as_py()
-    order = compute.sort_indices(texts.cast(pa.int64()) if whole else texts)
-    return np.asarray(order, dtype=np.intp)
+    if not len(texts):
+        return np.zeros(0, dtype=np.int64)
+    ends = [end.encode() for end in compute.min_max(texts).as_py().values()]
+    if all(end[:1].isdigit() for end in ends):
+        with suppress(pa.ArrowInvalid):
+            # No leading zero and no sign: two texts are never one number.
+            whole = texts.cast(pa.int64())
+            values = whole.to_numpy()
+            if values.max() < 10**18 and whole.cast(pa.string()).equals(texts):
+                return values
+    begin = len(os.path.commonprefix(ends))
+    _, places, content = texts.buffers()
+    bounds = np.frombuffer(places, dtype=np.int32)[texts.offset :][: len(texts) + 1]
+    lengths = (np.diff(bounds) - begin).astype(np.uint64)
+    if lengths.max() > 7:
+        return None
+    padded = np.append(np.frombuffer(content or b"", dtype=np.uint8), np.zeros(8, np.uint8))
+    words = np.ndarray(len(padded) - 7, dtype=">u8", buffer=padded, strides=(1,))
+    rest = 64 - 8 * lengths
+    return words[bounds[:-1] + begin].astype(np.uint64) >> rest << rest | lengths
+
+
+def natural_order(texts: Any) -> NDArray[np.intp]:
+    """Positions that sort ids: as numbers where all are whole numbers, else as text."""
+    from pyarrow import compute
+
+    keys = _keys(texts)
+    if keys is None:
+        return np.asarray(compute.sort_indices(texts), dtype=np.intp)
+    return np.argsort(keys)
+
+
+def _placed(columns: Sequence[Column], used: Bools) -> list[Column]:
+    """Columns over those of their names that are used, in natural order."""
+    names = columns[0].names.texts
+    there = np.flatnonzero(used)
+    order = there[natural_order(names.take(there))]
+    place = np.full(len(names) + 1, -1, dtype=np.int32)  # the last is where code -1 points
+    place[order] = np.arange(len(order), dtype=np.int32)
+    found = Names(names.take(order))
+    return [Column(place[column.codes], found) for column in columns]
+
+
+def _numbered(count: int) -> Names:
+    import pyarrow as pa
+
+    return Names(pa.array(numbered(count)))
 
 
 # From rows as read to validated ratings -----------------------------------------------------------
@@ -767,9 +866,11 @@ def _settle(
     rows = np.flatnonzero(keep)
     cells = table.user.codes[rows].astype(np.int64) * len(table.item.names)
     cells += table.item.codes[rows]
-    order = np.argsort(cells, kind="stable")  # rows of one cell stay in file order
-    if times is not None and (np.diff(cells[order]) == 0).any():
-        order = np.lexsort((times[rows], cells))
+    order = np.argsort(cells)
+    if (np.diff(cells[order]) == 0).any():
+        order = np.argsort(cells, kind="stable")  # rows of one cell stay in file order
+        if times is not None:
+            order = np.lexsort((times[rows], cells))
     rows, cells = rows[order], cells[order]
     last = np.append(np.diff(cells) != 0, True)[: len(cells)]
     values = table.ratings[rows]
@@ -843,19 +944,16 @@ def _kept(
     columns: Sequence[Column], rows: Sequence[Ints], catalogue: int | None, *, whole: bool
 ) -> list[Column]:
     """Columns over the ids that appear in the rows, or over a catalogue 1..n that holds them."""
+    from pyarrow import compute
+
     check_cancelled()
     names = columns[0].names
     if catalogue is not None:
-        full = numbered(catalogue)
-        if set(names) <= set(full):
+        full = _numbered(catalogue)
+        if compute.all(compute.is_in(names.texts, value_set=full.texts)).as_py():
             return [recode(column, full) for column in columns]
     used = np.full(len(names), whole)
     for column, mine in zip(columns, rows, strict=True):
         used[column.codes[mine]] = True
-    there = np.flatnonzero(used)
     check_cancelled()
-    order = there[natural_order([names[k] for k in there.tolist()])]
-    place = np.full(len(names) + 1, -1, dtype=np.int32)  # the last is where code -1 points
-    place[order] = np.arange(len(order), dtype=np.int32)
-    kept = tuple(map(names.__getitem__, order.tolist()))
-    return [Column(place[column.codes], kept) for column in columns]
+    return [*columns] if used.all() else _placed(columns, used)

@@ -464,6 +464,7 @@ def _objects(options: ReadOptions, lines: Sequence[str]) -> Layout:
 # Lines cut into columns ---------------------------------------------------------------------------
 
 LONGEST = 16_000_000  # characters of a line
+_SHORT = 100  # bytes of an id that may be kept for each row
 QUOTE = "with a quote that is not closed"
 FIELD = f"with a field of more than {csv.field_size_limit():,} characters"
 
@@ -591,13 +592,14 @@ class Lines(abc.ABC):
                 text = text[text.index("\n") + 1 :]
                 self.lines, self.skip = self.lines + 1, self.skip - 1
             if text:
-                found = self._plainly(text)
+                count = text.count("\n")
+                found = self._plainly(text, count)
                 cut, rest = (found, "") if found else self._carefully(text, not piece)
-                self.lines += text.count("\n") - rest.count("\n")
+                self.lines += count - rest.count("\n")
                 yield cut
 
     @abc.abstractmethod
-    def _plainly(self, text: str) -> Cut | None:
+    def _plainly(self, text: str, count: int) -> Cut | None:
         """By pyarrow; None where that might see other rows than the careful way does."""
 
     @abc.abstractmethod
@@ -609,22 +611,30 @@ class Lines(abc.ABC):
         kind.count += 1
 
 
+def mostly_once(column: Any) -> bool:
+    """Whether to keep each distinct text of a dictionary once costs more than it saves."""
+    from pyarrow import compute
+
+    size = len(column.dictionary)
+    longest = compute.max(compute.binary_length(column.dictionary)).as_py() or 0
+    return 2 * size > len(column) and longest <= _SHORT
+
+
 @dataclass
 class Fields(Lines):
-    """Rows of `width` fields, of which those at the places `used` are read; all but that at
-    `plain`, whose texts are hardly ever the same, with each distinct text kept once."""
+    """Rows of `width` fields, of which those at the places `used` are read, with each distinct text
+    kept once; not of those at `plain`, whose texts are hardly ever the same."""
 
     separator: str
     width: int
     used: Sequence[int]
-    plain: int | None = None
+    plain: set[int] = field(default_factory=set)
 
-    def _plainly(self, text: str) -> Cut | None:
+    def _plainly(self, text: str, count: int) -> Cut | None:
         import pyarrow as pa
         from pyarrow import compute
         from pyarrow import csv as arrow
 
-        count = text.count("\n")
         marked, mark = _one_mark(text, self.separator)
         odd = rf'(?:^|{re.escape(mark)}) +"' if mark != " " else r"^ |  | $"
         if (
@@ -643,7 +653,7 @@ class Fields(Lines):
 
         names = [str(k) for k in range(self.width)]
         kinds = dict.fromkeys(names, pa.dictionary(pa.int32(), pa.string()))
-        kinds[str(self.plain)] = pa.string()
+        kinds |= dict.fromkeys(map(str, self.plain), pa.string())
         content = f"{marked}\n".encode()  # a quote left open would take the line at the end
         try:
             table = arrow.read_csv(
@@ -671,15 +681,20 @@ class Fields(Lines):
         numbers = np.delete(np.arange(1, count + 1), [row.number - 1 for row in ragged])
         table = table.slice(0, len(numbers)).combine_chunks()
         first = table[names[self.used[0]]].combine_chunks()
-        empty = compute.equal(compute.utf8_trim_whitespace(first.dictionary), "").to_numpy(False)
-        keep = ~empty[first.indices.to_numpy()]
+        texts = getattr(first, "dictionary", first)
+        keep = compute.not_equal(compute.utf8_trim_whitespace(texts), "").to_numpy(False)
+        if texts is not first:
+            keep = keep[first.indices.to_numpy()]
         if not keep.all():  # spreadsheets end in lines of separators alone
             lines = marked.split("\n")
             for k in np.flatnonzero(~keep).tolist():
                 line = lines[numbers[k] - 1]
                 keep[k] = self._is_row(next(_records([line], mark), []), numbers[k], line)
             table, numbers = table.filter(pa.array(keep)), numbers[keep]
-        return [table[names[k]].combine_chunks() for k in self.used], self.lines + numbers
+        columns = [table[names[k]].combine_chunks() for k in self.used]
+        if texts is not first and mostly_once(first):
+            self.plain.add(self.used[0])
+        return columns, self.lines + numbers
 
     def _fits(self, row: Sequence[str]) -> bool:
         """Whether it has a field for each column, and nothing but empty ones beyond."""
@@ -785,12 +800,11 @@ class Objects(Lines):
 
     keys: Sequence[str]
 
-    def _plainly(self, text: str) -> Cut | None:
+    def _plainly(self, text: str, count: int) -> Cut | None:
         import pyarrow as pa
         from pyarrow import compute
         from pyarrow import json as arrow
 
-        count = text.count("\n")
         begun, ended = text.startswith("{"), text.endswith("}\n")
         if not (begun and ended) or text.count("}\n{") + 1 < count or _may_exceed(text, _DEEPEST):
             return None
