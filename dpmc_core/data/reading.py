@@ -7,12 +7,12 @@ bounded by the distinct ids and four numbers per row, however a file is compress
 
 from __future__ import annotations
 
-import os
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from itertools import takewhile
 from typing import Any
 
 import numpy as np
@@ -224,7 +224,9 @@ class _Columns(defaultdict[str, list[Any]]):
             if role == "time" and pa.types.is_string(column.type):
                 with suppress(pa.ArrowInvalid):
                     column = column.cast(pa.float64())
-            elif role == "user" and self[role] and self[role][-1].type == column.type == pa.string():
+            elif (
+                role == "user" and self[role] and self[role][-1].type == column.type == pa.string()
+            ):
                 column = compute.utf8_trim_whitespace(column.fill_null(""))
             elif role in ("user", "item") or (role != "time" and _is_text(column)):
                 column = _texts(column)
@@ -506,6 +508,8 @@ def _check_rows(source: Source, rows: int, limit: int) -> None:
 
 def _one_table(source: Source, tables: Sequence[Table]) -> Table:
     """The rows of several files with the same columns, which need not have the same types."""
+    import pyarrow as pa
+
     first = tables[0]
     for one in tables[1:]:
         if (one.layout.roles, one.layout.columns) != (first.layout.roles, first.layout.columns):
@@ -526,14 +530,14 @@ def _one_table(source: Source, tables: Sequence[Table]) -> Table:
         first,
         source=source,
         count=LineCount(lines=sum(rows), rows=sum(rows), entries=sum(rows)),
-        files=Column(np.repeat(np.arange(len(rows), dtype=np.int32), rows), names),
+        files=Column(np.repeat(np.arange(len(rows), dtype=np.int32), rows), Names(pa.array(names))),
         **{name: joined(name) for name in columns},
     )
 
 
 def _chained(columns: Sequence[Column]) -> Column:
     """The rows of all, one after the other."""
-    names = tuple(dict.fromkeys(name for column in columns for name in column.names))
+    names = _shared(columns)
     return Column(np.concatenate([recode(one, names).codes for one in columns]), names)
 
 
@@ -544,16 +548,21 @@ def merge(tables: Sequence[Table]) -> list[Table]:
     """The same rows with codes into shared lists of users and items."""
     if len(tables) == 1:
         return [*tables]
-    import pyarrow as pa
-
     users, items = (
-        _ids(pa.chunked_array([column.names.texts for column in columns]).combine_chunks()).names
+        _shared(columns)
         for columns in zip(*((table.user, table.item) for table in tables), strict=True)
     )
     return [
         replace(table, user=recode(table.user, users), item=recode(table.item, items))
         for table in tables
     ]
+
+
+def _shared(columns: Sequence[Column]) -> Names:
+    """The ids of all of them, each once."""
+    import pyarrow as pa
+
+    return _ids(pa.chunked_array([one.names.texts for one in columns]).combine_chunks()).names
 
 
 def recode(column: Column, names: Names) -> Column:
@@ -577,10 +586,11 @@ def _keys(texts: Any) -> NDArray[Any] | None:
         with suppress(pa.ArrowInvalid):
             # No leading zero and no sign: two texts are never one number.
             whole = texts.cast(pa.int64())
-            values = whole.to_numpy()
+            values: NDArray[Any] = whole.to_numpy()
             if values.max() < 10**18 and whole.cast(pa.string()).equals(texts):
                 return values
-    begin = len(os.path.commonprefix(ends))
+    alike = (one == other for one, other in zip(*ends, strict=False))
+    begin = sum(takewhile(bool, alike))
     _, places, content = texts.buffers()
     bounds = np.frombuffer(places, dtype=np.int32)[texts.offset :][: len(texts) + 1]
     lengths = (np.diff(bounds) - begin).astype(np.uint64)
@@ -589,12 +599,16 @@ def _keys(texts: Any) -> NDArray[Any] | None:
     padded = np.append(np.frombuffer(content or b"", dtype=np.uint8), np.zeros(8, np.uint8))
     words = np.ndarray(len(padded) - 7, dtype=">u8", buffer=padded, strides=(1,))
     rest = 64 - 8 * lengths
-    return words[bounds[:-1] + begin].astype(np.uint64) >> rest << rest | lengths
+    found: NDArray[Any] = words[bounds[:-1] + begin].astype(np.uint64) >> rest << rest | lengths
+    return found
 
 
 def natural_order(texts: Any) -> NDArray[np.intp]:
     """Positions that sort ids: as numbers where all are whole numbers, else as text."""
+    import pyarrow as pa
     from pyarrow import compute
+
+    texts = texts if isinstance(texts, pa.Array) else pa.array(texts, pa.string())
 
     keys = _keys(texts)
     if keys is None:
