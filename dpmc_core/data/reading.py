@@ -35,6 +35,7 @@ from dpmc_core.data.source import (
 )
 from dpmc_core.data.text import (
     ROLES,
+    SHORT,
     Broken,
     Cut,
     Fields,
@@ -203,7 +204,9 @@ def _joined(parts: Sequence[Any]) -> Any:
     """The parts of a column as one; as text where some are numbers and some are text."""
     import pyarrow as pa
 
-    if len({part.type for part in parts}) != 1 or sum(part.nbytes for part in parts) > _DECODED:
+    kinds = {part.type for part in parts}
+    long = pa.string() in kinds and sum(part.nbytes for part in parts) > _DECODED
+    if len(kinds) != 1 or long:
         parts = list(map(_texts, parts)) or [_texts(pa.array([], pa.string()))]
     return pa.chunked_array(parts).unify_dictionaries().combine_chunks()
 
@@ -221,12 +224,15 @@ class _Columns(defaultdict[str, list[Any]]):
             if role == "time" and pa.types.is_string(column.type):
                 with suppress(pa.ArrowInvalid):
                     column = column.cast(pa.float64())
-            elif role == "user" and self[role] and self[role][-1].type == column.type == pa.string():
-                column = compute.utf8_trim_whitespace(column.fill_null(""))
             elif role in ("user", "item") or (role != "time" and _is_text(column)):
-                column = _texts(column)
-                if role == "user" and mostly_once(column):
-                    column = column.cast(pa.string()).fill_null("")
+                last = self[role][-1:]
+                again = bool(last) and last[0].type == column.type == pa.string()
+                if role == "user" and again and column.nbytes <= 2 * SHORT * len(column):
+                    column = compute.utf8_trim_whitespace(column.fill_null(""))
+                else:
+                    column = _texts(column)
+                    if role == "user" and mostly_once(column):
+                        column = column.cast(pa.string()).fill_null("")
             self[role].append(column)
         self.count += len(columns["user"])
 
@@ -534,10 +540,10 @@ def _keys(texts: Any) -> NDArray[Any] | None:
         with suppress(pa.ArrowInvalid):
             # No leading zero and no sign: two texts are never one number.
             whole = texts.cast(pa.int64())
-            values = whole.to_numpy()
+            values: NDArray[Any] = whole.to_numpy()
             if values.max() < 10**18 and whole.cast(pa.string()).equals(texts):
                 return values
-    begin = len(os.path.commonprefix(ends))
+    begin = len(os.path.commonprefix(ends))  # noqa: RUF071 - of texts, not of paths
     _, places, content = texts.buffers()
     bounds = np.frombuffer(places, dtype=np.int32)[texts.offset :][: len(texts) + 1]
     lengths = (np.diff(bounds) - begin).astype(np.uint64)
@@ -546,7 +552,8 @@ def _keys(texts: Any) -> NDArray[Any] | None:
     padded = np.append(np.frombuffer(content or b"", dtype=np.uint8), np.zeros(8, np.uint8))
     words = np.ndarray(len(padded) - 7, dtype=">u8", buffer=padded, strides=(1,))
     rest = 64 - 8 * lengths
-    return words[bounds[:-1] + begin].astype(np.uint64) >> rest << rest | lengths
+    found: NDArray[Any] = words[bounds[:-1] + begin].astype(np.uint64) >> rest << rest | lengths
+    return found
 
 
 def natural_order(texts: Any) -> NDArray[np.intp]:
