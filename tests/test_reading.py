@@ -350,16 +350,16 @@ def test_long_ids_after_short_ones_are_kept_once() -> None:
     first = "".join(f"u{k},i{k},3\n" for k in range(BLOCK // 10))
     rows = 40_000
     long = "".join(f"{'y' * 900}{k % 3},j{k},3\n" for k in range(rows))
-    whole = pa.default_memory_pool()
-    pool = pa.proxy_memory_pool(whole)
-    pa.set_memory_pool(pool)
-    try:
-        ratings = upload(HEAD + first + long).ratings
-    finally:
-        pa.set_memory_pool(whole)
+    before, held = pa.total_allocated_bytes(), []
+
+    def tell(*_: int) -> None:
+        held.append(pa.total_allocated_bytes() - before)
+
+    content = (HEAD + first + long).encode()
+    ratings = datasets.load_upload(content, "x.csv", tell, low=1, high=5).ratings
     assert ratings.public.users == BLOCK // 10 + 3
     assert np.bincount(ratings.users).max() == -(-rows // 3)
-    assert pool.max_memory() < 50_000_000
+    assert max(held) < 15_000_000
 
 
 # Clicks and other shapes --------------------------------------------------------------------------
