@@ -22,9 +22,12 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from dpmc_core.ratings import Ratings
 
 ROOT = Path(__file__).resolve().parent.parent
 LIMIT = 300  # seconds a fit may take
@@ -66,8 +69,6 @@ FAMILIES = (
 
 def fitted(id: str, users: int, items: int, count: int) -> dict[str, float]:
     """Seconds and bytes of a fit."""
-    from table import films
-
     from dpmc_core import registry
     from dpmc_core.data.transforms import apply_steps, parse_step
     from dpmc_core.model import Task
@@ -75,7 +76,7 @@ def fitted(id: str, users: int, items: int, count: int) -> dict[str, float]:
     cls = registry.get(id)
     settings = {"epsilon": 1.0} if registry.adds_noise(cls) else {}
     method = registry.create(id, **settings)
-    ratings = films(users, items, count)
+    ratings = made(users, items, count)
     if cls.task is not Task.RATINGS:
         step = "implicit" if cls.task is Task.RANKING else "binarise=middle"
         ratings = apply_steps([parse_step(step)], ratings, None)[0]
@@ -84,6 +85,23 @@ def fitted(id: str, users: int, items: int, count: int) -> dict[str, float]:
     for _ in method.fit(ratings, np.random.default_rng(0)):
         pass
     return {"seconds": time.process_time() - start, "bytes": peak() - before}
+
+
+def made(users: int, items: int, count: int) -> Ratings:
+    """Generated ratings, each size once: kept in a file beside the program's own temporary ones."""
+    from table import films
+
+    from dpmc_core.ratings import PublicFacts, Ratings
+
+    path = Path(tempfile.gettempdir()) / f"growth-{users}-{items}-{count}.npz"
+    if not path.exists():
+        found = films(users, items, count)
+        part = path.with_suffix(".part.npz")
+        np.savez(part, users=found.users, items=found.items, values=found.values)
+        part.rename(path)
+    public = PublicFacts(users=users, items=items, low=1, high=5)
+    with np.load(path) as kept:
+        return Ratings.build(kept["users"], kept["items"], kept["values"], public)
 
 
 def held() -> float:

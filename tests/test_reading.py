@@ -302,6 +302,66 @@ def test_reading_can_be_followed_and_stopped() -> None:
         datasets.load_upload(text, "x.csv", stop, low=1, high=5)
 
 
+@pytest.mark.parametrize("once", [True, False])
+@pytest.mark.parametrize("begin", ["", "user", "\u00e9t\u00e9"])
+@pytest.mark.parametrize("most", [3, 7, 8, 9, 30])
+def test_ids_of_any_length_keep_their_order_and_are_never_one(
+    most: int, begin: str, once: bool
+) -> None:
+    """Short ones are told apart by numbers, longer ones by their texts: as Python sorts them."""
+    rng = np.random.default_rng(most)
+    letters = np.array(list("ab0\u00e9-"))
+    ids = {"".join(rng.choice(letters, rng.integers(0, most + 1))) for _ in range(400)}
+    ids = [begin + end for end in {*ids, "a" * most, "a" * (most - 1), "a" * (most - 2) + "b"}]
+    ids = [id for id in ids if id] * (1 if once else 5)
+    text = "user,item,rating\n" + "".join(f"{id},i{k},3\n" for k, id in enumerate(ids))
+    ratings = upload(text).ratings
+    assert ratings.user_ids == tuple(sorted({*ids}, key=str.encode))
+    item_ids = ratings.item_ids or ()
+    told = [
+        (ratings.user_ids[u], item_ids[i])
+        for u, i in zip(ratings.users, ratings.items, strict=True)
+    ]
+    assert sorted(told) == sorted((id, f"i{k}") for k, id in enumerate(ids))
+
+
+@pytest.mark.parametrize("edge", [10**17, 10**18])
+def test_whole_numbers_sort_as_numbers_up_to_eighteen_digits(edge: int) -> None:
+    ids = [str(edge + 1), "9", "10", "0", str(edge - 1)]
+    text = HEAD + "".join(f"{id},x,3\n" for id in ids)
+    key = int if edge < 10**18 else str
+    assert upload(text).ratings.user_ids == tuple(sorted(ids, key=key))
+
+
+def test_names_are_a_sequence_and_survive_a_copy() -> None:
+    names = upload(HEAD + "b,x,3\na,x,4\nc,x,5\n").ratings.user_ids
+    assert names is not None
+    assert [*names] == ["a", "b", "c"] == list(names[:]) == list(np.array(names, dtype=str))
+    assert (names[0], names[-1], names[np.int64(1)], names[1:]) == ("a", "c", "b", ("b", "c"))
+    assert "b" in names
+    assert "z" not in names
+    assert names.index("c") == 2
+    again = pickle.loads(pickle.dumps(names))
+    assert again == names == ("a", "b", "c") != names[:2]
+
+
+def test_long_ids_after_short_ones_are_kept_once() -> None:
+    """The first piece of the file promises ids of one row each; the rest breaks it."""
+    first = "".join(f"u{k},i{k},3\n" for k in range(BLOCK // 10))
+    rows = 40_000
+    long = "".join(f"{'y' * 900}{k % 3},j{k},3\n" for k in range(rows))
+    before, held = pa.total_allocated_bytes(), []
+
+    def tell(*_: int) -> None:
+        held.append(pa.total_allocated_bytes() - before)
+
+    content = (HEAD + first + long).encode()
+    ratings = datasets.load_upload(content, "x.csv", tell, low=1, high=5).ratings
+    assert ratings.public.users == BLOCK // 10 + 3
+    assert np.bincount(ratings.users).max() == -(-rows // 3)
+    assert max(held) < 15_000_000
+
+
 # Clicks and other shapes --------------------------------------------------------------------------
 
 

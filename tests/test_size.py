@@ -17,8 +17,8 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 BUDGETS = {  # files, tokens
-    "core": (64, 126_000),
-    "lab": (71, 162_700),
+    "core": (64, 132_200),
+    "lab": (71, 165_800),
     "pages": (47, 74_700),
     "pages (js, css, html)": (7, 18_500),
 }

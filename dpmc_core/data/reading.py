@@ -35,6 +35,7 @@ from dpmc_core.data.source import (
 )
 from dpmc_core.data.text import (
     ROLES,
+    SHORT,
     Broken,
     Cut,
     Fields,
@@ -206,7 +207,9 @@ def _joined(parts: Sequence[Any]) -> Any:
     """The parts of a column as one; as text where some are numbers and some are text."""
     import pyarrow as pa
 
-    if len({part.type for part in parts}) != 1 or sum(part.nbytes for part in parts) > _DECODED:
+    kinds = {part.type for part in parts}
+    long = pa.string() in kinds and sum(part.nbytes for part in parts) > _DECODED
+    if len(kinds) != 1 or long:
         parts = list(map(_texts, parts)) or [_texts(pa.array([], pa.string()))]
     return pa.chunked_array(parts).unify_dictionaries().combine_chunks()
 
@@ -224,14 +227,15 @@ class _Columns(defaultdict[str, list[Any]]):
             if role == "time" and pa.types.is_string(column.type):
                 with suppress(pa.ArrowInvalid):
                     column = column.cast(pa.float64())
-            elif (
-                role == "user" and self[role] and self[role][-1].type == column.type == pa.string()
-            ):
-                column = compute.utf8_trim_whitespace(column.fill_null(""))
             elif role in ("user", "item") or (role != "time" and _is_text(column)):
-                column = _texts(column)
-                if role == "user" and mostly_once(column):
-                    column = column.cast(pa.string()).fill_null("")
+                last = self[role][-1:]
+                again = bool(last) and last[0].type == column.type == pa.string()
+                if role == "user" and again and column.nbytes <= 2 * SHORT * len(column):
+                    column = compute.utf8_trim_whitespace(column.fill_null(""))
+                else:
+                    column = _texts(column)
+                    if role == "user" and mostly_once(column):
+                        column = column.cast(pa.string()).fill_null("")
             self[role].append(column)
         self.count += len(columns["user"])
 

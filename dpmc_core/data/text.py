@@ -464,7 +464,7 @@ def _objects(options: ReadOptions, lines: Sequence[str]) -> Layout:
 # Lines cut into columns ---------------------------------------------------------------------------
 
 LONGEST = 16_000_000  # characters of a line
-_SHORT = 100  # bytes of an id that may be kept for each row
+SHORT = 16  # bytes of an id, two numbers, that may be kept for each row
 QUOTE = "with a quote that is not closed"
 FIELD = f"with a field of more than {csv.field_size_limit():,} characters"
 
@@ -617,7 +617,7 @@ def mostly_once(column: Any) -> bool:
 
     size = len(column.dictionary)
     longest = compute.max(compute.binary_length(column.dictionary)).as_py() or 0
-    return 2 * size > len(column) and longest <= _SHORT
+    return 2 * size > len(column) and longest <= SHORT
 
 
 @dataclass

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.mutants.base import CLIP, OTHER, UNIT, family_of, named
 
 _EXACT_IDS = "test_ids_that_a_float_no_longer_tells_apart_are_refused_with_its_type"
+_ANY_LENGTH = "test_ids_of_any_length_keep_their_order_and_are_never_one"
 _ASKED_CLICKS = "test_with_a_range_a_file_is_read_as_clicks_only_if_asked"
 _BY_HAND = named("reading_fuzz", "test_by_hand")
 
@@ -46,6 +47,27 @@ READING = (
             "texts = compute.utf8_trim_whitespace(column.dictionary)",
             "texts = compute.utf8_lower(compute.utf8_trim_whitespace(column.dictionary))",
             named("reading", "test_two_ids_are_one_only_if_their_text_is_equal"),
+        ),
+        (
+            "ids told apart by their first seven bytes alone",
+            OTHER,
+            "if lengths.max() > 7:",
+            "if lengths.max() > 99:",
+            named("reading", _ANY_LENGTH),
+        ),
+        (
+            "ids not told apart by their length",
+            OTHER,
+            ">> rest << rest | lengths",
+            ">> rest << rest",
+            named("reading", _ANY_LENGTH),
+        ),
+        (
+            "ids of each row are kept however long",
+            OTHER,
+            "again and column.nbytes <= 2 * SHORT * len(column)",
+            "again",
+            named("reading", "test_long_ids_after_short_ones_are_kept_once"),
         ),
         (
             "ids without their leading zeros",
