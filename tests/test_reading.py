@@ -325,6 +325,12 @@ def test_ids_of_any_length_keep_their_order_and_are_never_one(
     assert sorted(told) == sorted((id, f"i{k}") for k, id in enumerate(ids))
 
 
+def test_ids_that_differ_by_a_null_character_are_different() -> None:
+    ids = ["a", "a\0", "a\0\0", "a\0b", "b"]
+    content = parquet(user=ids[::-1], item=["x"] * 5, rating=[3] * 5)
+    assert upload(content, "x.parquet").ratings.user_ids == tuple(ids)
+
+
 @pytest.mark.parametrize("edge", [10**17, 10**18])
 def test_whole_numbers_sort_as_numbers_up_to_eighteen_digits(edge: int) -> None:
     ids = [str(edge + 1), "9", "10", "0", str(edge - 1)]

@@ -81,9 +81,6 @@ class Names(Sequence[str]):
 
     __hash__ = None  # type: ignore[assignment]
 
-    def __repr__(self) -> str:
-        return repr(tuple(self))
-
 
 @dataclass(frozen=True, eq=False)
 class Column:
@@ -224,13 +221,13 @@ class _Columns(defaultdict[str, list[Any]]):
         from pyarrow import compute
 
         for role, column in columns.items():
-            if role == "time" and pa.types.is_string(column.type):
+            plain = pa.types.is_string(column.type)
+            if role == "time" and plain:
                 with suppress(pa.ArrowInvalid):
                     column = column.cast(pa.float64())
             elif role in ("user", "item") or (role != "time" and _is_text(column)):
-                last = self[role][-1:]
-                again = bool(last) and last[0].type == column.type == pa.string()
-                if role == "user" and again and column.nbytes <= 2 * SHORT * len(column):
+                again = role == "user" and {part.type for part in self[role]} == {column.type}
+                if again and plain and column.nbytes <= 2 * SHORT * len(column):
                     column = compute.utf8_trim_whitespace(column.fill_null(""))
                 else:
                     column = _texts(column)

@@ -60,13 +60,13 @@ READING = (
             OTHER,
             ">> rest << rest | lengths",
             ">> rest << rest",
-            named("reading", _ANY_LENGTH),
+            named("reading", "test_ids_that_differ_by_a_null_character_are_different"),
         ),
         (
             "ids of each row are kept however long",
             OTHER,
-            "again and column.nbytes <= 2 * SHORT * len(column)",
-            "again",
+            "again and plain and column.nbytes <= 2 * SHORT * len(column)",
+            "again and plain",
             named("reading", "test_long_ids_after_short_ones_are_kept_once"),
         ),
         (
