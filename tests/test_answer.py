@@ -402,7 +402,8 @@ def test_an_answer_is_provisional_until_all_seeds_are_through(restaurants):
 
 
 def test_the_command_tells_a_provisional_verdict_where_the_rest_takes_long(capsys, monkeypatch):
-    command = ["answer", "restaurants", "--no-curve", "--seeds", "1:3"]
+    # So few ratings tell no gain of their own from none.
+    command = ["answer", "restaurants", "--no-curve", "--seeds", "1:3", "--reference", "0.5"]
     monkeypatch.setattr(promises, "_SOON", 0.0)
     assert main(command) == 0
     early, whole = capsys.readouterr().out.split("Provisional, more seeds are to come: ")
@@ -484,7 +485,8 @@ def test_a_curve_says_from_where_on_the_limit_is_kept():
 
 def test_the_command_says_it_in_sentences(capsys, tmp_path, monkeypatch):
     monkeypatch.setenv("DPMC_HOME", str(tmp_path))
-    assert main(["answer", "restaurants", "--no-curve", "--keep", "50%", "--seeds", "1:2"]) == 0
+    command = ["answer", "restaurants", "--no-curve", "--keep", "50%", "--seeds", "1:2"]
+    assert main([*command, "--reference", "0.5"]) == 0
     out = " ".join(capsys.readouterr().out.split())
     assert "Epsilon 1 can tell none of the 130 items from noise." in out
     assert "at your limit (keep 50 % of the gain)" in out
