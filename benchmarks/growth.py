@@ -201,7 +201,7 @@ def picture(found: dict[str, dict[str, list]], path: Path) -> None:
     figure = make_subplots(rows=1, cols=3, shared_yaxes=True, horizontal_spacing=0.03)
     colours = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#000000",
                "#8c6d31")  # fmt: skip
-    dashes = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot", "solid")
+    dashes = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot", "3px,3px")
     for column, (axis, sizes) in enumerate(SIZES.items(), 1):
         place = {"users": 0, "items": 1, "ratings": 2}[axis]
         for colour, family in zip(colours, FAMILIES, strict=True):
@@ -216,8 +216,10 @@ def picture(found: dict[str, dict[str, list]], path: Path) -> None:
                     showlegend=column == 1, line={"color": colour, "dash": dash, "width": 1.5},
                     marker={"size": 5}, mode="lines+markers", row=1, col=column,
                 )  # fmt: skip
-        figure.update_xaxes(type="log", title=axis, row=1, col=column)
-    figure.update_yaxes(type="log", title="seconds of one thread", row=1, col=1)
+        ticks = [size[place] for size in sizes]
+        figure.update_xaxes(type="log", tickvals=ticks, title=axis, row=1, col=column)
+    figure.update_yaxes(type="log", dtick=1)
+    figure.update_yaxes(title="seconds of one thread", row=1, col=1)
     figure.update_layout(
         template="plotly_white", width=1300, height=620, margin={"t": 20}, font={"size": 13}
     )
