@@ -144,7 +144,7 @@ def _measured(read: Callable[..., Any], *what: Any) -> tuple[float, float, Any, 
 
 def _dpmc(path: Path) -> tuple[int, float]:
     """How many ratings there are, and the megabytes of their columns."""
-    ratings = datasets.load(path, low=0.5, high=5).ratings
+    ratings = datasets.load(path, low=0.5, high=5, max_bytes=2_000_000_000).ratings
     ids = sum(len(name) for names in (ratings.user_ids, ratings.item_ids) for name in names or ())
     return len(ratings), (4 * 8 * len(ratings) + ids) / 1e6
 
