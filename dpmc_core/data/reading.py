@@ -610,7 +610,6 @@ def natural_order(texts: Any) -> NDArray[np.intp]:
     from pyarrow import compute
 
     texts = texts if isinstance(texts, pa.Array) else pa.array(texts, pa.string())
-
     keys = _keys(texts)
     if keys is None:
         return np.asarray(compute.sort_indices(texts), dtype=np.intp)

@@ -99,8 +99,8 @@ def item_equations(
     weights = np.broadcast_to(weights, len(values))
     for rows, k, part in cells.parts(MANY):
         cut = weights[k] * np.clip(values[k], -bound, bound)
-        both = (part.by_user(x).T for x in (cut, weights[k]))
-        more = normal_equations(next(both), factors[rows], next(both))
+        weighted, alone = (part.by_user(x).T for x in (cut, weights[k]))
+        more = normal_equations(weighted, factors[rows], alone)
         squares, moments = squares + more[0], moments + more[1]
     return squares, moments
 

@@ -803,7 +803,7 @@ PER_USER = (
             CLIP,
             "clip_rows(rows.cells, rows.values, self.row_norm(public))",
             "clip_rows(rows.cells, rows.values, 1.03 * self.row_norm(public))",
-            named("user_level", "test_planted_missing_clip_is_caught"),
+            named("user_level", "test_the_worst_rows_nearly_use_the_bounds_up"),
         ),
         (
             "gains: the same noise in every run",
