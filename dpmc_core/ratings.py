@@ -390,9 +390,8 @@ def kept_at_random(ratings: Ratings, count: int, key: int) -> Bools:
         place = np.arange(counts[users].max())
         inside = place < counts[users, None]
         cells = np.where(inside, ratings.indptr[users, None] + place, 0)
-        own = users if ratings.places is None else ratings.places[users]
-        cell = (own[:, None] * ratings.public.items + ratings.items[cells]).astype(np.uint64)
-        priority = np.where(inside, _hashed(cell, key), ~np.uint64(0))
+        hashed = _hashed(ratings, users[:, None], ratings.items[cells], key)
+        priority = np.where(inside, hashed, ~np.uint64(0))
         last = np.sort(priority, axis=1)[:, count - 1 : count]
         kept[cells[inside]] = (priority <= last)[inside]
     return kept
@@ -400,13 +399,16 @@ def kept_at_random(ratings: Ratings, count: int, key: int) -> Bools:
 
 def hashes(ratings: Ratings, key: int) -> NDArray[np.uint64]:
     """A number for each cell that looks random; the same whatever partition the user is in."""
-    users = ratings.users if ratings.places is None else ratings.places[ratings.users]
-    cell = users.astype(np.uint64) * np.uint64(ratings.public.items)
-    return _hashed(cell + ratings.items.astype(np.uint64), key)
+    return _hashed(ratings, ratings.users, ratings.items, key)
 
 
-def _hashed(cell: NDArray[np.uint64], key: int) -> NDArray[np.uint64]:
+def _hashed(
+    ratings: Ratings, users: NDArray[Any], items: NDArray[Any], key: int
+) -> NDArray[np.uint64]:
+    """Of cells of these ratings, whose users count as where they stand among all."""
     offset = np.random.SeedSequence(key).generate_state(1, np.uint64).astype(np.uint64)
+    own = users if ratings.places is None else ratings.places[users]
+    cell = own.astype(np.uint64) * np.uint64(ratings.public.items) + items.astype(np.uint64)
     return _mix(_mix(cell) + offset)
 
 
