@@ -92,9 +92,10 @@ def page() -> None:
             split=split,
             fresh=fresh,
         )
-        job = state.jobs().start(JOB, work, about=data, places=classroom.places())
-        if pressed == "Step":
-            job.step()
+        held = pressed == "Step"
+        job = state.jobs().start(JOB, work, data, classroom.places(), held)
+        if held:
+            job.halt()
         st.rerun()
     if data == sources.UPLOAD:
         rows.ledger()

@@ -107,6 +107,14 @@ def test_step_pause_and_resume():
     assert job.snapshot().result == "whole"
 
 
+def test_one_that_starts_held_waits_at_its_first_halt_however_soon_that_is():
+    for _ in range(50):
+        job = Job(Rounds(), held=True)
+        job.halt(10)
+        assert (job.snapshot().done, job.snapshot().paused) == (1, True)
+        job.cancel()
+
+
 def test_one_that_waits_for_a_person_keeps_nobody_waiting():
     places, before = Places(1), Gate()
     Job(before, places=places)

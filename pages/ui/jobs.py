@@ -146,13 +146,16 @@ class Job:
     Its snapshot is replaced whole and by one thread at a time, so that anyone may look.
     """
 
-    def __init__(self, work: Work, about: str = "", places: Places = PLACES) -> None:
+    def __init__(
+        self, work: Work, about: str = "", places: Places = PLACES, held: bool = False
+    ) -> None:
+        """held: it waits at its first halt, however soon that is."""
         self.about = about
         self._places = places
         self._work: Work | None = work
         self._stop = threading.Event()
         self._turn = threading.Condition()
-        self._free, self._once = True, False  # to go on, and to go on up to the next halt
+        self._free, self._once = not held, False  # to go on, and to go on up to the next halt
         self._now = Snapshot()
         self._started = 0.0
         _active.append(self)
@@ -177,11 +180,16 @@ class Job:
             self._free = True
             self._turn.notify_all()
 
-    def step(self, seconds: float = 0.3) -> None:
+    def step(self) -> None:
         """Let the work go on up to its next halt, and give it a moment to get there."""
         with self._turn:
             self._free, self._once = False, self._now.paused
             self._turn.notify_all()
+        self.halt()
+
+    def halt(self, seconds: float = 0.3) -> None:
+        """Give the work a moment to get to its next halt."""
+        with self._turn:
             self._turn.wait_for(self._halted, seconds)
 
     def _halted(self) -> bool:
@@ -291,11 +299,18 @@ class Jobs:
     def __init__(self) -> None:
         self._jobs: dict[str, Job] = {}
 
-    def start(self, name: str, work: Work, about: str = "", places: Places = PLACES) -> Job:
+    def start(
+        self,
+        name: str,
+        work: Work,
+        about: str = "",
+        places: Places = PLACES,
+        held: bool = False,
+    ) -> Job:
         """about: the data it works on, so that it can be forgotten with it."""
         if name in self._jobs:
             self._jobs[name].cancel()
-        self._jobs[name] = Job(work, about, places)
+        self._jobs[name] = Job(work, about, places, held)
         return self._jobs[name]
 
     def drop(self, name: str) -> None:
