@@ -31,6 +31,7 @@ from pages.ui import (
     scene,
     shell,
     sources,
+    stage,
     state,
     sweeps,
     widgets,
@@ -49,22 +50,20 @@ HELD: Mapping[str, tuple[str, Any, Callable[[str], Any]]] = {
     "person": ("person", 0, lambda text: range(len(people.QUANTILES))[int(text)]),
     "asked": ("asked", 0, lambda text: range(2)[int(text)]),
     "need": ("wanted", None, lambda text: wanted(text)),
+    "layer": ("layer", scene.LAYERS[0], {name: name for name in scene.LAYERS}.__getitem__),
 }
+WRITTEN = "written"  # what of it this session has put into the address
 
 
 def page() -> None:
-    left, right = st.columns([5, 3], vertical_alignment="bottom", gap="large")
-    left.title("What does privacy cost?", anchor=False)
-    with right:
-        data = sources.pick(label_visibility="collapsed")
-    whom = st.container(horizontal=True, vertical_alignment="center")
+    choices = stage.line("What does privacy cost?")
     body, below = st.container(), st.container()
-    with below:
-        more = st.container(horizontal=True, vertical_alignment="center")
-    with more:
+    with choices:
+        data = sources.pick(label_visibility="collapsed")
+        whom = st.container(horizontal=True, vertical_alignment="center", width="content")
         id = widgets.mechanism(data)
     try:
-        with more:
+        with choices:
             steps = widgets.facts(data, [id])
         where = rows.place(data)._replace(steps=steps)
         grid = scene.grid(where.data, id, seeds_of(where, id), steps)
@@ -79,11 +78,11 @@ def page() -> None:
                 arriving(where, id, keys)
             else:
                 moving(where, id, found)
-        with more, st.popover("Why?", icon=":material/verified_user:"):
-            blocks.guarantee(card, id)
-        with more:
-            take_away(where, id, found)
         with below:
+            with st.container(horizontal=True):
+                with st.popover("Why?", icon=":material/verified_user:"):
+                    blocks.guarantee(card, id)
+                take_away(where, id, found)
             numbers(found, certified=cards.upheld(card))
     except (DpmcError, OSError) as error:
         blocks.problem(error)
@@ -97,10 +96,11 @@ def protect(data: str, card: Guarantee) -> None:
     own = Protect.of(card)
     names = {**words.PROTECT, **({} if own else {OWN: groups.promised(card)})}
     st.session_state["protect"] = own or OWN
+    st.caption("Protect", width="content")
     st.radio(
         "Protect",
         list(names),
-        format_func=lambda one: f"Protect {names[one]}",
+        format_func=names.__getitem__,
         key="protect",
         on_change=follow,
         args=(data,),
@@ -108,7 +108,6 @@ def protect(data: str, card: Guarantee) -> None:
         label_visibility="collapsed",
         width="content",
     )
-    st.markdown("Drag the slider, and see who sees what.")
 
 
 def follow(data: str) -> None:
@@ -279,23 +278,29 @@ def leaving(where: Place, methods: tuple[Mechanism, ...]) -> tuple[Scores, ...]:
 
 
 def standing() -> dict[str, Any]:
-    """Where the instrument stands, from the session or the address; junk is noted."""
-    for name, (_, _, parsed) in HELD.items():
-        if name not in st.session_state and name in st.query_params:
-            try:
-                st.session_state[name] = parsed(st.query_params[name])
-            except (ValueError, LookupError):
-                state.impossible(name, f"the {name}")
-                del st.query_params[name]
+    """Where the instrument stands, from the session or the address; junk is noted.
+
+    Where the address says otherwise than was last written there, somebody went back.
+    """
+    written: dict[str, str | None] = st.session_state.setdefault(WRITTEN, {})
     found = {}
-    for name, (told, usual, _) in HELD.items():
-        value = found[told] = st.session_state.get(name, usual)
-        text = None if value == usual else f"{value:g}"
-        if st.query_params.get(name) != text:  # chosen here, or on another page
-            if text is None:
+    for name, (told, usual, parsed) in HELD.items():
+        asked = st.query_params.get(name)
+        if name not in st.session_state or (name in written and asked != written[name]):
+            st.session_state[name] = usual
+            if asked is not None:
+                try:
+                    st.session_state[name] = parsed(asked)
+                except (ValueError, LookupError):
+                    state.impossible(name, f"the {name}")
+        value = found[told] = st.session_state[name]
+        text = f"{value:g}" if isinstance(value, int | float) else value
+        written[name] = None if value == usual else text
+        if asked != written[name]:
+            if written[name] is None:
                 del st.query_params[name]
             else:
-                st.query_params[name] = text
+                st.query_params[name] = written[name]
     epsilon = found.pop("stop")
     return found | {"stop": min(range(len(EPSILONS)), key=lambda k: abs(EPSILONS[k] - epsilon))}
 

@@ -45,7 +45,8 @@ def instrument(app):
     (found,) = (
         one for one in app.get("bidi_component") if one.proto.component_name == "instrument"
     )
-    return json.loads(found.proto.json)
+    view = json.loads(found.proto.json)
+    return view | {"figure": view["layers"][0]["figure"]}
 
 
 def at_stop(app):

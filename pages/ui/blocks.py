@@ -23,10 +23,8 @@ from pages.ui.jobs import AT_ONCE, Job, Snapshot
 from pages.ui.text import escape
 
 EVALUATION = sentence(EVALUATION_ONLY)
-_TOOLS = {
-    "displaylogo": False,
-    "modeBarButtonsToRemove": ["zoom2d", "pan2d", "zoomIn2d", "zoomOut2d", "autoScale2d"],
-}
+# One tool, always in sight: it saves the picture.
+_TOOLS = {"displaylogo": False, "displayModeBar": True, "modeBarButtons": [["toImage"]]}
 
 
 class _Ready(BaseFigure):

@@ -38,6 +38,7 @@ class Instrument {
   constructor(root) {
     this.root = root
     this.stop = this.person = this.asked = 0
+    this.layer = ""
     this.wanted = null
     this.sent = new Map() // to the page
     this.heard = new Map() // from it
@@ -51,32 +52,14 @@ class Instrument {
     const root = this.root
     root.classList.add("dpmc-what")
     root.replaceChildren()
-    // one person
-    this.who = make("section", "dpmc-who", root)
-    this.who.setAttribute("aria-label", "One person")
-    const name = make("div", "dpmc-name", this.who)
-    this.next = make("button", "dpmc-link", name)
-    this.next.title = "Another person"
-    this.next.onclick = () => this.tell("person", (this.person + 1) % this.view.people.length)
-    this.why = make("small", "", name)
-    this.cells = make("div", "dpmc-cells", this.who)
-    this.flips = make("div", "dpmc-flips", this.who)
-    // two lists
-    this.lists = make("section", "dpmc-lists", root)
-    const list = (title) => {
-      const side = make("div", "", this.lists)
-      make("h2", "", side, title)
-      const all = make("ol", "", side)
-      return Array.from({ length: 5 }, () => make("li", "", all))
-    }
-    this.plain = list("without privacy")
-    this.kept = list("with privacy")
-    this.common = make("p", "", this.lists)
     // the chart and its slider
     this.chart = make("section", "dpmc-chart", root)
     const head = make("div", "dpmc-head", this.chart)
     this.title = make("strong", "", head)
     this.finding = make("span", "", head)
+    this.layers = make("div", "dpmc-switch", head)
+    this.layers.setAttribute("role", "group")
+    this.layers.setAttribute("aria-label", "What the picture shows")
     this.frame = make("div", "dpmc-frame", this.chart)
     this.plot = make("div", "dpmc-plot", this.frame)
     this.goal = make("div", "dpmc-goal", this.frame)
@@ -85,6 +68,7 @@ class Instrument {
     this.goal.setAttribute("aria-orientation", "vertical")
     this.goalText = make("span", "", this.goal)
     this.need = make("div", "dpmc-need", this.frame)
+    this.scale = make("div", "dpmc-scale", this.frame)
     this.track = make("div", "dpmc-track", this.frame)
     this.knob = make("div", "dpmc-knob", this.track)
     this.knob.tabIndex = 0
@@ -94,6 +78,9 @@ class Instrument {
     make("span", "", sides, "\u2190 more private")
     this.legend = make("span", "dpmc-legend", sides)
     make("span", "", sides, "more accurate \u2192")
+    const save = make("button", "dpmc-link", head, "Save picture")
+    save.onclick = () => this.library && this.library.downloadImage(this.plot,
+      { format: "png", scale: 2, filename: "dpmc-lab" })
     // the answer
     this.card = make("section", "dpmc-card", root)
     this.card.setAttribute("aria-label", "At this epsilon")
@@ -113,6 +100,16 @@ class Instrument {
       button.onclick = () => this.tell("asked", k)
       return button
     })
+    this.lists = make("section", "dpmc-lists", this.rest)
+    const list = (title) => {
+      const side = make("div", "", this.lists)
+      make("h2", "", side, title)
+      const all = make("ol", "", side)
+      return Array.from({ length: 5 }, () => make("li", "", all))
+    }
+    this.plain = list("without privacy")
+    this.kept = list("with privacy")
+    this.common = make("p", "", this.lists)
     this.game = make("div", "dpmc-game", this.rest)
     const promise = make("p", "dpmc-promise", this.rest)
     this.method = make("strong", "", promise)
@@ -128,6 +125,16 @@ class Instrument {
     this.playing = button("\u25b6 Play", () => this.play())
     this.needs = button("I need \u2026", () => this.want())
     this.guesses = button("Guess", () => this.deal())
+    // one person
+    this.who = make("section", "dpmc-who", root)
+    this.who.setAttribute("aria-label", "One person")
+    const name = make("div", "dpmc-name", this.who)
+    this.next = make("button", "dpmc-link", name)
+    this.next.title = "Another person"
+    this.next.onclick = () => this.tell("person", (this.person + 1) % this.view.people.length)
+    this.why = make("small", "", name)
+    this.cells = make("div", "dpmc-cells", this.who)
+    this.flips = make("div", "dpmc-flips", this.who)
     this.drags()
   }
 
@@ -138,7 +145,7 @@ class Instrument {
     const known = this.view && this.view.id === view.id
     const first = !this.view
     this.view = view
-    for (const name of ["stop", "person", "asked", "wanted"]) {
+    for (const name of ["stop", "person", "asked", "wanted", "layer"]) {
       // an echo of what was told must not undo what was done since
       if (!first && view[name] === this.heard.get(name)) continue
       this.heard.set(name, view[name])
@@ -166,11 +173,13 @@ class Instrument {
     const view = this.view
     const style = this.root.style
     for (const [name, value] of Object.entries(view.colors)) style.setProperty(`--${name}`, value)
-    style.setProperty("--bottom", `${view.margin.b}px`)
+    this.layers.replaceChildren()
+    for (const one of view.layers.length > 1 ? view.layers : []) {
+      make("button", "", this.layers, one.name).onclick = () => this.tell("layer", one.name)
+    }
+    this.scale.replaceChildren()
+    for (const one of view.stops) make("span", "", this.scale, one.epsilon)
     this.sides()
-    this.frame.style.height = `${view.height}px`
-    say(this.title, view.title)
-    say(this.finding, view.finding)
     this.knob.setAttribute("aria-valuemin", 0)
     this.knob.setAttribute("aria-valuemax", view.stops.length - 1)
     show(this.who, !!view.people)
@@ -179,17 +188,34 @@ class Instrument {
     this.fold()
     say(this.method, view.method)
     say(this.promise, ` ${view.promise[0].toLowerCase()}${view.promise.slice(1)}`)
-    this.sketch()
+    this.over = null
+    this.turn()
     plotly(view.plotly).then((library) => this.plotted(library), () => {})
+  }
+
+  // The layer in sight: another picture over the same slider.
+  turn() {
+    const layers = this.view.layers
+    const now = layers.find((one) => one.name === this.layer) || layers[0]
+    if (now === this.over) return
+    this.over = now
+    say(this.title, now.title)
+    Array.from(this.layers.children).forEach((button, k) => {
+      button.setAttribute("aria-pressed", layers[k] === now)
+    })
+    show(this.scale, now !== layers[0])
+    this.sides()
+    if (this.library) this.plotted(this.library)
+    else this.sketch()
   }
 
   // The same lines as a plain picture, until Plotly is there.
   sketch() {
-    if (this.library) return
-    const { data, layout } = this.view.figure
+    if (this.library || this.over !== this.view.layers[0]) return
+    const { data, layout } = this.over.figure
     const [low, high] = layout.yaxis.range
-    const height = this.view.height
-    const { t, b } = this.view.margin
+    const height = this.frame.clientHeight
+    const { t, b } = this.margin
     const y = (v) => t + ((high - v) / (high - low)) * (height - t - b)
     const path = (trace) => trace.x.map((x, k) => `${this.at(x)},${y(trace.y[k])}`).join(" ")
     const lines = data.filter((trace) => trace.mode && trace.mode.startsWith("lines") && trace.x.length)
@@ -202,15 +228,13 @@ class Instrument {
   }
 
   plotted(library) {
-    const { data, layout } = this.view.figure
-    const copy = JSON.parse(JSON.stringify(layout))
+    const { data, layout } = JSON.parse(JSON.stringify(this.over.figure))
     if (!this.library) this.plot.replaceChildren()
     this.library = library
-    this.fit(copy)
-    const look = { displayModeBar: "hover", displaylogo: false, responsive: false,
-      modeBarButtons: [["toImage"]] }
-    copy.width = this.frame.clientWidth
-    library.react(this.plot, data, copy, look)
+    this.fit(layout)
+    layout.width = this.frame.clientWidth
+    layout.height = this.frame.clientHeight
+    library.react(this.plot, data, layout, { displayModeBar: false, responsive: false })
     this.drawn = null
     this.moved()
   }
@@ -220,24 +244,29 @@ class Instrument {
     const narrow = this.width < NARROW
     const names = layout.annotations || [] // none before the first point
     layout.margin = this.margin
-    if (narrow) {
+    if (narrow) layout.showlegend = false
+    if (narrow && this.over === this.view.layers[0]) {
       layout.annotations = []
       layout.xaxis.ticktext = layout.xaxis.ticktext.map((text, k) => (k % 3 === 0 ? text : ""))
     }
-    say(this.legend, narrow
+    say(this.legend, narrow && this.over === this.view.layers[0]
       ? names.map((note) => note.text.replaceAll("<br>", ", ")).join(" \u00b7 ") : "")
   }
 
   sides() {
     this.width = this.frame.clientWidth
-    this.margin = { ...this.view.margin }
+    this.margin = { ...(this.over || this.view.layers[0]).figure.layout.margin }
     if (this.width < NARROW) this.margin.r = 12
     this.root.style.setProperty("--left", `${this.margin.l}px`)
     this.root.style.setProperty("--right", `${this.margin.r}px`)
+    this.root.style.setProperty("--bottom", `${this.margin.b}px`)
+    Array.from(this.scale.children).forEach((mark, k) => { mark.style.left = `${this.at(k)}px` })
   }
 
   resized() {
-    if (!this.view || !this.frame.clientWidth || this.width === this.frame.clientWidth) return
+    const { clientWidth, clientHeight } = this.frame
+    if (!this.view || !clientWidth || (this.width === clientWidth && this.high === clientHeight)) return
+    this.high = clientHeight
     this.sides()
     if (this.library) this.plotted(this.library)
     else this.sketch()
@@ -262,16 +291,16 @@ class Instrument {
   }
 
   level(pixel) {
-    const [low, high] = this.view.figure.layout.yaxis.range
-    const { t, b } = this.view.margin
-    const share = (pixel - t) / (this.view.height - t - b)
+    const [low, high] = this.view.layers[0].figure.layout.yaxis.range
+    const { t, b } = this.margin
+    const share = (pixel - t) / (this.frame.clientHeight - t - b)
     return high - Math.max(0, Math.min(1, share)) * (high - low)
   }
 
   height(value) {
-    const [low, high] = this.view.figure.layout.yaxis.range
-    const { t, b } = this.view.margin
-    return t + ((high - value) / (high - low)) * (this.view.height - t - b)
+    const [low, high] = this.view.layers[0].figure.layout.yaxis.range
+    const { t, b } = this.margin
+    return t + ((high - value) / (high - low)) * (this.frame.clientHeight - t - b)
   }
 
   // --- moving ---------------------------------------------------------------------------------
@@ -327,14 +356,14 @@ class Instrument {
   // In steps, and on the axis.
   rounded(value) {
     const step = this.view.needed.step
-    const [low, high] = this.view.figure.layout.yaxis.range.map((end) => end / step)
+    const [low, high] = this.view.layers[0].figure.layout.yaxis.range.map((end) => end / step)
     const steps = Math.max(Math.ceil(low), Math.min(Math.floor(high), Math.round(value / step)))
     return Math.round(steps * step * 1e6) / 1e6
   }
 
   // Whether a quality is asked for that this chart can show: another metric has another axis.
   wishes() {
-    const [low, high] = this.view.figure.layout.yaxis.range
+    const [low, high] = this.view.layers[0].figure.layout.yaxis.range
     return this.wanted !== null && !!this.view.needed && low <= this.wanted && this.wanted <= high
   }
 
@@ -366,6 +395,8 @@ class Instrument {
   refresh() {
     const view = this.view
     const now = view.stops[this.stop]
+    this.turn()
+    say(this.finding, this.over.stops[this.stop].words)
     this.track.style.setProperty("--x", `${this.at(this.stop)}px`)
     this.knob.setAttribute("aria-valuenow", this.stop)
     this.knob.setAttribute("aria-valuetext", `epsilon ${now.epsilon}: ${now.text}`)
@@ -382,11 +413,8 @@ class Instrument {
   moved() {
     if (!this.library || !this.plot.data || this.drawn === this.stop) return
     this.drawn = this.stop
-    const { dot } = this.view
-    const value = this.view.stops[this.stop].value
-    const last = this.view.figure.layout.shapes.length - 1
-    this.library.update(this.plot, { x: [[this.stop]], y: [[value]] },
-      { [`shapes[${last}].x0`]: this.stop, [`shapes[${last}].x1`]: this.stop }, [dot])
+    const { traces, data, layout } = this.over.stops[this.stop]
+    this.library.update(this.plot, data, layout, traces)
   }
 
   shown() {
@@ -469,7 +497,7 @@ class Instrument {
 
   wish() {
     const view = this.view
-    const on = this.wishes()
+    const on = this.wishes() && this.over === view.layers[0]
     show(this.goal, on)
     show(this.need, on)
     show(this.answer, on)
@@ -483,7 +511,7 @@ class Instrument {
     this.goal.style.left = `${this.at(-view.room)}px`
     this.goal.style.width = `${this.at(last + view.room) - this.at(-view.room)}px`
     say(this.goalText, `I need ${goal}`)
-    const [bottom, top] = view.figure.layout.yaxis.range
+    const [bottom, top] = view.layers[0].figure.layout.yaxis.range
     this.goal.setAttribute("aria-valuemin", bottom)
     this.goal.setAttribute("aria-valuemax", top)
     this.goal.setAttribute("aria-label", "the wanted quality")

@@ -13,7 +13,7 @@ import streamlit as st
 
 from pages.ui import scene
 
-STATES = ("stop", "person", "asked", "wanted")
+STATES = ("stop", "person", "asked", "wanted", "layer")
 
 
 _component = st.components.v2.component(

@@ -20,18 +20,20 @@ from dpmc_core import registry
 from dpmc_core.data import datasets
 from dpmc_core.lab.sweep import Grid
 from dpmc_core.lab.sweep.presets import BOTH, EPSILONS
-from dpmc_core.lab.views import cards, comparison, lines, people
+from dpmc_core.lab.views import cards, comparison, lines, noise, people
 from dpmc_core.lab.views.lines import Line, Picture
 from dpmc_core.lab.views.people import Lists, People, Person, Scores, Shown
 from dpmc_core.model import Mechanism, Task
 from dpmc_core.privacy import Guarantee, Trust
 from dpmc_core.problem import build_problem, prepared_facts
 from dpmc_core.ratings import PublicFacts, Ratings
-from pages.ui.charts import Theme
+from pages.ui.charts import Figure, Theme
 from pages.ui.charts import curve as charts_curve
+from pages.ui.charts import noise as charts_noise
 
 LOOK, CODE = (Path(__file__).parent / f"instrument.{kind}" for kind in ("css", "js"))
 PLOTLY = f"plotly-{metadata.version('plotly')}.min.js"  # where the server serves it
+LAYERS = ("Accuracy", "Trade", "Noise")
 _STEP = 0.005  # between two qualities that may be asked for
 _PERSON = 20  # ratings of somebody where no person is shown
 
@@ -113,27 +115,28 @@ def view(scene: Scene, theme: Theme) -> dict[str, Any]:
     epsilons = [mechanism.epsilon for mechanism in mechanisms]
     upheld = cards.upheld(made[0])
     found, lists = shown or (None, {})
-    height = charts_curve.HEIGHT if found else charts_curve.TALL
-    fig = charts_curve.instrument(picture, epsilons, height=height, certified=upheld)
+    curve = charts_curve.instrument(picture, epsilons, certified=upheld)
     rated = [person.rated for person in found.people] if found else [_PERSON]
     asked = [comparison.questions(made[0], first.task, count) for count in rated]
+    stops = [_stop(picture, epsilon) for epsilon in epsilons]
+    said = comparison.finding(picture, line) if line else "No point of this curve is there yet."
     body: dict[str, Any] = {
         "plotly": PLOTLY,
-        "title": picture.metric.axis,
-        "finding": comparison.finding(picture, line)
-        if line
-        else "No point of this curve is there yet.",
-        "figure": fig.on(theme),
-        "dot": len(fig.data) - 1,
-        "height": height,
-        "margin": charts_curve.MARGIN,
+        "layers": [
+            {
+                "name": "Accuracy",
+                "title": picture.metric.axis,
+                **_moving(charts_curve.standing(curve, stops), theme, [said] * len(stops)),
+            },
+            *_noise(mechanisms, made, theme),
+        ],
         "room": charts_curve.ROOM,
         "colors": charts_curve.colors(theme, first.id),
         "method": registry.get(first.id).name,
         "promise": cards.protects(made[0]),
         "unit": made[0].change.label,
-        "stops": [_stop(picture, epsilon) for epsilon in epsilons],
-        "needed": None if line is None else _needed(line, epsilons, fig.layout["yaxis"]["range"]),
+        "stops": stops,
+        "needed": None if line is None else _needed(line, epsilons, curve.layout["yaxis"]["range"]),
         "questions": [
             [
                 {
@@ -163,6 +166,61 @@ def view(scene: Scene, theme: Theme) -> dict[str, Any]:
         ]
     text = json.dumps(body, sort_keys=True, allow_nan=False)
     return body | {"id": hashlib.sha256(text.encode()).hexdigest()[:16]}
+
+
+def _moving(figures: Sequence[Figure], theme: Theme, words: Sequence[str]) -> dict[str, Any]:
+    """A figure, and at each stop of the slider what of it is otherwise, and what is said there."""
+    drawn = [fig.on(theme) for fig in figures]
+    first = drawn[0]
+    traces = range(len(first["data"]))
+    names = {
+        name
+        for one in drawn
+        for k in traces
+        for name in _differing(first["data"][k], one["data"][k])
+    }
+    moved = [
+        k for k in traces if any(_differing(first["data"][k], one["data"][k]) for one in drawn)
+    ]
+    parts = {name for one in drawn for name in _differing(first["layout"], one["layout"])}
+    stops = [
+        {
+            "traces": moved,
+            "data": {name: [one["data"][k].get(name) for k in moved] for name in sorted(names)},
+            "layout": {name: one["layout"].get(name, []) for name in sorted(parts)},
+            "words": said,
+        }
+        for one, said in zip(drawn, words, strict=True)
+    ]
+    return {"figure": first, "stops": stops}
+
+
+def _differing(one: Mapping[str, Any], other: Mapping[str, Any]) -> set[str]:
+    return {name for name in {*one, *other} if one.get(name) != other.get(name)}
+
+
+def _noise(
+    mechanisms: Sequence[Mechanism], made: Sequence[Guarantee], theme: Theme
+) -> list[dict[str, Any]]:
+    """The layer of the noise itself: of the release with most values; none without a picture."""
+    releases = [noise.main_release(card) for card in made]
+    usual = next(one for one, m in zip(releases, mechanisms, strict=True) if m.epsilon == 1.0)
+    if usual is None:
+        return []
+    figures, said = [], []
+    for mechanism, release in zip(mechanisms, releases, strict=True):
+        assert release is not None
+        said.append(noise.describe(release))
+        seen, name = noise.view(release, usual), f"epsilon {mechanism.epsilon:g}"
+        ruler = noise.ruler(release, made[0].public)
+        figures.append(charts_noise.shape(mechanism.id, seen, names=(name, ""), ruler=ruler))
+    return [
+        {
+            "name": "Noise",
+            "title": "The noise",
+            **_moving([charts_curve.over_slider(fig) for fig in figures], theme, said),
+        }
+    ]
 
 
 _SERVED = {

@@ -243,18 +243,18 @@ def epsilon(wide: bool = False) -> float:
     now = st.session_state.get("epsilon", 1.0)
     if now not in epsilons:  # chosen on the wide range
         st.session_state["epsilon"] = min(epsilons, key=lambda e: abs(e - now))
-    chosen = st.select_slider(
-        "epsilon",
-        epsilons,
-        value=1.0,
-        format_func=names.__getitem__,
-        key="epsilon",
-        bind="query-params",
-        help=glossary.help("epsilon"),
-    )
-    with st.container(horizontal=True, horizontal_alignment="distribute", gap=None):
-        st.caption("more private", width="content")
-        st.caption("more accurate", width="content")
+    with st.container(horizontal=True, vertical_alignment="center", key="epsilon line"):
+        st.caption("\u2190 more private", width="content", help=glossary.help("epsilon"))
+        chosen = st.select_slider(
+            "epsilon",
+            epsilons,
+            value=1.0,
+            format_func=names.__getitem__,
+            key="epsilon",
+            bind="query-params",
+            label_visibility="collapsed",
+        )
+        st.caption("more accurate \u2192", width="content")
     return float(chosen)
 
 

@@ -7,7 +7,7 @@ the slider, the rule and the dot are one thing on one axis.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -29,15 +29,13 @@ from pages.ui.charts import (
 )
 
 PUBLISHED, WITHOUT_FACTS = "the paper's estimate", "without public facts"
-HEIGHT, TALL = 192, 340  # with people above it, and alone
+HEIGHT = 340  # at least: the component gives it what room the window has
 MARGIN = {"l": 44, "r": 158, "t": 8, "b": 48}  # the component places its slider by them
 ROOM = 0.5  # of a stop, left of the first and right of the last one
 _LABEL = 17  # pixels that a label takes
 
 
-def instrument(
-    picture: Picture, epsilons: Sequence[float], *, height: int, certified: bool
-) -> Figure:
+def instrument(picture: Picture, epsilons: Sequence[float], *, certified: bool) -> Figure:
     """Its lines with bands over seeds, what they run between, a rule, and last of all the dot.
 
     The first line is what this program makes of the reports; a second one, of the same reports and
@@ -47,7 +45,7 @@ def instrument(
     metric, places = picture.metric, {e: k for k, e in enumerate(epsilons)}
     across = [-ROOM, len(epsilons) - 1 + ROOM]
     fig = figure(
-        height=height,
+        height=HEIGHT,
         margin=MARGIN,
         showlegend=False,
         hovermode="x",
@@ -116,6 +114,30 @@ def instrument(
     fig.rule(0)
     _dot(fig, picture.lines[0], certified=certified)
     return fig
+
+
+def standing(fig: Figure, stops: Sequence[Mapping[str, Any]]) -> list[Figure]:
+    """The instrument's picture with its dot and its rule at each stop."""
+    if not fig.data[-1]["x"]:
+        return [fig] * len(stops)
+    *others, rule = fig.layout["shapes"]
+    return [
+        Figure(
+            fig.layout | {"shapes": [*others, rule | {"x0": k, "x1": k}]},
+            [*fig.data[:-1], fig.data[-1] | {"x": [k], "y": [stop["value"]]}],
+        )
+        for k, stop in enumerate(stops)
+    ]
+
+
+def over_slider(fig: Figure) -> Figure:
+    """Another picture in the same place: its own axis on top, since the slider lies below it."""
+    axis = fig.layout.get("xaxis", {})
+    legend = {"orientation": "v", "x": 1.02, "xanchor": "left", "y": 1, "yanchor": "top"}
+    more = {"height": HEIGHT, "margin": MARGIN | {"t": 48}, "legend": legend, "dragmode": False}
+    sides = {"side": "top", "fixedrange": True, "automargin": False}
+    upright = fig.layout.get("yaxis", {}) | {"fixedrange": True, "automargin": False}
+    return Figure(fig.layout | more | {"xaxis": axis | sides, "yaxis": upright}, fig.data)
 
 
 def _dot(fig: Figure, only: Line, *, certified: bool) -> None:

@@ -1,0 +1,62 @@
+"""The frame that six screens share: one line of choices, one figure, one panel, the rest below."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
+
+# The figure grows with the window: 60 in 100 of its height. On a phone everything lies below
+# each other, and the page scrolls.
+_LOOK = """<style>
+.stMainBlockContainer { padding: 4.1rem 2rem 2rem; }
+.st-key-choices h1 { font-size: 1.2rem; padding: .55rem 0; white-space: nowrap; }
+.st-key-choices .stSelectbox { max-width: 12rem; }
+.st-key-figure .stPlotlyChart, .st-key-figure .stPlotlyChart > div { height: 60vh !important;
+  min-height: 22rem; }
+.st-key-stage { flex-wrap: nowrap; }
+.st-key-figure { flex: 1 1 0; min-width: 0; }
+.st-key-panel { flex: 0 0 20rem; max-height: 70vh; overflow: auto; }
+@media (max-width: 800px) {
+  .stMainBlockContainer { padding: 4.1rem 1rem 2rem; }
+  .st-key-choices h1 { white-space: normal; }
+  .st-key-stage { flex-wrap: wrap; }
+  .st-key-figure, .st-key-panel { flex: 1 1 100%; max-height: none; }
+  .st-key-figure .stPlotlyChart, .st-key-figure .stPlotlyChart > div { height: 22rem !important; }
+}
+</style>"""
+
+
+class Stage(NamedTuple):
+    """Where the parts of a page go. choices: a line; figure: with its slider under it; panel: the
+    number, one sentence, what to do next; below: all else."""
+
+    choices: DeltaGenerator
+    figure: DeltaGenerator
+    panel: DeltaGenerator
+    below: DeltaGenerator
+
+
+def stage(title: str) -> Stage:
+    """The frame of a page. title: its name."""
+    choices = line(title)
+    with st.container(horizontal=True, key="stage"):
+        figure, panel = st.container(key="figure"), st.container(key="panel", border=True)
+    return Stage(choices, figure, panel, st.container(key="below"))
+
+
+def line(title: str) -> DeltaGenerator:
+    """The line of choices alone, with the page's name."""
+    st.html(_LOOK)
+    choices = st.container(horizontal=True, vertical_alignment="bottom", key="choices")
+    choices.title(title, anchor=False, width="content")
+    return choices
+
+
+def behind(label: str, icon: str, *parts: Callable[[], object]) -> None:
+    """What few need, behind one button."""
+    with st.popover(label, icon=icon):
+        for part in parts:
+            part()
