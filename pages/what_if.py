@@ -52,11 +52,10 @@ HELD: Mapping[str, tuple[str, Any, Callable[[str], Any]]] = {
     "need": ("wanted", None, lambda text: wanted(text)),
     "layer": ("layer", scene.LAYERS[0], {name: name for name in scene.LAYERS}.__getitem__),
 }
-WRITTEN = "written"  # what of it this session has put into the address
 
 
 def page() -> None:
-    choices = stage.line("What does privacy cost?")
+    choices = stage.line("What does privacy cost?", quiet=True)
     body, below = st.container(), st.container()
     with choices:
         data = sources.pick(label_visibility="collapsed")
@@ -282,7 +281,7 @@ def standing() -> dict[str, Any]:
 
     Where the address says otherwise than was last written there, somebody went back.
     """
-    written: dict[str, str | None] = st.session_state.setdefault(WRITTEN, {})
+    written: dict[str, str | None] = st.session_state.setdefault(state.WRITTEN, {})
     found = {}
     for name, (told, usual, parsed) in HELD.items():
         asked = st.query_params.get(name)

@@ -45,8 +45,7 @@ def instrument(app):
     (found,) = (
         one for one in app.get("bidi_component") if one.proto.component_name == "instrument"
     )
-    view = json.loads(found.proto.json)
-    return view | {"figure": view["layers"][0]["figure"]}
+    return json.loads(found.proto.json)
 
 
 def at_stop(app):

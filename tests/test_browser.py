@@ -133,4 +133,4 @@ def test_a_table_of_the_items_stands_beside_an_upload(page, server, tmp_path):
     page.get_by_text("What is publicly known of the items: genre").wait_for()
     turn_to(page, "The answer")
     settle(page)
-    assert page.get_by_text("Use public facts about items").is_visible()
+    assert page.get_by_text("Public facts").is_visible()

@@ -25,7 +25,7 @@ MOVIES = {"data": "movie-night", "mechanism": "private-effects", "epsilon": "1"}
 
 
 def switch(app):
-    found = [one for one in app.toggle if one.label == "Use public facts about items"]
+    found = [one for one in app.toggle if one.label == "Public facts"]
     return found[0] if found else None
 
 
@@ -73,10 +73,10 @@ def test_what_if_draws_both_curves_and_counts_the_gain_from_public_facts_alone()
     now = at_stop(app)
     assert now["kept"] != before["kept"]
     assert "over public facts alone" in now["kept"]
-    drawn = [trace.get("y") for trace in instrument(app)["figure"]["data"]]
+    drawn = [trace.get("y") for trace in instrument(app)["layers"][0]["figure"]["data"]]
     for line in (told, plain):
         assert line.band.mean.tolist() in drawn
-    names = [trace.get("name", "") for trace in instrument(app)["figure"]["data"]]
+    names = [trace.get("name", "") for trace in instrument(app)["layers"][0]["figure"]["data"]]
     assert not any(name.startswith("guessing") for name in names)
     again = turned(app, False)
     assert at_stop(again) == before

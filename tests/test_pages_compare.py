@@ -461,7 +461,9 @@ def test_what_if_draws_what_the_store_has_of_a_curve():
         }
     aware, published = found["noise-aware"], found["published"]
     assert at_stop(app)["text"] == f"{100 * aware[1.0]:.1f} %"
-    papers, ours = (t for t in instrument(app)["figure"]["data"] if t.get("customdata"))
+    papers, ours = (
+        t for t in instrument(app)["layers"][0]["figure"]["data"] if t.get("customdata")
+    )
     for drawn, summary in ((papers, published), (ours, aware)):
         assert drawn["x"] == [EPSILONS.index(epsilon) for epsilon in summary]
         assert drawn["y"] == pytest.approx([*summary.values()])
@@ -469,7 +471,9 @@ def test_what_if_draws_what_the_store_has_of_a_curve():
     assert ours["line"]["dash"] == "solid"
     assert papers["line"]["width"] < ours["line"]["width"]
     assert papers["line"]["color"] == ours["line"]["color"]
-    names = [note["text"] for note in instrument(app)["figure"]["layout"]["annotations"]]
+    names = [
+        note["text"] for note in instrument(app)["layers"][0]["figure"]["layout"]["annotations"]
+    ]
     assert "the paper's estimate" in names
 
 

@@ -77,6 +77,7 @@ class Instrument {
     const sides = make("div", "dpmc-sides", this.chart)
     make("span", "", sides, "\u2190 more private")
     this.legend = make("span", "dpmc-legend", sides)
+    make("span", "", sides, "Drag the slider, and see who sees what.")
     make("span", "", sides, "more accurate \u2192")
     const save = make("button", "dpmc-link", head, "Save picture")
     save.onclick = () => this.library && this.library.downloadImage(this.plot,

@@ -72,6 +72,7 @@ def run(sections: Mapping[str, Sequence[Entry]]) -> None:
     share.control()
     notes = st.container()
     st.session_state["inside"] = True
+    state.turned(page.url_path)
     try:
         page.run()
         onwards, words = next(e.after for f, e in entries.items() if pages[f] is page)

@@ -13,6 +13,8 @@ from streamlit.delta_generator import DeltaGenerator
 _LOOK = """<style>
 .stMainBlockContainer { padding: 4.1rem 2rem 2rem; }
 .st-key-choices h1 { font-size: 1.2rem; padding: .55rem 0; white-space: nowrap; }
+.st-key-quiet { position: absolute; width: 1px; height: 1px; overflow: hidden;
+  clip-path: inset(50%); }
 .st-key-choices .stSelectbox { max-width: 12rem; }
 .st-key-figure .stPlotlyChart, .st-key-figure .stPlotlyChart > div { height: 60vh !important;
   min-height: 22rem; }
@@ -47,11 +49,12 @@ def stage(title: str) -> Stage:
     return Stage(choices, figure, panel, st.container(key="below"))
 
 
-def line(title: str) -> DeltaGenerator:
-    """The line of choices alone, with the page's name."""
+def line(title: str, *, quiet: bool = False) -> DeltaGenerator:
+    """The line of choices alone, with the page's name; quiet: for screen readers alone."""
     st.html(_LOOK)
     choices = st.container(horizontal=True, vertical_alignment="bottom", key="choices")
-    choices.title(title, anchor=False, width="content")
+    with choices.container(key="quiet") if quiet else choices:
+        st.title(title, anchor=False, width="content")
     return choices
 
 

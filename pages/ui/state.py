@@ -74,6 +74,28 @@ def only_among(key: str, options: Collection[Any], default: Any) -> None:
         st.session_state[key] = default
 
 
+def stand_in(key: str, options: Collection[Any], nearest: Callable[[Any], Any]) -> Any | None:
+    """A choice that this page cannot show is kept: its nearest stands in for it until one leaves.
+
+    Returns what was put away just now, if anything.
+    """
+    kept = f"{key} put away"
+    now = st.session_state.get(key)
+    if kept in st.session_state and now is not None:
+        wanted, instead = st.session_state[kept]
+        if now != instead:  # somebody has chosen anew
+            del st.session_state[kept]
+        elif wanted in options:
+            now = st.session_state[key] = wanted
+            del st.session_state[kept]
+    if now is None or now in options:
+        return None
+    instead = st.session_state[key] = nearest(now)
+    st.session_state.setdefault(kept, (now, instead))
+    st.session_state[kept] = (st.session_state[kept][0], instead)
+    return now
+
+
 def many_from_link(key: str, what: str, names: Mapping[str, str]) -> None:
     """The same for a choice of several: ids become labels, junk is noted and left out."""
     if key in st.session_state or key not in st.query_params:
@@ -125,6 +147,16 @@ def impossible(key: str, what: str) -> None:
     """Note a value in the address that its widget will not take."""
     asked = st.query_params[key][:40]
     note(f"The link asks for {what} “{asked}”, which is not possible; using the default.")
+
+
+def turned(page: str) -> None:
+    """A page was opened: what another wrote into the address is no matter of going back there."""
+    if st.session_state.get("page") != page:
+        st.session_state["page"] = page
+        st.session_state.pop(WRITTEN, None)
+
+
+WRITTEN = "written"  # what a page without bound widgets has put into the address
 
 
 def settle() -> None:

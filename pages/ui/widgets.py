@@ -157,7 +157,10 @@ def picker(cards: Mapping[str, Guarantee], ready: Collection[str] = ()) -> str:
     first = next(iter(cards))
     now = st.session_state.get("mechanism") or _asked(names)
     state.from_link("mechanism", "the mechanism", names, first)
-    state.only_among("mechanism", names, first)
+    away = state.stand_in("mechanism", names, lambda id: _nearest(id, cards))
+    if away is not None and away in registry.MECHANISMS:
+        instead = names[st.session_state["mechanism"]]
+        state.note(f"{registry.get(away).name} is not to be had here; {instead} stands in for it.")
     with st.popover(f"Mechanism: **{blocks.escape(names.get(now, names[first]))}**"):
         st.caption("● certified, ○ only claimed; what it predicts; what it publishes.")
         heads, at = {}, 1
@@ -176,6 +179,21 @@ def picker(cards: Mapping[str, Guarantee], ready: Collection[str] = ()) -> str:
             label_visibility="collapsed",
         )
     return chosen if chosen in names else first
+
+
+def _nearest(id: str, cards: Mapping[str, Guarantee]) -> str:
+    """The one of these that promises and predicts most alike."""
+    wanted, _ = groups.cards_of([id] if id in registry.MECHANISMS else [], groups.ANY)
+    if id not in wanted:
+        return next(iter(cards))
+    own, task = wanted[id], registry.get(id).task
+
+    def alike(other: str) -> tuple[bool, bool, bool]:
+        card = cards[other]
+        same = registry.get(other).task is task
+        return card.change.per_user is own.change.per_user, card.trust is own.trust, same
+
+    return max(cards, key=alike)  # the first of those alike
 
 
 def _asked(names: Mapping[str, str]) -> str | None:
@@ -301,7 +319,7 @@ def facts(data: str, ids: Collection[str]) -> tuple[str, ...]:
         return ()
     names = ", ".join(name for name, _ in known)
     on = toggle(
-        "Use public facts about items",
+        "Public facts",
         "the public facts",
         "known",
         help="What an outsider already knows about items costs no epsilon: here "
