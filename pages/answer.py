@@ -1,5 +1,6 @@
 """What would privacy cost on these ratings, and is that affordable?"""
 
+import shlex
 from typing import NamedTuple
 
 import streamlit as st
@@ -20,7 +21,7 @@ from dpmc_core.lab.views import groups, lines
 from dpmc_core.lab.views.lines import Picture
 from dpmc_core.model import Mechanism, Task
 from dpmc_core.privacy import DELTA
-from pages.ui import blocks, rows, shell, sources, state, sweeps, widgets
+from pages.ui import blocks, report, rows, shell, sources, state, sweeps, widgets
 from pages.ui.charts import answer as charts_answer
 from pages.ui.rows import Place
 from pages.ui.sweeps import Sweep
@@ -185,6 +186,7 @@ def instrument(question: Inquiry, where: Place, dataset: Dataset, plan: Planned)
             if where.private:
                 st.session_state["answer found"] = finding
             card(finding)
+            take_away(finding, where, plan)
         curve(question, where, plan)
 
     draw()
@@ -276,6 +278,21 @@ def card(finding: Finding) -> None:
         for text in filter(None, (said.unit, said.attacker, said.against, said.pays)):
             st.markdown(text)
         st.caption(f"{said.caution} {blocks.escape(said.tested)}")
+
+
+def take_away(finding: Finding, where: Place, plan: Planned) -> None:
+    """The answer on one page, and its curve."""
+    question, title = finding.question, f"The answer on {sources.names()[where.name]}"
+    data = "YOUR_FILE" if where.private else where.name
+    argv = ["dpmc", *core.typed(question, data), "--often", str(question.times)]
+    argv += ["--keep", f"{question.keep:g}"]
+    page = blocks.File(
+        "One page to print (HTML)",
+        f"answer-{where.name}.html",
+        "text/html",
+        lambda: report.verdict(title, words.said(finding), shlex.join(argv)),
+    )
+    blocks.take(page, picture=read(question, where, plan), argv=argv)
 
 
 def curve(question: Inquiry, where: Place, plan: Planned) -> None:

@@ -24,7 +24,6 @@ from dpmc_core.problem import build_problem
 from dpmc_core.ratings import PublicFacts
 from pages.ui import (
     blocks,
-    classroom,
     explorable,
     instrument,
     rows,
@@ -321,24 +320,21 @@ def moved() -> None:
 
 
 def take_away(where: Place, id: str, found: tuple[Picture, ...]) -> None:
-    """The page as a file of its own, standing where the slider stands."""
-    if not found or not classroom.allowed():
+    """The page as a file of its own, standing where the slider stands, and its curve."""
+    if not found:
         return
     title, shown, stands = sources.names()[where.name], look(where, id, found), standing()
+    data = "YOUR_FILE" if where.private else where.name
+    grid = scene.grid(data, id, seeds_of(where, id), where.steps)
 
     def file() -> str:
         more = [] if where.private else explorable.others(where.name, shown)
         return explorable.html(where.name, title, [shown, *more], stands, private=where.private)
 
-    st.download_button(
-        "Take it away",
-        file,
-        f"what-if-{where.name}.html",
-        "text/html",
-        on_click="ignore",
-        icon=":material/download:",
-        help="This page as one HTML file, which works without a network: about 5 MB.",
+    page = blocks.File(
+        "This page (HTML, 5 MB, needs no network)", f"what-if-{where.name}.html", "text/html", file
     )
+    blocks.take(page, picture=found[0], argv=["dpmc", "sweep", *grid.argv()])
 
 
 def numbers(found: tuple[Picture, ...], *, certified: bool) -> None:

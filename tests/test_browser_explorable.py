@@ -173,7 +173,7 @@ def test_a_picture_can_be_saved(opened):
     tab = opened()
     tab.locator(".dpmc-plot").hover()
     with tab.expect_download() as saved:
-        tab.locator(".dpmc-plot .modebar-btn").first.click()
+        tab.get_by_role("button", name="Save picture").click()
     assert saved.value.suggested_filename.endswith(".png")
 
 

@@ -168,12 +168,12 @@ def test_guessing_is_counted_against_the_bound(instrument):
 @pytest.mark.slow
 def test_whom_to_protect_chooses_the_method(instrument):
     page = instrument()
-    page.get_by_text("Protect the whole person").click()
+    page.get_by_text("the whole person, server trusted").click()
     page.get_by_text("RMSE").wait_for()
     settle(page)
     assert "noisy" in text(page, "flips")
     assert page.get_by_role("button", name="in the data?").is_visible()
-    page.get_by_text("Protect each rating").click()
+    page.get_by_text("each rating, even from the server").click()
     page.get_by_text("Accuracy on held-out").wait_for()
 
 
@@ -205,7 +205,7 @@ def test_on_a_phone_the_number_comes_first_then_slider_lists_and_card(page, serv
     page.set_viewport_size({"width": 390, "height": 844})
     visit(page, server)
     page.wait_for_selector(PLOTTED, state="attached")
-    names = ("number", "chart", "lists", "who", "rest")
+    names = ("number", "chart", "who", "rest", "lists")
     tops = [page.locator(f".dpmc-{name}").bounding_box()["y"] for name in names]
     assert tops == sorted(tops)
     main = page.get_by_test_id("stMain")

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import shlex
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 # plotly looks into pandas wherever another session has begun to import it, and fails on the half
 # of it that is there: so it is imported before the first figure, once, behind the import lock.
@@ -15,9 +16,10 @@ from plotly.basedatatypes import BaseFigure
 from dpmc_core.errors import capital, sentence
 from dpmc_core.experiment import EVALUATION_ONLY
 from dpmc_core.lab.store import guarded
-from dpmc_core.lab.views import audits, cards
+from dpmc_core.lab.views import audits, cards, lines
+from dpmc_core.lab.views.lines import Count, Picture
 from dpmc_core.privacy import Guarantee
-from pages.ui import classroom, state
+from pages.ui import classroom, report, state
 from pages.ui.charts import Figure
 from pages.ui.jobs import AT_ONCE, Job, Snapshot
 from pages.ui.text import escape
@@ -132,6 +134,52 @@ def guarantee(card: Guarantee, id: str) -> None:
     found = audits.shipped_of(id)
     if found is not None:
         st.caption(f"**Measured**: {escape(audits.tick(found))}, set to epsilon {found.epsilon:g}.")
+
+
+class File(NamedTuple):
+    """What may be taken along. make: called when it is asked for."""
+
+    label: str
+    name: str
+    mime: str
+    make: Callable[[], str | bytes]
+
+
+def take(*files: File, picture: Picture | None = None, argv: Sequence[str] = ()) -> None:
+    """All that a result can be taken along as, behind one button; what computes it.
+
+    picture: curves among it, as a picture, numbers, a notebook, and how to cite them.
+    """
+    if not classroom.allowed():
+        return
+    stem = files[0].name.rpartition(".")[0] if files else "curve"
+    offered = [*files]
+    if picture is not None and picture.lines:
+        placed = [lines.place(one, Count.PAPER) for one in picture.lines]
+        cells = report.code(picture, argv)
+        offered += [
+            File("Picture (SVG)", f"{stem}.svg", "image/svg+xml", lambda: report.svg(picture)),
+            File(
+                "Numbers (CSV)", f"{stem}.csv", "text/csv", lambda: report.csv(lines.table(placed))
+            ),
+            File(
+                "Notebook (IPYNB)",
+                f"{stem}.ipynb",
+                "application/x-ipynb+json",
+                lambda: report.notebook(picture.metric.axis, *cells),
+            ),
+        ]
+    with st.popover("Take it away", icon=":material/download:"):
+        for one in offered:
+            st.download_button(
+                one.label, one.make, one.name, one.mime, on_click="ignore", type="tertiary"
+            )
+        if argv:
+            st.caption("The command that does the same")
+            st.code(shlex.join(argv), language="bash", wrap_lines=True)
+        if picture is not None and picture.lines:
+            st.caption("Cite this curve")
+            st.code(report.cited(picture, shlex.join(argv)), language="latex", wrap_lines=True)
 
 
 def start_and_stop(job: Job | None, now: Snapshot, label: str, icon: str) -> bool:

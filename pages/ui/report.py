@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import csv as csv_files
+import io
+import json
 from collections.abc import Callable, Mapping, Sequence
 from html import escape
+from importlib import metadata
 from typing import Any, NamedTuple
-
-import plotly.io as pio
 
 from dpmc_core.errors import sentence
 from dpmc_core.experiment import EVALUATION_ONLY
+from dpmc_core.lab import papers
+from dpmc_core.lab.store import guarded
 from dpmc_core.lab.teach import glossary
-from dpmc_core.lab.views import cards, lines, run_card, text, training
+from dpmc_core.lab.teach.pictures import Bend, drawn
+from dpmc_core.lab.views import answer, cards, lines, run_card, text, training
+from dpmc_core.lab.views.lines import Picture
 from dpmc_core.lab.views.run_card import Run
 from dpmc_core.model import Task
 from dpmc_core.problem import split_words
@@ -148,6 +154,96 @@ def comparison(
     return _file(title, parts, command)
 
 
+# --- what a curve is taken along as -----------------------------------------------------------
+
+
+def svg(picture: Picture) -> str:
+    """The curves as a picture without a script."""
+    stops = sorted({float(e) for line in picture.lines for e in line.epsilon})
+    whole = [line for line in picture.lines if len(line.epsilon) == len(stops)]
+    levels = {name: level.level.mean for name, level in picture.levels}
+    lines_of = {line.label: tuple(line.band.mean.tolist()) for line in whole}
+    values = [*levels.values(), *(value for line in lines_of.values() for value in line)]
+    metric = picture.metric
+    return drawn(
+        Bend(
+            "epsilon",
+            tuple(f"{stop:g}" for stop in stops),
+            lines_of,
+            None,
+            metric.axis,
+            metric.text,
+            min(values),
+            max(values),
+            levels,
+        )
+    )
+
+
+def csv(table: Mapping[str, Sequence[object]]) -> str:
+    """A table as a file that no spreadsheet runs."""
+    stream = io.StringIO()
+    rows = csv_files.writer(stream, lineterminator="\n")
+    for row in (tuple(table), *zip(*table.values(), strict=True)):
+        rows.writerow(map(guarded, row))
+    return stream.getvalue()
+
+
+def cited(picture: Picture, command: str) -> str:
+    """How to cite a curve: the program with what makes it, and the papers that have its methods."""
+    methods = {line.mechanism for line in picture.lines}
+    known = {paper.key: paper for paper, one in papers.experiments() if methods & one.runs}
+    names = ", ".join(line.label for line in picture.lines)
+    fields = {
+        "title": f"DPMC Lab: {names}, {picture.metric.spoken} against epsilon",
+        "author": "{DPMC Lab contributors}",
+        "version": metadata.version("dpmc-lab"),
+        "note": f"{command}",
+    }
+    own = ",\n".join(f"  {name} = {{{value}}}" for name, value in fields.items())
+    entries = [f"@software{{dpmc-lab,\n{own}\n}}", *(paper.bibtex for paper in known.values())]
+    return "\n\n".join(entries)
+
+
+def verdict(title: str, said: Sequence[str], command: str) -> str:
+    """An answer on one page to print, for those who decide; said: sentences, the verdict first."""
+    first, *rest = (answer.plain(one) for one in said if one)
+    return _file(title, [text.heading(first), text.paragraphs(*rest)], command)
+
+
+def code(picture: Picture, argv: Sequence[str]) -> tuple[str, str]:
+    """Python that computes the curves, and that reads them."""
+    ids = list(dict.fromkeys(line.mechanism for line in picture.lines))
+    return (
+        f"import subprocess\n\nsubprocess.run({list(argv)!r}, check=True)",
+        "from dpmc_core.lab.store import Store, default_path\n"
+        "from dpmc_core.lab.views import lines\n"
+        "from dpmc_core.metrics import METRICS\n\n"
+        "with Store(default_path(), read_only=True) as store:\n"
+        f"    picture = lines.read(store, {ids!r}, METRICS[{picture.metric.name!r}])\n"
+        "for line in picture.lines:\n"
+        "    for epsilon, here in zip(line.epsilon, line.intervals, strict=True):\n"
+        "        print(line.label, epsilon, here.mean, here.half_width, here.seeds)",
+    )
+
+
+def notebook(title: str, *cells: str) -> str:
+    """Python cells under a title, as Jupyter opens them."""
+    body = [{"cell_type": "markdown", "metadata": {}, "source": f"# {title}"}]
+    body += [
+        {
+            "cell_type": "code",
+            "metadata": {},
+            "source": cell,
+            "outputs": [],
+            "execution_count": None,
+        }
+        for cell in cells
+    ]
+    kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
+    return json.dumps({"nbformat": 4, "nbformat_minor": 4, "metadata": kernel, "cells": body})
+
+
 def _file(title: str, parts: Sequence[str], command: str, note: str = "") -> str:
     """A page that opens anywhere, without a network. parts: HTML; the rest plain text."""
     repeat = f"{text.heading('Repeat it')}<pre>{escape(command)}</pre>"
@@ -156,6 +252,8 @@ def _file(title: str, parts: Sequence[str], command: str, note: str = "") -> str
 
 def _charts(drawn: Sequence[tuple[str, Figure]]) -> list[str]:
     """Headed charts; the first brings the library along."""
+    import plotly.io as pio  # no first page need wait for it
+
     return [
         text.heading(title)
         + pio.to_html(

@@ -429,6 +429,12 @@ class Experiment:
         return replace(made, series=(*levels, *made.series))
 
     @property
+    def runs(self) -> frozenset[str]:
+        """Ids of the methods that it runs."""
+        made = self.recipe.grid if isinstance(self.recipe, GridRecipe) else self.recipe
+        return frozenset(made.mechanisms if made else ())
+
+    @property
     def command(self) -> str:
         """What makes it."""
         return f"dpmc papers {self.id} --run"

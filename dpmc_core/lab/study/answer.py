@@ -193,11 +193,17 @@ class Inquiry:
 
 def command(question: Inquiry, data: str, store: Path, *, curve: bool = True) -> list[str]:
     """The command line of a child process that runs what an answer needs into a store."""
-    words = [sys.executable, "-m", "dpmc_core", "answer", data, "--store", str(store)]
+    words = [sys.executable, "-m", "dpmc_core", *typed(question, data), "--store", str(store)]
+    words += [] if curve else ["--no-curve"]
+    return [*words, "--progress"]
+
+
+def typed(question: Inquiry, data: str) -> list[str]:
+    """The words of the command after `dpmc`."""
+    words = ["answer", data]
     words += ["--protect", question.protect.value, "--task", question.task.value]
     words += ["--epsilon", number_text(question.epsilon), "--delta", number_text(question.delta)]
-    words += [] if curve else ["--no-curve"]
-    return [*words, *["--facts"] * question.facts, "--progress"]
+    return [*words, *["--facts"] * question.facts]
 
 
 class Told(NamedTuple):
