@@ -800,17 +800,18 @@ class Question:
 
     def right(self, card: Guarantee) -> float:
         """How often the best attacker is right; a coin is right half of the time."""
-        return self._of(card).attacker(self.change)
+        return self.of(card).attacker(self.change)
 
     def bounded(self, card: Guarantee) -> bool:
         """Whether any limit on the attacker is proved; certainty is not what replaces it."""
-        return math.isfinite(self._of(card).loss(self.change).epsilon)
+        return math.isfinite(self.of(card).loss(self.change).epsilon)
 
     def told(self, made: Sequence[Guarantee]) -> list[str | None]:
         """How often the attacker is right, out of a hundred, by cards; None where unbounded."""
         return [percent(self.right(card)) if self.bounded(card) else None for card in made]
 
-    def _of(self, card: Guarantee) -> Guarantee:
+    def of(self, card: Guarantee) -> Guarantee:
+        """The card for a person of so many ratings, where all of them are asked for at once."""
         if self.rated is None:
             return card
         public = dataclasses.replace(card.public, cap=self.rated)
