@@ -14,9 +14,10 @@ from dpmc_core.lab import store
 from dpmc_core.lab.store import Store
 from dpmc_core.lab.sweep import Grid, Keys, parse_epsilons
 from dpmc_core.lab.teach import glossary
-from dpmc_core.lab.views import as_published, comparison, lines
+from dpmc_core.lab.views import as_published, comparison, lines, trade
 from dpmc_core.lab.views.comparison import Standing, same_seeds
 from dpmc_core.lab.views.lines import Count, Picture, Placed
+from dpmc_core.lab.views.trade import Asked, Relation, Seat, Unit
 from dpmc_core.metrics import headline
 from dpmc_core.model import Task
 from dpmc_core.problem import default_split
@@ -353,20 +354,21 @@ def show(where: Place, grid: Grid, keys: Keys, there: GridRows, *, running: bool
     floor = comparison.guess_words(picture) if count is Count.PAPER and not running else ""
     left, right = st.columns([3, 2], gap="large")
     with left:
-        st.header(
-            blocks.escape(floor or "What does privacy cost?"),
-            anchor=False,
-            help=glossary.help("guessing", "without"),
-        )
-        blocks.chart(
-            state.kept("comparison figure", marks, shown.curves),
-            alt=lines.words(picture, placed),
-            caption=" ".join(said),
-            table=lines.table(placed),
-            key="comparison",
-        )
-        for sentence in lines.apart_words(picture):
-            st.caption(blocks.escape(sentence))
+        if not traded(shown, marks):
+            st.header(
+                blocks.escape(floor or "What does privacy cost?"),
+                anchor=False,
+                help=glossary.help("guessing", "without"),
+            )
+            blocks.chart(
+                state.kept("comparison figure", marks, shown.curves),
+                alt=lines.words(picture, placed),
+                caption=" ".join(said),
+                table=lines.table(placed),
+                key="comparison",
+            )
+            for sentence in lines.apart_words(picture):
+                st.caption(blocks.escape(sentence))
     if running or not placed:
         with right:
             hollow(placed)
@@ -386,6 +388,42 @@ def show(where: Place, grid: Grid, keys: Keys, there: GridRows, *, running: bool
         downloads(where, grid, keys, there, parts, lines.table(placed))
     means(shown)
     return title
+
+
+def traded(shown: Shown, marks: tuple[object, ...]) -> bool:
+    """The other layer of the figure: what an attacker may know for it; whether it is chosen."""
+    names = {False: "Accuracy", True: "Trade"}
+    hidden = {"label_visibility": "collapsed"}
+    if not widgets.switch("The figure", "the figure", names, "layer", False, **hidden):
+        return False
+    if not shown.picture.lines:
+        return False
+    task = registry.get(shown.picture.lines[0].mechanism).task
+    with st.container(horizontal=True):
+        asked = Asked(
+            *(
+                widgets.switch(
+                    label, f"the {label}", {one: one.value for one in kind}, label, first
+                )
+                for label, kind, first in (
+                    ("unit asked about", Unit, Unit.RATING),
+                    ("relation", Relation, Relation.REPLACED),
+                    ("attacker", Seat, Seat.READER),
+                )
+            )
+        )
+    epsilon = st.session_state.get("epsilon", 1.0)
+    found = state.kept("trade", (marks, asked), lambda: trade.trade(shown.picture, task, asked))
+    blocks.chart(
+        charts_compare.trade(found, epsilon),
+        alt=trade.words(found, epsilon),
+        caption=f"{blocks.EVALUATION} {trade.LEGEND}",
+        table=trade.table(found),
+        key="trade",
+    )
+    for sentence in trade.sentences(found, epsilon):
+        st.markdown(blocks.escape(sentence))
+    return True
 
 
 def hollow(placed: list[Placed]) -> None:

@@ -20,7 +20,7 @@ from dpmc_core import registry
 from dpmc_core.data import datasets
 from dpmc_core.lab.sweep import Grid
 from dpmc_core.lab.sweep.presets import BOTH, EPSILONS
-from dpmc_core.lab.views import cards, comparison, lines, people
+from dpmc_core.lab.views import cards, comparison, lines, people, trade
 from dpmc_core.lab.views.lines import Line, Picture
 from dpmc_core.lab.views.people import Lists, People, Person, Scores, Shown
 from dpmc_core.model import Mechanism, Task
@@ -116,7 +116,7 @@ def view(scene: Scene, theme: Theme) -> dict[str, Any]:
     height = charts_curve.HEIGHT if found else charts_curve.TALL
     fig = charts_curve.instrument(picture, epsilons, height=height, certified=upheld)
     rated = [person.rated for person in found.people] if found else [_PERSON]
-    asked = [comparison.questions(made[0], first.task, count) for count in rated]
+    asked = [trade.questions(made[0], first.task, count) for count in rated]
     body: dict[str, Any] = {
         "plotly": PLOTLY,
         "title": picture.metric.axis,
@@ -147,7 +147,7 @@ def view(scene: Scene, theme: Theme) -> dict[str, Any]:
         ],
         "right": [[one.told(made) for one in pair] for pair in asked],
         "games": [
-            [comparison.guess(m, card, one) for m, card in zip(mechanisms, made, strict=True)]
+            [trade.guess(m, card, one) for m, card in zip(mechanisms, made, strict=True)]
             for one in asked[0]
         ],
         "people": None,

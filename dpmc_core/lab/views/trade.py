@@ -1,4 +1,4 @@
-"""The trade: how often an attacker may be right, against what a method predicts all the same.
+"""The attacker, and the trade: how often one may be right, against what is predicted all the same.
 
 One question is asked of all curves. Across stands how often the best attacker, who starts at 50:50,
 is right *at most*: by the law of the noise where it is known, else a bound. A certificate that is
@@ -7,28 +7,36 @@ infinite, or useless, stands beyond the axis: a missing proof is no success of a
 
 from __future__ import annotations
 
+import dataclasses
 import enum
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 from dpmc_core.errors import InvalidSetting, sentence
 from dpmc_core.lab.store import restored
-from dpmc_core.lab.views.audits import shipped_of, tick_of
+from dpmc_core.lab.views.audits import Tick, shipped_of, tick_of
 from dpmc_core.lab.views.cards import TYPICAL, of_hundred
-from dpmc_core.lab.views.comparison import Question
 from dpmc_core.lab.views.lines import Interval, Line, Picture
+from dpmc_core.lab.views.noise import main_release, two_values
 from dpmc_core.lab.views.text import columns
-from dpmc_core.model import Task
+from dpmc_core.model import Mechanism, Task
 from dpmc_core.privacy import (
     CELL,
     RATING,
     ROW_VALUES,
     USER_EMPTIED,
     USER_REPLACED,
+    Additive,
     Budget,
+    Change,
     Guarantee,
+    LocalChannel,
+    ModifiedLaplace,
+    RandomizedResponse,
+    SymbolChannel,
     Trust,
     calibrate,
     sensitivity_at,
@@ -68,6 +76,47 @@ class Stand(enum.Enum):
     RAW = "sees it raw"
 
 
+@dataclass(frozen=True)
+class Question:
+    """What an attacker asks. short: on a switch. answers: that it is so, and that it is not.
+
+    change: what the two differ in. rated: of a person, whose ratings are asked for all at once;
+    None for a question about less.
+    """
+
+    short: str
+    text: str
+    answers: tuple[str, str]
+    change: Change
+    rated: int | None = None
+
+    def right(self, card: Guarantee) -> float:
+        """How often the best attacker is right; a coin is right half of the time."""
+        return self.of(card).attacker(self.change)
+
+    def bounded(self, card: Guarantee) -> bool:
+        """Whether any limit on the attacker is proved; certainty is not what replaces it."""
+        return math.isfinite(self.of(card).loss(self.change).epsilon)
+
+    def told(self, made: Sequence[Guarantee]) -> list[str | None]:
+        """How often the attacker is right, out of a hundred, by cards; None where unbounded."""
+        return [percent(self.right(card)) if self.bounded(card) else None for card in made]
+
+    def of(self, card: Guarantee) -> Guarantee:
+        """The card for a person of so many ratings, where all of them are asked for at once."""
+        if self.rated is None:
+            return card
+        public = dataclasses.replace(card.public, cap=self.rated)
+        return dataclasses.replace(card, public=public)
+
+
+_WHICH = {
+    Task.BINARY: ("Was this title liked?", ("liked", "not")),
+    Task.RATINGS: ("Was it the best rating or the worst?", ("the best", "the worst")),
+    Task.RANKING: ("Was this title clicked?", ("clicked", "not")),
+}
+
+
 class Asked(NamedTuple):
     """The question of three switches."""
 
@@ -75,23 +124,36 @@ class Asked(NamedTuple):
     relation: Relation = Relation.REPLACED
     seat: Seat = Seat.READER
 
-    def question(self, task: Task, rated: int = TYPICAL) -> Question:
-        """What is asked of every card alike. rated: ratings of a person, where each is protected.
+    def question(self, task: Task, rated: int | None = TYPICAL) -> Question:
+        """What is asked of every card alike.
 
-        A click has no value: it is there or not, so only a person's clicks may become others.
+        rated: how many ratings the person gave, which counts where single ones are protected. A
+        click has no value: it is there or not, and only all clicks of a person may become others.
         """
         clicks, removed = task is Task.RANKING, self.relation is Relation.REMOVED
-        name = "click" if clicks else "rating"
-        if self.unit is Unit.PERSON:
-            other = USER_REPLACED if clicks else ROW_VALUES
-            text = f"Which of two sets of {name}s was hers?"
-            if removed:
-                other, text = USER_EMPTIED, f"Were her {name}s in the data?"
-            return Question(f"all {rated} {name}s", text, ("yes", "no"), other, rated)
-        text = "Was it liked or not?" if task is Task.BINARY else "Which of two ratings was it?"
-        if removed or clicks:
-            text = f"Is there a {name} at all?"
-        return Question(f"this {name}", text, ("yes", "no"), CELL if removed or clicks else RATING)
+        name, yes = "click" if clicks else "rating", ("yes", "no")
+        if self.unit is Unit.RATING:
+            rated_or_not = "Was this title rated at all?", ("rated", "not")
+            text, answers = rated_or_not if removed and not clicks else _WHICH[task]
+            return Question(f"this {name}", text, answers, CELL if removed or clicks else RATING)
+        if removed:
+            text = "Was this person in the data?"
+            return Question("in the data?", text, yes, USER_EMPTIED, rated)
+        short = f"all {rated} {name}s" if rated else f"which {name}s?"
+        other = ROW_VALUES if rated and not clicks else USER_REPLACED
+        return Question(short, f"Which of two sets of {name}s was it?", yes, other, rated)
+
+
+def questions(card: Guarantee, task: Task, rated: int) -> tuple[Question, Question]:
+    """What may be asked of a person: something small, and everything.
+
+    rated: how many ratings the person gave.
+    """
+    if card.change.per_user:
+        small, count = Asked(Unit.PERSON, Relation.REMOVED), None
+    else:
+        small, count = Asked(Unit.RATING), rated
+    return small.question(task, count), Asked(Unit.PERSON).question(task, count)
 
 
 class Bead(NamedTuple):
@@ -110,11 +172,12 @@ class Bead(NamedTuple):
 
 
 class Track(NamedTuple):
-    """A line of the trade. measured: (epsilon, right, words): no proof can put it left of that."""
+    """A line of the trade. tick: what was measured of it; no proof can put it left of `least`."""
 
     line: Line
     beads: tuple[Bead, ...]
-    measured: tuple[float, float, str] | None
+    tick: Tick | None = None
+    least: float = 0.5
 
     def at(self, epsilon: float) -> Bead:
         """The bead at an epsilon, or at the nearest computed."""
@@ -156,7 +219,7 @@ def _track(line: Line, question: Question, seat: Seat) -> Track:
         for epsilon, value in zip(line.epsilon.tolist(), line.intervals, strict=True)
     )
     raw = any(bead.stand is Stand.RAW for bead in beads)
-    return Track(line, beads, None if raw else _measured(line, question, card))
+    return Track(line, beads, *(() if raw else _measured(line, question, card)))
 
 
 def _bead(epsilon: float, value: Interval, card: Guarantee, question: Question, seat: Seat) -> Bead:
@@ -186,22 +249,28 @@ def _claimed(card: Guarantee, question: Question) -> float | None:
 
 def _measured(
     line: Line, question: Question, card: Callable[[float], Guarantee]
-) -> tuple[float, float, str] | None:
+) -> tuple[Tick, float] | tuple[()]:
     """What an audit found, where what it changed is within what is asked about.
 
     It stands where the method itself would with as much noise as the audit allows at most.
     """
     found, tick = shipped_of(line.mechanism), tick_of(line)
     if found is None or tick is None:
-        return None
+        return ()
     here = question.of(card(found.epsilon)).public
     if sensitivity_at({question.change: 1.0}, found.change, here) > 1:
-        return None
+        return ()
     right = attacker_certainty(found.measured, found.delta)
     with suppress(InvalidSetting):  # nothing is certified, so the law of the noise tells nothing
         setting = calibrate(card, Budget(found.measured, found.delta), found.change)
         right = card(setting).attacker(found.change)
-    return found.epsilon, right, tick.words
+    return tick, right
+
+
+LEGEND = (
+    "Filled: by what is certified; ring: where its paper puts it; a tick: measured at 1, with a bar"
+    " to where a proof is missing."
+)
 
 
 # --- in words and numbers ----------------------------------------------------------------------
@@ -244,9 +313,9 @@ def words(trade: Trade, epsilon: float) -> str:
     metric = trade.picture.metric
     levels = [f"{name}: {metric.text(at.mean)}" for name, at in trade.picture.between(epsilon)]
     ticks = [
-        f"{track.line.label}: {words}, so no proof below {of_hundred(right)} in 100"
+        f"{track.line.label}: {track.tick.words}, so no proof below {of_hundred(track.least)}"
         for track in trade.tracks
-        for _, right, words in filter(None, [track.measured])
+        if track.tick is not None
     ]
     head = f"{metric.title} against how often an attacker is right at most"
     return " ".join(map(sentence, [head, *sentences(trade, epsilon), *levels, *ticks]))
@@ -268,3 +337,44 @@ def table(trade: Trade) -> dict[str, list[object]]:
     )
     names = ("mechanism", "epsilon", "right at most, in 100", "by epsilon and delta alone")
     return columns((*names, "as claimed", "mean", "from", "to"), rows)
+
+
+# --- to be played in a browser -----------------------------------------------------------------
+
+
+def guess(mechanism: Mechanism, card: Guarantee, question: Question) -> dict[str, Any] | None:
+    """What an attacker sees in each of the two worlds of a question, to be played in a browser.
+
+    {"symbols": names, "no": chances, "yes": chances}, or {"shift": of a number whose noise has the
+    scale 1, "law": "gaussian" or "laplace"}. None where nothing is proved, so nothing is a fair
+    game. The releases are those of the card; a number is the one that tells most.
+    """
+    if question.rated is not None or not 0.5 <= question.right(card) < 1:
+        return None
+    releases = [release for _, release in card.releases]
+    release = main_release(card)
+    if isinstance(release, RandomizedResponse) and len(releases) == 1:
+        no, yes = two_values(mechanism.task) or ("0", "1")
+        chances = release.matrix
+        return {"symbols": [no, yes], "no": chances[0].tolist(), "yes": chances[1].tolist()}
+    if isinstance(release, SymbolChannel) and len(releases) == 1:
+        public = card.public
+        values = [public.middle + public.half_width * level for level in release.levels]
+        names = ["no report", *(f"{value:.3g}" for value in values)]
+        rows = release.matrix
+        return {"symbols": names, "no": rows[1].tolist(), "yes": rows[-1].tolist()}
+    if isinstance(release, ModifiedLaplace) and len(releases) == 1:
+        return {"law": "laplace", "shift": 2 / release.scale}
+    spent = card.loss(question.change)
+    if any(isinstance(release, LocalChannel) for release in releases):
+        return None
+    if spent.epsilon == 0:
+        return {"law": "gaussian", "shift": spent.mu}
+    if spent.mu == 0 and all(isinstance(release, Additive) for release in releases):
+        return {"law": "laplace", "shift": spent.epsilon}
+    return None
+
+
+def percent(share: float) -> str:
+    """Out of a hundred, of a proved limit: never rounded up to certainty, which none gives."""
+    return ">99" if share >= 0.995 else f"{100 * share:.0f}"
