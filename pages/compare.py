@@ -1,10 +1,11 @@
 """Mechanisms side by side: a sweep in the background, its curves while they fill, what follows."""
 
+import enum
 import io
 import shlex
 from collections.abc import Callable
 from dataclasses import replace
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import streamlit as st
 
@@ -17,7 +18,7 @@ from dpmc_core.lab.teach import glossary
 from dpmc_core.lab.views import as_published, comparison, lines, trade
 from dpmc_core.lab.views.comparison import Standing, same_seeds
 from dpmc_core.lab.views.lines import Count, Picture, Placed
-from dpmc_core.lab.views.trade import Asked, Relation, Seat, Unit
+from dpmc_core.lab.views.trade import About, Relation, Seat, Switches
 from dpmc_core.metrics import headline
 from dpmc_core.model import Task
 from dpmc_core.problem import default_split
@@ -52,6 +53,7 @@ _TASKS = {
     Task.RATINGS: "Ratings",
     Task.RANKING: "Top lists",
 }
+E = TypeVar("E", bound=enum.Enum)
 NEUTRAL = "Compare mechanisms"
 _FIRST = 6  # mechanisms chosen at the start; more would hide each other
 
@@ -394,26 +396,19 @@ def traded(shown: Shown, marks: tuple[object, ...]) -> bool:
     """The other layer of the figure: what an attacker may know for it; whether it is chosen."""
     names = {False: "Accuracy", True: "Trade"}
     hidden = {"label_visibility": "collapsed"}
-    if not widgets.switch("The figure", "the figure", names, "layer", False, **hidden):
-        return False
-    if not shown.picture.lines:
+    chosen = widgets.switch("The figure", "the figure", names, "layer", False, **hidden)
+    if not chosen or not shown.placed:
         return False
     task = registry.get(shown.picture.lines[0].mechanism).task
     with st.container(horizontal=True):
-        asked = Asked(
-            *(
-                widgets.switch(
-                    label, f"the {label}", {one: one.value for one in kind}, label, first
-                )
-                for label, kind, first in (
-                    ("unit asked about", Unit, Unit.RATING),
-                    ("relation", Relation, Relation.REPLACED),
-                    ("attacker", Seat, Seat.READER),
-                )
-            )
-        )
+        about = asked("asked about", About.RATING)
+        alike = task is Task.RANKING and about is About.RATING  # a click is there or not
+        relation = Relation.REPLACED if alike else asked("relation", Relation.REPLACED)
+        switches = Switches(about, relation, asked("attacker", Seat.READER))
     epsilon = st.session_state.get("epsilon", 1.0)
-    found = state.kept("trade", (marks, asked), lambda: trade.trade(shown.picture, task, asked))
+    found = state.kept(
+        "trade", (marks, switches), lambda: trade.trade(shown.picture, task, switches)
+    )
     blocks.chart(
         charts_compare.trade(found, epsilon),
         alt=trade.words(found, epsilon),
@@ -421,9 +416,14 @@ def traded(shown: Shown, marks: tuple[object, ...]) -> bool:
         table=trade.table(found),
         key="trade",
     )
-    for sentence in trade.sentences(found, epsilon):
-        st.markdown(blocks.escape(sentence))
+    head, *told = map(blocks.escape, trade.sentences(found, epsilon))
+    st.markdown("\n- ".join([f"{head}\n", *told]))
     return True
+
+
+def asked(label: str, first: E) -> E:
+    """A switch of the trade's question."""
+    return widgets.switch(label, f"the {label}", {e: e.value for e in type(first)}, label, first)
 
 
 def hollow(placed: list[Placed]) -> None:

@@ -46,7 +46,7 @@ from dpmc_core.privacy.accounting import attacker_certainty
 MOST = 0.999  # right so often: where the axis ends
 
 
-class Unit(enum.Enum):
+class About(enum.Enum):
     """What is asked about."""
 
     RATING = "this rating"
@@ -71,7 +71,7 @@ class Stand(enum.Enum):
     """What is known of an attacker, in words."""
 
     BOUND = "at most"
-    USELESS = "above 99.9"  # a finite bound beyond the axis
+    USELESS = "no bound below 99.9"  # a finite one beyond the axis
     NONE = "no bound"
     RAW = "sees it raw"
 
@@ -117,10 +117,10 @@ _WHICH = {
 }
 
 
-class Asked(NamedTuple):
+class Switches(NamedTuple):
     """The question of three switches."""
 
-    unit: Unit = Unit.RATING
+    about: About = About.RATING
     relation: Relation = Relation.REPLACED
     seat: Seat = Seat.READER
 
@@ -132,7 +132,7 @@ class Asked(NamedTuple):
         """
         clicks, removed = task is Task.RANKING, self.relation is Relation.REMOVED
         name, yes = "click" if clicks else "rating", ("yes", "no")
-        if self.unit is Unit.RATING:
+        if self.about is About.RATING:
             rated_or_not = "Was this title rated at all?", ("rated", "not")
             text, answers = rated_or_not if removed and not clicks else _WHICH[task]
             return Question(f"this {name}", text, answers, CELL if removed or clicks else RATING)
@@ -150,17 +150,18 @@ def questions(card: Guarantee, task: Task, rated: int) -> tuple[Question, Questi
     rated: how many ratings the person gave.
     """
     if card.change.per_user:
-        small, count = Asked(Unit.PERSON, Relation.REMOVED), None
+        small, count = Switches(About.PERSON, Relation.REMOVED), None
     else:
-        small, count = Asked(Unit.RATING), rated
-    return small.question(task, count), Asked(Unit.PERSON).question(task, count)
+        small, count = Switches(About.RATING), rated
+    return small.question(task, count), Switches(About.PERSON).question(task, count)
 
 
 class Bead(NamedTuple):
     """A method at one epsilon.
 
     right: how often the attacker is right at most. alone: the same by epsilon and delta of the
-    certificate alone; claimed: by those of the paper, None where it claims nothing about this.
+    certificate alone; claimed: by those of the paper, None where it claims nothing about this;
+    delta: of the certificate.
     """
 
     epsilon: float
@@ -169,6 +170,7 @@ class Bead(NamedTuple):
     right: float
     alone: float
     claimed: float | None
+    delta: float = 0.0
 
 
 class Track(NamedTuple):
@@ -187,7 +189,7 @@ class Track(NamedTuple):
 class Trade(NamedTuple):
     """All lines under one question, and what they run between. guesses: private ones."""
 
-    asked: Asked
+    asked: Switches
     question: Question
     picture: Picture
     tracks: tuple[Track, ...]
@@ -199,7 +201,7 @@ def log_odds(right: float) -> float:
     return math.log(right / (1 - right))
 
 
-def trade(picture: Picture, task: Task, asked: Asked, rated: int = TYPICAL) -> Trade:
+def trade(picture: Picture, task: Task, asked: Switches, rated: int = TYPICAL) -> Trade:
     """The lines of a picture under a question. Raises DpmcError."""
     question = asked.question(task, rated)
     tracks, guesses = (
@@ -234,7 +236,7 @@ def _bead(epsilon: float, value: Interval, card: Guarantee, question: Question, 
     right = card.attacker(question.change)
     stand = Stand.BOUND if right <= MOST else Stand.USELESS
     alone = attacker_certainty(proved.epsilon, proved.delta)
-    return Bead(epsilon, value, stand, right, alone, _claimed(card, question))
+    return Bead(epsilon, value, stand, right, alone, _claimed(card, question), proved.delta)
 
 
 def _claimed(card: Guarantee, question: Question) -> float | None:
@@ -278,11 +280,11 @@ LEGEND = (
 
 def said(bead: Bead) -> str:
     """'at most 54.7 in 100 (by epsilon and delta alone 73.1)', or why there is no such number."""
-    if bead.stand in (Stand.NONE, Stand.RAW):
-        return bead.stand.value
+    if bead.stand is not Stand.BOUND:
+        return str(bead.stand.value)
     best, alone = of_hundred(bead.right), of_hundred(bead.alone)
-    rest = "" if best == alone else f" (by epsilon and delta alone {alone})"
-    return f"{'at most' if bead.stand is Stand.BOUND else 'above'} {best} in 100{rest}"
+    by = "epsilon and delta" if bead.delta else "epsilon"
+    return f"at most {best} in 100" + ("" if best == alone else f" (by {by} alone {alone})")
 
 
 def sentences(trade: Trade, epsilon: float) -> list[str]:

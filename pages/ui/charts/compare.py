@@ -410,51 +410,45 @@ def trade(shown: Trade, epsilon: float, high: float = _LEAST) -> Figure:
     left = {"x": 0, "y": 1, "xanchor": "left", "yanchor": "bottom", "yshift": 8}
     fig.note(text=metric.axis, size=13, color=MUTED, **_PAPER, **left)
     looks = [style(one.line.mechanism) for one in shown.tracks]
-    edge = {"color": [look.color for look in looks], "width": 2.5}
-    whole = {"symbol": [look.marker for look in looks], "opacity": 1}
-    arrow = {"symbol": "arrow", "angleref": "previous", "color": MUTED}
-    arrow["size"] = [0, 9, 0] * len(looks)
-    modes = (
-        {"mode": "lines+markers", "line": {"color": MUTED, "width": 1.5}, "marker": arrow},
-        {"mode": "markers", "marker": whole | {"size": 18, "color": PAPER, "line": edge}},
-        {"mode": "markers", "marker": whole | {"size": 15, "line": edge | {"width": 2}}},
-    )
+    mark = {"symbol": [look.marker for look in looks], "opacity": 1, "size": 18}
+    mark |= {"line": {"color": [look.color for look in looks], "width": 2.5}}
+    head = {"symbol": "arrow", "angleref": "previous", "size": [0, 9, 0] * len(looks)}
     moved = trade_at(shown, epsilon)
-    for k, mode in enumerate(modes):
-        x, y, text = (moved[name][k] for name in ("x", "y", "text"))
-        if k == 2:
-            mode["marker"]["color"] = moved["marker.color"][k]
-        fig.draw("scatter", x=x, y=y, text=text, hover="%{text}<extra></extra>", **mode)
+    x, y, texts, colors = moved.values()
+    line = {"mode": "lines+markers", "line": {"color": MUTED, "width": 1.5}}
+    fig.draw("scatter", x=x[0], y=y[0], **line, marker=head | {"color": colors[0]})
+    fig.dots(x[1], y[1], mark | {"color": colors[1]})
+    mark |= {"color": colors[2], "size": 15}
+    fig.dots(x[2], y[2], mark, text=texts[2], hover="%{text}<extra></extra>")
     return fig
 
 
 _SOLID = (Stand.BOUND, Stand.USELESS)  # certified
 
 
-def trade_at(shown: Trade, epsilon: float) -> dict[str, list[list[Any]]]:
+def trade_at(shown: Trade, epsilon: float) -> dict[str, list[Any]]:
     """What an epsilon moves, as `Plotly.restyle` takes it for the last three traces: arrows, where
     papers put the methods (hollow), where their releases do."""
-    found: dict[str, list[list[Any]]] = {
-        name: [[], [], []] for name in ("x", "y", "text", "marker.color")
-    }
+    x: list[list[Any]] = [[], [], []]
+    y: list[list[Any]] = [[], [], []]
+    texts, fills = [], []
     for one in shown.tracks:
-        bead, color = one.at(epsilon), style(one.line.mechanism).color
-        x, y, claimed = _across(bead), bead.value.mean, None
+        bead, paper = one.at(epsilon), None
+        at, mean = _across(bead), bead.value.mean
         if bead.claimed is not None:
-            claimed = _NO_BOUND if bead.claimed > MOST else log_odds(bead.claimed)
-        far = claimed is not None and abs(claimed - x) > 0.2
-        rows = (
-            ([claimed, x, None], [y, y, None], ["", "", ""], MUTED)
-            if far
-            else ([None] * 3, [None] * 3, [""] * 3, MUTED),
-            ([claimed], [y], [f"{one.line.label}, as its paper has it"], PAPER),
-            ([x], [y], [_told(one, bead)], color if bead.stand in _SOLID else PAPER),
-        )
-        for k, (xs, ys, texts, fill) in enumerate(rows):
-            for name, more in (("x", xs), ("y", ys), ("text", texts)):
-                found[name][k] += more
-            found["marker.color"][k] += [fill] * len(xs)
-    return found
+            paper = _NO_BOUND if bead.claimed > MOST else log_odds(bead.claimed)
+        apart = paper is not None and abs(paper - at) > _APART
+        x[0] += [paper, at, None] if apart else [None] * 3
+        x[1].append(paper)
+        x[2].append(at)
+        for k, many in enumerate((3, 1, 1)):
+            y[k] += [mean] * many
+        texts.append(_told(one, bead))
+        fills.append(style(one.line.mechanism).color if bead.stand in _SOLID else PAPER)
+    return {"x": x, "y": y, "text": ["", "", texts], "marker.color": [MUTED, PAPER, fills]}
+
+
+_APART = 0.2  # on the axis: nearer ones need no arrow
 
 
 def _across(bead: Bead) -> float:
