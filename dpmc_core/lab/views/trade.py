@@ -240,13 +240,11 @@ def _bead(epsilon: float, value: Interval, card: Guarantee, question: Question, 
 
 
 def _claimed(card: Guarantee, question: Question) -> float | None:
-    """By the paper's epsilon and delta alone, put together for what is more than its own unit."""
+    """By the paper's epsilon and delta alone; None where it claims less than is asked about."""
     steps = sensitivity_at({card.change: 1.0}, question.change, card.public)
-    if card.claimed is None or math.isinf(steps):
+    if card.claimed is None or steps > 1:
         return None
-    epsilon, delta = card.claimed.epsilon, card.claimed.delta
-    more = math.expm1(min(steps * epsilon, 700.0)) / math.expm1(min(epsilon, 700.0))
-    return attacker_certainty(steps * epsilon, min(delta * more, 1.0))
+    return attacker_certainty(card.claimed.epsilon, card.claimed.delta)
 
 
 def _measured(
@@ -270,7 +268,7 @@ def _measured(
 
 
 LEGEND = (
-    "Filled: by what is certified; ring: where its paper puts it; a tick: measured at 1, with a bar"
+    "Filled: by what is certified; hollow: where its paper puts it; a tick: measured at 1, with a bar"
     " to where a proof is missing."
 )
 
@@ -279,12 +277,12 @@ LEGEND = (
 
 
 def said(bead: Bead) -> str:
-    """'at most 54.7 in 100 (by epsilon and delta alone 73.1)', or why there is no such number."""
+    """'right at most 54.7 in 100 (by epsilon and delta alone 73.1)', or why there is no such number."""
     if bead.stand is not Stand.BOUND:
         return str(bead.stand.value)
     best, alone = of_hundred(bead.right), of_hundred(bead.alone)
     by = "epsilon and delta" if bead.delta else "epsilon"
-    return f"at most {best} in 100" + ("" if best == alone else f" (by {by} alone {alone})")
+    return f"right at most {best} in 100" + ("" if best == alone else f" (by {by} alone {alone})")
 
 
 def sentences(trade: Trade, epsilon: float) -> list[str]:
@@ -300,7 +298,7 @@ def sentences(trade: Trade, epsilon: float) -> list[str]:
         bead = track.at(epsilon)
         told.append(
             f"{track.line.label} at epsilon {bead.epsilon:g}: {metric.text(bead.value.mean)},"
-            f" attacker right {said(bead)}."
+            f" attacker: {said(bead)}."
         )
     stands = {bead.stand for track in trade.tracks for bead in track.beads}
     if stands & {Stand.NONE, Stand.USELESS}:

@@ -359,10 +359,10 @@ def trade(shown: Trade, epsilon: float, high: float = _LEAST) -> Figure:
     raw = any(bead.stand is Stand.RAW for one in shown.tracks for bead in one.beads)
     end = (_RAW if raw else _NO_BOUND) + 0.9
     up = up[::-1] if metric.lower else up  # the better is above
-    fig = figure(height=high + 96, margin=_FRAME | {"t": 34, "b": 62}, showlegend=False)
+    fig = figure(height=high + 110, margin=_FRAME | {"t": 34, "b": 76}, showlegend=False)
     named = {log_odds(right): f"{100 * right:g}" for right in (0.75, 0.9, 0.99, MOST)}
-    named |= {0.0: "50<br>a coin", _NO_BOUND: "no<br>bound"} | (
-        {_RAW: "sees<br>raw"} if raw else {}
+    named |= {0.0: "50<br>coin", _NO_BOUND: "<br>no<br>bound"} | (
+        {_RAW: "<br>sees<br>raw"} if raw else {}
     )
     fig.x(
         "attacker right at most, in 100",
@@ -370,6 +370,7 @@ def trade(shown: Trade, epsilon: float, high: float = _LEAST) -> Figure:
         tickmode="array",
         tickvals=list(named),
         ticktext=list(named.values()),
+        tickangle=0,
         automargin=False,
     )
     fig.y(range=up, **_ticks(metric, sorted(up), step))
