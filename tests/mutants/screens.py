@@ -4,174 +4,170 @@ from __future__ import annotations
 
 from tests.mutants.base import OTHER, REUSED, SKIPPED, UNIT, family_of, named
 
-VIEWS = (
-    family_of(
-        "views",
-        "lab/views/lines.py",
-        (
-            "a band of one side",
-            OTHER,
-            "stdtrit(n - 1, 0.5 + level / 2)",
-            "stdtrit(n - 1, level)",
-            named("compare", "test_the_band_is_the_t_interval_of_each_row"),
+VIEWS = family_of(
+    "views",
+    "lab/views/lines.py",
+    (
+        "a band of one side",
+        OTHER,
+        "stdtrit(n - 1, 0.5 + level / 2)",
+        "stdtrit(n - 1, level)",
+        named("compare", "test_the_band_is_the_t_interval_of_each_row"),
+    ),
+    (
+        "a band of seeds and not of their mean",
+        OTHER,
+        "ddof=1)) / math.sqrt(n), n)",
+        "ddof=1)), n)",
+        named("compare", "test_the_band_is_the_t_interval_of_each_row"),
+    ),
+    (
+        "per rating and per user change places",
+        UNIT,
+        "{Count.RATING: RATING, Count.USER: USER_EMPTIED}[count]",
+        "{Count.RATING: USER_EMPTIED, Count.USER: RATING}[count]",
+        named("compare", "test_in_the_same_unit_the_crossover_moves_with_the_certified_values"),
+    ),
+    (
+        "a line without a bound in a unit is certified there",
+        OTHER,
+        "if np.isfinite(x).all():",
+        "if np.isfinite(shown).all():",
+        named(
+            "compare",
+            "test_without_a_finite_value_in_the_unit_a_line_is_hollow_and_not_dropped",
         ),
-        (
-            "a band of seeds and not of their mean",
-            OTHER,
-            "ddof=1)) / math.sqrt(n), n)",
-            "ddof=1)), n)",
-            named("compare", "test_the_band_is_the_t_interval_of_each_row"),
+    ),
+    (
+        "the best of all is measured on the seeds that chose it",
+        REUSED,
+        "halves = [(name, row[::2], row[1::2]) for name, row in rows]",
+        "halves = [(name, row[::2], row[::2]) for name, row in rows]",
+        named(
+            "views",
+            "test_there_is_an_envelope_of_certified_lines_of_one_unit_with_several_seeds_only",
         ),
-        (
-            "per rating and per user change places",
-            UNIT,
-            "{Count.RATING: RATING, Count.USER: USER_EMPTIED}[count]",
-            "{Count.RATING: USER_EMPTIED, Count.USER: RATING}[count]",
-            named("compare", "test_in_the_same_unit_the_crossover_moves_with_the_certified_values"),
+    ),
+    (
+        "the best of all takes claims too",
+        OTHER,
+        "solid = [one for one in placed if one.solid and len(one.line.seeds) > 1]",
+        "solid = [one for one in placed if len(one.line.seeds) > 1]",
+        named(
+            "views",
+            "test_there_is_an_envelope_of_certified_lines_of_one_unit_with_several_seeds_only",
         ),
-        (
-            "a line without a bound in a unit is certified there",
-            OTHER,
-            "if np.isfinite(x).all():",
-            "if np.isfinite(shown).all():",
-            named(
-                "compare",
-                "test_without_a_finite_value_in_the_unit_a_line_is_hollow_and_not_dropped",
-            ),
+    ),
+    (
+        "the best of all is the worst",
+        OTHER,
+        "key=lambda one: sign * float(np.nanmean(one[1]))",
+        "key=lambda one: -sign * float(np.nanmean(one[1]))",
+        named(
+            "views",
+            "test_there_is_an_envelope_of_certified_lines_of_one_unit_with_several_seeds_only",
         ),
-        (
-            "the best of all is measured on the seeds that chose it",
-            REUSED,
-            "halves = [(name, row[::2], row[1::2]) for name, row in rows]",
-            "halves = [(name, row[::2], row[::2]) for name, row in rows]",
-            named(
-                "views",
-                "test_there_is_an_envelope_of_certified_lines_of_one_unit_with_several_seeds_only",
-            ),
+    ),
+    (
+        "a line's last seed is left out",
+        OTHER,
+        "seeds=np.array(drawn),",
+        "seeds=np.array(drawn[:-1]),",
+        named("compare", "test_lines_come_from_the_store_with_what_they_certify"),
+    ),
+    (
+        "epsilons that were not asked for are drawn",
+        OTHER,
+        "if place[0] is None or epsilons is None or place[0] in epsilons",
+        "if True",
+        named("compare", "test_lines_come_from_the_store_with_what_they_certify"),
+    ),
+) + family_of(
+    "views",
+    "lab/views/comparison.py",
+    (
+        "many epsilons are as sure as one",
+        OTHER,
+        "level = 1 - (1 - LEVEL) / len(x)",
+        "level = LEVEL",
+        named("compare", "test_equal_lines_cannot_be_told_apart"),
+    ),
+    (
+        "seeds are not compared in pairs",
+        OTHER,
+        "found = [interval(row, level) for row in difference]",
+        "found = [at._replace(half_width=at.half_width * difference.std(ddof=1) / row.std(ddof=1))"
+        " for row in difference for at in [interval(row, level)]]",
+        named("compare", "test_each_line_stands_at_each_epsilon_as_the_duels_say"),
+    ),
+)
+VIEWS += family_of(
+    "views",
+    "lab/views/trade.py",
+    (
+        "who is removed is asked about as replaced",
+        UNIT,
+        "yes, USER_EMPTIED, rated)",
+        "yes, USER_REPLACED, rated)",
+        named("trade", "test_gaussian_noise_by_its_own_law_and_by_epsilon_and_delta_alone"),
+    ),
+    (
+        "a certificate stands where epsilon and delta alone put it",
+        OTHER,
+        "value, stand, right, alone,",
+        "value, stand, alone, alone,",
+        named("trade", "test_a_flip_and_one_number_of_laplace_noise"),
+    ),
+    (
+        "a curator's server is held off",
+        OTHER,
+        "if not held and card.trust is Trust.CURATOR:",
+        "if not held and card.trust is Trust.AGGREGATOR:",
+        named(
+            "trade",
+            "test_who_runs_the_server_sees_what_a_curator_sees_and_no_more_of_reports",
         ),
-        (
-            "the best of all takes claims too",
-            OTHER,
-            "solid = [one for one in placed if one.solid and len(one.line.seeds) > 1]",
-            "solid = [one for one in placed if len(one.line.seeds) > 1]",
-            named(
-                "views",
-                "test_there_is_an_envelope_of_certified_lines_of_one_unit_with_several_seeds_only",
-            ),
+    ),
+    (
+        "a tick measured of one thing stands in the trade of another",
+        UNIT,
+        "if sensitivity_at({question.change: 1.0}, found.change, here) > 1:",
+        "if sensitivity_at({question.change: 1.0}, found.change, here) > math.inf:",
+        named(
+            "trade",
+            "test_a_tick_lies_below_what_is_certified_and_only_where_it_tells_of_the_question",
         ),
-        (
-            "the best of all is the worst",
-            OTHER,
-            "key=lambda one: sign * float(np.nanmean(one[1]))",
-            "key=lambda one: -sign * float(np.nanmean(one[1]))",
-            named(
-                "views",
-                "test_there_is_an_envelope_of_certified_lines_of_one_unit_with_several_seeds_only",
-            ),
-        ),
-        (
-            "a line's last seed is left out",
-            OTHER,
-            "seeds=np.array(drawn),",
-            "seeds=np.array(drawn[:-1]),",
-            named("compare", "test_lines_come_from_the_store_with_what_they_certify"),
-        ),
-        (
-            "epsilons that were not asked for are drawn",
-            OTHER,
-            "if place[0] is None or epsilons is None or place[0] in epsilons",
-            "if True",
-            named("compare", "test_lines_come_from_the_store_with_what_they_certify"),
-        ),
-    )
-    + family_of(
-        "views",
-        "lab/views/comparison.py",
-        (
-            "many epsilons are as sure as one",
-            OTHER,
-            "level = 1 - (1 - LEVEL) / len(x)",
-            "level = LEVEL",
-            named("compare", "test_equal_lines_cannot_be_told_apart"),
-        ),
-        (
-            "seeds are not compared in pairs",
-            OTHER,
-            "found = [interval(row, level) for row in difference]",
-            "found = [at._replace(half_width=at.half_width * difference.std(ddof=1) / row.std(ddof=1))"
-            " for row in difference for at in [interval(row, level)]]",
-            named("compare", "test_each_line_stands_at_each_epsilon_as_the_duels_say"),
-        ),
-    )
-    + family_of(
-        "views",
-        "lab/views/trade.py",
-        (
-            "who is removed is asked about as replaced",
-            UNIT,
-            "yes, USER_EMPTIED, rated)",
-            "yes, USER_REPLACED, rated)",
-            named("trade", "test_gaussian_noise_by_its_own_law_and_by_epsilon_and_delta_alone"),
-        ),
-        (
-            "a certificate stands where epsilon and delta alone put it",
-            OTHER,
-            "return Bead(epsilon, value, stand, right, alone, _claimed(card, question), proved.delta)",
-            "return Bead(epsilon, value, stand, alone, alone, _claimed(card, question), proved.delta)",
-            named("trade", "test_a_flip_and_one_number_of_laplace_noise"),
-        ),
-        (
-            "a curator's server is held off",
-            OTHER,
-            "if not held and card.trust is Trust.CURATOR:",
-            "if not held and card.trust is Trust.AGGREGATOR:",
-            named(
-                "trade",
-                "test_who_runs_the_server_sees_what_a_curator_sees_and_no_more_of_reports",
-            ),
-        ),
-        (
-            "a tick measured of one thing stands in the trade of another",
-            UNIT,
-            "if sensitivity_at({question.change: 1.0}, found.change, here) > 1:",
-            "if sensitivity_at({question.change: 1.0}, found.change, here) > math.inf:",
-            named(
-                "trade",
-                "test_a_tick_lies_below_what_is_certified_and_only_where_it_tells_of_the_question",
-            ),
-        ),
-        (
-            "a recommender with a third party counts as held off",
-            OTHER,
-            "not (held or card.trust is not Trust.AGGREGATOR)",
-            "False",
-            named(
-                "trade", "test_a_recommender_beside_a_third_party_is_held_off_by_no_proof_of_ours"
-            ),
-        ),
-        (
-            "a proved limit is rounded up to certainty",
-            OTHER,
-            'return ">99" if share >= 0.995 else',
-            "return",
-            named("people", "test_certainty_is_not_rounded_up"),
-        ),
-    )
+    ),
+    (
+        "a recommender with a third party counts as held off",
+        OTHER,
+        "not (held or card.trust is not Trust.AGGREGATOR)",
+        "False",
+        named("trade", "test_a_recommender_beside_a_third_party_is_held_off_by_no_proof_of_ours"),
+    ),
+    (
+        "a proved limit is rounded up to certainty",
+        OTHER,
+        'return ">99" if share >= 0.995 else',
+        "return",
+        named("people", "test_certainty_is_not_rounded_up"),
+    ),
+)
+
+VIEWS += family_of(
+    "pages",
+    "pages/ui/charts/compare.py",
+    (
+        "the filled bead stands where the paper's claim does",
+        OTHER,
+        "log_odds(bead.right)",
+        "log_odds(bead.claimed or bead.right)",
+        named("trade", "test_hollow_where_the_paper_puts_it_and_filled_where_the_releases_do"),
+    ),
 )
 
 PAGES = (
     family_of(
-        "pages",
-        "pages/ui/charts/compare.py",
-        (
-            "the filled bead stands where the paper's claim does",
-            OTHER,
-            "log_odds(bead.right)",
-            "log_odds(bead.claimed or bead.right)",
-            named("trade", "test_hollow_where_the_paper_puts_it_and_filled_where_the_releases_do"),
-        ),
-    )
-    + family_of(
         "pages",
         "pages/ui/shelf.py",
         (

@@ -268,8 +268,8 @@ def _measured(
 
 
 LEGEND = (
-    "Filled: by what is certified; hollow: where its paper puts it; a tick: measured at 1, with a bar"
-    " to where a proof is missing."
+    "Filled: by what is certified; hollow: where its paper puts it; a tick: measured at 1, with a"
+    " bar to where a proof is missing."
 )
 
 
@@ -277,7 +277,7 @@ LEGEND = (
 
 
 def said(bead: Bead) -> str:
-    """'right at most 54.7 in 100 (by epsilon and delta alone 73.1)', or why there is no such number."""
+    """'right at most 54.7 in 100 (by epsilon and delta alone 73.1)', or why there is no number."""
     if bead.stand is not Stand.BOUND:
         return str(bead.stand.value)
     best, alone = of_hundred(bead.right), of_hundred(bead.alone)
