@@ -361,9 +361,7 @@ def trade(shown: Trade, epsilon: float, high: float = _LEAST) -> Figure:
     up = up[::-1] if metric.lower else up  # the better is above
     fig = figure(height=high + 110, margin=_FRAME | {"t": 34, "b": 76}, showlegend=False)
     named = {log_odds(right): f"{100 * right:g}" for right in (0.75, 0.9, 0.99, MOST)}
-    named |= {0.0: "50<br>coin", _NO_BOUND: "<br>no<br>bound"} | (
-        {_RAW: "<br>sees<br>raw"} if raw else {}
-    )
+    named |= {0.0: "50<br>coin", _NO_BOUND: "<br>no<br>bound"} | ({_RAW: "<br>raw"} if raw else {})
     fig.x(
         "attacker right at most, in 100",
         range=[-0.25, end * (1 + _LEADER)],
