@@ -1,10 +1,11 @@
 """Mechanisms side by side: a sweep in the background, its curves while they fill, what follows."""
 
+import enum
 import io
 import shlex
 from collections.abc import Callable
 from dataclasses import replace
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import streamlit as st
 
@@ -14,9 +15,10 @@ from dpmc_core.lab import store
 from dpmc_core.lab.store import Store
 from dpmc_core.lab.sweep import Grid, Keys, parse_epsilons
 from dpmc_core.lab.teach import glossary
-from dpmc_core.lab.views import as_published, comparison, lines
+from dpmc_core.lab.views import as_published, comparison, lines, trade
 from dpmc_core.lab.views.comparison import Standing, same_seeds
 from dpmc_core.lab.views.lines import Count, Picture, Placed
+from dpmc_core.lab.views.trade import About, Relation, Seat, Switches
 from dpmc_core.metrics import headline
 from dpmc_core.model import Task
 from dpmc_core.problem import default_split
@@ -51,6 +53,7 @@ _TASKS = {
     Task.RATINGS: "Ratings",
     Task.RANKING: "Top lists",
 }
+E = TypeVar("E", bound=enum.Enum)
 NEUTRAL = "Compare mechanisms"
 _FIRST = 6  # mechanisms chosen at the start; more would hide each other
 
@@ -353,20 +356,21 @@ def show(where: Place, grid: Grid, keys: Keys, there: GridRows, *, running: bool
     floor = comparison.guess_words(picture) if count is Count.PAPER and not running else ""
     left, right = st.columns([3, 2], gap="large")
     with left:
-        st.header(
-            blocks.escape(floor or "What does privacy cost?"),
-            anchor=False,
-            help=glossary.help("guessing", "without"),
-        )
-        blocks.chart(
-            state.kept("comparison figure", marks, shown.curves),
-            alt=lines.words(picture, placed),
-            caption=" ".join(said),
-            table=lines.table(placed),
-            key="comparison",
-        )
-        for sentence in lines.apart_words(picture):
-            st.caption(blocks.escape(sentence))
+        if not traded(shown, marks):
+            st.header(
+                blocks.escape(floor or "What does privacy cost?"),
+                anchor=False,
+                help=glossary.help("guessing", "without"),
+            )
+            blocks.chart(
+                state.kept("comparison figure", marks, shown.curves),
+                alt=lines.words(picture, placed),
+                caption=" ".join(said),
+                table=lines.table(placed),
+                key="comparison",
+            )
+            for sentence in lines.apart_words(picture):
+                st.caption(blocks.escape(sentence))
     if running or not placed:
         with right:
             hollow(placed)
@@ -386,6 +390,40 @@ def show(where: Place, grid: Grid, keys: Keys, there: GridRows, *, running: bool
         downloads(where, grid, keys, there, parts, lines.table(placed))
     means(shown)
     return title
+
+
+def traded(shown: Shown, marks: tuple[object, ...]) -> bool:
+    """The other layer of the figure: what an attacker may know for it; whether it is chosen."""
+    names = {False: "Accuracy", True: "Trade"}
+    hidden = {"label_visibility": "collapsed"}
+    chosen = widgets.switch("The figure", "the figure", names, "layer", False, **hidden)
+    if not chosen or not shown.placed:
+        return False
+    task = registry.get(shown.picture.lines[0].mechanism).task
+    with st.container(horizontal=True):
+        about = asked("asked about", About.RATING)
+        alike = task is Task.RANKING and about is About.RATING  # a click is there or not
+        relation = Relation.REPLACED if alike else asked("relation", Relation.REPLACED)
+        switches = Switches(about, relation, asked("attacker", Seat.READER))
+    epsilon = st.session_state.get("epsilon", 1.0)
+    found = state.kept(
+        "trade", (marks, switches), lambda: trade.trade(shown.picture, task, switches)
+    )
+    blocks.chart(
+        charts_compare.trade(found, epsilon),
+        alt=trade.words(found, epsilon),
+        caption=f"{blocks.EVALUATION} {trade.LEGEND}",
+        table=trade.table(found),
+        key="trade",
+    )
+    head, *told = map(blocks.escape, trade.sentences(found, epsilon))
+    st.markdown("\n- ".join([f"{head}\n", *told]))
+    return True
+
+
+def asked(label: str, first: E) -> E:
+    """A switch of the trade's question."""
+    return widgets.switch(label, f"the {label}", {e: e.value for e in type(first)}, label, first)
 
 
 def hollow(placed: list[Placed]) -> None:

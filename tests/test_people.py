@@ -14,7 +14,7 @@ from dpmc_core.lab import shipped, sweep
 from dpmc_core.lab.store import Store, top_lists
 from dpmc_core.lab.sweep import LISTS_OF, Grid, toplists
 from dpmc_core.lab.sweep.presets import EPSILONS
-from dpmc_core.lab.views import comparison, lines, people
+from dpmc_core.lab.views import comparison, lines, people, trade
 from dpmc_core.lab.views.people import Person
 from dpmc_core.model import Task
 from dpmc_core.privacy import USER_EMPTIED, Trust
@@ -282,8 +282,8 @@ def test_the_game_is_as_hard_as_it_says_and_no_harder(id, epsilon):
     """The best strategy against what is dealt is right as often as is said, never more often."""
     mechanism = registry.create(id, epsilon=epsilon)
     card = mechanism.guarantee(PUBLIC[mechanism.task])
-    for question in comparison.questions(card, mechanism.task, 20):
-        game = comparison.guess(mechanism, card, question)
+    for question in trade.questions(card, mechanism.task, 20):
+        game = trade.guess(mechanism, card, question)
         if game is None:
             continue
         if "symbols" in game:
@@ -300,7 +300,7 @@ def test_the_game_is_as_hard_as_it_says_and_no_harder(id, epsilon):
 
 def test_all_of_a_persons_ratings_cost_more_than_one():
     card = registry.create("input-flip", epsilon=0.5).guarantee(PUBLIC[Task.BINARY])
-    one, all_of_them = comparison.questions(card, Task.BINARY, 6)
+    one, all_of_them = trade.questions(card, Task.BINARY, 6)
     assert one.right(card) == pytest.approx(1 / (1 + math.exp(-0.5)))
     flip = 1 / (1 + math.exp(0.5))  # six answers, guessed by their majority, ties by a coin
     told = [math.comb(6, k) * flip**k * (1 - flip) ** (6 - k) for k in range(7)]
@@ -309,18 +309,18 @@ def test_all_of_a_persons_ratings_cost_more_than_one():
 
 def test_where_nothing_is_proved_no_limit_stands_for_certainty():
     proved = registry.create("input-flip", epsilon=10.0).guarantee(PUBLIC[Task.BINARY])
-    _, many = comparison.questions(proved, Task.BINARY, 500)
+    _, many = trade.questions(proved, Task.BINARY, 500)
     assert many.right(proved) == 1  # as far as numbers go
     assert many.bounded(proved)
     claimed = registry.create("dpmf", epsilon=1.0).guarantee(PUBLIC[Task.RATINGS])
-    assert not any(one.bounded(claimed) for one in comparison.questions(claimed, Task.RATINGS, 20))
+    assert not any(one.bounded(claimed) for one in trade.questions(claimed, Task.RATINGS, 20))
 
 
 @pytest.mark.parametrize(
     ("share", "text"), [(0.5, "50"), (0.731, "73"), (0.994, "99"), (0.995, ">99"), (1.0, ">99")]
 )
 def test_certainty_is_not_rounded_up(share, text):
-    assert comparison.percent(share) == text
+    assert trade.percent(share) == text
 
 
 # --- the curve, stop by stop ---------------------------------------------------------------------

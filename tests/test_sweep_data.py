@@ -25,7 +25,7 @@ from dpmc_core.lab import locks, papers, store, sweep
 from dpmc_core.lab.cli import build_parser
 from dpmc_core.lab.cli.interface import arguments
 from dpmc_core.lab.store import Store
-from dpmc_core.lab.sweep import Grid, presets, private
+from dpmc_core.lab.sweep import Grid, presets, sources
 from dpmc_core.lab.sweep.sources import SNAPSHOT, read_snapshot, write_snapshot
 from dpmc_core.model import Factors
 from dpmc_core.problem import LeaveLast, RandomShare, SharePerUser
@@ -199,7 +199,7 @@ def test_a_private_folder_is_for_its_user_alone_and_goes():
     folder.close()  # nor this
 
 
-@pytest.mark.parametrize("where", ["lab.locks.hold", "lab.sweep.private.write_snapshot"])
+@pytest.mark.parametrize("where", ["lab.locks.hold", "lab.sweep.sources.write_snapshot"])
 def test_a_private_folder_that_cannot_be_filled_is_not_left_behind(tmp_path, monkeypatch, where):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     full = OSError(errno.ENOSPC, "no space left on device")
@@ -249,7 +249,7 @@ def test_a_grid_on_ratings_in_memory_has_the_keys_of_their_snapshot(tmp_path):
 def test_folders_of_killed_programs_are_found_and_those_of_living_ones_left_alone(
     tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(private.tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(sources.tempfile, "tempdir", str(tmp_path))
     mine = sweep.PrivateFolder(make_dataset())
     mine.write()
     (tmp_path / "dpmc-private-notes").mkdir()

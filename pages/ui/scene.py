@@ -20,7 +20,7 @@ from dpmc_core import registry
 from dpmc_core.data import datasets
 from dpmc_core.lab.sweep import Grid
 from dpmc_core.lab.sweep.presets import BOTH, EPSILONS
-from dpmc_core.lab.views import cards, comparison, lines, noise, people
+from dpmc_core.lab.views import cards, comparison, lines, noise, people, trade
 from dpmc_core.lab.views.lines import Line, Picture
 from dpmc_core.lab.views.people import Lists, People, Person, Scores, Shown
 from dpmc_core.model import Mechanism, Task
@@ -35,7 +35,6 @@ LOOK, CODE = (Path(__file__).parent / f"instrument.{kind}" for kind in ("css", "
 PLOTLY = f"plotly-{metadata.version('plotly')}.min.js"  # where the server serves it
 LAYERS = ("Accuracy", "Trade", "Noise")
 _STEP = 0.005  # between two qualities that may be asked for
-_PERSON = 20  # ratings of somebody where no person is shown
 
 
 class Scene(NamedTuple):
@@ -116,8 +115,8 @@ def view(scene: Scene, theme: Theme) -> dict[str, Any]:
     upheld = cards.upheld(made[0])
     found, lists = shown or (None, {})
     curve = charts_curve.instrument(picture, epsilons, certified=upheld)
-    rated = [person.rated for person in found.people] if found else [_PERSON]
-    asked = [comparison.questions(made[0], first.task, count) for count in rated]
+    rated = [person.rated for person in found.people] if found else [cards.TYPICAL]
+    asked = [trade.questions(made[0], first.task, count) for count in rated]
     stops = [_stop(picture, epsilon) for epsilon in epsilons]
     said = comparison.finding(picture, line) if line else "No point of this curve is there yet."
     body: dict[str, Any] = {
@@ -150,7 +149,7 @@ def view(scene: Scene, theme: Theme) -> dict[str, Any]:
         ],
         "right": [[one.told(made) for one in pair] for pair in asked],
         "games": [
-            [comparison.guess(m, card, one) for m, card in zip(mechanisms, made, strict=True)]
+            [trade.guess(m, card, one) for m, card in zip(mechanisms, made, strict=True)]
             for one in asked[0]
         ],
         "people": None,

@@ -101,6 +101,70 @@ VIEWS = family_of(
         named("compare", "test_each_line_stands_at_each_epsilon_as_the_duels_say"),
     ),
 )
+VIEWS += family_of(
+    "views",
+    "lab/views/trade.py",
+    (
+        "who is removed is asked about as replaced",
+        UNIT,
+        "yes, USER_EMPTIED, rated)",
+        "yes, USER_REPLACED, rated)",
+        named("trade", "test_gaussian_noise_by_its_own_law_and_by_epsilon_and_delta_alone"),
+    ),
+    (
+        "a certificate stands where epsilon and delta alone put it",
+        OTHER,
+        "value, stand, right, alone,",
+        "value, stand, alone, alone,",
+        named("trade", "test_a_flip_and_one_number_of_laplace_noise"),
+    ),
+    (
+        "a curator's server is held off",
+        OTHER,
+        "if not held and card.trust is Trust.CURATOR:",
+        "if not held and card.trust is Trust.AGGREGATOR:",
+        named(
+            "trade",
+            "test_who_runs_the_server_sees_what_a_curator_sees_and_no_more_of_reports",
+        ),
+    ),
+    (
+        "a tick measured of one thing stands in the trade of another",
+        UNIT,
+        "if sensitivity_at({question.change: 1.0}, found.change, here) > 1:",
+        "if sensitivity_at({question.change: 1.0}, found.change, here) > math.inf:",
+        named(
+            "trade",
+            "test_a_tick_lies_below_what_is_certified_and_only_where_it_tells_of_the_question",
+        ),
+    ),
+    (
+        "a recommender with a third party counts as held off",
+        OTHER,
+        "not (held or card.trust is not Trust.AGGREGATOR)",
+        "False",
+        named("trade", "test_a_recommender_beside_a_third_party_is_held_off_by_no_proof_of_ours"),
+    ),
+    (
+        "a proved limit is rounded up to certainty",
+        OTHER,
+        'return ">99" if share >= 0.995 else',
+        "return",
+        named("people", "test_certainty_is_not_rounded_up"),
+    ),
+)
+
+VIEWS += family_of(
+    "pages",
+    "pages/ui/charts/compare.py",
+    (
+        "the filled bead stands where the paper's claim does",
+        OTHER,
+        "log_odds(bead.right)",
+        "log_odds(bead.claimed or bead.right)",
+        named("trade", "test_hollow_where_the_paper_puts_it_and_filled_where_the_releases_do"),
+    ),
+)
 
 PAGES = (
     family_of(
@@ -336,17 +400,6 @@ VIEWS += [
             'next((text for text in texts if key in text["curves"]), None)',
             'next(texts, None)\n    key = next((k for k in text["curves"]), key) if text else key',
             named("people", "test_the_file_of_lists_is_read_as_it_was_written"),
-        ),
-    ),
-    *family_of(
-        "views",
-        "lab/views/comparison.py",
-        (
-            "a proved limit is rounded up to certainty",
-            OTHER,
-            'return ">99" if share >= 0.995 else',
-            "return",
-            named("people", "test_certainty_is_not_rounded_up"),
         ),
     ),
     *family_of(

@@ -23,6 +23,7 @@ from dpmc_core.lab.views import svg
 from dpmc_core.lab.views.cards import delta_text
 from dpmc_core.lab.views.lines import Interval, short
 from dpmc_core.lab.views.svg import Extent, Key, Plot
+from dpmc_core.lab.views.text import columns
 from dpmc_core.paths import version
 from dpmc_core.registry import style
 from dpmc_core.style import BLUE, GREEN, ORANGE, PURPLE, RED, SKY, Style
@@ -72,15 +73,10 @@ def all_looks(chosen: Iterable[Paper]) -> list[Look]:
     return [look(paper, one) for paper in chosen for one in paper.experiments]
 
 
-def _columns(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> Columns:
-    there = list(rows)
-    return {head: [row[k] for row in there] for k, head in enumerate(heads)}
-
-
 def overview(found: list[Look]) -> Columns:
     """All of them as a table, verdicts first."""
     heads = ("accuracy", "privacy", "paper", "place", "what it shows", "run time", "preset")
-    return _columns(
+    return columns(
         heads,
         (
             (
@@ -200,7 +196,7 @@ def numbers(found: Look) -> Columns:
             )
         )
     heads = ("curve", axis.title or "quantity", "ours", "printed", "within", "printed in")
-    return {name: texts for name, texts in _columns(heads, rows).items() if any(texts)}
+    return {name: texts for name, texts in columns(heads, rows).items() if any(texts)}
 
 
 def _with_error(value: float, error: float) -> str:
@@ -211,10 +207,10 @@ def statements(found: Look) -> Columns:
     """What the paper says and, before it with a result, whether it holds here."""
     told = found.judged.statements
     rows = [(HOLDS[held], sentence(one.words), one.place) for one, held in told]
-    columns = _columns(("here", "the paper says", "in"), rows)
+    told_here = columns(("here", "the paper says", "in"), rows)
     if found.made is None:
-        del columns["here"]
-    return columns
+        del told_here["here"]
+    return told_here
 
 
 def promises_table(found: Look) -> Columns:
@@ -223,7 +219,7 @@ def promises_table(found: Look) -> Columns:
     for one in sorted(found.promises, key=_badness, reverse=True):
         alike.setdefault((one.verdict.value, one.words, one.command), []).append(one.name)
     rows = ((", ".join(names), *told) for told, names in alike.items())
-    return _columns(("method", "promise", "why", "command"), rows)
+    return columns(("method", "promise", "why", "command"), rows)
 
 
 def theory_table(paper: Paper) -> Columns:
@@ -243,7 +239,7 @@ def theory_table(paper: Paper) -> Columns:
                 row.setting,
             )
         )
-    return _columns((*heads, "instance"), rows)
+    return columns((*heads, "instance"), rows)
 
 
 def theory_notes(paper: Paper) -> list[str]:

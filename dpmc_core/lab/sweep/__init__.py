@@ -21,14 +21,14 @@ from dpmc_core.lab.sweep.grid import (
     Keys,
     Plan,
     Unit,
+    command,
     parse_epsilons,
     parse_seeds,
     pieces,
     plan,
     seeds_text,
 )
-from dpmc_core.lab.sweep.private import PrivateFolder, command
-from dpmc_core.lab.sweep.sources import Pair, SweepData, Whole, lean, open_source
+from dpmc_core.lab.sweep.sources import Pair, PrivateFolder, SweepData, Whole, lean, open_source
 
 __all__ = [
     "LISTS_OF",

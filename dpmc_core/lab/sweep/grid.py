@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import itertools
 import math
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from dpmc_core import registry
@@ -359,3 +361,11 @@ def seeds_text(seeds: Sequence[int]) -> str:
     """Seeds as they are typed: the inverse of `parse_seeds`."""
     whole = len(seeds) > 1 and tuple(seeds) == tuple(range(seeds[0], seeds[-1] + 1))
     return f"{seeds[0]}:{seeds[-1]}" if whole else ",".join(map(str, seeds))
+
+
+def command(grid: Grid, *, store: Path | None = None, jobs: int | None = None) -> list[str]:
+    """The command line of a child process that sweeps a grid and reports on standard output."""
+    words = [sys.executable, "-m", "dpmc_core", "sweep", *grid.argv()]
+    words += [] if store is None else ["--store", str(store)]
+    words += [] if jobs is None else ["--jobs", str(jobs)]
+    return [*words, "--json"]

@@ -1,4 +1,6 @@
-"""What a sweep runs on: a data set, an official pair of files, or data drawn anew for each seed."""
+"""What a sweep runs on: a data set, an official pair of files, data drawn anew for each seed; and a
+folder for ratings that must not outlive their session.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +8,18 @@ import dataclasses
 import hashlib
 import json
 import os
+import re
+import secrets
+import stat
+import subprocess
+import sys
+import tempfile
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import IO, Any, ClassVar
 
 import numpy as np
 
@@ -18,6 +27,7 @@ from dpmc_core import archives
 from dpmc_core.data import Dataset, datasets, public_sets, read_pair, synthetic
 from dpmc_core.data.datasets import EACH
 from dpmc_core.errors import BadRatings
+from dpmc_core.lab import locks
 from dpmc_core.lab.store import digest
 from dpmc_core.ratings import PublicFacts, Ratings
 
@@ -215,3 +225,95 @@ def _truth(dataset: Dataset) -> list[str] | None:
 
 def _hash(array: np.ndarray[Any, Any]) -> str:
     return hashlib.sha256(np.ascontiguousarray(array).tobytes()).hexdigest()
+
+
+# --- a folder for one upload -------------------------------------------------------------------
+
+_NAME = "dpmc-private-{}"
+_WATCH = (
+    "import pathlib, sys; from dpmc_core.lab import locks; locks.outlive(pathlib.Path(sys.argv[1]))"
+)
+_NAMES = re.compile(_NAME.format("[0-9a-f]{16}"))
+
+
+class PrivateFolder:
+    """A folder of this user alone for sweeps on one upload: ratings, store and temporary files.
+
+    Nothing is on disk before `write`, and nothing after `close`. This process holds a lock in the
+    folder for as long as it lives: where it is killed its children end (`locks.end_with_owner`),
+    and a process that does nothing else removes the folder; what is left where the whole machine
+    stopped is known: see `orphans`.
+    Pass `environment` to the child, and its command `data` and `store`; end it before `close`.
+    """
+
+    def __init__(self, dataset: Dataset | None, name: str | None = None) -> None:
+        self.dataset = dataset
+        self.path = Path(tempfile.gettempdir(), name or _NAME.format(secrets.token_hex(8)))
+        self.data = self.path / f"ratings{SNAPSHOT}"
+        self.store = self.path / "results.sqlite"
+        self._lock: IO[str] | None = None
+        self._watch: subprocess.Popen[bytes] | None = None
+
+    @classmethod
+    def orphans(cls) -> list[PrivateFolder]:
+        """The folders that killed processes of this user left, held by this one from now on."""
+        found = []
+        for path in Path(tempfile.gettempdir()).glob(_NAME.format("*")):
+            folder = cls(None, path.name)
+            with suppress(OSError):
+                if locks.AVAILABLE and _NAMES.fullmatch(path.name) and _is_mine(path):
+                    folder._lock = locks.hold(_owner(path))
+            if folder._lock is not None:
+                found.append(folder)
+        return found
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The variables of the child: its home and its temporary files are here too."""
+        here = str(self.path)
+        names = (locks.OWNED, "DPMC_HOME", "TMPDIR", "TEMP", "TMP")
+        return {**os.environ, **dict.fromkeys(names, here)}
+
+    def write(self) -> None:
+        """Put the ratings there, unless they are: folders 0700, files 0600. Raises OSError."""
+        if self._lock is not None or self.dataset is None:
+            return
+        making = self.path.with_name(f".{self.path.name}")  # no orphan before it is locked
+        making.mkdir(mode=0o700)
+        try:
+            self._lock = locks.hold(_owner(making))
+            making.rename(self.path)
+            write_snapshot(self.dataset, self.data)
+            self.store.touch(mode=0o600, exist_ok=False)  # SQLite's other files take its mode
+        except BaseException:
+            self.close()
+            locks.remove(making)
+            raise
+        if locks.AVAILABLE:
+            self._watch = subprocess.Popen(
+                (sys.executable, "-c", _WATCH, str(self.path)),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,  # a closed terminal ends the server alone
+            )
+
+    def close(self) -> None:
+        """Remove the folder with everything in it."""
+        if self._lock is None:
+            return
+        locks.remove(self.path)
+        self._lock.close()
+        self._lock = None
+        if self._watch is not None:
+            self._watch.kill()
+            self._watch.wait()
+
+
+def _owner(folder: Path) -> Path:
+    return folder / locks.OWNER
+
+
+def _is_mine(folder: Path) -> bool:
+    status = folder.lstat()
+    return stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid()

@@ -33,7 +33,7 @@ from dpmc_core.lab.teach.room import (
     truth,
 )
 from dpmc_core.lab.teach.room_view import FEWEST, senders, two_coins
-from dpmc_core.lab.views import cards, comparison, lines
+from dpmc_core.lab.views import cards, comparison, lines, trade
 from dpmc_core.lab.views.audits import Lights, known_instance, lights
 from dpmc_core.lab.views.comparison import KeptShare
 from dpmc_core.lab.views.lines import Picture
@@ -168,7 +168,7 @@ def card(method: str, epsilon: float) -> Guarantee:
 def taste(method: str, epsilon: float, rated: float) -> float:
     """How often the best attacker is right about all values of a person with so many ratings."""
     found = card(method, epsilon)
-    return comparison.questions(found, registry.get(method).task, int(rated))[1].right(found)
+    return trade.questions(found, registry.get(method).task, int(rated))[1].right(found)
 
 
 def budget(method: str, epsilon: float) -> str:

@@ -12,6 +12,7 @@ from dpmc_core.lab.protocol import federated
 from dpmc_core.lab.protocol.scenarios import Scenario
 from dpmc_core.lab.protocol.simulate import shown_settings
 from dpmc_core.lab.views import cards
+from dpmc_core.lab.views.text import columns
 from dpmc_core.privacy import Certified, Guarantee
 from dpmc_core.ratings import PublicFacts
 from dpmc_core.settings import AsPublished, setting_text, show_setting
@@ -145,7 +146,7 @@ def table(ids: Collection[str], public: PublicFacts, epsilon: float) -> dict[str
         f"certified at epsilon {epsilon:g}, before",
         "as published, certified",
     )
-    return {head: [row[k] for row in rows] for k, head in enumerate(heads)}
+    return columns(heads, rows)
 
 
 def _cost(found: Switched) -> str:

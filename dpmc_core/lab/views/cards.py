@@ -44,9 +44,9 @@ _NOISE = {
 }
 
 
-_PERSON = 20  # ratings of the person whose values together are counted
+TYPICAL = 20  # ratings of the person whose values together are counted
 PER_RATING = "per rating: other value, certified"
-PERSON = f"one person's {_PERSON} ratings, certified"
+PERSON = f"one person's {TYPICAL} ratings, certified"
 PER_USER = "per user: empty row, certified"
 PER_USER_OTHER = "per user: any other row, certified"
 _SLACK = 1 + 1e-9  # rounding in sums of epsilons
@@ -121,7 +121,7 @@ def table(rows: list[CardRow]) -> dict[str, list[str]]:
         "status": ["● certified" if row.upheld else "○ claimed only" for row in rows],
         "claimed and certified count": [_counts(card) for card in cards],
         PER_RATING: [epsilon_text(row.per_rating) for row in rows],
-        PERSON: [epsilon_text(row_of_ratings(card, _PERSON).epsilon) for card in cards],
+        PERSON: [epsilon_text(row_of_ratings(card, TYPICAL).epsilon) for card in cards],
         PER_USER_OTHER: [epsilon_text(row.per_user_other) for row in rows],
         "notion": [card.notion.value for card in cards],
         "trust": [card.trust.value for card in cards],
@@ -284,7 +284,7 @@ def hundred(share: float) -> str:
 _DIGITS = 6
 
 
-def person(guarantee: Guarantee, ratings: int = _PERSON) -> str:
+def person(guarantee: Guarantee, ratings: int = TYPICAL) -> str:
     """What is certified for all of one person's ratings together, in the same words everywhere.
 
     Where a rating is the unit, it grows with each of them: finite for so many ratings, and bounded

@@ -11,12 +11,10 @@ interval covers the truth 93 to 97 times in 100; unstretched 54 times for two se
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import ndtri, stdtrit
@@ -40,23 +38,7 @@ from dpmc_core.lab.views.lines import (
     place,
     short,
 )
-from dpmc_core.lab.views.noise import main_release, two_values
 from dpmc_core.lab.views.text import columns
-from dpmc_core.model import Mechanism, Task
-from dpmc_core.privacy import (
-    CELL,
-    RATING,
-    ROW_VALUES,
-    USER_EMPTIED,
-    USER_REPLACED,
-    Additive,
-    Change,
-    Guarantee,
-    LocalChannel,
-    ModifiedLaplace,
-    RandomizedResponse,
-    SymbolChannel,
-)
 
 DRAWS = 2_000
 FEWEST = 3  # seeds: from two alone an interval is too wide to say anything
@@ -779,106 +761,3 @@ def needed(line: Line, stops: Sequence[float], wanted: Sequence[float]) -> list[
             text = f"{goal} takes epsilon {reach_words(one)}{ends} {placed.counts}, {sure}{at}."
         found.append(Needed(goal, capital(text), *map(among, epsilon[:3])))
     return found
-
-
-# --- the attacker ------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Question:
-    """What an attacker asks. short: on a switch. answers: that it is so, and that it is not.
-
-    change: what the two differ in. rated: of a person, whose ratings are asked for all at once;
-    None for a question about less.
-    """
-
-    short: str
-    text: str
-    answers: tuple[str, str]
-    change: Change
-    rated: int | None = None
-
-    def right(self, card: Guarantee) -> float:
-        """How often the best attacker is right; a coin is right half of the time."""
-        return self._of(card).attacker(self.change)
-
-    def bounded(self, card: Guarantee) -> bool:
-        """Whether any limit on the attacker is proved; certainty is not what replaces it."""
-        return math.isfinite(self._of(card).loss(self.change).epsilon)
-
-    def told(self, made: Sequence[Guarantee]) -> list[str | None]:
-        """How often the attacker is right, out of a hundred, by cards; None where unbounded."""
-        return [percent(self.right(card)) if self.bounded(card) else None for card in made]
-
-    def _of(self, card: Guarantee) -> Guarantee:
-        if self.rated is None:
-            return card
-        public = dataclasses.replace(card.public, cap=self.rated)
-        return dataclasses.replace(card, public=public)
-
-
-def questions(card: Guarantee, task: Task, rated: int) -> tuple[Question, Question]:
-    """What may be asked of a person: something small, and everything.
-
-    rated: how many ratings the person gave.
-    """
-    if card.change.per_user:
-        yes = ("yes", "no")
-        return (
-            Question("in the data?", "Was this person in the data?", yes, USER_EMPTIED),
-            Question("which ratings?", "Which of two sets of ratings was it?", yes, USER_REPLACED),
-        )
-    one, name = (CELL, "click") if task is Task.RANKING else (RATING, "rating")
-    if card.change is CELL:
-        one = CELL
-    which, answers = _WHICH[task]
-    sets = f"Which of two sets of {name}s was it?"
-    return (
-        Question(f"this {name}", which, answers, one),
-        Question(f"all {rated} {name}s", sets, answers, ROW_VALUES, rated),
-    )
-
-
-_WHICH = {
-    Task.BINARY: ("Was this title liked?", ("liked", "not")),
-    Task.RATINGS: ("Was it the best rating or the worst?", ("the best", "the worst")),
-    Task.RANKING: ("Was this title clicked?", ("clicked", "not")),
-}
-
-
-def guess(mechanism: Mechanism, card: Guarantee, question: Question) -> dict[str, Any] | None:
-    """What an attacker sees in each of the two worlds of a question, to be played in a browser.
-
-    {"symbols": names, "no": chances, "yes": chances}, or {"shift": of a number whose noise has the
-    scale 1, "law": "gaussian" or "laplace"}. None where nothing is proved, so nothing is a fair
-    game. The releases are those of the card; a number is the one that tells most.
-    """
-    if question.rated is not None or not 0.5 <= question.right(card) < 1:
-        return None
-    releases = [release for _, release in card.releases]
-    release = main_release(card)
-    if isinstance(release, RandomizedResponse) and len(releases) == 1:
-        no, yes = two_values(mechanism.task) or ("0", "1")
-        chances = release.matrix
-        return {"symbols": [no, yes], "no": chances[0].tolist(), "yes": chances[1].tolist()}
-    if isinstance(release, SymbolChannel) and len(releases) == 1:
-        public = card.public
-        values = [public.middle + public.half_width * level for level in release.levels]
-        names = ["no report", *(f"{value:.3g}" for value in values)]
-        rows = release.matrix
-        return {"symbols": names, "no": rows[1].tolist(), "yes": rows[-1].tolist()}
-    if isinstance(release, ModifiedLaplace) and len(releases) == 1:
-        return {"law": "laplace", "shift": 2 / release.scale}
-    spent = card.loss(question.change)
-    if any(isinstance(release, LocalChannel) for release in releases):
-        return None
-    if spent.epsilon == 0:
-        return {"law": "gaussian", "shift": spent.mu}
-    if spent.mu == 0 and all(isinstance(release, Additive) for release in releases):
-        return {"law": "laplace", "shift": spent.epsilon}
-    return None
-
-
-def percent(share: float) -> str:
-    """Out of a hundred, of a proved limit: never rounded up to certainty, which none gives."""
-    return ">99" if share >= 0.995 else f"{100 * share:.0f}"

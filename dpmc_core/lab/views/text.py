@@ -5,8 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
+from typing import TypeVar
 
 from dpmc_core.errors import printable
+
+T = TypeVar("T")
 
 # Readers of Markdown look for addresses, emoji and arrows once more in what they have read, where
 # a backslash no longer helps: what must not be found then is parted by something unseen.
@@ -29,7 +32,7 @@ def escape_markdown(text: str, unseen: str = "<!-- -->") -> str:
     return text.replace(_PART, unseen)
 
 
-def columns(names: Sequence[str], rows: Iterable[Sequence[object]]) -> dict[str, list[object]]:
+def columns(names: Sequence[str], rows: Iterable[Sequence[T]]) -> dict[str, list[T]]:
     """A table of rows by its columns."""
     found = list(rows)
     return {name: [row[k] for row in found] for k, name in enumerate(names)}

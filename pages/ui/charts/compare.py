@@ -10,7 +10,7 @@ import itertools
 import math
 import textwrap
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -36,11 +36,13 @@ from dpmc_core.lab.views.lines import (
     short_label,
     uses_facts,
 )
+from dpmc_core.lab.views.trade import MOST, Bead, Stand, Track, Trade, log_odds, said
 from dpmc_core.metrics import Metric
 from pages.ui.charts import (
     EPSILON_AXIS,
     INK,
     MUTED,
+    PAPER,
     Ends,
     Figure,
     Style,
@@ -247,7 +249,9 @@ def _column(fig: Figure, tags: Sequence[_Tag], up: Sequence[float], high: float)
     wanted = [high if tag.at is None else (up[1] - tag.at) / scale for tag in tags]
     places = spread(wanted, [_HIGH * len(tag.lines) + 4.0 for tag in tags], high)
     low, right = fig.layout["xaxis"]["range"]
-    near, edge = 10 ** (low + _NEAR * (right - low)), 10**right
+    near, edge = low + _NEAR * (right - low), right
+    if fig.layout["xaxis"].get("type") == "log":
+        near, edge = 10**near, 10**edge
     for tag, place in zip(tags, places, strict=True):
         y = up[1] - place * scale
         led = tag.at is not None and tag.end is not None and tag.end >= near
@@ -332,6 +336,127 @@ def _ticks(metric: Metric, up: Sequence[float], step: float) -> dict[str, object
     values = [wide * k for k in range(math.ceil(up[0] / wide - 1e-9), 1 + int(up[1] / wide + 1e-9))]
     texts = [f"{100 * v:.6g} %" if metric.share else f"{v:.6g}" for v in values]
     return {"tickmode": "array", "tickvals": values, "ticktext": texts, "automargin": False}
+
+
+# --- the trade ---------------------------------------------------------------------------------
+
+_EDGE = log_odds(MOST)  # where the axis ends and the gutter begins
+_NO_BOUND, _RAW = _EDGE + 1.3, _EDGE + 3.0  # lanes of the gutter
+_LANES = {Stand.USELESS: _NO_BOUND, Stand.NONE: _NO_BOUND, Stand.RAW: _RAW}
+
+
+def trade(shown: Trade, epsilon: float, high: float = _LEAST) -> Figure:
+    """What is predicted against how often an attacker is right at most, who starts with a coin.
+
+    The last three traces are those of `trade_at`.
+    """
+    picture = shown.picture
+    metric, levels = picture.metric, picture.levels
+    lines = [one.line for one in (*shown.tracks, *shown.guesses)]
+    reach = [level.level.mean for _, level in levels]
+    reach += [value for line in lines for value in line.band.mean.tolist()]
+    up, step = _round_range([*reach, *_bands(reach, [line.band for line in lines])])
+    raw = any(bead.stand is Stand.RAW for one in shown.tracks for bead in one.beads)
+    end = (_RAW if raw else _NO_BOUND) + 0.9
+    up = up[::-1] if metric.lower else up  # the better is above
+    fig = figure(height=high + 110, margin=_FRAME | {"t": 34, "b": 76}, showlegend=False)
+    named = {log_odds(right): f"{100 * right:g}" for right in (0.75, 0.9, 0.99, MOST)}
+    named |= {0.0: "50<br>coin", _NO_BOUND: "<br>no<br>bound"} | ({_RAW: "<br>raw"} if raw else {})
+    fig.x(
+        "attacker right at most, in 100",
+        range=[-0.25, end * (1 + _LEADER)],
+        tickmode="array",
+        tickvals=list(named),
+        ticktext=list(named.values()),
+        tickangle=0,
+        automargin=False,
+    )
+    fig.y(range=up, **_ticks(metric, sorted(up), step))
+    gutter = {"type": "rect", "x0": _EDGE + 0.4, "x1": end, "y0": 0, "y1": 1, "yref": "y domain"}
+    fig.shape(**gutter, fillcolor=faded(MUTED, 0.12), line={"width": 0}, layer="below")
+    fig.stroke([0, 0], up, MUTED, dash="dot", width=1)
+    tags = []
+    for name, level in levels:
+        color = _level_color(name, level.mechanism, [line.mechanism for line in lines])
+        value, dash = level.level.mean, "dot" if name in (ALONE, GUESSING) else "dash"
+        text = f"{name} {metric.text(value)}"
+        fig.level((0, end), value, (color, dash), text)
+        tags.append(_Tag(text, value, color, end=end))
+    for guess in shown.guesses:
+        x, mean = [_across(bead) for bead in guess.beads], guess.line.band.mean.tolist()
+        fig.stroke(
+            x, mean, MUTED, dash="dot", hover=f"{GUESSING}: {guess.line.label}<extra></extra>"
+        )
+        tags.append(_Tag(f"{GUESSING} {metric.text(mean[-1])}", mean[-1], MUTED, end=x[-1]))
+    for one in shown.tracks:
+        look, x = style(one.line.mechanism), [_across(bead) for bead in one.beads]
+        mean = one.line.band.mean.tolist()
+        fig.band(one.line.band._replace(x=np.array(x)), faded(look.color, 0.16))
+        if one.tick is not None:
+            here, least = one.at(one.tick.epsilon), log_odds(min(one.least, MOST))
+            if here.stand is not Stand.BOUND:
+                color = faded(look.color, 0.4)
+                fig.stroke([least, _across(here)], [here.value.mean] * 2, color, width=7)
+            fig.tick(least, here.value.mean, look, one.tick)
+        solid = [bead.stand in _SOLID for bead in one.beads]
+        texts = [_told(one, bead) for bead in one.beads]
+        marker = {"symbol": look.marker, "size": 6, "line": {"color": look.color, "width": 1.5}}
+        marker["color"] = [look.color if yes else PAPER for yes in solid]
+        fig.line(x, mean, look, "%{text}<extra></extra>", width=2, marker=marker, text=texts)
+        name = short_label(one.line)
+        tags.append(_Tag(name, mean[-1], look=look, solid=solid[-1], end=x[-1]))
+    _column(fig, tags, up, high)
+    left = {"x": 0, "y": 1, "xanchor": "left", "yanchor": "bottom", "yshift": 8}
+    fig.note(text=metric.axis, size=13, color=MUTED, **_PAPER, **left)
+    looks = [style(one.line.mechanism) for one in shown.tracks]
+    mark = {"symbol": [look.marker for look in looks], "opacity": 1, "size": 18}
+    mark |= {"line": {"color": [look.color for look in looks], "width": 2.5}}
+    head = {"symbol": "arrow", "angleref": "previous", "size": [0, 9, 0] * len(looks)}
+    moved = trade_at(shown, epsilon)
+    x, y, texts, colors = moved.values()
+    line = {"mode": "lines+markers", "line": {"color": MUTED, "width": 1.5}}
+    fig.draw("scatter", x=x[0], y=y[0], **line, marker=head | {"color": colors[0]})
+    fig.dots(x[1], y[1], mark | {"color": colors[1]})
+    mark |= {"color": colors[2], "size": 15}
+    fig.dots(x[2], y[2], mark, text=texts[2], hover="%{text}<extra></extra>")
+    return fig
+
+
+_SOLID = (Stand.BOUND, Stand.USELESS)  # certified
+
+
+def trade_at(shown: Trade, epsilon: float) -> dict[str, list[Any]]:
+    """What an epsilon moves, as `Plotly.restyle` takes it for the last three traces: arrows, where
+    papers put the methods (hollow), where their releases do."""
+    x: list[list[Any]] = [[], [], []]
+    y: list[list[Any]] = [[], [], []]
+    texts, fills = [], []
+    for one in shown.tracks:
+        bead, paper = one.at(epsilon), None
+        at, mean = _across(bead), bead.value.mean
+        if bead.claimed is not None:
+            paper = _NO_BOUND if bead.claimed > MOST else log_odds(bead.claimed)
+        apart = paper is not None and abs(paper - at) > _APART
+        x[0] += [paper, at, None] if apart else [None] * 3
+        x[1].append(paper)
+        x[2].append(at)
+        for k, many in enumerate((3, 1, 1)):
+            y[k] += [mean] * many
+        texts.append(_told(one, bead))
+        fills.append(style(one.line.mechanism).color if bead.stand in _SOLID else PAPER)
+    return {"x": x, "y": y, "text": ["", "", texts], "marker.color": [MUTED, PAPER, fills]}
+
+
+_APART = 0.2  # on the axis: nearer ones need no arrow
+
+
+def _across(bead: Bead) -> float:
+    return _LANES[bead.stand] if bead.stand in _LANES else log_odds(bead.right)
+
+
+def _told(one: Track, bead: Bead) -> str:
+    value = one.line.metric.text(bead.value.mean)
+    return f"{one.line.label}<br>epsilon {bead.epsilon:g}: {value}<br>attacker: {said(bead)}"
 
 
 # --- rows of mechanisms ------------------------------------------------------------------------

@@ -1,0 +1,380 @@
+"""The attacker, and the trade: how often one may be right, against what is predicted all the same.
+
+One question is asked of all curves. Across stands how often the best attacker, who starts at 50:50,
+is right *at most*: by the law of the noise where it is known, else a bound. A certificate that is
+infinite, or useless, stands beyond the axis: a missing proof is no success of an attacker.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import math
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from dpmc_core.errors import InvalidSetting, sentence
+from dpmc_core.lab.store import restored
+from dpmc_core.lab.views.audits import Tick, shipped_of, tick_of
+from dpmc_core.lab.views.cards import TYPICAL, of_hundred
+from dpmc_core.lab.views.lines import Interval, Line, Picture
+from dpmc_core.lab.views.noise import main_release, two_values
+from dpmc_core.lab.views.text import columns
+from dpmc_core.model import Mechanism, Task
+from dpmc_core.privacy import (
+    CELL,
+    RATING,
+    ROW_VALUES,
+    USER_EMPTIED,
+    USER_REPLACED,
+    Additive,
+    Budget,
+    Change,
+    Guarantee,
+    LocalChannel,
+    ModifiedLaplace,
+    RandomizedResponse,
+    SymbolChannel,
+    Trust,
+    calibrate,
+    sensitivity_at,
+)
+from dpmc_core.privacy.accounting import attacker_certainty
+
+MOST = 0.999  # right so often: where the axis ends
+
+
+class About(enum.Enum):
+    """What is asked about."""
+
+    RATING = "this rating"
+    PERSON = "her whole row"
+
+
+class Relation(enum.Enum):
+    """What it may be instead."""
+
+    REPLACED = "replaced"
+    REMOVED = "removed"
+
+
+class Seat(enum.Enum):
+    """Where the attacker sits."""
+
+    READER = "reads what is published"
+    SERVER = "runs the server"
+
+
+class Stand(enum.Enum):
+    """What is known of an attacker, in words."""
+
+    BOUND = "at most"
+    USELESS = "no bound below 99.9"  # a finite one beyond the axis
+    NONE = "no bound"
+    RAW = "sees it raw"
+
+
+@dataclass(frozen=True)
+class Question:
+    """What an attacker asks. short: on a switch. answers: that it is so, and that it is not.
+
+    change: what the two differ in. rated: of a person, whose ratings are asked for all at once;
+    None for a question about less.
+    """
+
+    short: str
+    text: str
+    answers: tuple[str, str]
+    change: Change
+    rated: int | None = None
+
+    def right(self, card: Guarantee) -> float:
+        """How often the best attacker is right; a coin is right half of the time."""
+        return self.of(card).attacker(self.change)
+
+    def bounded(self, card: Guarantee) -> bool:
+        """Whether any limit on the attacker is proved; certainty is not what replaces it."""
+        return math.isfinite(self.of(card).loss(self.change).epsilon)
+
+    def told(self, made: Sequence[Guarantee]) -> list[str | None]:
+        """How often the attacker is right, out of a hundred, by cards; None where unbounded."""
+        return [percent(self.right(card)) if self.bounded(card) else None for card in made]
+
+    def of(self, card: Guarantee) -> Guarantee:
+        """The card for a person of so many ratings, where all of them are asked for at once."""
+        if self.rated is None:
+            return card
+        public = dataclasses.replace(card.public, cap=self.rated)
+        return dataclasses.replace(card, public=public)
+
+
+_WHICH = {
+    Task.BINARY: ("Was this title liked?", ("liked", "not")),
+    Task.RATINGS: ("Was it the best rating or the worst?", ("the best", "the worst")),
+    Task.RANKING: ("Was this title clicked?", ("clicked", "not")),
+}
+
+
+class Switches(NamedTuple):
+    """The question of three switches."""
+
+    about: About = About.RATING
+    relation: Relation = Relation.REPLACED
+    seat: Seat = Seat.READER
+
+    def question(self, task: Task, rated: int | None = TYPICAL) -> Question:
+        """What is asked of every card alike.
+
+        rated: how many ratings the person gave, which counts where single ones are protected. A
+        click has no value: it is there or not, and only all clicks of a person may become others.
+        """
+        clicks, removed = task is Task.RANKING, self.relation is Relation.REMOVED
+        name, yes = "click" if clicks else "rating", ("yes", "no")
+        if self.about is About.RATING:
+            rated_or_not = "Was this title rated at all?", ("rated", "not")
+            text, answers = rated_or_not if removed and not clicks else _WHICH[task]
+            return Question(f"this {name}", text, answers, CELL if removed or clicks else RATING)
+        if removed:
+            text = "Was this person in the data?"
+            return Question("in the data?", text, yes, USER_EMPTIED, rated)
+        short = f"all {rated} {name}s" if rated else f"which {name}s?"
+        other = ROW_VALUES if rated and not clicks else USER_REPLACED
+        return Question(short, f"Which of two sets of {name}s was it?", yes, other, rated)
+
+
+def questions(card: Guarantee, task: Task, rated: int) -> tuple[Question, Question]:
+    """What may be asked of a person: something small, and everything.
+
+    rated: how many ratings the person gave.
+    """
+    if card.change.per_user:
+        small, count = Switches(About.PERSON, Relation.REMOVED), None
+    else:
+        small, count = Switches(About.RATING), rated
+    return small.question(task, count), Switches(About.PERSON).question(task, count)
+
+
+class Bead(NamedTuple):
+    """A method at one epsilon.
+
+    right: how often the attacker is right at most. alone: the same by epsilon and delta of the
+    certificate alone; claimed: by those of the paper, None where it claims nothing about this;
+    delta: of the certificate.
+    """
+
+    epsilon: float
+    value: Interval
+    stand: Stand
+    right: float
+    alone: float
+    claimed: float | None
+    delta: float = 0.0
+
+
+class Track(NamedTuple):
+    """A line of the trade. tick: what was measured of it; no proof can put it left of `least`."""
+
+    line: Line
+    beads: tuple[Bead, ...]
+    tick: Tick | None = None
+    least: float = 0.5
+
+    def at(self, epsilon: float) -> Bead:
+        """The bead at an epsilon, or at the nearest computed."""
+        return min(self.beads, key=lambda bead: abs(math.log(bead.epsilon / epsilon)))
+
+
+class Trade(NamedTuple):
+    """All lines under one question, and what they run between. guesses: private ones."""
+
+    asked: Switches
+    question: Question
+    picture: Picture
+    tracks: tuple[Track, ...]
+    guesses: tuple[Track, ...]
+
+
+def log_odds(right: float) -> float:
+    """Where it stands on the axis: a coin at 0."""
+    return math.log(right / (1 - right))
+
+
+def trade(picture: Picture, task: Task, asked: Switches, rated: int = TYPICAL) -> Trade:
+    """The lines of a picture under a question. Raises DpmcError."""
+    question = asked.question(task, rated)
+    tracks, guesses = (
+        tuple(_track(line, question, asked.seat) for line in side)
+        for side in (picture.lines, picture.guesses)
+    )
+    return Trade(asked, question, picture, tracks, guesses)
+
+
+def _track(line: Line, question: Question, seat: Seat) -> Track:
+    def card(epsilon: float) -> Guarantee:
+        settings = {**line.info.settings, "epsilon": epsilon}
+        return restored(line.mechanism, settings).guarantee(line.info.public)
+
+    beads = tuple(
+        _bead(epsilon, value, question.of(card(epsilon)), question, seat)
+        for epsilon, value in zip(line.epsilon.tolist(), line.intervals, strict=True)
+    )
+    raw = any(bead.stand is Stand.RAW for bead in beads)
+    return Track(line, beads, *(() if raw else _measured(line, question, card)))
+
+
+def _bead(epsilon: float, value: Interval, card: Guarantee, question: Question, seat: Seat) -> Bead:
+    proved, held = card.certified(question.change), seat is Seat.READER
+    if not held and card.trust is Trust.CURATOR:
+        return Bead(epsilon, value, Stand.RAW, 1.0, 1.0, None)
+    # A recommender that sees shares is held off only while the third party does not side with it,
+    # and by the paper's Gaussian shares not even then. Of a federation the server gets what the
+    # releases cover; each party, which sees its own users' ratings, is not the server.
+    if not proved.finite or not (held or card.trust is not Trust.AGGREGATOR):
+        return Bead(epsilon, value, Stand.NONE, 1.0, 1.0, _claimed(card, question))
+    right = card.attacker(question.change)
+    stand = Stand.BOUND if right <= MOST else Stand.USELESS
+    alone = attacker_certainty(proved.epsilon, proved.delta)
+    return Bead(epsilon, value, stand, right, alone, _claimed(card, question), proved.delta)
+
+
+def _claimed(card: Guarantee, question: Question) -> float | None:
+    """By the paper's epsilon and delta alone; None where it claims less than is asked about."""
+    steps = sensitivity_at({card.change: 1.0}, question.change, card.public)
+    if card.claimed is None or steps > 1:
+        return None
+    return attacker_certainty(card.claimed.epsilon, card.claimed.delta)
+
+
+def _measured(
+    line: Line, question: Question, card: Callable[[float], Guarantee]
+) -> tuple[Tick, float] | tuple[()]:
+    """What an audit found, where what it changed is within what is asked about.
+
+    It stands where the method itself would with as much noise as the audit allows at most.
+    """
+    found, tick = shipped_of(line.mechanism), tick_of(line)
+    if found is None or tick is None:
+        return ()
+    here = question.of(card(found.epsilon)).public
+    if sensitivity_at({question.change: 1.0}, found.change, here) > 1:
+        return ()
+    right = attacker_certainty(found.measured, found.delta)
+    with suppress(InvalidSetting):  # nothing is certified, so the law of the noise tells nothing
+        setting = calibrate(card, Budget(found.measured, found.delta), found.change)
+        right = card(setting).attacker(found.change)
+    return tick, right
+
+
+LEGEND = (
+    "Filled: by what is certified; hollow: where its paper puts it; a tick: measured at 1, with a"
+    " bar to where a proof is missing."
+)
+
+
+# --- in words and numbers ----------------------------------------------------------------------
+
+
+def said(bead: Bead) -> str:
+    """'right at most 54.7 in 100 (by epsilon and delta alone 73.1)', or why there is no number."""
+    if bead.stand is not Stand.BOUND:
+        return str(bead.stand.value)
+    best, alone = of_hundred(bead.right), of_hundred(bead.alone)
+    by = "epsilon and delta" if bead.delta else "epsilon"
+    return f"right at most {best} in 100" + ("" if best == alone else f" (by {by} alone {alone})")
+
+
+def sentences(trade: Trade, epsilon: float) -> list[str]:
+    """The question, what it counts, and what each method lets an attacker know at an epsilon."""
+    asked, question, metric = trade.asked, trade.question, trade.picture.metric
+    counts = f"{question.change.protects}: {question.change.relation}"
+    many = f"; of a person {question.rated} ratings are counted" if question.rated else ""
+    told = [
+        f"{question.text} The attacker {asked.seat.value}, starts at 50 in 100 and knows"
+        f" everything else ({counts}{many})."
+    ]
+    for track in trade.tracks:
+        bead = track.at(epsilon)
+        told.append(
+            f"{track.line.label} at epsilon {bead.epsilon:g}: {metric.text(bead.value.mean)},"
+            f" attacker: {said(bead)}."
+        )
+    stands = {bead.stand for track in trade.tracks for bead in track.beads}
+    if stands & {Stand.NONE, Stand.USELESS}:
+        told.append("No bound is a proof that is missing, not an attacker who is right.")
+    if Stand.RAW in stands:
+        told.append("A server that is trusted with raw ratings need not guess.")
+    return told
+
+
+def words(trade: Trade, epsilon: float) -> str:
+    """The chart as text."""
+    metric = trade.picture.metric
+    levels = [f"{name}: {metric.text(at.mean)}" for name, at in trade.picture.between(epsilon)]
+    ticks = [
+        f"{track.line.label}: {track.tick.words}, so no proof below {of_hundred(track.least)}"
+        for track in trade.tracks
+        if track.tick is not None
+    ]
+    head = f"{metric.title} against how often an attacker is right at most"
+    return " ".join(map(sentence, [head, *sentences(trade, epsilon), *levels, *ticks]))
+
+
+def table(trade: Trade) -> dict[str, list[object]]:
+    """Every bead of every line."""
+    rows = (
+        (
+            track.line.label,
+            bead.epsilon,
+            of_hundred(bead.right) if bead.stand is Stand.BOUND else bead.stand.value,
+            of_hundred(bead.alone) if bead.stand is Stand.BOUND else "",
+            "" if bead.claimed is None else of_hundred(bead.claimed),
+            *map(track.line.metric.text, (bead.value.mean, bead.value.low, bead.value.high)),
+        )
+        for track in trade.tracks
+        for bead in track.beads
+    )
+    names = ("mechanism", "epsilon", "right at most, in 100", "by epsilon and delta alone")
+    return columns((*names, "as claimed", "mean", "from", "to"), rows)
+
+
+# --- to be played in a browser -----------------------------------------------------------------
+
+
+def guess(mechanism: Mechanism, card: Guarantee, question: Question) -> dict[str, Any] | None:
+    """What an attacker sees in each of the two worlds of a question, to be played in a browser.
+
+    {"symbols": names, "no": chances, "yes": chances}, or {"shift": of a number whose noise has the
+    scale 1, "law": "gaussian" or "laplace"}. None where nothing is proved, so nothing is a fair
+    game. The releases are those of the card; a number is the one that tells most.
+    """
+    if question.rated is not None or not 0.5 <= question.right(card) < 1:
+        return None
+    releases = [release for _, release in card.releases]
+    release = main_release(card)
+    if isinstance(release, RandomizedResponse) and len(releases) == 1:
+        no, yes = two_values(mechanism.task) or ("0", "1")
+        chances = release.matrix
+        return {"symbols": [no, yes], "no": chances[0].tolist(), "yes": chances[1].tolist()}
+    if isinstance(release, SymbolChannel) and len(releases) == 1:
+        public = card.public
+        values = [public.middle + public.half_width * level for level in release.levels]
+        names = ["no report", *(f"{value:.3g}" for value in values)]
+        rows = release.matrix
+        return {"symbols": names, "no": rows[1].tolist(), "yes": rows[-1].tolist()}
+    if isinstance(release, ModifiedLaplace) and len(releases) == 1:
+        return {"law": "laplace", "shift": 2 / release.scale}
+    spent = card.loss(question.change)
+    if any(isinstance(release, LocalChannel) for release in releases):
+        return None
+    if spent.epsilon == 0:
+        return {"law": "gaussian", "shift": spent.mu}
+    if spent.mu == 0 and all(isinstance(release, Additive) for release in releases):
+        return {"law": "laplace", "shift": spent.epsilon}
+    return None
+
+
+def percent(share: float) -> str:
+    """Out of a hundred, of a proved limit: never rounded up to certainty, which none gives."""
+    return ">99" if share >= 0.995 else f"{100 * share:.0f}"
