@@ -131,7 +131,7 @@ def test_what_if_shows_the_stored_means_and_moves_only_its_marker(id):
 def test_what_if_draws_both_reference_lines_and_hollow_markers_where_only_claimed():
     for id, hollow in (("input-flip", False), ("output", True)):
         app = open_page(data="one-bit-lab", mechanism=id)
-        drawn = instrument(app)["layers"][0]["figure"]["data"]
+        drawn = instrument(app)["layers"][0]["faces"][0]["figure"]["data"]
         dashes = [trace.get("line", {}).get("dash") for trace in drawn]
         assert dashes[:3] == ["dash", "dash", "dot"]  # the reference, the paper's twin, a guess
         found = [t["marker"] for t in drawn if "symbol" in t.get("marker", {})]
@@ -151,7 +151,7 @@ def test_a_private_guess_is_drawn_against_its_own_epsilon_and_compared_there():
     assert not picture.floors
     (drawn,) = (
         t
-        for t in instrument(app)["layers"][0]["figure"]["data"]
+        for t in instrument(app)["layers"][0]["faces"][0]["figure"]["data"]
         if t.get("name", "").startswith("guessing")
     )
     assert drawn["x"] == [EPSILONS.index(e) for e in guess.epsilon]
@@ -665,7 +665,9 @@ def test_a_part_of_a_curve_says_so_shows_no_band_of_one_seed_and_goes_on():
     assert "One seed: no band" in all_text(app)
     assert ledger_of(app).startswith("22 private fits for your eyes")
     assert not [
-        t for t in instrument(app)["layers"][0]["figure"]["data"] if t.get("fill") == "toself"
+        t
+        for t in instrument(app)["layers"][0]["faces"][0]["figure"]["data"]
+        if t.get("fill") == "toself"
     ]
     stand_at(app, 0.1)
     assert at_stop(app)["value"] is None
@@ -674,7 +676,11 @@ def test_a_part_of_a_curve_says_so_shows_no_band_of_one_seed_and_goes_on():
     assert not app.info
     assert ledger_of(app).startswith("126 private fits for your eyes")  # none of them twice
     assert "over 3 seeds" in all_text(app)
-    assert [t for t in instrument(app)["layers"][0]["figure"]["data"] if t.get("fill") == "toself"]
+    assert [
+        t
+        for t in instrument(app)["layers"][0]["faces"][0]["figure"]["data"]
+        if t.get("fill") == "toself"
+    ]
 
 
 def test_a_generated_set_is_drawn_anew_and_its_address_opens_it():

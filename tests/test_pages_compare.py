@@ -462,7 +462,7 @@ def test_what_if_draws_what_the_store_has_of_a_curve():
     aware, published = found["noise-aware"], found["published"]
     assert at_stop(app)["text"] == f"{100 * aware[1.0]:.1f} %"
     papers, ours = (
-        t for t in instrument(app)["layers"][0]["figure"]["data"] if t.get("customdata")
+        t for t in instrument(app)["layers"][0]["faces"][0]["figure"]["data"] if t.get("customdata")
     )
     for drawn, summary in ((papers, published), (ours, aware)):
         assert drawn["x"] == [EPSILONS.index(epsilon) for epsilon in summary]
@@ -472,7 +472,8 @@ def test_what_if_draws_what_the_store_has_of_a_curve():
     assert papers["line"]["width"] < ours["line"]["width"]
     assert papers["line"]["color"] == ours["line"]["color"]
     names = [
-        note["text"] for note in instrument(app)["layers"][0]["figure"]["layout"]["annotations"]
+        note["text"]
+        for note in instrument(app)["layers"][0]["faces"][0]["figure"]["layout"]["annotations"]
     ]
     assert "the paper's estimate" in names
 

@@ -198,8 +198,9 @@ class Instrument {
   turn() {
     const layers = this.view.layers
     const now = layers.find((one) => one.name === this.layer) || layers[0]
-    if (now === this.over) return
-    this.over = now
+    const over = now.faces[Math.min(this.asked, now.faces.length - 1)]
+    if (over === this.over) return
+    this.over = over
     say(this.title, now.title)
     Array.from(this.layers.children).forEach((button, k) => {
       button.setAttribute("aria-pressed", layers[k] === now)
@@ -212,7 +213,7 @@ class Instrument {
 
   // The same lines as a plain picture, until Plotly is there.
   sketch() {
-    if (this.library || this.over !== this.view.layers[0]) return
+    if (this.library || this.over !== this.view.layers[0].faces[0]) return
     const { data, layout } = this.over.figure
     const [low, high] = layout.yaxis.range
     const height = this.frame.clientHeight
@@ -246,17 +247,17 @@ class Instrument {
     const names = layout.annotations || [] // none before the first point
     layout.margin = this.margin
     if (narrow) layout.showlegend = false
-    if (narrow && this.over === this.view.layers[0]) {
+    if (narrow && this.over === this.view.layers[0].faces[0]) {
       layout.annotations = []
       layout.xaxis.ticktext = layout.xaxis.ticktext.map((text, k) => (k % 3 === 0 ? text : ""))
     }
-    say(this.legend, narrow && this.over === this.view.layers[0]
+    say(this.legend, narrow && this.over === this.view.layers[0].faces[0]
       ? names.map((note) => note.text.replaceAll("<br>", ", ")).join(" \u00b7 ") : "")
   }
 
   sides() {
     this.width = this.frame.clientWidth
-    this.margin = { ...(this.over || this.view.layers[0]).figure.layout.margin }
+    this.margin = { ...(this.over || this.view.layers[0].faces[0]).figure.layout.margin }
     if (this.width < NARROW) this.margin.r = 12
     this.root.style.setProperty("--left", `${this.margin.l}px`)
     this.root.style.setProperty("--right", `${this.margin.r}px`)
@@ -292,14 +293,14 @@ class Instrument {
   }
 
   level(pixel) {
-    const [low, high] = this.view.layers[0].figure.layout.yaxis.range
+    const [low, high] = this.view.layers[0].faces[0].figure.layout.yaxis.range
     const { t, b } = this.margin
     const share = (pixel - t) / (this.frame.clientHeight - t - b)
     return high - Math.max(0, Math.min(1, share)) * (high - low)
   }
 
   height(value) {
-    const [low, high] = this.view.layers[0].figure.layout.yaxis.range
+    const [low, high] = this.view.layers[0].faces[0].figure.layout.yaxis.range
     const { t, b } = this.margin
     return t + ((high - value) / (high - low)) * (this.frame.clientHeight - t - b)
   }
@@ -357,14 +358,14 @@ class Instrument {
   // In steps, and on the axis.
   rounded(value) {
     const step = this.view.needed.step
-    const [low, high] = this.view.layers[0].figure.layout.yaxis.range.map((end) => end / step)
+    const [low, high] = this.view.layers[0].faces[0].figure.layout.yaxis.range.map((end) => end / step)
     const steps = Math.max(Math.ceil(low), Math.min(Math.floor(high), Math.round(value / step)))
     return Math.round(steps * step * 1e6) / 1e6
   }
 
   // Whether a quality is asked for that this chart can show: another metric has another axis.
   wishes() {
-    const [low, high] = this.view.layers[0].figure.layout.yaxis.range
+    const [low, high] = this.view.layers[0].faces[0].figure.layout.yaxis.range
     return this.wanted !== null && !!this.view.needed && low <= this.wanted && this.wanted <= high
   }
 
@@ -498,7 +499,7 @@ class Instrument {
 
   wish() {
     const view = this.view
-    const on = this.wishes() && this.over === view.layers[0]
+    const on = this.wishes() && this.over === view.layers[0].faces[0]
     show(this.goal, on)
     show(this.need, on)
     show(this.answer, on)
@@ -512,7 +513,7 @@ class Instrument {
     this.goal.style.left = `${this.at(-view.room)}px`
     this.goal.style.width = `${this.at(last + view.room) - this.at(-view.room)}px`
     say(this.goalText, `I need ${goal}`)
-    const [bottom, top] = view.layers[0].figure.layout.yaxis.range
+    const [bottom, top] = view.layers[0].faces[0].figure.layout.yaxis.range
     this.goal.setAttribute("aria-valuemin", bottom)
     this.goal.setAttribute("aria-valuemax", top)
     this.goal.setAttribute("aria-label", "the wanted quality")

@@ -23,11 +23,13 @@ from dpmc_core.lab.sweep.presets import BOTH, EPSILONS
 from dpmc_core.lab.views import cards, comparison, lines, noise, people, trade
 from dpmc_core.lab.views.lines import Line, Picture
 from dpmc_core.lab.views.people import Lists, People, Person, Scores, Shown
+from dpmc_core.lab.views.trade import Question
 from dpmc_core.model import Mechanism, Task
 from dpmc_core.privacy import Guarantee, Trust
 from dpmc_core.problem import build_problem, prepared_facts
 from dpmc_core.ratings import PublicFacts, Ratings
-from pages.ui.charts import Figure, Theme
+from pages.ui.charts import Figure, Theme, shaded
+from pages.ui.charts import compare as charts_compare
 from pages.ui.charts import curve as charts_curve
 from pages.ui.charts import noise as charts_noise
 
@@ -125,8 +127,9 @@ def view(scene: Scene, theme: Theme) -> dict[str, Any]:
             {
                 "name": "Accuracy",
                 "title": picture.metric.axis,
-                **_moving(charts_curve.standing(curve, stops), theme, [said] * len(stops)),
+                "faces": [_moving(charts_curve.standing(curve, stops), theme, [said] * len(stops))],
             },
+            *_traded(picture, asked[0], epsilons, theme),
             *_noise(mechanisms, made, theme),
         ],
         "room": charts_curve.ROOM,
@@ -198,6 +201,34 @@ def _differing(one: Mapping[str, Any], other: Mapping[str, Any]) -> set[str]:
     return {name for name in {*one, *other} if one.get(name) != other.get(name)}
 
 
+def _traded(
+    picture: Picture, asked: Sequence[Question], epsilons: Sequence[float], theme: Theme
+) -> list[dict[str, Any]]:
+    """The layer of the trade, under each of the questions; none before the first point."""
+    if not picture.lines:
+        return []
+    alone = picture._replace(lines=picture.lines[:1])
+    faces = []
+    for question in asked:
+        found = trade.ask(alone, question)
+        fig = charts_curve.over_slider(charts_compare.trade(found, epsilons[0]))
+        axis = picture.metric.axis  # said above the picture
+        notes = [note for note in fig.layout["annotations"] if note["text"] != axis]
+        fig.layout["annotations"] = notes
+        moving = range(len(fig.data) - 3, len(fig.data))
+        stops = [
+            {
+                "traces": [*moving],
+                "data": shaded(charts_compare.trade_at(found, epsilon), theme),
+                "layout": {},
+                "words": f"Attacker: {trade.said(found.tracks[0].at(epsilon))}",
+            }
+            for epsilon in epsilons
+        ]
+        faces.append({"figure": fig.on(theme), "stops": stops})
+    return [{"name": "Trade", "title": f"{picture.metric.axis}, against risk", "faces": faces}]
+
+
 def _noise(
     mechanisms: Sequence[Mechanism], made: Sequence[Guarantee], theme: Theme
 ) -> list[dict[str, Any]]:
@@ -217,7 +248,7 @@ def _noise(
         {
             "name": "Noise",
             "title": "The noise",
-            **_moving([charts_curve.over_slider(fig) for fig in figures], theme, said),
+            "faces": [_moving([charts_curve.over_slider(fig) for fig in figures], theme, said)],
         }
     ]
 

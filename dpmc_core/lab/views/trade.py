@@ -189,7 +189,7 @@ class Track(NamedTuple):
 class Trade(NamedTuple):
     """All lines under one question, and what they run between. guesses: private ones."""
 
-    asked: Switches
+    seat: Seat
     question: Question
     picture: Picture
     tracks: tuple[Track, ...]
@@ -202,13 +202,17 @@ def log_odds(right: float) -> float:
 
 
 def trade(picture: Picture, task: Task, asked: Switches, rated: int = TYPICAL) -> Trade:
+    """The lines of a picture under the question of three switches. Raises DpmcError."""
+    return ask(picture, asked.question(task, rated), asked.seat)
+
+
+def ask(picture: Picture, question: Question, seat: Seat = Seat.READER) -> Trade:
     """The lines of a picture under a question. Raises DpmcError."""
-    question = asked.question(task, rated)
     tracks, guesses = (
-        tuple(_track(line, question, asked.seat) for line in side)
+        tuple(_track(line, question, seat) for line in side)
         for side in (picture.lines, picture.guesses)
     )
-    return Trade(asked, question, picture, tracks, guesses)
+    return Trade(seat, question, picture, tracks, guesses)
 
 
 def _track(line: Line, question: Question, seat: Seat) -> Track:
@@ -287,11 +291,11 @@ def said(bead: Bead) -> str:
 
 def sentences(trade: Trade, epsilon: float) -> list[str]:
     """The question, what it counts, and what each method lets an attacker know at an epsilon."""
-    asked, question, metric = trade.asked, trade.question, trade.picture.metric
+    question, metric = trade.question, trade.picture.metric
     counts = f"{question.change.protects}: {question.change.relation}"
     many = f"; of a person {question.rated} ratings are counted" if question.rated else ""
     told = [
-        f"{question.text} The attacker {asked.seat.value}, starts at 50 in 100 and knows"
+        f"{question.text} The attacker {trade.seat.value}, starts at 50 in 100 and knows"
         f" everything else ({counts}{many})."
     ]
     for track in trade.tracks:
