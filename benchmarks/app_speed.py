@@ -37,6 +37,7 @@ from dpmc_core import registry  # noqa: E402
 from dpmc_core.data import datasets  # noqa: E402
 from dpmc_core.model import Task  # noqa: E402
 from pages.ui import runs  # noqa: E402
+from tests.browser_helpers import FIRST_SCREEN, visit  # noqa: E402
 
 FLAGS = ("--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run")
 FRAME, PLOTTED = ".dpmc-plot svg", ".dpmc-plot .scatterlayer .trace"
@@ -131,7 +132,21 @@ def measure(address: str) -> None:
             f"pointer to picture: median {statistics.median(moves):.0f} ms, p95 {p95:.0f} ms"
             f" ({len(moves)} moves); let go to address: {1e3 * release:.0f} ms (median)"
         )
+        for size in ((1366, 768), (1280, 720), (1920, 1080)):
+            for name in ("", "train", "compare", "noise", "guarantees", "protocol"):
+                words, controls, share = first_screen(chromium, address + name, size)
+                title = name or "what if"
+                print(f"{title} at {size}: {words} words, {controls} controls, figure {share} %")
         chromium.close()
+
+
+def first_screen(chromium, address: str, size: tuple[int, int]) -> tuple[int, int, int]:
+    """Words and controls in the window, and the figure's share of its height in percent."""
+    page = chromium.new_page(viewport={"width": size[0], "height": size[1]})
+    visit(page, address)
+    found = page.evaluate(FIRST_SCREEN)
+    page.close()
+    return found
 
 
 def small_file(address: str) -> float:

@@ -161,3 +161,33 @@ def read_ratings(page, folder):
         page.get_by_role("spinbutton", name=label).fill(value)
     page.get_by_role("button", name="Read the ratings").click()
     page.get_by_text("Forget this upload").wait_for()
+
+
+# Of what stands in the window: words but for titles of the data, controls, where alternatives side by
+# side are one, and the figure's share of the height.
+FIRST_SCREEN = """() => {
+  const shown = (e) => {
+    const box = e.getBoundingClientRect(), middle = (box.top + box.bottom) / 2;
+    return e.checkVisibility({ opacityProperty: true, visibilityProperty: true })
+      && box.width > 1 && box.height > 1 && middle > 0 && middle < innerHeight;
+  };
+  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  let words = 0;
+  for (let node = walker.nextNode(); node; node = walker.nextNode()) {
+    const parent = node.parentElement;
+    if (parent.closest('svg, script, style, [data-testid="stIconMaterial"]') || !shown(parent)
+      || parent.closest('.st-key-quiet, .dpmc-lists li, .dpmc-what-title, .film li')) continue;
+    words += node.textContent.split(/\\s+/).filter((word) => /\\w/.test(word)).length;
+  }
+  const found = new Set();
+  for (const e of document.querySelectorAll(
+    'button, a[href], input, select, textarea, [role=slider], [role=combobox]')) {
+    if (!shown(e)) continue;
+    found.add(e.closest('[role=radiogroup], [role=group], [data-testid="stSelectbox"]')
+      || e.closest('button, a') || e);
+  }
+  const figure = document.querySelector('.dpmc-frame, .film, .st-key-figure .stPlotlyChart');
+  const box = figure.getBoundingClientRect();
+  const high = Math.min(box.bottom, innerHeight) - Math.max(box.top, 0);
+  return [words, found.size, Math.round(100 * high / innerHeight)];
+}"""
