@@ -57,10 +57,17 @@ class Instrument {
     const name = make("div", "dpmc-name", this.who)
     this.next = make("button", "dpmc-link", name)
     this.next.title = "Another person"
-    this.next.onclick = () => this.tell("person", (this.person + 1) % this.view.people.length)
-    this.why = make("small", "", name)
+    this.next.onclick = () =>
+      this.tell("person", this.person === "you" ? 0 : (this.person + 1) % this.view.people.length)
+    this.enter = make("button", "", name, "Put yourself in")
+    this.enter.onclick = () => {
+      this.you.anew()
+      this.tell("person", "you")
+      this.you.asks.firstChild.focus({ preventScroll: true })
+    }
     this.cells = make("div", "dpmc-cells", this.who)
     this.flips = make("div", "dpmc-flips", this.who)
+    this.you = new You(this)
     // two lists
     this.lists = make("section", "dpmc-lists", root)
     const list = (title) => {
@@ -144,7 +151,9 @@ class Instrument {
       this.heard.set(name, view[name])
       if (first || view[name] !== this.sent.get(name)) this[name] = view[name]
     }
-    if (view.people) this.person = Math.min(this.person, view.people.length - 1)
+    this.you.meet(view.six)
+    if (this.person === "you" && !view.six.length) this.person = 0
+    if (view.people && this.person !== "you") this.person = Math.min(this.person, view.people.length - 1)
     if (!known) this.draw()
     this.refresh()
   }
@@ -361,6 +370,11 @@ class Instrument {
     this.release("stop")
   }
 
+  // The place among people whose questions are asked.
+  get place() {
+    return this.view.people && this.person !== "you" ? this.person : 0
+  }
+
   // --- what moves -----------------------------------------------------------------------------
 
   refresh() {
@@ -391,9 +405,12 @@ class Instrument {
 
   shown() {
     const view = this.view
-    const person = view.people[this.person]
-    say(this.next, `${person.name} \u203a`)
-    say(this.why, person.why)
+    const person = view.people[this.place]
+    const you = this.person === "you"
+    say(this.next, `${you ? "You" : person.name} \u203a`)
+    show(this.enter, !you && !!view.six.length)
+    show(this.you.box, you)
+    if (you) return this.you.shown()
     const told = person.told ? person.told[this.stop] : null
     const pairs = person.cells.map((cell, k) => [cell.title, cell.text, told ? told.texts[k] : null,
       told ? told.changed[k] : false])
@@ -444,12 +461,13 @@ class Instrument {
 
   attacked() {
     const view = this.view
-    const asked = view.questions[view.people ? this.person : 0]
-    const right = view.right[view.people ? this.person : 0][this.asked][this.stop]
+    const asked = view.questions[this.place]
+    const right = this.person === "you" ? this.you.right(this.asked)
+      : view.right[this.place][this.asked][this.stop]
     say(this.right, right === null ? "No limit on an attacker is proved"
       : `Attacker right ${right} times in 100`)
     this.choices.forEach((button, k) => {
-      say(button, asked[k].short)
+      say(button, k && this.person === "you" ? "all answers" : asked[k].short)
       button.title = asked[k].text
       button.setAttribute("aria-pressed", k === this.asked)
     })
@@ -504,7 +522,7 @@ class Instrument {
     const view = this.view
     const game = view.games[this.asked][this.stop]
     const truth = Math.random() < 0.5
-    const person = view.people ? this.person : 0
+    const person = this.place
     let seen
     if (game.symbols) {
       const chances = truth ? game.yes : game.no
@@ -532,7 +550,7 @@ class Instrument {
   judge(yes) {
     const right = yes === this.dealt.truth
     this.score = [this.score[0] + right, this.score[1] + 1]
-    const bound = this.view.right[this.view.people ? this.person : 0][this.asked][this.stop]
+    const bound = this.view.right[this.place][this.asked][this.stop]
     this.game.replaceChildren()
     make("p", "", this.game, `${right ? "Right" : "Wrong"}. You: ${this.score[0]} of ${this.score[1]}.`
       + ` Nobody is right more than ${bound} times in 100 in the long run.`)
