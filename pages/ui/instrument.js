@@ -1,5 +1,5 @@
-// The instrument: a slider that is the chart's own axis. All numbers come from the page; nothing is
-// made up between two stops. What moves is rewritten in place; axes and heights never change.
+// A slider that is the chart's own axis. Numbers come from the page, none between two stops; axes
+// never change.
 
 const NARROW = 620 // pixels of the component below which names leave the chart's margin
 const PLAY = 700 // milliseconds between two stops
@@ -370,7 +370,6 @@ class Instrument {
     this.release("stop")
   }
 
-  // The place among people whose questions are asked.
   get place() {
     return this.view.people && this.person !== "you" ? this.person : 0
   }
@@ -426,9 +425,9 @@ class Instrument {
     person.plain.forEach((item, k) => this.line(this.plain[k], view.titles[item], true))
     this.kept.forEach((node, k) => this.line(node, list[k] || "",
       lists && person.plain.includes(lists.items[this.person][k])))
-    say(this.common, lists ? `${lists.shared[this.person]} of ${person.plain.length} are the same`
-      + ` \u00b7 everyone's mean ${lists.everyone.toFixed(1)} \u00b7 a popular list ${view.popular.toFixed(1)}`
-      : "no lists at this epsilon")
+    say(this.common, lists ? lists.shared[this.place] + " of " + person.plain.length
+      + " are the same \u00b7 everyone's mean " + lists.everyone.toFixed(1) + " \u00b7 a popular list "
+      + view.popular.toFixed(1) : "no lists at this epsilon")
   }
 
   line(node, title, same) {
@@ -455,7 +454,7 @@ class Instrument {
       right.classList.toggle("noisy", changed === null)
       cell.classList.toggle("leaves", !!query && !(pairs[k - 1] || [])[4])
       say(name, title)
-      name.title = query ? `${title}: ${query}` : title
+      name.title = query ? title + ": " + query : title
     })
   }
 
@@ -465,7 +464,7 @@ class Instrument {
     const right = this.person === "you" ? this.you.right(this.asked)
       : view.right[this.place][this.asked][this.stop]
     say(this.right, right === null ? "No limit on an attacker is proved"
-      : `Attacker right ${right} times in 100`)
+      : "Attacker right " + right + " times in 100")
     this.choices.forEach((button, k) => {
       say(button, k && this.person === "you" ? "all answers" : asked[k].short)
       button.title = asked[k].text
@@ -497,10 +496,10 @@ class Instrument {
     const wanted = this.rounded(this.wanted)
     const { goal, words, at, low, high } = answers[Math.round(wanted / step) - first]
     const last = view.stops.length - 1
-    this.goal.style.top = `${this.height(wanted)}px`
-    this.goal.style.left = `${this.at(-view.room)}px`
-    this.goal.style.width = `${this.at(last + view.room) - this.at(-view.room)}px`
-    say(this.goalText, `I need ${goal}`)
+    this.goal.style.top = this.height(wanted) + "px"
+    this.goal.style.left = this.at(-view.room) + "px"
+    this.goal.style.width = this.at(last + view.room) - this.at(-view.room) + "px"
+    say(this.goalText, "I need " + goal)
     const [bottom, top] = view.figure.layout.yaxis.range
     this.goal.setAttribute("aria-valuemin", bottom)
     this.goal.setAttribute("aria-valuemax", top)
@@ -511,9 +510,9 @@ class Instrument {
     say(this.answer, words)
     if (at === null) return
     const from = this.at(low)
-    this.need.style.left = `${from}px`
-    this.need.style.width = `${Math.max(2, this.at(high === null ? last : high) - from)}px`
-    this.need.style.setProperty("--here", `${this.at(at) - from}px`)
+    this.need.style.left = from + "px"
+    this.need.style.width = Math.max(2, this.at(high === null ? last : high) - from) + "px"
+    this.need.style.setProperty("--here", this.at(at) - from + "px")
   }
 
   // --- Guess ----------------------------------------------------------------------------------
@@ -529,16 +528,16 @@ class Instrument {
       let left = Math.random()
       let k = 0
       while (k < chances.length - 1 && (left -= chances[k]) > 0) k += 1
-      seen = `The server got: ${game.symbols[k]}.`
+      seen = "The server got: " + game.symbols[k] + "."
     } else {
       const noise = game.law === "gaussian" ? gaussian() : laplace()
       const value = (truth ? game.shift : 0) + noise
-      seen = `The number that tells most is ${value.toFixed(1)}: ${game.shift.toFixed(2)} if yes,`
-        + " 0 if no, plus noise of size 1."
+      seen = "The number that tells most is " + value.toFixed(1) + ": " + game.shift.toFixed(2)
+        + " if yes, 0 if no, plus noise of size 1."
     }
     this.dealt = { truth, stop: this.stop, asked: this.asked }
     this.game.replaceChildren()
-    make("p", "", this.game, `${seen} ${view.questions[person][this.asked].text}`)
+    make("p", "", this.game, seen + " " + view.questions[person][this.asked].text)
     const buttons = make("div", "dpmc-buttons", this.game)
     for (const [text, yes] of view.questions[person][this.asked].answers) {
       make("button", "", buttons, text).onclick = () => this.judge(yes)
@@ -552,8 +551,8 @@ class Instrument {
     this.score = [this.score[0] + right, this.score[1] + 1]
     const bound = this.view.right[this.place][this.asked][this.stop]
     this.game.replaceChildren()
-    make("p", "", this.game, `${right ? "Right" : "Wrong"}. You: ${this.score[0]} of ${this.score[1]}.`
-      + ` Nobody is right more than ${bound} times in 100 in the long run.`)
+    make("p", "", this.game, (right ? "Right" : "Wrong") + ". You: " + this.score.join(" of ")
+      + ". Nobody is right more than " + bound + " times in 100 in the long run.")
     const buttons = make("div", "dpmc-buttons", this.game)
     const again = make("button", "", buttons, "Again")
     again.onclick = () => this.deal()

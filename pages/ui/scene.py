@@ -168,6 +168,7 @@ def view(scene: Scene, theme: Theme) -> dict[str, Any]:
         "people": None,
         "lists": None,
         "six": [card._asdict() for card in around.six],
+        "flips": [people.Flips.of(card)._asdict() for card in made] if around.six else [],
     }
     if found:
         body |= _people(mechanisms, found, lists, epsilons, public, around)
@@ -180,7 +181,10 @@ def view(scene: Scene, theme: Theme) -> dict[str, Any]:
     text = json.dumps(body, sort_keys=True, allow_nan=False)
     id = hashlib.sha256(text.encode()).hexdigest()[:16]
     if yours:
-        body["yours"] = yours._asdict() | {"said": [one.words for one in yours.judged]}
+        body["yours"] = yours._asdict() | {
+            "names": [one.name for one in yours.judged],
+            "said": [one.words for one in yours.judged],
+        }
     return body | {"id": id}
 
 

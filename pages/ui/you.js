@@ -1,10 +1,9 @@
-// The visitor in the picture: answers to six cards, noisy reports of them, and lists folded from
-// both. Nothing here sends or stores anything: answers live in the browser's memory alone.
+// The visitor in the picture. Answers live in this memory alone: nothing here sends or stores.
 
-// How likely n reports with k likes among them are, by the chances of each report.
+// n reports, k of them a like
 const likely = ([no, yes], n, k) => no ** (n - k) * yes ** k
 
-// How often the best attacker is right who starts at 50:50 and sees n reports of one answer.
+// How often the best attacker is right, from 50:50 and n reports of one answer.
 const rightly = ({ no, yes }, n) => {
   let sum = 0
   for (let k = 0, ways = 0.5; k <= n; ways *= (n - k++) / k) {
@@ -13,25 +12,24 @@ const rightly = ({ no, yes }, n) => {
   return sum
 }
 
-// x of a x = b, where a is symmetric and positive.
-const solve = (a, b) => {
-  const rows = a.map((row, i) => [...row, b[i]])
-  rows.forEach((pivot, i) => rows.forEach((row, j) => {
-    const by = i === j ? 0 : row[i] / pivot[i]
-    pivot.forEach((value, k) => { row[k] -= by * value })
-  }))
-  return rows.map((row, i) => row.at(-1) / row[i])
+// Ridge regression. rows: scores before any answer, and products with the six; values: NaN if skipped
+const fold = (rows, places, values, ridge) => {
+  const weights = places.map(() => 0)
+  const score = ([base, ...products]) => products.reduce((sum, by, k) => sum + by * weights[k], base)
+  for (let turn = 0; turn < 300; turn += 1) {
+    places.forEach((place, k) => {
+      const left = values[k] - score(rows[place]) - ridge * weights[k]
+      weights[k] += (left || 0) / (rows[place][k + 1] + ridge)
+    })
+  }
+  return rows.map(score)
 }
 
-// Ridge regression: scores of all titles, from values about the signs of those asked for.
-const fold = ({ places, spread, unit }, numbers, at, asked, values, noise) => {
-  const size = numbers.length / spread.length / 7
-  const number = (item, k) => numbers[(at * size + item) * 7 + k] * unit
-  const gram = asked.map((a) => asked.map((b) =>
-    number(places[a], b + 1) + (a === b) * (spread[at] + noise)))
-  const weights = solve(gram, values.map((value, k) => value - number(places[asked[k]], 0)))
-  return Array.from({ length: size }, (_, item) =>
-    asked.reduce((sum, a, k) => sum + weights[k] * number(item, a + 1), number(item, 0)))
+const unpack = ({ numbers, unit, spread, titles }) => {
+  const found = new Int16Array(Uint8Array.from(atob(numbers), (c) => c.charCodeAt()).buffer)
+  const part = (list, size, make) => list.map((_, k) => make(k * size))
+  return part(spread, titles.length * 7, (at) =>
+    part(titles, 7, (row) => Array.from(found.slice(at + row, at + row + 7), (v) => v * unit)))
 }
 
 const sign = (likes) => (likes ? "+" : "\u2212")
@@ -49,21 +47,18 @@ class You {
       }
       return all
     }
-    this.asks = row([["Like", true], ["Dislike", false], ["Skip"]].map(([text, likes]) =>
+    this.asks = row([["Like", 1], ["Dislike", -1], ["Skip", 0]].map(([text, likes]) =>
       [text, () => this.answers.push(likes)]))
     this.plays = row([
       ["Another coin (imagined, free)", () => { this.coins = this.coins.map(() => this.draw()) }],
       ["Send again (spends)", () => this.coins.push(this.draw())],
     ])
-    this.zoom = make("div", "dpmc-zoom", this.box)
+    this.zoom = make("div", "dpmc-zoom", this.plays)
     this.bars = [1, 2, 3].map(() => ["span", "meter"].map((tag) => make(tag, "", this.zoom)))
   }
 
-  // Other cards are other questions; another epsilon keeps the answers.
   meet(six) {
-    const cards = JSON.stringify(six)
-    if (cards === this.cards) return
-    this.cards = cards
+    if (JSON.stringify(six) === JSON.stringify(this.six)) return
     this.six = six
     this.anew()
   }
@@ -73,80 +68,71 @@ class You {
     this.coins = [this.draw()]
   }
 
-  // One number an answer for every epsilon: of two such reports, at two epsilons, one at most may
-  // ever be sent.
+  // One number an answer for every epsilon: of such reports only one may ever be sent.
   draw() {
     return this.six.map(Math.random)
   }
 
-  get game() {
-    return this.stage.view.games[0][this.stage.stop]
-  }
-
-  get asked() {
-    return [...this.answers.keys()].filter((k) => this.answers[k] !== undefined)
-  }
-
-  // Out of a hundred, about one answer or all of them.
   right(all) {
-    const share = rightly(this.game, this.coins.length * (all ? this.asked.length : 1))
+    const { view, stop } = this.stage
+    const count = all ? this.answers.filter(Boolean).length : 1
+    const share = rightly(view.games[0][stop], this.coins.length * count)
     return share < 0.995 ? (100 * share).toFixed() : ">99"
   }
 
   shown() {
-    const { stage, six, answers, coins, asked, game } = this
-    const wrong = [game.no[1], game.yes[0]]
-    const gain = 1 - wrong[0] - wrong[1]
+    const { stage, six, answers, coins } = this
+    const { view, stop } = stage
+    const { no, yes, gain, noise } = view.flips[stop]
     const n = coins.length
-    const likes = asked.map((k) =>
-      coins.filter((coin) => (coin[k] < wrong[Number(answers[k])]) !== answers[k]).length)
-    const known = likes.filter((count, k) => {
-      const [own, other] = answers[asked[k]] ? [game.yes, game.no] : [game.no, game.yes]
-      return likely(own, n, count) > likely(other, n, count)
-    })
-    stage.tiles(asked.map((k, j) => [six[k].kind, sign(answers[k]),
-      n > 1 ? likes[j] + "+ of " + n : sign(likes[j]), (likes[j] * 2 > n) !== answers[k]]))
-    say(stage.flips, known.length + " of " + asked.length + " guessed right")
+    const likes = answers.map((own, k) =>
+      coins.filter((coin) => coin[k] < (own > 0 ? yes : no) === own < 0).length)
+    const game = view.games[0][stop]
+    const tiles = answers.map((own, k) => [six[k].kind, sign(own > 0),
+      n > 1 ? likes[k] + "+ of " + n : sign(likes[k]),
+      own * (likely(game.yes, n, likes[k]) - likely(game.no, n, likes[k])) <= 0])
+      .filter((_, k) => answers[k])
+    stage.tiles(tiles)
+    say(stage.flips, tiles.filter((tile) => !tile[3]).length + " of " + tiles.length + " guessed right")
     const next = six[answers.length]
     const moves = !next && this.asks.contains(document.activeElement)
     show(this.asks, !!next)
     show(this.plays, !next)
-    show(this.zoom, !next)
     if (moves) this.plays.firstChild.focus()
-    const spent = Number((n * stage.view.stops[stage.stop].epsilon).toFixed(2))
+    const spent = Number((n * view.stops[stop].epsilon).toFixed(2))
     say(this.said, next ? answers.length + 1 + " of 6: " + next.kind + ", " + next.line
-      : "Reports of each answer: " + n + ", epsilon " + spent + " in all; of each the attacker is right "
-        + this.right() + " times in 100.")
-    // of reports made unbiased, about a sign; a share has half of it
-    const noise = wrong.reduce((sum, p) => sum + 2 * p * (1 - p), 0) / gain ** 2 / n
+      : "Reports of each answer: " + n + ", epsilon " + spent + " in all. "
+        + (view.yours ? view.yours.said[stop] : ""))
     for (const [k, count] of [1, 30, six[0].rated].entries()) {
+      const off = Math.sqrt(noise / n / count) / 2
       const [name, bar] = this.bars[k]
-      bar.value = Math.sqrt(noise / count) / 2
-      say(name, (k ? "of " + count : "A share told by you") + ": \u00b1 "
-        + (50 * Math.sqrt(noise / count)).toPrecision(2) + " in 100")
+      bar.value = off
+      say(name, (k ? "by " + count : "A share of likes, told by you")
+        + ": \u00b1 " + (100 * off).toFixed(1) + " in 100")
     }
-    this.listed(likes.map((count) => (2 * count / n - 1 + wrong[1] - wrong[0]) / gain), noise)
+    this.listed(likes.map((count, k) => (answers[k] ? (2 * count / n - 1 + yes - no) / gain : NaN)), noise / n)
   }
 
-  // With privacy from the reports: the card publishes nothing that answers kept here could join.
+  // With privacy, from reports: the card publishes no own side.
   listed(values, noise) {
-    const { stage, asked } = this
+    const { stage } = this
     const { yours, stops } = stage.view
     if (yours && this.text !== yours.numbers) {
       this.text = yours.numbers
-      this.numbers = new Int16Array(Uint8Array.from(atob(this.text), (c) => c.charCodeAt()).buffer)
+      this.rows = unpack(yours)
     }
-    const list = (at, signs, spread) => {
+    const list = (at, told, spread) => {
       if (!yours) return []
-      const scores = fold(yours, this.numbers, at, asked, signs, spread)
-      for (const k of asked) scores[yours.places[k]] = -Infinity
+      const scores = fold(this.rows[at], yours.places, told, yours.spread[at] + spread)
+      for (const place of yours.places) scores[place] = -Infinity
       return [...scores.keys()].sort((a, b) => scores[b] - scores[a]).map((k) => yours.titles[k])
     }
-    const plain = list(stops.length, asked.map((k) => (this.answers[k] ? 1 : -1)), 0)
+    const plain = list(stops.length, this.answers.map((own) => own || NaN), 0)
     const kept = list(stage.stop, values, noise)
     stage.plain.forEach((node, k) => stage.line(node, plain[k] || "", true))
     stage.kept.forEach((node, k) => stage.line(node, kept[k] || "", plain.indexOf(kept[k]) < 5))
-    say(stage.common, yours ? yours.said[stops.length] + " | " + yours.said[stage.stop] : "Your lists are on their way.")
+    say(stage.common, yours ? "without privacy " + yours.names[stops.length] + ", with privacy "
+      + yours.names[stage.stop] : "Your lists are on their way.")
   }
 }
 

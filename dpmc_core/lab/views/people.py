@@ -29,6 +29,7 @@ from dpmc_core.lab.views.lines import LEVEL, interval
 from dpmc_core.lab.views.noise import main_release
 from dpmc_core.model import Mechanism, Model, Task
 from dpmc_core.privacy import (
+    Guarantee,
     ModifiedLaplace,
     RandomizedResponse,
     Release,
@@ -185,13 +186,7 @@ def load(data: str, task: Task, key: str) -> Shown | None:
     if text is None:
         return None
     found = [
-        Person(
-            one["name"],
-            one["rated"],
-            tuple((name, value) for name, value in one["cells"]),
-            tuple(one["plain"]),
-            one["place"],
-        )
+        Person(**one | {"cells": tuple(map(tuple, one["cells"])), "plain": tuple(one["plain"])})
         for one in text["people"]
     ]
     titles = {int(item): name for item, name in text["titles"].items()}
@@ -458,13 +453,17 @@ class Judged(NamedTuple):
         return self.ahead > 0
 
     @property
+    def name(self) -> str:
+        """What such a list is called."""
+        return "yours" if self.yours else "a popular list, barely changed"
+
+    @property
     def words(self) -> str:
-        name = "yours" if self.yours else "a popular list, barely changed"
         if self.people < _JUDGES:
-            return f"{name} (too few rated enough to judge)"
+            return "too few people rated enough to judge."
         return (
-            f"{name} ({self.people} people outside the run, six answers each: {self.mine:.1%} of"
-            f" their five liked, {self.same:.1%} of one list for all)"
+            f"{self.people} people outside the run, six answers each, like {100 * self.mine:.1f} %"
+            f" of such lists, {100 * self.same:.1f} % of one list for all."
         )
 
 
@@ -512,7 +511,7 @@ def yours(
                 products = taste.along @ taste.along[six].T
                 made.append(np.column_stack([taste.base, products])[listed])
                 spread.append(taste.spread)
-            flips = _flips(method, train.public)
+            flips = Flips.of(run.guarantee)
             liked[k] += [one.likes(taste, counts, flips, coins) for one in judges if one]
     unit = float(np.abs(made).max()) / (2**15 - 1)
     return Yours(
@@ -535,13 +534,25 @@ def judged(liked: Floats, stops: int) -> Judged:
     return Judged(len(liked), mine, same, rated, min(one.mean - one.half_width for one in leads))
 
 
-def _flips(method: Mechanism, public: PublicFacts) -> tuple[float, float]:
-    """The chances that a dislike, and a like, is told as the other; none without privacy."""
-    release = main_release(method.guarantee(public))
-    if not isinstance(release, RandomizedResponse):
-        return 0.0, 0.0
-    (_, no), (yes, _) = release.channel
-    return no, yes
+class Flips(NamedTuple):
+    """The chances that a dislike, and a like, is told as the other; none without privacy.
+
+    gain: what is left of a sign; noise: variance of a report made unbiased, of values -1 and 1.
+    """
+
+    no: float
+    yes: float
+    gain: float
+    noise: float
+
+    @classmethod
+    def of(cls, card: Guarantee) -> Flips:
+        release = main_release(card)
+        if not isinstance(release, RandomizedResponse):
+            return cls(0.0, 0.0, 1.0, 0.0)
+        (_, no), (yes, _) = release.channel
+        gain = 1 - no - yes
+        return cls(no, yes, gain, 2 * (no * (1 - no) + yes * (1 - yes)) / gain**2)
 
 
 class _Judge(NamedTuple):
@@ -563,12 +574,8 @@ class _Judge(NamedTuple):
         enough = len(six) and len(others) >= _OTHERS
         return cls(six, signs[six], others, signs[others]) if enough else None
 
-    def likes(
-        self, taste: Taste, counts: Ints, flips: tuple[float, float], coins: np.random.Generator
-    ) -> Floats:
-        no, yes = flips
-        gain = 1 - no - yes
-        noise = 2 * (no * (1 - no) + yes * (1 - yes)) / gain**2
+    def likes(self, taste: Taste, counts: Ints, flips: Flips, coins: np.random.Generator) -> Floats:
+        no, yes, gain, noise = flips
 
         def share(scores: Floats | Ints) -> float:
             best = np.argsort(-scores, kind="stable")[: toplists.LENGTH]
