@@ -13,10 +13,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import streamlit as st
 from scipy import stats
 
 from dpmc_core import registry
 from dpmc_core.data import SAMPLES, datasets, features
+from dpmc_core.errors import DpmcError
 from dpmc_core.lab import shipped, sweep
 from dpmc_core.lab.store import Store, top_lists
 from dpmc_core.lab.sweep import LISTS_OF, Grid, toplists
@@ -29,7 +31,7 @@ from dpmc_core.problem import build_problem
 from dpmc_core.ratings import PublicFacts, Ratings
 from pages.ui import rows, scene
 from tests.browser_helpers import CHROMIUM, chromium
-from tests.page_helpers import placed_line
+from tests.page_helpers import instrument, open_page, placed_line, wait_until
 from tests.sweep_helpers import InThisProcess
 
 PUBLIC = {
@@ -588,3 +590,35 @@ def test_nothing_of_a_visitor_is_told_to_anybody():
     for way in ("history", "location", "WebSocket", "XMLHttp", "Beacon", "cookie", "indexedDB"):
         assert way not in YOU
     assert YOU.split("class You")[0] in scene.code()
+
+
+def test_the_page_makes_a_visitor_s_lists_once_for_everybody(monkeypatch):
+    st.cache_resource.clear()
+    made, own = [], people.yours
+    monkeypatch.setattr(people, "yours", lambda *given: made.append(given) or own(*given))
+    app = open_page(data="restaurants", mechanism="input-flip")
+    assert not made  # nobody asked
+    assert len(instrument(app)["six"]) == 6
+    app = open_page(data="restaurants", mechanism="input-flip", person="you")
+    wait_until(app, lambda: "yours" in instrument(app))
+    assert app.query_params["person"] == "you"
+    found = instrument(app)["yours"]
+    assert len(found["said"]) == len(EPSILONS) + 1
+    assert set(found["names"]) == {"a popular list, barely changed"}  # too few people judge
+    again = open_page(data="restaurants", mechanism="input-flip", person="you")
+    assert instrument(again)["yours"] == found
+    assert len(made) == 1
+
+
+def test_what_went_wrong_is_said_and_tried_again(monkeypatch):
+    def broken(*_):
+        raise DpmcError("no luck")
+
+    own = people.yours
+    st.cache_resource.clear()
+    monkeypatch.setattr(people, "yours", broken)
+    app = open_page(data="restaurants", mechanism="input-flip", person="you", epsilon="2")
+    wait_until(app, lambda: any("No luck" in one.value for one in app.error))
+    monkeypatch.setattr(people, "yours", own)
+    app.run()
+    wait_until(app, lambda: "yours" in instrument(app))

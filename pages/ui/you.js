@@ -85,12 +85,14 @@ class You {
     const { view, stop } = stage
     const { no, yes, gain, noise } = view.flips[stop]
     const n = coins.length
-    const likes = answers.map((own, k) =>
-      coins.filter((coin) => coin[k] < (own > 0 ? yes : no) === own < 0).length)
+    const told = answers.map((own, k) =>
+      coins.map((coin) => coin[k] < (own > 0 ? yes : no) === own < 0))
+    const likes = told.map((reports) => reports.filter(Boolean).length)
     const game = view.games[0][stop]
     const tiles = answers.map((own, k) => [six[k].kind, sign(own > 0),
       n > 1 ? likes[k] + "+ of " + n : sign(likes[k]),
-      own * (likely(game.yes, n, likes[k]) - likely(game.no, n, likes[k])) <= 0])
+      // of two as likely the first report decides
+      own * (likely(game.yes, n, likes[k]) - likely(game.no, n, likes[k]) || told[k][0] - 0.5) < 0])
       .filter((_, k) => answers[k])
     stage.tiles(tiles)
     say(stage.flips, tiles.filter((tile) => !tile[3]).length + " of " + tiles.length + " guessed right")

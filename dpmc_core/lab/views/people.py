@@ -349,7 +349,7 @@ def _somebody(person: Person, data: Dataset) -> str:
         return words
     often = own.mean(axis=0)
     most = int(np.argmax(often))
-    return f"{words}, {'mostly' if often[most] > 0.5 else 'most often'} {names[most]}"
+    return f"{words}, {'mostly' if often[most] > 0.5 else 'most often'} {names[most].lower()}"
 
 
 def _kinds(data: Dataset) -> tuple[Sequence[str], Floats]:
