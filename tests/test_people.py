@@ -24,7 +24,7 @@ from dpmc_core.lab.store import Store, top_lists
 from dpmc_core.lab.sweep import LISTS_OF, Grid, toplists
 from dpmc_core.lab.sweep.presets import EPSILONS
 from dpmc_core.lab.views import comparison, lines, people
-from dpmc_core.lab.views.people import Flips, Person, Taste
+from dpmc_core.lab.views.people import Flips, Newcomer, Person
 from dpmc_core.model import Factors, Task
 from dpmc_core.privacy import USER_EMPTIED, Trust
 from dpmc_core.problem import build_problem
@@ -474,7 +474,7 @@ def test_flips_and_what_reports_are_worth_are_those_of_the_card(epsilon):
 def test_the_browser_folds_as_the_judges_do():
     rng = np.random.default_rng(3)
     items, six = 40, np.array([3, 0, 17, 8, 30, 21])
-    taste = Taste(rng.normal(size=items), rng.normal(size=(items, 9)), 0.6)
+    taste = Newcomer(rng.normal(size=items), rng.normal(size=(items, 9)), 0.6)
     values, noise = rng.normal(size=6), 3.7
     rows = np.column_stack([taste.base, taste.along @ taste.along[six].T])
     for kept in (np.arange(6), np.array([0, 4]), np.array([], dtype=int)):
@@ -492,7 +492,7 @@ def test_ridge_is_the_best_guess_of_a_taste_drawn_from_the_prior():
     users, items = np.divmod(np.arange(400 * 25), 25)
     signs = np.sign(rng.normal(size=len(users)))
     train = Ratings.build(users, items, signs, PublicFacts(users=400, items=25, low=-1, high=1))
-    taste = Taste.of(Factors(left, right), train)
+    taste = Newcomer.of(Factors(left, right), train)
     six, values, noise = np.arange(6), rng.choice([-1.0, 1.0], 6), 2.0
     prior = np.linalg.inv(np.cov(left.T, bias=True))
     own, ridge = right[six], taste.spread + noise

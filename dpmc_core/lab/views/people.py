@@ -315,7 +315,7 @@ _COINS = 3  # reports of each of them
 _LEAST = 0.05  # variance of a sign about its score
 
 
-class Card(NamedTuple):
+class Prompt(NamedTuple):
     """A title that a visitor may like or not. rated: by how many."""
 
     item: int
@@ -329,7 +329,7 @@ class Around(NamedTuple):
     anything."""
 
     who: tuple[str, ...] = ()
-    six: tuple[Card, ...] = ()
+    six: tuple[Prompt, ...] = ()
 
 
 def around(found: People, data: Dataset, mechanism: Mechanism) -> Around:
@@ -360,7 +360,7 @@ def _kinds(data: Dataset) -> tuple[Sequence[str], Floats]:
     return (), np.zeros((data.ratings.public.items, 0))
 
 
-def asked(mechanism: Mechanism, data: Dataset) -> tuple[Card, ...]:
+def asked(mechanism: Mechanism, data: Dataset) -> tuple[Prompt, ...]:
     """Six well-known titles of kinds as different as can be.
 
     Empty where a visitor's answers would not be reported sign by sign and then folded into item
@@ -374,7 +374,7 @@ def asked(mechanism: Mechanism, data: Dataset) -> tuple[Card, ...]:
     (names, kinds), counts = _kinds(data), _counts(data.ratings)
     best = np.argsort(-counts, kind="stable")[:_WELL_KNOWN]
     return tuple(
-        Card(
+        Prompt(
             int(item),
             capital(", ".join(names[k] for k in np.flatnonzero(kinds[item]).tolist())),
             f"such as {title(data.ratings, int(item))}",
@@ -405,7 +405,7 @@ def _apart(items: Ints, kinds: Floats) -> Ints:
     return items[chosen]
 
 
-class Taste(NamedTuple):
+class Newcomer(NamedTuple):
     """What a run makes of somebody new. base: scores before any answer; along: items x r, how they
     move with a standard deviation in each direction; spread: variance of a sign about its score."""
 
@@ -414,7 +414,7 @@ class Taste(NamedTuple):
     spread: float
 
     @classmethod
-    def of(cls, found: Model, train: Ratings) -> Taste:
+    def of(cls, found: Model, train: Ratings) -> Newcomer:
         if found.factors is None:
             raise DpmcError("answers fold into item factors, which this method does not have")
         left, right = found.factors.left[np.unique(train.users)], found.factors.right
@@ -433,7 +433,7 @@ class Taste(NamedTuple):
         return found
 
 
-class Judged(NamedTuple):
+class Worth(NamedTuple):
     """What people like of five titles put first, of those that they rated.
 
     mine: by lists from reports of six answers; same: by one list for everybody, of the same run;
@@ -479,7 +479,7 @@ class Yours(NamedTuple):
     numbers: str
     unit: float
     spread: tuple[float, ...]
-    judged: tuple[Judged, ...]
+    judged: tuple[Worth, ...]
 
 
 def yours(
@@ -506,7 +506,7 @@ def yours(
             tell(part * len(methods) + k, (_PARTS + 1) * len(methods), "lists from six answers")
             less = dataclasses.replace(problem, train=train)
             run = experiment.run(method, less, LISTS_OF, with_baselines=False)
-            taste, coins = Taste.of(run.model, train), np.random.default_rng(part)
+            taste, coins = Newcomer.of(run.model, train), np.random.default_rng(part)
             if part == 0:
                 products = taste.along @ taste.along[six].T
                 made.append(np.column_stack([taste.base, products])[listed])
@@ -524,14 +524,14 @@ def yours(
     )
 
 
-def judged(liked: Floats, stops: int) -> Judged:
-    """liked: people x the three shares of `Judged`."""
+def judged(liked: Floats, stops: int) -> Worth:
+    """liked: people x the three shares of `Worth`."""
     if len(liked) < _JUDGES:
-        return Judged(len(liked), 0.0, 0.0, 0.0, -1.0)
+        return Worth(len(liked), 0.0, 0.0, 0.0, -1.0)
     level = 1 - (1 - LEVEL) / stops
     leads = [interval(liked[:, 0] - other, level) for other in liked[:, 1:].T]
     mine, same, rated = liked.mean(axis=0).tolist()
-    return Judged(len(liked), mine, same, rated, min(one.mean - one.half_width for one in leads))
+    return Worth(len(liked), mine, same, rated, min(one.mean - one.half_width for one in leads))
 
 
 class Flips(NamedTuple):
@@ -574,7 +574,9 @@ class _Judge(NamedTuple):
         enough = len(six) and len(others) >= _OTHERS
         return cls(six, signs[six], others, signs[others]) if enough else None
 
-    def likes(self, taste: Taste, counts: Ints, flips: Flips, coins: np.random.Generator) -> Floats:
+    def likes(
+        self, taste: Newcomer, counts: Ints, flips: Flips, coins: np.random.Generator
+    ) -> Floats:
         no, yes, gain, noise = flips
 
         def share(scores: Floats | Ints) -> float:
