@@ -4,7 +4,7 @@
 
 Writes the file of a sample, opens it from the disk in Chromium with the network off, and drags the
 knob over all stops as benchmarks/app_speed.py does with the page. Chromium draws without a graphics
-card here.
+card here. Then what a visitor's lists are worth, judged by people whom the runs had not seen.
 """
 
 import argparse
@@ -21,7 +21,9 @@ from playwright.sync_api import sync_playwright
 
 sys.path.insert(0, str(ROOT))  # the pages are no part of the package
 
-from pages.ui import explorable
+from dpmc_core.data import datasets
+from dpmc_core.lab.views import people
+from pages.ui import explorable, scene
 
 OPENED = 5  # times
 LIMIT = 50.0  # milliseconds from pointer to picture
@@ -54,7 +56,20 @@ def main() -> None:
         print(f"pointer to picture: median {median:.0f} ms, p95 {p95:.0f} ms ({len(moves)} moves)")
         print(f"requests: {len(asked)}, all of them the file: {set(asked) <= {file.as_uri()}}")
         chromium.close()
+    joined("movie-night")
     sys.exit(f"above {LIMIT:g} ms" if median >= LIMIT else 0)
+
+
+def joined(data: str) -> None:
+    start = time.perf_counter()
+    methods = scene.at_stops("input-flip")
+    found = people.yours(methods, datasets.load(data), lambda *_: None)
+    seconds, size = time.perf_counter() - start, len(found.numbers) / 1e3
+    print(f"\na visitor of {data}: made in {seconds:.0f} s, {size:.0f} kB of item factors")
+    print("epsilon  folded  for all  most rated  ahead by at least")
+    for name, one in zip([*(f"{m.epsilon:g}" for m in methods), "none"], found.judged, strict=True):
+        shares = f"{one.mine:7.1%} {one.same:8.1%} {one.rated:11.1%} {100 * one.ahead:+9.2f} points"
+        print(f"{name:>7} {shares}  {one.name}")
 
 
 def first_chart(context, address: str) -> float:

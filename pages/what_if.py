@@ -17,15 +17,17 @@ from dpmc_core.lab.sweep.presets import EPSILONS
 from dpmc_core.lab.views import answer as words
 from dpmc_core.lab.views import cards, groups, lines, people
 from dpmc_core.lab.views.lines import Picture
-from dpmc_core.lab.views.people import Scores, Shown
+from dpmc_core.lab.views.people import YOU, Scores, Shown
 from dpmc_core.model import Mechanism, Task
 from dpmc_core.privacy import Guarantee
 from dpmc_core.problem import build_problem
 from dpmc_core.ratings import PublicFacts
+from dpmc_core.stopping import stopping
 from pages.ui import (
     blocks,
     explorable,
     instrument,
+    jobs,
     rows,
     scene,
     shell,
@@ -36,6 +38,7 @@ from pages.ui import (
     widgets,
 )
 from pages.ui.charts import ranking as charts_ranking
+from pages.ui.jobs import Job
 from pages.ui.rows import GridRows, Place
 from pages.ui.scene import Scene
 
@@ -46,7 +49,10 @@ OWN = "own"  # a promise of neither kind, made by a method that somebody chose
 # usual value, and how text is read.
 HELD: Mapping[str, tuple[str, Any, Callable[[str], Any]]] = {
     "epsilon": ("stop", 1.0, lambda text: {f"{e:g}": e for e in EPSILONS}[text]),
-    "person": ("person", 0, lambda text: range(len(people.QUANTILES))[int(text)]),
+    "person": (
+        *("person", 0),
+        lambda text: text if text == YOU else range(len(people.QUANTILES))[int(text)],
+    ),
     "asked": ("asked", 0, lambda text: range(2)[int(text)]),
     "need": ("wanted", None, lambda text: wanted(text)),
     "layer": ("layer", scene.LAYERS[0], {name: name for name in scene.LAYERS}.__getitem__),
@@ -226,13 +232,37 @@ def moving(where: Place, id: str, found: tuple[Picture, ...], *, running: bool =
     if where.private:
         answered()
         rows.ledger()
-    theme = state.theme()
+    theme, shown = state.theme(), look(where, id, found, running=running)
+    job = joining(where, shown)
+    now = jobs.look(job)
     body = state.kept(
         "instrument",
-        (where.name, where.steps, id, found, theme, running),
-        lambda: scene.view(look(where, id, found, running=running), theme),
+        (where.name, where.steps, id, found, theme, running, now.result is None),
+        lambda: scene.view(shown._replace(yours=now.result), theme),
     )
     instrument.show(body | standing(), key=KEY, on_change=moved)
+    blocks.ticking(job, now, blocks.progress_or_problem)
+
+
+def joining(where: Place, shown: Scene) -> Job | None:
+    """What makes the lists of a visitor who stands in the picture: for everybody alike, once."""
+    if standing()["person"] != YOU or not shown.around.six:
+        return None
+    job = _joining(where.name, shown.id)
+    if jobs.look(job).state == "failed":
+        _joining.clear(where.name, shown.id)  # the next one to come tries again
+    return job
+
+
+@st.cache_resource(max_entries=20, show_spinner=False)
+def _joining(data: str, id: str) -> Job:
+    methods, dataset = scene.at_stops(id), sources.get(data)
+
+    def work(tell: jobs.Tell, stopped: Callable[[], bool]) -> people.Yours:
+        with stopping(stopped):
+            return people.yours(methods, dataset, tell)
+
+    return Job(work)
 
 
 def look(where: Place, id: str, found: tuple[Picture, ...], *, running: bool = False) -> Scene:
@@ -243,8 +273,11 @@ def look(where: Place, id: str, found: tuple[Picture, ...], *, running: bool = F
         task = methods[0].task
         picture = found[0] if found else Picture(lines.metrics_of(task)[0])
         shown = None if where.private or running or not found else known(where, picture)
-        scores = leaving(where, methods) if shown else ()
-        return Scene(methods, picture, facts(where, task, found), shown, scores)
+        bare = Scene(methods, picture, facts(where, task, found), shown)
+        if shown is None:
+            return bare
+        around = people.around(shown[0], sources.get(where.name), methods[0])
+        return bare._replace(scores=leaving(where, methods), around=around)
 
     return state.kept("scene", (where.name, where.steps, id, found, running), seen)
 
@@ -326,6 +359,7 @@ def take_away(where: Place, id: str, found: tuple[Picture, ...]) -> None:
     title, shown, stands = sources.names()[where.name], look(where, id, found), standing()
     data = "YOUR_FILE" if where.private else where.name
     grid = scene.grid(data, id, seeds_of(where, id), where.steps)
+    shown = shown._replace(yours=jobs.look(joining(where, shown)).result)
 
     def file() -> str:
         more = [] if where.private else explorable.others(where.name, shown)

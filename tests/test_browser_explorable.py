@@ -1,5 +1,6 @@
 """The HTML file of What if in Chromium, from the disk, with the network off."""
 
+import base64
 import re
 from functools import partial
 from pathlib import Path
@@ -7,8 +8,10 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import expect
 
+from dpmc_core.data import datasets
 from dpmc_core.lab.sweep.presets import EPSILONS
-from pages.ui import explorable
+from dpmc_core.lab.views import people
+from pages.ui import explorable, scene
 from tests.browser_helpers import visit
 
 pytestmark = pytest.mark.browser
@@ -89,7 +92,7 @@ def test_a_drag_moves_dot_number_tiles_and_lists(opened):
 def test_a_reload_and_a_copied_address_stand_where_one_stood(opened):
     tab = opened()
     tab.get_by_role("slider", name="epsilon").press("End")
-    tab.locator(".dpmc-name button").click()
+    tab.locator(".dpmc-link").click()
     tab.get_by_role("button", name="I need").click()
     tab.wait_for_url(re.compile("epsilon=10&.*need="))
     names = ("number", "who", "answer")
@@ -216,3 +219,40 @@ def test_on_a_phone_nothing_is_wider_than_the_screen(opened):
     for fold in tab.locator("summary:visible").all():
         fold.click()
     assert tab.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+@pytest.mark.parametrize("look", ["light", "dark"])
+def test_a_visitor_joins_without_a_network(opened_file, tmp_path, look):
+    """In a file that was taken away while a visitor stood in the picture."""
+    axe = pytest.importorskip("axe_playwright_python", reason="pip install axe-playwright-python")
+    shown = scene.came("restaurants", "input-flip")
+    made = people.yours(shown.mechanisms[:1], datasets.load("restaurants"), lambda *_: None)
+    made = made._replace(  # the first stop stands for all, which takes fewer runs
+        **{
+            name: (getattr(made, name)[:1] * len(EPSILONS) + getattr(made, name)[1:])
+            for name in ("spread", "judged")
+        },
+        numbers=repeated(made.numbers, len(EPSILONS)),
+    )
+    path = tmp_path / "what-if.html"
+    stands = explorable.START | {"person": people.YOU}
+    text = explorable.html("restaurants", "x", [shown._replace(yours=made)], stands)
+    path.write_text(text, encoding="utf-8")
+    tab = opened_file(path.as_uri(), color_scheme=look)
+    tab.evaluate((Path(axe.__file__).parent / "axe.min.js").read_text(encoding="utf-8"))
+    for name in ("Like", "Dislike", "Skip", "Like", "Dislike", "Like"):
+        assert not tab.evaluate("async () => (await axe.run(document)).violations")
+        tab.get_by_role("button", name=name, exact=True).click()
+    assert tab.locator(".dpmc-cell").count() == 5
+    assert tab.locator(".dpmc-lists p").inner_text().startswith("without privacy ")
+    assert tab.locator(".dpmc-lists li").first.inner_text()
+    tab.get_by_role("button", name="Send again").click()
+    assert "epsilon 2 in all" in tab.locator(".dpmc-you").inner_text()
+    assert not tab.evaluate("async () => (await axe.run(document)).violations")
+
+
+def repeated(numbers, stops):
+    """The first stop's numbers for all of them, before those without privacy."""
+    held = base64.b64decode(numbers)
+    half = len(held) // 2
+    return base64.b64encode(held[:half] * stops + held[half:]).decode()

@@ -154,10 +154,10 @@ def test_a_persons_lists_with_and_without_privacy(start):
     for name in ("without privacy", "with privacy"):
         assert start.locator(".dpmc-lists").get_by_text(name, exact=True).is_visible()
     first = lists(start)
-    who = text(start, r"^Person \d+")[0]
+    who = text(start, r"^somebody who rated \d+ films")[0]
     start.get_by_text(who).click()
     settle(start)
-    assert text(start, r"^Person \d+")[0] != who
+    assert text(start, r"^somebody who rated \d+ films")[0] != who
     without, private = lists(start)
     assert [without, private] != first
     assert len(without) == len(private) == 5

@@ -107,7 +107,7 @@ def test_all_it_is_set_to_is_in_the_address_and_a_link_opens_it(instrument, serv
     page = instrument()
     drag_to(page, 3.0)
     page.mouse.up()
-    page.locator(".dpmc-name button").click()
+    page.locator(".dpmc-link").click()
     page.get_by_role("button", name="all", exact=False).click()
     page.get_by_role("button", name="I need").click()
     page.wait_for_url(re.compile("need="))
@@ -237,3 +237,63 @@ def test_a_quality_that_is_not_on_the_axis_is_not_asked_for(instrument):
 def test_what_is_only_claimed_limits_no_attacker(instrument):
     page = instrument("?mechanism=dpmf")
     assert text(page, "attack").startswith("No limit on an attacker is proved")
+
+
+# What a visitor's lists are made of is there.
+LISTED = "document.querySelector('.dpmc-lists p').textContent.startsWith('without privacy ')"
+
+
+def answer(page, *answers):
+    for name in answers:
+        page.get_by_role("button", name=name, exact=True).click()
+
+
+def test_answers_never_leave_the_browser_and_reports_add_up(instrument, page):
+    sent = []
+    page.on("websocket", lambda socket: socket.on("framesent", lambda frame: sent.append(frame)))
+    page.on("request", lambda request: sent.append(request.url))
+    instrument("?data=restaurants")
+    page.get_by_role("button", name="Put yourself in").click()
+    page.wait_for_url(re.compile("person=you"))
+    page.wait_for_function(LISTED)
+    settle(page)
+    sent.clear()
+    page.evaluate("document.querySelectorAll('.dpmc-you button')[0].focus()")
+    page.keyboard.press("Enter")  # liked
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")  # disliked
+    answer(page, "Skip", "Like", "Like", "Like")
+    assert page.evaluate("document.activeElement.textContent").startswith("Another coin")
+    own = page.locator(".dpmc-cell .dpmc-tile:first-child").all_inner_texts()
+    assert own == ["+", "\u2212", "+", "+", "+"]
+    assert "73 times in 100" in text(page, "attack")
+    for _ in range(2):
+        page.get_by_role("button", name="Send again").click()
+    assert "82 times in 100" in text(page, "attack")
+    assert "3, epsilon 3 in all" in text(page, "you")
+    page.get_by_role("button", name="Another coin").click()
+    assert "3, epsilon 3 in all" in text(page, "you")  # imagined, so nothing is spent
+    assert sent == []
+    page.locator(".dpmc-link").click()
+    page.wait_for_url(lambda url: "person" not in url)
+    assert page.locator(".dpmc-you").is_hidden()
+
+
+@pytest.mark.slow
+def test_a_visitor_s_lists_meet_where_reports_tell_the_truth(instrument, page):
+    instrument("?person=you&data=restaurants&epsilon=10")
+    answer(page, "Like", "Like", "Dislike", "Dislike", "Like", "Dislike")
+    page.wait_for_function(LISTED)
+    settle(page)
+    told = page.locator(".dpmc-cell .dpmc-tile").all_inner_texts()
+    plain, kept = (page.locator(".dpmc-lists ol").nth(k).inner_text() for k in (0, 1))
+    assert told[::2] == told[1::2]  # a flip is one of 22,000
+    assert plain == kept
+    assert "barely changed" in text(page, "lists")  # too few judge
+
+
+@pytest.mark.slow
+def test_where_no_visitor_has_a_place_a_link_shows_somebody(instrument, page):
+    instrument("?person=you&data=jokes")
+    assert text(page, "name").startswith("somebody who rated")
+    assert page.get_by_role("button", name="Put yourself in").is_hidden()

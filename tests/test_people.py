@@ -1,27 +1,37 @@
 """What people would be shown, what the server gets of them, and what an attacker makes of it."""
 
+import base64
 import io
+import itertools
+import json
 import math
+import re
+import shutil
+import subprocess
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import pytest
+import streamlit as st
 from scipy import stats
 
 from dpmc_core import registry
-from dpmc_core.data import SAMPLES, datasets
+from dpmc_core.data import SAMPLES, datasets, features
+from dpmc_core.errors import DpmcError
 from dpmc_core.lab import shipped, sweep
 from dpmc_core.lab.store import Store, top_lists
 from dpmc_core.lab.sweep import LISTS_OF, Grid, toplists
 from dpmc_core.lab.sweep.presets import EPSILONS
 from dpmc_core.lab.views import comparison, lines, people, trade
-from dpmc_core.lab.views.people import Person
-from dpmc_core.model import Task
+from dpmc_core.lab.views.people import Flips, Newcomer, Person
+from dpmc_core.model import Factors, Task
 from dpmc_core.privacy import USER_EMPTIED, Trust
 from dpmc_core.problem import build_problem
-from dpmc_core.ratings import PublicFacts
-from pages.ui import rows
-from tests.page_helpers import placed_line
+from dpmc_core.ratings import PublicFacts, Ratings
+from pages.ui import rows, scene
+from tests.browser_helpers import CHROMIUM, chromium
+from tests.page_helpers import instrument, open_page, placed_line, wait_until
 from tests.sweep_helpers import InThisProcess
 
 PUBLIC = {
@@ -390,3 +400,225 @@ def test_what_is_needed_is_read_off_an_increasing_fit():
     assert f"takes epsilon {comparison.reach_words(asked)} " in half.words
     assert "on the slider 1." in half.words
     assert "slider" not in few.words + more.words
+
+
+# --- somebody, and a visitor ---------------------------------------------------------------------
+
+YOU = (Path(scene.__file__).parent / "you.js").read_text("utf-8")
+
+
+def in_javascript(expression):
+    """What an expression over the functions of you.js is, in Node or in Chromium."""
+    code = f"{YOU}\nconst found = {expression};"
+    node = shutil.which("node")
+    if node:
+        done = subprocess.run(
+            [node, "-e", f"{code} console.log(JSON.stringify(found))"],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        return json.loads(done.stdout)
+    if not CHROMIUM:
+        pytest.skip("neither Node nor Chromium is here")
+    with chromium() as browser:
+        return browser.new_page().evaluate(f"() => {{ {code} return found }}")
+
+
+def flipping(epsilon=1.0, **flips):
+    return registry.create("input-flip", epsilon=epsilon, **flips).guarantee(PUBLIC[Task.BINARY])
+
+
+def enumerated(matrix, n):
+    """How often the likelier of two answers is the right one, over all sequences of n reports."""
+    total = 0.0
+    for seen in itertools.product((0, 1), repeat=n):
+        total += max(math.prod(row[symbol] for symbol in seen) for row in matrix) / 2
+    return total
+
+
+@pytest.mark.parametrize(
+    "card", [*map(flipping, (0.1, 1.0, 4.0)), flipping(1.0, p_plus=0.5, p_minus=0.25)]
+)
+def test_the_attacker_on_many_reports_is_the_best_there_is(card):
+    release = card.releases.signs
+    game = {"no": release.channel[0], "yes": release.channel[1]}
+    counts = (1, 2, 3, 7, 10)
+    found = in_javascript(f"{list(counts)}.map((n) => rightly({json.dumps(game)}, n))")
+    assert found == pytest.approx([enumerated(release.matrix, n) for n in counts], abs=1e-12)
+    if release.channel[0][1] == release.channel[1][0]:
+        exact = [card.repeated(n).attacker() for n in counts]
+        assert found == pytest.approx(exact, abs=1e-9)
+
+
+def test_one_three_and_ten_reports_at_epsilon_one():
+    release = flipping().releases.signs
+    game = json.dumps({"no": release.channel[0], "yes": release.channel[1]})
+    found = in_javascript(f"[1, 3, 10].map((n) => rightly({game}, n))")
+    assert [round(100 * share) for share in found] == [73, 82, 93]
+
+
+@pytest.mark.parametrize("epsilon", EPSILONS)
+def test_flips_and_what_reports_are_worth_are_those_of_the_card(epsilon):
+    card = flipping(epsilon)
+    flips, matrix = Flips.of(card), card.releases.signs.matrix
+    assert (flips.no, flips.yes) == (matrix[0, 1], matrix[1, 0])
+    for own in (0, 1):  # mean and variance of a report made unbiased
+        values = (np.array([-1, 1]) + flips.yes - flips.no) / flips.gain
+        mean = float(matrix[own] @ values)
+        assert mean == pytest.approx(2 * own - 1)
+        assert float(matrix[own] @ values**2) - mean**2 == pytest.approx(flips.noise)
+    assert Flips.of(registry.create("clear").guarantee(PUBLIC[Task.BINARY])) == (0, 0, 1, 0)
+
+
+def test_the_browser_folds_as_the_judges_do():
+    rng = np.random.default_rng(3)
+    items, six = 40, np.array([3, 0, 17, 8, 30, 21])
+    taste = Newcomer(rng.normal(size=items), rng.normal(size=(items, 9)), 0.6)
+    values, noise = rng.normal(size=6), 3.7
+    rows = np.column_stack([taste.base, taste.along @ taste.along[six].T])
+    for kept in (np.arange(6), np.array([0, 4]), np.array([], dtype=int)):
+        wanted = taste.scores(np.arange(items), six[kept], values[kept], noise)
+        told = [values[k] if k in kept else None for k in range(6)]
+        args = json.dumps([rows.tolist(), six.tolist(), told, taste.spread + noise])
+        call = "(rows, six, told, ridge) => fold(rows, six, told.map((v) => v ?? NaN), ridge)"
+        assert in_javascript(f"({call})(...{args})") == pytest.approx(wanted, abs=1e-8)
+
+
+def test_ridge_is_the_best_guess_of_a_taste_drawn_from_the_prior():
+    """Against the posterior mean of the taste itself, the other form of the same regression."""
+    rng = np.random.default_rng(5)
+    left, right = rng.normal(size=(400, 3)) + 0.3, 0.4 * rng.normal(size=(25, 3))
+    users, items = np.divmod(np.arange(400 * 25), 25)
+    signs = np.sign(rng.normal(size=len(users)))
+    train = Ratings.build(users, items, signs, PublicFacts(users=400, items=25, low=-1, high=1))
+    taste = Newcomer.of(Factors(left, right), train)
+    six, values, noise = np.arange(6), rng.choice([-1.0, 1.0], 6), 2.0
+    prior = np.linalg.inv(np.cov(left.T, bias=True))
+    own, ridge = right[six], taste.spread + noise
+    mean = left.mean(axis=0)
+    moved = np.linalg.solve(own.T @ own / ridge + prior, own.T @ (values - own @ mean) / ridge)
+    assert taste.scores(np.arange(25), six, values, noise) == pytest.approx(right @ (mean + moved))
+
+
+def test_six_cards_are_well_known_and_of_different_kinds():
+    data = datasets.load("movie-night")
+    six = people.asked(registry.create("input-flip", epsilon=1.0), data)
+    kinds = [frozenset(card.kind.casefold().split(", ")) for card in six]
+    assert len(six) == 6
+    assert all(a.isdisjoint(b) for a, b in itertools.combinations(kinds, 2))
+    counts = np.bincount(data.ratings.items)
+    assert six[0].rated == counts.max()
+    assert min(card.rated for card in six) >= np.sort(counts)[-60]
+    other = people.asked(registry.create("input-flip", epsilon=0.1), data)
+    assert six == other  # public facts alone decide
+
+
+@pytest.mark.parametrize(
+    ("data", "id"),
+    [
+        ("movie-night", "output"),  # its server sees raw ratings
+        ("movie-night", "private-majority"),  # has no factors
+        ("movie-night", "modified-laplace"),  # no likes
+        ("jokes", "input-flip"),  # nothing is known of an invented joke but its name
+    ],
+)
+def test_where_a_visitor_has_no_place_none_is_offered(data, id):
+    assert people.asked(registry.create(id, epsilon=1.0), datasets.load(data)) == ()
+
+
+@pytest.mark.parametrize("data", SAMPLES)
+def test_people_stand_as_somebody(data):
+    dataset = datasets.load(data)
+    id = registry.offered(clicks=SAMPLES[data].clicks)[0]
+    found = people.load(
+        data, registry.get(id).task, rows.shipped.__wrapped__(data, id)[0].lines[0].key
+    )
+    around = people.around(found[0], dataset, registry.create(id, epsilon=1.0))
+    for person, words in zip(found[0].people, around.who, strict=True):
+        assert str(person.rated) in words
+        assert not re.search(rf"\b{person.name}\b", words.replace(str(person.rated), ""))
+        assert (", m" in words) == bool(dataset.facts)
+
+
+def two_camps(users=300, items=60, noise=0.0, seed=0):
+    """Half of the users like the first half of the items, of one genre, the others the rest."""
+    rng = np.random.default_rng(seed)
+    likes = np.equal.outer(np.arange(users) % 2, np.arange(items) % 2)
+    values = np.where(likes ^ (rng.random((users, items)) < noise), 1.0, -1.0)
+    rows, columns = np.nonzero(rng.random((users, items)) < 0.8)
+    genres = [(f"kind {k % 8}",) for k in range(items)]
+    public = PublicFacts(users=users, items=items, low=-1, high=1)
+    ratings = Ratings.build(rows, columns, values[rows, columns], public)
+    ratings, facts = features.known_of(ratings, genres)
+    return datasets.Dataset(ratings, "camps", "", "", "", (), facts=facts)
+
+
+def test_lists_are_called_yours_where_answers_help_and_nowhere_else():
+    methods = [registry.create("input-flip", epsilon=e) for e in (0.1, 8.0)]
+    seen = []
+    found = people.yours(methods, two_camps(noise=0.1), lambda *told: seen.append(told))
+    assert [one.yours for one in found.judged] == [False, True, True]
+    assert found.judged[2].mine > 0.8 > 0.6 > found.judged[2].same
+    assert [done for done, _, _ in seen] == list(range(seen[0][1]))
+    numbers = np.frombuffer(base64.b64decode(found.numbers), "<i2").reshape(3, 60, 7)
+    products = numbers[:, found.places, 1:] * found.unit
+    assert np.allclose(products, products.transpose(0, 2, 1), atol=found.unit)
+    unpacked = in_javascript(f"unpack({json.dumps(found._asdict())})")
+    assert np.allclose(unpacked, numbers * found.unit)
+    coins = people.yours(methods, two_camps(noise=0.5), lambda *_: None)  # taste is in nothing
+    assert not any(one.yours for one in coins.judged)
+    few = people.yours(methods, two_camps(users=20), lambda *_: None)
+    assert not any(one.yours for one in few.judged)
+
+
+def test_a_lead_counts_against_both_rivals_and_all_stops():
+    rng = np.random.default_rng(0)
+    liked = rng.choice([0.4, 0.6, 0.8], (500, 3))
+    for better, yours in (((1, 0, 0), True), ((1, 0, 1), False), ((1, 1, 0), False)):
+        assert people.judged(liked + 0.2 * np.array(better), 15).yours is yours
+    false = sum(
+        any(people.judged(rng.choice([0.4, 0.6, 0.8], (100, 3)), 15).yours for _ in range(15))
+        for _ in range(100)
+    )
+    assert false <= 8  # 2.5 of 100 at most are expected; above 8 one time in a thousand
+
+
+def test_nothing_of_a_visitor_is_told_to_anybody():
+    for way in ("send", "tell", "release", "fetch", "setStateValue", "setTriggerValue", "Storage"):
+        assert way not in YOU.replace("nothing here sends", "")
+    for way in ("history", "location", "WebSocket", "XMLHttp", "Beacon", "cookie", "indexedDB"):
+        assert way not in YOU
+    assert YOU.split("class You")[0] in scene.code()
+
+
+def test_the_page_makes_a_visitor_s_lists_once_for_everybody(monkeypatch):
+    st.cache_resource.clear()
+    made, own = [], people.yours
+    monkeypatch.setattr(people, "yours", lambda *given: made.append(given) or own(*given))
+    app = open_page(data="restaurants", mechanism="input-flip")
+    assert not made  # nobody asked
+    assert len(instrument(app)["six"]) == 6
+    app = open_page(data="restaurants", mechanism="input-flip", person="you")
+    wait_until(app, lambda: "yours" in instrument(app))
+    assert app.query_params["person"] == "you"
+    found = instrument(app)["yours"]
+    assert len(found["said"]) == len(EPSILONS) + 1
+    assert set(found["names"]) == {"a popular list, barely changed"}  # too few people judge
+    again = open_page(data="restaurants", mechanism="input-flip", person="you")
+    assert instrument(again)["yours"] == found
+    assert len(made) == 1
+
+
+def test_what_went_wrong_is_said_and_tried_again(monkeypatch):
+    def broken(*_):
+        raise DpmcError("no luck")
+
+    own = people.yours
+    st.cache_resource.clear()
+    monkeypatch.setattr(people, "yours", broken)
+    app = open_page(data="restaurants", mechanism="input-flip", person="you", epsilon="2")
+    wait_until(app, lambda: any("No luck" in one.value for one in app.error))
+    monkeypatch.setattr(people, "yours", own)
+    app.run()
+    wait_until(app, lambda: "yours" in instrument(app))

@@ -20,7 +20,7 @@ BUDGETS = {  # files, tokens
     "core": (64, 132_200),
     "lab": (71, 165_800),
     "pages": (47, 74_700),
-    "pages (js, css, html)": (7, 18_500),
+    "pages (js, css, html)": (8, 20_400),
 }
 NOT_CODE = {
     *(tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT),

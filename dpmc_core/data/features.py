@@ -37,12 +37,14 @@ class Fact:
 
     made: what became of it, in words. columns: items x c, of mean square one where an item has it;
     None where it is left aside. mark: why it may not be public, "" where nothing speaks for that.
+    names: of the columns, where they are categories.
     """
 
     name: str
     made: str
     columns: Floats | None = None
     mark: str = ""
+    names: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return f"of the items: {self.name}: {self.made}" + (f"; {self.mark}" if self.mark else "")
@@ -95,7 +97,7 @@ def coded(name: str, texts: Sequence[str | None]) -> Fact:
         return Fact(name, f"left aside: {len(counts):,} texts, each of few items")
     rest = len(counts) - len(kept)
     made = f"{len(kept)} categories" + (f"; {rest:,} rarer ones left aside" if rest else "")
-    return Fact(name, made, categories(cut, kept))
+    return Fact(name, made, categories(cut, kept), names=tuple(kept))
 
 
 def categories(cut: Sequence[Sequence[str]], kept: Sequence[str]) -> Floats:

@@ -506,7 +506,7 @@ class Sample:
 
     decimals: digits after the point that its ratings keep in the file. clicks: interactions without
     a value, for ranking. facts: what its genres tell of the truth; "" where there are none, or
-    they tell nothing.
+    they tell nothing. items: what is rated, in a word.
     """
 
     title: str
@@ -515,6 +515,7 @@ class Sample:
     decimals: int = 0
     clicks: bool = False
     facts: str = ""
+    items: str = "titles"
 
 
 _TOLD = "its genre tells around which centres of taste an item lies, not where; nothing of quality"
@@ -527,6 +528,7 @@ SAMPLES: Mapping[str, Sample] = {
         " level; titles are invented",
         films,
         facts=_TOLD,
+        items="films",
     ),
     "restaurants": Sample(
         "Neighbourhood restaurants",
@@ -535,6 +537,7 @@ SAMPLES: Mapping[str, Sample] = {
         " kindness, taste has rank 2",
         restaurants,
         facts=_TOLD,
+        items="restaurants",
     ),
     "jokes": Sample(
         "Jokes",
@@ -542,6 +545,7 @@ SAMPLES: Mapping[str, Sample] = {
         " in spread, jokes in mean, taste has rank 3, and most of the rest is noise, as in Jester",
         jokes,
         decimals=2,
+        items="jokes",
     ),
     "one-bit-lab": Sample(
         "One-bit lab",
@@ -565,6 +569,7 @@ SAMPLES: Mapping[str, Sample] = {
         " also sways who rates what, and noise; titles are invented. At ten times the size:"
         " long-tail-full",
         partial(long_tail, users=600, items=1_200, ratings=100_000),
+        items="films",
     ),
     "bookshop-clicks": Sample(
         "Bookshop clicks",
@@ -574,6 +579,7 @@ SAMPLES: Mapping[str, Sample] = {
         shop,
         clicks=True,
         facts=_TOLD,
+        items="books",
     ),
 }
 

@@ -1,5 +1,5 @@
-// In a file of its own: the instrument stands in the same module. Nothing is asked for, and nothing
-// is written but the hash of the address, so that a reload stands where one stood.
+// In a file of its own, in the instrument's module. Nothing is asked for, and nothing is written but
+// the hash of the address.
 
 const file = JSON.parse(document.getElementById("content").textContent)
 const dark = matchMedia("(prefers-color-scheme: dark)")
@@ -27,7 +27,7 @@ const write = () => {
   const said = new URLSearchParams({ mechanism: view.mechanism, epsilon: view.light.stops[at.stop].epsilon,
     person: at.person, asked: at.asked })
   if (at.wanted !== null) said.set("need", at.wanted)
-  history.replaceState(null, "", `#${said}`)
+  history.replaceState(null, "", "#" + said)
 }
 
 const covers = () => {

@@ -127,7 +127,7 @@ def html(
         notes="\n".join(notes),
         content=json.dumps(content, allow_nan=False).replace("<", "\\u003c"),
         plotly=scene.plotly().read_text("utf-8"),
-        code=scene.CODE.read_text("utf-8"),
+        code=scene.code(),
         own=_HERE.with_suffix(".js").read_text("utf-8"),
     )
 

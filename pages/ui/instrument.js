@@ -1,5 +1,5 @@
-// The instrument: a slider that is the chart's own axis. All numbers come from the page; nothing is
-// made up between two stops. What moves is rewritten in place; axes and heights never change.
+// A slider that is the chart's own axis. Numbers come from the page, none between two stops; axes
+// never change.
 
 const NARROW = 620 // pixels of the component below which names leave the chart's margin
 const PLAY = 700 // milliseconds between two stops
@@ -132,10 +132,17 @@ class Instrument {
     const name = make("div", "dpmc-name", this.who)
     this.next = make("button", "dpmc-link", name)
     this.next.title = "Another person"
-    this.next.onclick = () => this.tell("person", (this.person + 1) % this.view.people.length)
-    this.why = make("small", "", name)
+    this.next.onclick = () =>
+      this.tell("person", this.person === "you" ? 0 : (this.person + 1) % this.view.people.length)
+    this.enter = make("button", "", name, "Put yourself in")
+    this.enter.onclick = () => {
+      this.you.anew()
+      this.tell("person", "you")
+      this.you.asks.firstChild.focus({ preventScroll: true })
+    }
     this.cells = make("div", "dpmc-cells", this.who)
     this.flips = make("div", "dpmc-flips", this.who)
+    this.you = new You(this)
     this.drags()
   }
 
@@ -152,7 +159,9 @@ class Instrument {
       this.heard.set(name, view[name])
       if (first || view[name] !== this.sent.get(name)) this[name] = view[name]
     }
-    if (view.people) this.person = Math.min(this.person, view.people.length - 1)
+    this.you.meet(view.six)
+    if (this.person === "you" && !view.six.length) this.person = 0
+    if (view.people && this.person !== "you") this.person = Math.min(this.person, view.people.length - 1)
     if (!known) this.draw()
     this.refresh()
   }
@@ -392,6 +401,10 @@ class Instrument {
     this.release("stop")
   }
 
+  get place() {
+    return this.view.people && this.person !== "you" ? this.person : 0
+  }
+
   // --- what moves -----------------------------------------------------------------------------
 
   refresh() {
@@ -421,9 +434,12 @@ class Instrument {
 
   shown() {
     const view = this.view
-    const person = view.people[this.person]
-    say(this.next, `${person.name} \u203a`)
-    say(this.why, person.why)
+    const person = view.people[this.place]
+    const you = this.person === "you"
+    say(this.next, `${you ? "You" : person.name} \u203a`)
+    show(this.enter, !you && !!view.six.length)
+    show(this.you.box, you)
+    if (you) return this.you.shown()
     const told = person.told ? person.told[this.stop] : null
     const pairs = person.cells.map((cell, k) => [cell.title, cell.text, told ? told.texts[k] : null,
       told ? told.changed[k] : false])
@@ -439,9 +455,9 @@ class Instrument {
     person.plain.forEach((item, k) => this.line(this.plain[k], view.titles[item], true))
     this.kept.forEach((node, k) => this.line(node, list[k] || "",
       lists && person.plain.includes(lists.items[this.person][k])))
-    say(this.common, lists ? `${lists.shared[this.person]} of ${person.plain.length} are the same`
-      + ` \u00b7 everyone's mean ${lists.everyone.toFixed(1)} \u00b7 a popular list ${view.popular.toFixed(1)}`
-      : "no lists at this epsilon")
+    say(this.common, lists ? lists.shared[this.place] + " of " + person.plain.length
+      + " are the same \u00b7 everyone's mean " + lists.everyone.toFixed(1) + " \u00b7 a popular list "
+      + view.popular.toFixed(1) : "no lists at this epsilon")
   }
 
   line(node, title, same) {
@@ -468,18 +484,19 @@ class Instrument {
       right.classList.toggle("noisy", changed === null)
       cell.classList.toggle("leaves", !!query && !(pairs[k - 1] || [])[4])
       say(name, title)
-      name.title = query ? `${title}: ${query}` : title
+      name.title = query ? title + ": " + query : title
     })
   }
 
   attacked() {
     const view = this.view
-    const asked = view.questions[view.people ? this.person : 0]
-    const right = view.right[view.people ? this.person : 0][this.asked][this.stop]
+    const asked = view.questions[this.place]
+    const right = this.person === "you" ? this.you.right(this.asked)
+      : view.right[this.place][this.asked][this.stop]
     say(this.right, right === null ? "No limit on an attacker is proved"
-      : `Attacker right ${right} times in 100`)
+      : "Attacker right " + right + " times in 100")
     this.choices.forEach((button, k) => {
-      say(button, asked[k].short)
+      say(button, k && this.person === "you" ? "all answers" : asked[k].short)
       button.title = asked[k].text
       button.setAttribute("aria-pressed", k === this.asked)
     })
@@ -523,9 +540,9 @@ class Instrument {
     say(this.answer, words)
     if (at === null) return
     const from = this.at(low)
-    this.need.style.left = `${from}px`
-    this.need.style.width = `${Math.max(2, this.at(high === null ? last : high) - from)}px`
-    this.need.style.setProperty("--here", `${this.at(at) - from}px`)
+    this.need.style.left = from + "px"
+    this.need.style.width = Math.max(2, this.at(high === null ? last : high) - from) + "px"
+    this.need.style.setProperty("--here", this.at(at) - from + "px")
   }
 
   // --- Guess ----------------------------------------------------------------------------------
@@ -534,23 +551,23 @@ class Instrument {
     const view = this.view
     const game = view.games[this.asked][this.stop]
     const truth = Math.random() < 0.5
-    const person = view.people ? this.person : 0
+    const person = this.place
     let seen
     if (game.symbols) {
       const chances = truth ? game.yes : game.no
       let left = Math.random()
       let k = 0
       while (k < chances.length - 1 && (left -= chances[k]) > 0) k += 1
-      seen = `The server got: ${game.symbols[k]}.`
+      seen = "The server got: " + game.symbols[k] + "."
     } else {
       const noise = game.law === "gaussian" ? gaussian() : laplace()
       const value = (truth ? game.shift : 0) + noise
-      seen = `The number that tells most is ${value.toFixed(1)}: ${game.shift.toFixed(2)} if yes,`
-        + " 0 if no, plus noise of size 1."
+      seen = "The number that tells most is " + value.toFixed(1) + ": " + game.shift.toFixed(2)
+        + " if yes, 0 if no, plus noise of size 1."
     }
     this.dealt = { truth, stop: this.stop, asked: this.asked }
     this.game.replaceChildren()
-    make("p", "", this.game, `${seen} ${view.questions[person][this.asked].text}`)
+    make("p", "", this.game, seen + " " + view.questions[person][this.asked].text)
     const buttons = make("div", "dpmc-buttons", this.game)
     for (const [text, yes] of view.questions[person][this.asked].answers) {
       make("button", "", buttons, text).onclick = () => this.judge(yes)
@@ -562,10 +579,10 @@ class Instrument {
   judge(yes) {
     const right = yes === this.dealt.truth
     this.score = [this.score[0] + right, this.score[1] + 1]
-    const bound = this.view.right[this.view.people ? this.person : 0][this.asked][this.stop]
+    const bound = this.view.right[this.place][this.asked][this.stop]
     this.game.replaceChildren()
-    make("p", "", this.game, `${right ? "Right" : "Wrong"}. You: ${this.score[0]} of ${this.score[1]}.`
-      + ` Nobody is right more than ${bound} times in 100 in the long run.`)
+    make("p", "", this.game, (right ? "Right" : "Wrong") + ". You: " + this.score.join(" of ")
+      + ". Nobody is right more than " + bound + " times in 100 in the long run.")
     const buttons = make("div", "dpmc-buttons", this.game)
     const again = make("button", "", buttons, "Again")
     again.onclick = () => this.deal()

@@ -20,7 +20,7 @@ _component = st.components.v2.component(
     "instrument",
     html='<div class="dpmc-what"></div>',
     css=scene.LOOK.read_text("utf-8"),
-    js=scene.CODE.read_text("utf-8"),
+    js=scene.code(),
     isolate_styles=False,  # Plotly's own styles lie in the document
 )
 

@@ -22,7 +22,7 @@ from dpmc_core.lab.sweep import Grid
 from dpmc_core.lab.sweep.presets import BOTH, EPSILONS
 from dpmc_core.lab.views import cards, comparison, lines, noise, people, trade
 from dpmc_core.lab.views.lines import Line, Picture
-from dpmc_core.lab.views.people import Lists, People, Person, Scores, Shown
+from dpmc_core.lab.views.people import Around, Lists, People, Person, Scores, Shown, Yours
 from dpmc_core.lab.views.trade import Question
 from dpmc_core.model import Mechanism, Task
 from dpmc_core.privacy import Guarantee, Trust
@@ -33,7 +33,7 @@ from pages.ui.charts import compare as charts_compare
 from pages.ui.charts import curve as charts_curve
 from pages.ui.charts import noise as charts_noise
 
-LOOK, CODE = (Path(__file__).parent / f"instrument.{kind}" for kind in ("css", "js"))
+LOOK = Path(__file__).with_name("instrument.css")
 PLOTLY = f"plotly-{metadata.version('plotly')}.min.js"  # where the server serves it
 LAYERS = ("Accuracy", "Trade", "Noise")
 _STEP = 0.005  # between two qualities that may be asked for
@@ -44,6 +44,7 @@ class Scene(NamedTuple):
 
     mechanisms: one at each stop of the slider. public: facts about the prepared ratings. shown:
     people and their lists, where they may be shown. scores: what leaves a server that is trusted.
+    around: what public facts say of the people; yours: what a visitor's lists are made of.
     """
 
     mechanisms: tuple[Mechanism, ...]
@@ -51,6 +52,8 @@ class Scene(NamedTuple):
     public: PublicFacts
     shown: Shown | None = None
     scores: Sequence[Scores] = ()
+    around: Around = Around()
+    yours: Yours | None = None
 
     @property
     def id(self) -> str:
@@ -71,9 +74,14 @@ def came(data: str, id: str) -> Scene | None:
     if found is None:
         return None
     line, methods = found[0].lines[0], at_stops(id)
+    bare = Scene(methods, found[0], line.info.public)
     shown = people.load(data, methods[0].task, line.key)
-    scores = leaving(methods, datasets.load(data).ratings) if shown else ()
-    return Scene(methods, found[0], line.info.public, shown, scores)
+    if shown is None:
+        return bare
+    dataset = datasets.load(data)
+    scores = leaving(methods, dataset.ratings)
+    around = people.around(shown[0], dataset, methods[0])
+    return bare._replace(shown=shown, scores=scores, around=around)
 
 
 def at_stops(id: str) -> tuple[Mechanism, ...]:
@@ -103,6 +111,13 @@ def grid(data: str, id: str, seeds: Sequence[int], steps: Sequence[str] = ()) ->
     )
 
 
+def code() -> str:
+    """The instrument's JavaScript, with that of a visitor."""
+    return "".join(
+        LOOK.with_name(f"{name}.js").read_text("utf-8") for name in ("you", "instrument")
+    )
+
+
 def plotly() -> Path:
     """Plotly's code for browsers, as its Python package brings it."""
     return Path(plotly_package.__file__).parent / "package_data" / "plotly.min.js"
@@ -110,7 +125,7 @@ def plotly() -> Path:
 
 def view(scene: Scene, theme: Theme) -> dict[str, Any]:
     """Everything the instrument draws, as JSON, but where it stands."""
-    mechanisms, picture, public, shown, scores = scene
+    mechanisms, picture, public, shown, scores, around, yours = scene
     first, line = mechanisms[0], picture.lines[0] if picture.lines else None
     made = [mechanism.guarantee(public) for mechanism in mechanisms]
     epsilons = [mechanism.epsilon for mechanism in mechanisms]
@@ -157,9 +172,11 @@ def view(scene: Scene, theme: Theme) -> dict[str, Any]:
         ],
         "people": None,
         "lists": None,
+        "six": [card._asdict() for card in around.six],
+        "flips": [people.Flips.of(card)._asdict() for card in made] if around.six else [],
     }
     if found:
-        body |= _people(mechanisms, found, lists, epsilons, public)
+        body |= _people(mechanisms, found, lists, epsilons, public, around)
         body["served"] = _SERVED[made[0].trust] if not body["people"][0]["told"] else ""
         body["scores"] = [
             one._asdict()
@@ -167,7 +184,13 @@ def view(scene: Scene, theme: Theme) -> dict[str, Any]:
             for one in scores
         ]
     text = json.dumps(body, sort_keys=True, allow_nan=False)
-    return body | {"id": hashlib.sha256(text.encode()).hexdigest()[:16]}
+    id = hashlib.sha256(text.encode()).hexdigest()[:16]
+    if yours:
+        body["yours"] = yours._asdict() | {
+            "names": [one.name for one in yours.judged],
+            "said": [one.words for one in yours.judged],
+        }
+    return body | {"id": id}
 
 
 def _moving(figures: Sequence[Figure], theme: Theme, words: Sequence[str]) -> dict[str, Any]:
@@ -292,10 +315,11 @@ def _people(
     lists: Mapping[float, Lists],
     epsilons: Sequence[float],
     public: PublicFacts,
+    around: Around,
 ) -> dict[str, Any]:
-    task = mechanisms[0].task
+    pairs = zip(found.people, around.who, strict=True)
     return {
-        "people": [_person(mechanisms, one, k, task, public) for k, one in enumerate(found.people)],
+        "people": [_person(mechanisms, one, name, public) for one, name in pairs],
         "titles": {str(item): name for item, name in found.titles.items()},
         "popular": found.popular,
         "lists": [one and asdict(one) for one in map(lists.get, epsilons)] if lists else None,
@@ -303,14 +327,13 @@ def _people(
 
 
 def _person(
-    mechanisms: Sequence[Mechanism], person: Person, k: int, task: Task, public: PublicFacts
+    mechanisms: Sequence[Mechanism], person: Person, name: str, public: PublicFacts
 ) -> dict[str, Any]:
+    task = mechanisms[0].task
     told = [people.served(mechanism, person, public) for mechanism in mechanisms]
     cells = person.cells[: len(told[0].values)] if told[0] else _rated(person)
-    name = {Task.RANKING: "clicked"}.get(task, "rated")
     return {
-        "name": f"Person {person.name}",
-        "why": f"{name} {person.rated} · {people.WHO[k]}",
+        "name": name,
         "plain": list(person.plain),
         "cells": [{"title": title, "text": _sign(value, task)} for title, value in cells],
         "told": None

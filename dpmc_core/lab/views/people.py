@@ -6,35 +6,41 @@ seed; those of the samples ship beside their curves.
 
 from __future__ import annotations
 
+import base64
 import dataclasses
 import json
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import IO, NamedTuple
 
 import numpy as np
 
+from dpmc_core import experiment, registry
 from dpmc_core.arrays import Floats, Ints
-from dpmc_core.errors import DpmcError
-from dpmc_core.experiment import publications
+from dpmc_core.data.datasets import Dataset
+from dpmc_core.data.synthetic import SAMPLES
+from dpmc_core.errors import DpmcError, capital
 from dpmc_core.lab import shipped
 from dpmc_core.lab.store import Store, curves, top_lists
-from dpmc_core.lab.sweep import toplists
+from dpmc_core.lab.sweep import LISTS_OF, toplists
 from dpmc_core.lab.views.data import title, user_name
+from dpmc_core.lab.views.lines import LEVEL, interval
 from dpmc_core.lab.views.noise import main_release
-from dpmc_core.model import Mechanism, Task
+from dpmc_core.model import Mechanism, Model, Task
 from dpmc_core.privacy import (
+    Guarantee,
     ModifiedLaplace,
     RandomizedResponse,
     Release,
     SymbolChannel,
     Trust,
 )
+from dpmc_core.problem import build_problem, prepare_all, prepared_facts
 from dpmc_core.ratings import PublicFacts, Ratings
 
+YOU = "you"  # the visitor, where people stand by their numbers
 QUANTILES = (0.5, 0.25, 0.75, 0.1, 0.9)  # of the number of ratings: the first person has the median
-WHO = ("median", "lower quarter", "upper quarter", "lowest tenth", "highest tenth")
 _RANKS = (0.0, 0.03, 0.1, 0.3)  # of the items by number of ratings, whose numbers are shown
 _RATED, _MISSING = 6, 2  # cells of a person that are shown
 
@@ -180,13 +186,7 @@ def load(data: str, task: Task, key: str) -> Shown | None:
     if text is None:
         return None
     found = [
-        Person(
-            one["name"],
-            one["rated"],
-            tuple((name, value) for name, value in one["cells"]),
-            tuple(one["plain"]),
-            one["place"],
-        )
+        Person(**one | {"cells": tuple(map(tuple, one["cells"])), "plain": tuple(one["plain"])})
         for one in text["people"]
     ]
     titles = {int(item): name for item, name in text["titles"].items()}
@@ -286,7 +286,7 @@ def scores(mechanisms: Sequence[Mechanism], train: Ratings) -> tuple[Scores, ...
     if len(releases) < len(mechanisms):
         return ()
     items, query = train.public.items, releases[0].query
-    seen = publications(mechanisms[0], train, {query})[-1]
+    seen = experiment.publications(mechanisms[0], train, {query})[-1]
     draw = (seen.published - seen.private) / releases[0].scale
     order = np.argsort(-np.bincount(train.items, minlength=items), kind="stable")
     chosen = dict.fromkeys(int(order[int(rank * (items - 1))]) for rank in _RANKS)
@@ -299,3 +299,294 @@ def scores(mechanisms: Sequence[Mechanism], train: Ratings) -> tuple[Scores, ...
         )
         for item in chosen
     )
+
+
+# --- somebody, and a visitor -------------------------------------------------------------------
+#
+# A visitor is a user whom no run has seen. Before any answer the scores are the mean user's;
+# answers move them along the directions in which users differ, by ridge regression with the users'
+# own spread for a prior. Which titles are asked for is a matter of public facts alone.
+
+_ASKED = 6
+_WELL_KNOWN, _LISTED = 60, 300  # most rated items to choose from: to ask for, and for lists
+_PARTS = 3  # of the users: each judges lists made without it
+_OTHERS, _JUDGES = 10, 30  # fewest ratings of somebody who judges beside the six, and fewest judges
+_COINS = 3  # reports of each of them
+_LEAST = 0.05  # variance of a sign about its score
+
+
+class Prompt(NamedTuple):
+    """A title that a visitor may like or not. rated: by how many."""
+
+    item: int
+    kind: str
+    line: str
+    rated: int
+
+
+class Around(NamedTuple):
+    """What public facts say of people. who: each in words; six: what a visitor is asked, if
+    anything."""
+
+    who: tuple[str, ...] = ()
+    six: tuple[Prompt, ...] = ()
+
+
+def around(found: People, data: Dataset, mechanism: Mechanism) -> Around:
+    """The people of a data set as somebody, and whether a visitor can join them."""
+    return Around(tuple(_somebody(one, data) for one in found.people), asked(mechanism, data))
+
+
+def _somebody(person: Person, data: Dataset) -> str:
+    ratings, (names, kinds) = data.ratings, _kinds(data)
+    items = SAMPLES[data.name].items if data.name in SAMPLES else "titles"
+    done = "clicked" if ratings.clicks else "rated"
+    known = ratings.user_ids
+    user = int(person.name) - 1 if known is None else known.index(person.name)
+    own = kinds[ratings.items[ratings.indptr[user] : ratings.indptr[user + 1]]] > 0
+    words = f"somebody who {done} {person.rated} {items}"
+    if not own.any():
+        return words
+    often = own.mean(axis=0)
+    most = int(np.argmax(often))
+    return f"{words}, {'mostly' if often[most] > 0.5 else 'most often'} {names[most].lower()}"
+
+
+def _kinds(data: Dataset) -> tuple[Sequence[str], Floats]:
+    """The categories of items and which item is of which; of none where none are known."""
+    for fact in data.facts:
+        if fact.columns is not None and fact.names:
+            return fact.names, fact.columns
+    return (), np.zeros((data.ratings.public.items, 0))
+
+
+def asked(mechanism: Mechanism, data: Dataset) -> tuple[Prompt, ...]:
+    """Six well-known titles of kinds as different as can be.
+
+    Empty where a visitor's answers would not be reported sign by sign and then folded into item
+    factors, and where no kinds are known: nobody likes an invented title for its name.
+    """
+    public = prepared_facts(data.ratings.public, mechanism.task)
+    card = mechanism.guarantee(public)
+    signs = isinstance(main_release(card), RandomizedResponse) and mechanism.task is Task.BINARY
+    if not signs or card.trust is not Trust.LOCAL or mechanism.id == mechanism.floor:
+        return ()
+    (names, kinds), counts = _kinds(data), _counts(data.ratings)
+    best = np.argsort(-counts, kind="stable")[:_WELL_KNOWN]
+    return tuple(
+        Prompt(
+            int(item),
+            capital(", ".join(names[k] for k in np.flatnonzero(kinds[item]).tolist())),
+            f"such as {title(data.ratings, int(item))}",
+            int(counts[item]),
+        )
+        for item in _apart(best, kinds)
+    )
+
+
+def _counts(ratings: Ratings) -> Ints:
+    return np.bincount(ratings.items, minlength=ratings.public.items)
+
+
+def _apart(items: Ints, kinds: Floats) -> Ints:
+    """Six of the items: the first, then each the least like those before; empty where it cannot be.
+
+    items: best known first, which decides between equals.
+    """
+    items = items[kinds[items].any(axis=1)]
+    if len(items) < _ASKED:
+        return items[:0]
+    alike = kinds[items] @ kinds[items].T
+    chosen = [0]
+    while len(chosen) < _ASKED:
+        nearest = alike[:, chosen].max(axis=1)
+        nearest[chosen] = np.inf
+        chosen.append(int(np.argmin(nearest)))
+    return items[chosen]
+
+
+class Newcomer(NamedTuple):
+    """What a run makes of somebody new. base: scores before any answer; along: items x r, how they
+    move with a standard deviation in each direction; spread: variance of a sign about its score."""
+
+    base: Floats
+    along: Floats
+    spread: float
+
+    @classmethod
+    def of(cls, found: Model, train: Ratings) -> Newcomer:
+        if found.factors is None:
+            raise DpmcError("answers fold into item factors, which this method does not have")
+        left, right = found.factors.left[np.unique(train.users)], found.factors.right
+        mean = left.mean(axis=0)
+        _, sizes, directions = np.linalg.svd(left - mean, full_matrices=False)
+        along = right @ (directions.T * (sizes / math.sqrt(len(left))))
+        told = float(np.mean(found.predict(train.users, train.items) ** 2))
+        return cls(right @ mean, along, max(1 - told, _LEAST))
+
+    def scores(self, items: Ints, six: Ints, values: Floats, noise: float) -> Floats:
+        """Of the items, given values about the signs of the six with that variance of noise."""
+        own = self.along[six]
+        gram = own @ own.T + (self.spread + noise) * np.eye(len(six))
+        weights = np.linalg.solve(gram, values - self.base[six])
+        found: Floats = self.base[items] + self.along[items] @ (own.T @ weights)
+        return found
+
+
+class Worth(NamedTuple):
+    """What people like of five titles put first, of those that they rated.
+
+    mine: by lists from reports of six answers; same: by one list for everybody, of the same run;
+    rated: by the most rated. ahead: how much better than either the first is at least, at all stops
+    together; below 0 where too few people judge.
+    """
+
+    people: int
+    mine: float
+    same: float
+    rated: float
+    ahead: float
+
+    @property
+    def yours(self) -> bool:
+        """Whether such a list may be called the visitor's own."""
+        return self.ahead > 0
+
+    @property
+    def name(self) -> str:
+        """What such a list is called."""
+        return "yours" if self.yours else "a popular list, barely changed"
+
+    @property
+    def words(self) -> str:
+        if self.people < _JUDGES:
+            return "too few people rated enough to judge."
+        return (
+            f"{self.people} people outside the run, six answers each, like {100 * self.mine:.1f} %"
+            f" of such lists, {100 * self.same:.1f} % of one list for all."
+        )
+
+
+class Yours(NamedTuple):
+    """What a browser folds answers with, at each stop and at last without privacy.
+
+    titles: of the best known items; places: of the six among them. numbers: base64 of 16-bit whole
+    numbers, in `unit`: of each item its score before any answer and its products with the six.
+    """
+
+    titles: tuple[str, ...]
+    places: tuple[int, ...]
+    numbers: str
+    unit: float
+    spread: tuple[float, ...]
+    judged: tuple[Worth, ...]
+
+
+def yours(
+    mechanisms: Sequence[Mechanism], data: Dataset, tell: Callable[[int, int, str], None]
+) -> Yours:
+    """The runs of the curve's first seed as a visitor needs them, and what judges say of its lists.
+
+    mechanisms: at every stop. Each third of the users judges runs without it. Raises DpmcError.
+    """
+    task, counts = mechanisms[0].task, _counts(data.ratings)
+    methods = [*mechanisms, registry.create(registry.REFERENCES[task])]
+    problem, whole = build_problem(data, task, seed=LISTS_OF), prepare_all(data.ratings, task)[0]
+    listed = np.argsort(-counts, kind="stable")[:_LISTED]
+    six = np.array([card.item for card in asked(mechanisms[0], data)])
+    every = np.arange(problem.train.public.users)
+    made: list[Floats] = []
+    spread: list[float] = []
+    liked: list[list[Floats]] = [[] for _ in methods]
+    for part in range(_PARTS + 1):
+        out = every[every % _PARTS == part - 1]  # nobody at first
+        train = problem.train.select(~np.isin(problem.train.users, out))
+        judges = [_Judge.of(whole, user, listed, _kinds(data)[1]) for user in out.tolist()]
+        for k, method in enumerate(methods):
+            tell(part * len(methods) + k, (_PARTS + 1) * len(methods), "lists from six answers")
+            less = dataclasses.replace(problem, train=train)
+            run = experiment.run(method, less, LISTS_OF, with_baselines=False)
+            taste, coins = Newcomer.of(run.model, train), np.random.default_rng(part)
+            if part == 0:
+                products = taste.along @ taste.along[six].T
+                made.append(np.column_stack([taste.base, products])[listed])
+                spread.append(taste.spread)
+            flips = Flips.of(run.guarantee)
+            liked[k] += [one.likes(taste, counts, flips, coins) for one in judges if one]
+    unit = float(np.abs(made).max()) / (2**15 - 1)
+    return Yours(
+        tuple(title(whole, item) for item in listed.tolist()),
+        tuple(listed.tolist().index(item) for item in six.tolist()),
+        base64.b64encode(np.rint(np.array(made) / unit).astype("<i2").tobytes()).decode("ascii"),
+        unit,
+        tuple(spread),
+        tuple(judged(np.reshape(found, (-1, 3)), len(methods)) for found in liked),
+    )
+
+
+def judged(liked: Floats, stops: int) -> Worth:
+    """liked: people x the three shares of `Worth`."""
+    if len(liked) < _JUDGES:
+        return Worth(len(liked), 0.0, 0.0, 0.0, -1.0)
+    level = 1 - (1 - LEVEL) / stops
+    leads = [interval(liked[:, 0] - other, level) for other in liked[:, 1:].T]
+    mine, same, rated = liked.mean(axis=0).tolist()
+    return Worth(len(liked), mine, same, rated, min(one.mean - one.half_width for one in leads))
+
+
+class Flips(NamedTuple):
+    """The chances that a dislike, and a like, is told as the other; none without privacy.
+
+    gain: what is left of a sign; noise: variance of a report made unbiased, of values -1 and 1.
+    """
+
+    no: float
+    yes: float
+    gain: float
+    noise: float
+
+    @classmethod
+    def of(cls, card: Guarantee) -> Flips:
+        release = main_release(card)
+        if not isinstance(release, RandomizedResponse):
+            return cls(0.0, 0.0, 1.0, 0.0)
+        (_, no), (yes, _) = release.channel
+        gain = 1 - no - yes
+        return cls(no, yes, gain, 2 * (no * (1 - no) + yes * (1 - yes)) / gain**2)
+
+
+class _Judge(NamedTuple):
+    """Somebody with six items, chosen among the own as a visitor's among all, and the others."""
+
+    six: Ints
+    signs: Floats
+    others: Ints
+    truth: Floats
+
+    @classmethod
+    def of(cls, whole: Ratings, user: int, listed: Ints, kinds: Floats) -> _Judge | None:
+        own = slice(whole.indptr[user], whole.indptr[user + 1])
+        signs = np.zeros(len(kinds))
+        signs[whole.items[own]] = whole.values[own]
+        rated = listed[signs[listed] != 0]
+        six = _apart(rated, kinds)
+        others = rated[~np.isin(rated, six)]
+        enough = len(six) and len(others) >= _OTHERS
+        return cls(six, signs[six], others, signs[others]) if enough else None
+
+    def likes(
+        self, taste: Newcomer, counts: Ints, flips: Flips, coins: np.random.Generator
+    ) -> Floats:
+        no, yes, gain, noise = flips
+
+        def share(scores: Floats | Ints) -> float:
+            best = np.argsort(-scores, kind="stable")[: toplists.LENGTH]
+            return float(np.mean(self.truth[best] > 0))
+
+        def mine(chance: Floats) -> float:
+            flipped = chance < np.where(self.signs > 0, yes, no)
+            values = (np.where(flipped, -self.signs, self.signs) + yes - no) / gain
+            return share(taste.scores(self.others, self.six, values, noise))
+
+        drawn = np.mean([mine(chance) for chance in coins.random((_COINS, _ASKED))])
+        return np.array([drawn, share(taste.base[self.others]), share(counts[self.others])])
