@@ -163,8 +163,8 @@ def read_ratings(page, folder):
     page.get_by_text("Forget this upload").wait_for()
 
 
-# Of what stands in the window: words but for titles of the data, controls, where alternatives side by
-# side are one, and the figure's share of the height.
+# Of what stands in the window: words but for titles of the data, controls, where alternatives side
+# by side are one, and the share of the height that the figure takes.
 FIRST_SCREEN = """() => {
   const shown = (e) => {
     const box = e.getBoundingClientRect(), middle = (box.top + box.bottom) / 2;
