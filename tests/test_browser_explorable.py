@@ -187,8 +187,9 @@ def test_the_button_of_the_page_saves_a_file_that_stands_where_the_slider_stands
     visit(page, server + "?data=one-bit-lab&epsilon=3")
     page.wait_for_selector(PLOTTED, state="attached")
     number = text(page, "number")
+    page.get_by_role("button", name="Take it away").click()
     with page.expect_download() as saved:
-        page.get_by_role("button", name="Take it away").click()
+        page.get_by_role("button", name="This page").click()
     assert saved.value.suggested_filename == "what-if-one-bit-lab.html"
     path = tmp_path / "saved.html"
     saved.value.save_as(path)

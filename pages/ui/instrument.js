@@ -79,7 +79,7 @@ class Instrument {
     this.legend = make("span", "dpmc-legend", sides)
     make("span", "", sides, "Drag the slider, and see who sees what.")
     make("span", "", sides, "more accurate \u2192")
-    const save = make("button", "dpmc-link", head, "Save picture")
+    const save = make("button", "dpmc-save", head, "Save picture")
     save.onclick = () => this.library && this.library.downloadImage(this.plot,
       { format: "png", scale: 2, filename: "dpmc-lab" })
     // the answer

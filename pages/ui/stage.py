@@ -15,7 +15,7 @@ _LOOK = """<style>
 .st-key-choices h1 { font-size: 1.2rem; padding: .55rem 0; white-space: nowrap; }
 .st-key-quiet { position: absolute; width: 1px; height: 1px; overflow: hidden;
   clip-path: inset(50%); }
-:has(> .st-key-quiet) { position: absolute; }
+:has(> .st-key-quiet) { position: absolute; width: 1px !important; overflow: hidden; }
 .st-key-choices > :has(> .stSelectbox) { flex: 0 0 12rem; }
 .st-key-figure .stPlotlyChart, .st-key-figure .stPlotlyChart > div { height: 60vh !important;
   min-height: 22rem; }
