@@ -1,7 +1,6 @@
 """What each mechanism claims, what is certified, and why the two differ."""
 
 import dataclasses
-import html
 from collections.abc import Callable
 
 import streamlit as st
@@ -13,13 +12,11 @@ from dpmc_core.lab.refute.faults import Flaw, faults_of
 from dpmc_core.lab.teach import glossary
 from dpmc_core.lab.views import audits, cards, groups
 from dpmc_core.lab.views.audits import Lights
-from dpmc_core.lab.views.groups import Choice, Group
 from dpmc_core.privacy import RATING, Change, Guarantee
 from dpmc_core.problem import SEED
 from dpmc_core.ratings import PublicFacts
-from pages.ui import blocks, runs, shell, sources, state, widgets
+from pages.ui import blocks, runs, shell, sources, stage, state, widgets
 from pages.ui.charts import guarantees as charts_guarantees
-from pages.ui.charts import shaded, style
 from pages.ui.jobs import Snapshot, look
 from pages.ui.runs import Audited
 
@@ -27,117 +24,68 @@ AUDIT = "audit"
 WAYS = {"data": "of the open data", "typed": "typed in"}
 MOST = 10_000_000  # users or items that can be typed in
 UNITS = {change.unit: change.label for change in Change}
-# On a narrow screen the cells lie beneath each other, each under its own title.
-LOOK = """<style>
-.promises { width: 100%; border-collapse: collapse; font-size: 0.875rem; line-height: 1.4; }
-.promises th { text-align: left; font-weight: 600; vertical-align: top; }
-.promises :is(th, td) { padding: 0.25rem 0.9rem 0.25rem 0; vertical-align: top; }
-.promises tr { border-top: 1px solid rgba(128, 128, 128, 0.35); }
-.promises thead tr { border: 0; }
-.promises th:nth-child(3) { width: 40%; }
-.promises em { font-style: normal; opacity: 0.8; margin-right: 0.3rem; }
-.promises .title { display: none; font-weight: 600; }
-.promises .one { white-space: nowrap; margin-right: 0.5rem; }
-.promises i { display: inline-block; width: 0.7em; height: 0.7em; border-radius: 50%;
-  border: 2px solid var(--dot); background: var(--dot); margin-right: 0.25em; }
-.promises i.open { background: transparent; }
-@media (max-width: 700px) {
-  .promises :is(thead, th, td:empty) { display: none; }
-  .promises :is(tbody, tr, td) { display: block; }
-  .promises .title { display: block; }
-}
-</style>"""
 
 
 @st.fragment
 def page() -> None:
-    first, choices, seen = st.container(), st.container(), st.container()
-    with choices, st.container(horizontal=True, vertical_alignment="bottom"):
-        way = widgets.switch(
-            "Public facts",
-            "the facts",
-            WAYS,
-            "facts",
-            "data",
-            help=glossary.help("facts"),
-        )
-        public, prepared = None, ()
-        try:
-            if way == "data":
-                public, prepared = facts_of_data()
-            else:
-                public = typed_facts()
-        except (DpmcError, OSError) as error:
+    frame = stage.stage("Which promises hold?")
+    with frame.choices:
+        data = sources.pick(label_visibility="collapsed")
+        picked = st.container(width="content")
+        every = widgets.toggle("All methods", "all methods", "every")
+        facts = st.popover("Public facts", icon=":material/tune:")
+    try:
+        with facts:
+            wide = widgets.wide()
+            public, prepared = facts_of(data)
+    except (DpmcError, OSError) as error:
+        with frame.figure:
             blocks.problem(error)
-        wide = widgets.wide()
-    epsilon = widgets.epsilon(wide)
-    found: dict[str, Guarantee] = {}
-    if public is not None:
-        cards_found, problems = groups.cards_of(registry.offered(), public, epsilon)
-        found = {id: card.given(prepared) for id, card in cards_found.items()}
+        return
+    with frame.figure:
+        drawn = st.container()
+        epsilon = widgets.epsilon(wide)
+        made, problems = groups.cards_of(sources.mechanisms(data), public, epsilon)
         for error in problems:
             blocks.problem(error)
-    placed = groups.grouped(found)
-    with first:
-        blocks.heading(
-            groups.summary(placed, epsilon) if found else "What do the promises cover?",
-            "A row says what is protected, a column from whom, a line what is published: ● proved,"
-            " ○ only claimed.",
-        )
-    if public is None or not found:
+    found = {id: card.given(prepared) for id, card in made.items()}
+    if not found:
         return
-    with seen:
-        st.html(in_one_look(placed))
-        st.caption(
-            f"For {public.users:,} users, {public.items:,} items, ratings {public.low:g} to"
-            f" {public.high:g}, " + (f"at most {public.cap} per user." if public.cap else "no cap.")
+    with picked:
+        id = widgets.picker(found)
+    with drawn:
+        claims(found, id, epsilon, every=every)
+    with frame.panel:
+        audited = at_hand(found[id], id, epsilon)
+    with frame.below:
+        if audited is not None:
+            report(audited)
+        attacker(found[id], id, epsilon)
+        ledger(found[id])
+        blocks.folded(
+            "Every claim beside what is proved",
+            lambda: table(found),
+            key="every claim",
+            icon=":material/table:",
         )
-    body(found, epsilon)
 
 
-def in_one_look(placed: tuple[Group, ...]) -> str:
-    """What is protected x whom one trusts, with what is published, as a table of HTML."""
-    trusts = list(dict.fromkeys(group.trust for group in sorted(placed, key=lambda g: g.rank)))
-    cells = {(group.protects, group.trust): group for group in placed}
-    head = "".join(f'<th scope="col">{html.escape(trust)}</th>' for trust in trusts)
-    rows = ""
-    for protects in dict.fromkeys(group.protects for group in placed):
-        rows += f'<tr><th scope="row">{html.escape(protects)}</th>'
-        for trust in trusts:
-            group = cells.get((protects, trust))
-            rows += "<td></td>" if group is None else f"<td>{cell(group)}</td>"
-        rows += "</tr>"
-    return (
-        f'{LOOK}<table class="promises"><thead><tr><th scope="col">Protected</th>{head}</tr>'
-        f"</thead><tbody>{rows}</tbody></table>"
+def facts_of(data: str) -> tuple[PublicFacts, tuple[str, ...]]:
+    """Public facts, and the data-dependent steps behind them. Raises DpmcError, OSError."""
+    way = widgets.switch(
+        "Public facts", "the facts", WAYS, "facts", "data", help=glossary.help("facts")
     )
-
-
-def cell(group: Group) -> str:
-    """One group: a line for each thing published, a dot for each mechanism."""
-    lines: dict[str, list[Choice]] = {}
-    for choice in group.choices:
-        lines.setdefault(choice.publishes, []).append(choice)
-    parts = [f'<div class="title">{html.escape(group.title)}</div>']
-    for publishes, choices in lines.items():
-        dots = " ".join(
-            f'<span class="one"><i class="{"" if choice.upheld else "open"}"'
-            f' style="--dot: {shaded(style(choice.id).color, state.theme())}" role="img"'
-            f' aria-label="{"proved" if choice.upheld else "only claimed"}"></i>'
-            f"{html.escape(registry.short_name(choice.id))}</span>"
-            for choice in choices
-        )
-        parts.append(f"<div><em>{html.escape(publishes)}</em> {dots}</div>")
-    return "".join(parts)
-
-
-def facts_of_data() -> tuple[PublicFacts, tuple[str, ...]]:
-    """Facts of a data set with a cap, and the data-dependent steps behind them in words."""
-    ratings = sources.get(sources.pick()).ratings
+    if way == "typed":
+        return typed_facts(), ()
+    ratings = sources.get(data).ratings
     public = ratings.public
     cap = capped(public.items)
     if cap is not None:
         public = dataclasses.replace(public, cap=min(cap, public.cap or cap))
+    st.caption(
+        f"{public.users:,} users, {public.items:,} items, ratings {public.low:g} to"
+        f" {public.high:g}, " + (f"at most {public.cap} per user." if public.cap else "no cap.")
+    )
     return public, ratings.prepared
 
 
@@ -167,26 +115,40 @@ def capped(items: int) -> int | None:
     )
 
 
-def body(found: dict[str, Guarantee], epsilon: float) -> None:
-    """One card in words, all claims in numbers, and what one mechanism releases."""
-    st.header("One promise in words", help=glossary.help("claimed", "certified"))
-    id = widgets.picker(found)
-    left, right = st.columns(2, gap="large")
-    with left, st.container(border=True):
-        blocks.guarantee(found[id], id)
-    with right:
-        attacker(found[id], id, epsilon)
-    ledger(found[id])
-    attempt(id, epsilon)
-    every = st.expander(
-        "Every claim beside what is proved",
-        icon=":material/table:",
-        key="every claim",
-        on_change="rerun",
+def claims(found: dict[str, Guarantee], id: str, epsilon: float, *, every: bool) -> None:
+    """A line for each mechanism that predicts the same, or for every one; a click takes it up."""
+    placed = groups.grouped(found)
+    task = registry.get(id).task
+    alike = {one: card for one, card in found.items() if every or registry.get(one).task is task}
+    shown = groups.grouped(alike)
+    rows = rows_of(alike)
+    st.markdown(
+        f"**{groups.summary(placed, epsilon)}.** ○ claimed, ● certified, | measured",
+        help=f"{glossary.help('claimed', 'certified', 'measured')} Numbers of different groups"
+        " count different things. Methods have the names of their papers, where a strawman is the"
+        " plain way that the others improve on.",
     )
-    if every.open:
-        with every:
-            table(found, epsilon)
+    lines = len(rows) + len(shown)
+    st.html(f"<style>.st-key-figure .stPlotlyChart > div {{ min-height: {18 * lines}px; }}</style>")
+    key = f"claims {id}"  # a new one forgets what was clicked
+
+    def clicked() -> None:
+        for point in st.session_state[key].selection.points:
+            st.session_state["mechanism"] = point["customdata"][0]
+
+    blocks.picture(
+        charts_guarantees.claims(shown, rows, id, measured_at(epsilon)),
+        alt=cards.table_words(list(rows.values())),
+        key=key,
+        on_select=clicked,
+        selection_mode="points",
+    )
+
+
+def rows_of(found: dict[str, Guarantee]) -> dict[str, cards.CardRow]:
+    """The mechanisms in the order of their groups."""
+    order = [choice.id for group in groups.grouped(found) for choice in group.choices]
+    return {id: cards.card_row(registry.short_name(id), found[id]) for id in order}
 
 
 def measured_at(epsilon: float) -> Callable[[str], audits.Tick | None]:
@@ -199,46 +161,48 @@ def measured_at(epsilon: float) -> Callable[[str], audits.Tick | None]:
     return measured
 
 
-def table(found: dict[str, Guarantee], epsilon: float) -> None:
-    """Claimed beside certified for every mechanism, in the order of the groups."""
-    order = [choice.id for group in groups.grouped(found) for choice in group.choices]
-    rows = [cards.card_row(registry.get(id).name, found[id]) for id in order]
+def table(found: dict[str, Guarantee]) -> None:
+    """Claimed beside certified for every mechanism, and why they differ."""
+    rows = list(rows_of(found).values())
     narrow = {"claimed": 64, "certified": 76, cards.PER_USER: 104}
     columns = {name: st.column_config.TextColumn(width=width) for name, width in narrow.items()}
     columns["mechanism"] = st.column_config.TextColumn(pinned=True, width=138)
-    blocks.show_table(
-        cards.table(rows) | {"mechanism": [registry.short_name(id) for id in order]},
-        height="content",
-        alt="Claimed and certified epsilon of every mechanism, per rating and per user",
-        column_config=columns,
-    )
+    words = cards.table_words(rows)
+    blocks.show_table(cards.table(rows), height="content", alt=words, column_config=columns)
     st.caption(
         f"{glossary.help('unit', 'rating', 'cell', 'user')} Numbers of different columns cannot be"
-        " compared."
-    )
-    blocks.picture(
-        charts_guarantees.claimed_and_certified(order, rows, measured_at(epsilon)),
-        alt=cards.table_words(rows),
-        key="claims",
-    )
-    st.caption(
-        "Filled is certified, hollow only claimed; a tick is measured: it is at least that, by an"
-        " audit of small invented data at epsilon 1. Epsilon as each claim counts it: lines of"
-        " different methods may count different things. An arrow stands for no bound."
+        f" compared. {glossary.help('trust', 'notion')}"
     )
     st.markdown("**Why they differ, and what to mind**")
-    st.markdown(
-        "\n".join(
-            f"- **{blocks.escape(row.mechanism)}**: {blocks.escape(sentence(row.why))}"
-            for row in rows
-            if row.why
-        )
+    for row in rows:
+        if row.why:
+            st.markdown(f"- **{blocks.escape(row.mechanism)}**: {blocks.escape(sentence(row.why))}")
+
+
+def at_hand(card: Guarantee, id: str, epsilon: float) -> Audited | None:
+    """The mechanism that was picked, and the attempt to refute it: what that has found."""
+    own, found = card.certified(), audits.shipped_of(id)
+    st.markdown(f"**{blocks.escape(registry.get(id).name)}**")
+    st.metric(
+        "The best attacker is right at most",
+        f"{cards.of_hundred(card.attacker())} in 100" if own.finite else "no limit",
+        help=cards.attacker(card),
     )
-    st.caption(glossary.help("trust", "notion"))
+    st.markdown(cards.protects(card))
+    claimed = cards.epsilon_text(card.claimed.epsilon if card.claimed else None)
+    told = f"Claimed {claimed}, certified {cards.epsilon_text(own.epsilon)} {card.change.label}"
+    if found is not None:
+        least = cards.epsilon_text(found.measured)
+        told += f"; measured at least {least} at epsilon {found.epsilon:g}"
+    st.caption(f"{told}.", help=f"Counted: {card.change.relation}. {glossary.help('measured')}")
+    with st.popover("Why?", icon=":material/verified_user:"):
+        blocks.guarantee(card, id)
+    return attempt(id, epsilon)
 
 
 def attacker(card: Guarantee, id: str, epsilon: float) -> None:
     """How often the best attacker is right about the card's unit, here and at other epsilons."""
+    st.header("What an attacker can conclude", help=glossary.help("attacker"))
     grid = widgets.grid(True)
     made = [registry.create(id, epsilon=e).guarantee(card.public) for e in grid]
     shares = [one.attacker() for one in made]
@@ -274,15 +238,15 @@ def ledger(card: Guarantee) -> None:
 # --- the attempt to refute it ------------------------------------------------------------------
 
 
-def attempt(id: str, epsilon: float) -> None:
+def attempt(id: str, epsilon: float) -> Audited | None:
     """An audit of the chosen mechanism on small invented ratings, or of a copy with a fault."""
-    st.header("Try to refute this claim", help=glossary.help("measured"))
     if blocks.reserved("start an audit", "What audits have measured stands on the cards."):
-        return
+        return None
     mechanism = registry.create(id, epsilon=epsilon)
     offered = faults_of(mechanism, small_data(mechanism).public)
     names = {"none": "No fault", **{flaw.value: audits.FLAWS[flaw] for flaw in offered}}
-    with st.container(horizontal=True, vertical_alignment="bottom"):
+    go = st.container()
+    with st.popover("Plant a fault", icon=":material/bug_report:"):
         name = widgets.switch(
             "Plant a fault in a copy",
             "the fault",
@@ -291,25 +255,32 @@ def attempt(id: str, epsilon: float) -> None:
             "none",
             help="Would the audit notice? The copy is never published.",
         )
-        flaw = None if name == "none" else Flaw(name)
-        about = f"{mechanism!r} {name}"
-        job = state.jobs().get(AUDIT)
-        if job is not None and job.about != about:
-            job = None
-        now = look(job)
+    flaw = None if name == "none" else Flaw(name)
+    about = f"{mechanism!r} {name}"
+    job = state.jobs().get(AUDIT)
+    if job is not None and job.about != about:
+        job = None
+    now = look(job)
+    with go:
         if blocks.start_and_stop(job, now, "Try to refute it", ":material/policy:"):
             state.jobs().start(AUDIT, runs.audit(mechanism, flaw, SEED), about=about)
             st.rerun()
     blocks.ticking(job, now, found_so_far)
+    return now.result or now.shown
 
 
 def found_so_far(now: Snapshot) -> None:
-    """The report of an audit, as far as it is."""
+    """How far an audit is, and its verdict."""
     blocks.progress_or_problem(now)
     found: Audited | None = now.result or now.shown
-    if found is None:
-        return
+    if found is not None:
+        st.markdown(f"**{blocks.escape(audits.verdict(found.report))}** The details are below.")
+
+
+def report(found: Audited) -> None:
+    """What an audit has measured, by each way to look."""
     report = found.report
+    st.header("What the attempt found", help=glossary.help("measured"))
     st.subheader(audits.verdict(report), anchor=False)
     if report.flaw is not None:
         st.markdown(audits.noticed(report))

@@ -3,133 +3,161 @@
 from collections.abc import Mapping
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from dpmc_core import registry
 from dpmc_core.errors import DpmcError
 from dpmc_core.lab.papers import ryhh24, z16
 from dpmc_core.lab.teach import glossary
-from dpmc_core.lab.views import noise
+from dpmc_core.lab.views import cards, noise
 from dpmc_core.mechanisms.collection import Collection
 from dpmc_core.mechanisms.dpimf import Dpimf
 from dpmc_core.model import Mechanism, Task
 from dpmc_core.privacy import Guarantee
 from dpmc_core.problem import build_problem
 from dpmc_core.ratings import PublicFacts, Ratings
-from pages.ui import (
-    blocks,
-    shell,
-    sources,
-    state,
-    widgets,
-)
+from pages.ui import blocks, shell, sources, stage, state, widgets
 from pages.ui.charts import noise as charts_noise
+from pages.ui.stage import Stage
 
 RAN = "Ran, Ye, Huang, Hu, “Differentially Private Implicit Matrix Factorization”"
 LONGEST = {0.15: "0.15, this app's default", 1.0: "1", 3.0: "3", 10.0: "10"}  # factors of figure 5
 MEASURED = (0.1, 0.3, 1.0, 3.0, 10.0)  # epsilons at which recovery is measured
 
 
-def page() -> None:
-    blocks.heading(
-        "What the noise looks like",
-        "Move epsilon, or pin one and move on: the axes stay, the noise does not.",
-    )
-    with st.container(horizontal=True, vertical_alignment="bottom"):
-        data = sources.pick()
-        id = widgets.mechanism(data)
-        wide = widgets.wide()
-        pinned = pin(widgets.grid(wide))
-    chosen = widgets.settings(registry.get(id))
-    draw(data, id, wide, chosen, pinned)
-    if issubclass(registry.get(id), Dpimf):
-        st.header("The paper's figures, computed here")
-        variants(data)
-        sampling(data)
-
-
 @st.fragment
-def draw(data: str, id: str, wide: bool, chosen: dict | None, pinned: float | None) -> None:
-    """All that moves with epsilon."""
-    epsilon = widgets.epsilon(wide)
+def page() -> None:
+    frame = stage.stage("What the noise looks like")
+    with frame.choices:
+        data = sources.pick(label_visibility="collapsed")
+        id = widgets.mechanism(data)
+        release = st.container(width="content")
+        with st.popover("Settings", icon=":material/tune:"):
+            wide = widgets.wide()
+            chosen = widgets.settings(registry.get(id))
+    with frame.figure:
+        drawn = st.container()
+        with st.container(horizontal=True, vertical_alignment="center"):
+            epsilon = widgets.epsilon(wide)
+            pinned = pin(widgets.grid(wide))
     pinned = None if pinned == epsilon else pinned
-    mechanism = widgets.build(id, epsilon, chosen)
-    if mechanism is None:
-        return
-    at = {1.0: None, epsilon: None} | ({pinned: None} if pinned else {})
     try:
+        with drawn:
+            mechanism = widgets.build(id, epsilon, chosen)
+            if mechanism is None or chosen is None:
+                return
         public = sources.facts(data, mechanism.task)
-        cards = {e: registry.create(id, epsilon=e, **chosen).guarantee(public) for e in at}
+        at = dict.fromkeys((epsilon, 1.0, *filter(None, (pinned,))))
+        found = {e: registry.create(id, epsilon=e, **chosen).guarantee(public) for e in at}
         views = sources.before_after(data, mechanism)
         usual = sources.before_after(data, registry.create(id, epsilon=1.0, **chosen))
     except (DpmcError, OSError) as error:
-        blocks.problem(error)
+        with drawn:
+            blocks.problem(error)
         return
-    # one picture has room for the sizes beside it, several small ones have not
-    alone = len(list(cards[epsilon].releases)) == 1
-    left, right = st.columns(2, gap="large") if alone else (st.container(), st.container())
-    with left:
-        shapes(id, cards, epsilon, pinned)
-    with right:
+    with release:
+        name = of_releases(found[1.0])
+    shape(frame, drawn, found, (epsilon, pinned), id, name)
+    with frame.below:
         sizes(id, epsilon, pinned, wide, chosen, public)
-    if views:
-        st.header("What it does to ratings")
-        st.caption(
-            "The mechanism run on a corner of the data alone: the busiest users and the most rated"
-            " items. The values before the noise are raw: for looking at, never to publish."
-        )
-    for number, (view, at_one) in enumerate(zip(views, usual, strict=True)):
-        rows(mechanism, view, at_one, cards[1.0], "row" if number == 0 else f"row_{number}")
-    if isinstance(mechanism, Collection):
-        bounds(id, epsilon)
+        if views:
+            st.header("What it does to ratings")
+            st.caption(
+                "The mechanism run on a corner of the data alone: the busiest users and the most"
+                " rated items. The values before the noise are raw: for looking at, never to"
+                " publish."
+            )
+        for number, (view, at_one) in enumerate(zip(views, usual, strict=True)):
+            key = "row" if number == 0 else f"row_{number}"
+            rows(mechanism, view, at_one, found[1.0], key)
+        if isinstance(mechanism, Collection):
+            bounds(id, epsilon)
+        if isinstance(mechanism, Dpimf):
+            st.header("The paper's figures, computed here")
+            variants(data)
+            sampling(data)
 
 
 def pin(grid: list[float]) -> float | None:
     """Another epsilon to look at beside the chosen one, kept in the address."""
     names = {0.0: "none"} | {e: f"{e:g}" for e in grid}
-    if st.session_state.get("pin", 0.0) not in names:  # chosen on the wide range
-        st.session_state["pin"] = min(grid, key=lambda e: abs(e - st.session_state["pin"]))
+    now = st.session_state.get("pin", 0.0)
+    if now not in names:  # chosen on the wide range
+        st.session_state["pin"] = min(grid, key=lambda e: abs(e - now))
+    st.button(
+        "Pin this epsilon",
+        icon=":material/keep:",
+        on_click=lambda: st.session_state.update(pin=st.session_state["epsilon"]),
+        help="It stays behind as a dotted line while you move on: the axes stay, the noise does"
+        " not.",
+    )
+    if not now and "pin" not in st.query_params:
+        return None
+    return (
+        widgets.choose(
+            "Pinned",
+            "the pinned epsilon",
+            names,
+            "pin",
+            0.0,
+            width=90,
+            label_visibility="collapsed",
+        )
+        or None
+    )
 
-    def now() -> None:
-        st.session_state["pin"] = st.session_state["epsilon"]
 
-    st.button("Pin this epsilon", icon=":material/keep:", on_click=now)
-    return widgets.choose("Pinned", "the pinned epsilon", names, "pin", 0.0, width=100) or None
+def of_releases(card: Guarantee) -> str | None:
+    """Which release is looked at: that with most values unless another one is chosen."""
+    main = noise.main_release(card)
+    names = {name: name.replace("_", " ") for name, _ in card.releases}
+    first = next((name for name, one in card.releases if one is main), None)
+    if first is None or len(names) == 1:
+        return first
+    return widgets.choose(
+        "Release", "the release", names, "release", first, label_visibility="collapsed"
+    )
 
 
-def shapes(id: str, cards: Mapping[float, Guarantee], epsilon: float, pinned: float | None) -> None:
-    """The noise of every release at this epsilon and the pinned one, on axes that stay."""
-    card = cards[epsilon]
-    releases = dict(card.releases)
-    st.header("Its shape", help=glossary.help("laplace", "flips"))
-    if not releases:
-        st.markdown("This mechanism adds no noise.")
+def shape(
+    frame: Stage,
+    drawn: DeltaGenerator,
+    found: Mapping[float, Guarantee],
+    epsilons: tuple[float, float | None],
+    id: str,
+    name: str | None,
+) -> None:
+    """The noise of a release at the chosen epsilon and the pinned one, on axes that stay."""
+    epsilon, pinned = epsilons
+    card = found[epsilon]
+    if name is None:
+        drawn.markdown("This mechanism adds no noise.")
         return
-    order = sorted(releases, key=lambda name: releases[name] is not noise.main_release(card))
-    views = {
-        e: {n: noise.view(dict(cards[e].releases)[n], dict(cards[1.0].releases)[n]) for n in order}
-        for e in (epsilon, pinned)
-        if e
-    }
-    words = noise.shape_words({e: list(found.values()) for e, found in views.items()})
-    st.markdown(f"**{words}**")
-    task = registry.get(id).task
-    several = len(releases) > 1
-    names = (f"epsilon {epsilon:g}", f"epsilon {pinned:g}, pinned" if pinned else "")
-    with st.grid(4, min_column_width=230) if several else st.container():
-        for name, release in releases.items():
-            here, there = (views[e][name] if e else None for e in (epsilon, pinned))
-            fig = charts_noise.shape(
-                id,
-                here,
-                names=names,
-                pinned=there,
-                ruler=noise.ruler(release, card.public),
-                title=name if several else "",
-            )
-            alt = noise.describe(release) if several else words
-            blocks.picture(fig, alt=alt, key=f"noise of {name}")
-    st.caption(blocks.escape(" ".join(noise.describe(r) for r in releases.values())))
-    blocks.numbers(words, noise.shape_table(views, task), key="noise")
+    release, usual = (dict(one.releases)[name] for one in (card, found[1.0]))
+    views = {e: noise.view(dict(found[e].releases)[name], usual) for e in epsilons if e}
+    words = noise.shape_words(views)
+    fig = charts_noise.shape(
+        id,
+        views[epsilon],
+        names=(f"epsilon {epsilon:g}", f"epsilon {pinned:g}, pinned" if pinned else ""),
+        pinned=views.get(pinned) if pinned else None,
+        ruler=noise.ruler(release, card.public),
+    )
+    with drawn:
+        blocks.picture(fig, alt=words, key="noise of it")
+    with frame.panel:
+        st.markdown(f"**{words}**")
+        st.markdown(
+            blocks.escape(noise.describe(release)),
+            help=glossary.help("laplace", "flips", "scale"),
+        )
+        st.caption(
+            blocks.escape(f"All it publishes together: {cards.certified(card.certified())}."),
+            help=glossary.help("composition"),
+        )
+        st.page_link("pages/what_if.py", label="What does it cost?", icon=":material/tune:")
+    with frame.below:
+        blocks.numbers(words, noise.shape_table(views, registry.get(id).task), key="noise")
 
 
 def sizes(
@@ -238,7 +266,6 @@ def measured(id: str) -> z16.RecoveryBounds:
     return z16.bounds(id, MEASURED)
 
 
-@st.fragment
 def variants(data: str) -> None:
     """Figure 5 of the paper, from the cards of this app."""
     st.subheader("Noise of the variants (figure 5)")

@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from dpmc_core import registry
 from dpmc_core.errors import DpmcError, sentence
@@ -19,13 +20,14 @@ from dpmc_core.model import Task
 from dpmc_core.privacy import Guarantee, Shares
 from dpmc_core.problem import build_problem
 from dpmc_core.ratings import PublicFacts, Ratings
-from pages.ui import blocks, shell, sources, state, widgets
+from pages.ui import blocks, shell, sources, stage, state, widgets
 from pages.ui.charts import protocol as charts_protocol
+from pages.ui.stage import Stage
 
 AT = "message"  # in the address
-PLAYING, MEASURED = "protocol playing", "protocol measured"  # in the session alone
+# In the session alone: the scenario whose attacks were asked for is one of them.
+PLAYING, MEASURED, TRIED = "protocol playing", "protocol measured", "protocol tried"
 BEAT = 1.2  # seconds a message stays while playing
-RULES = "Who plays, and by which rules"  # the head of what folds the choices of a scenario
 NOBODY = -1
 LEAVERS = {NOBODY: "nobody"} | {
     k: f"the {word} user" for k, word in enumerate(("first", "second", "third", "fourth"))
@@ -39,13 +41,14 @@ SHARED = {
 
 
 def page() -> None:
-    blocks.heading(
-        "Can a recommender learn without seeing?",
-        "Step through the messages and see what each party gets to know. Then see what is left to"
-        " attack, and what the promise covers.",
-    )
-    with st.container(horizontal=True, vertical_alignment="bottom"):
-        data = sources.pick()
+    """While it plays, it moves by itself."""
+    st.fragment(whole, run_every=BEAT if st.session_state.get(PLAYING) else None)()
+
+
+def whole() -> None:
+    frame = stage.stage("Can a recommender learn without seeing?")
+    with frame.choices:
+        data = sources.pick(label_visibility="collapsed")
         names = {FLOW: f"{FLOW}: {TITLE}"}
         if Task.RATINGS in sources.tasks(data):  # clicks have no ratings to hide
             names = {id: f"{id}: {cls.title}" for id, cls in SCENARIOS.items()} | names
@@ -55,51 +58,73 @@ def page() -> None:
             names,
             "scenario",
             next(iter(names)),
-            help="2: the same users answer in every round. 3: whoever is online answers, and"
-            " somebody may leave in the middle of a round. Federated: shops that each hold their"
-            " own users learn top lists together.",
+            label_visibility="collapsed",
         )
+        rules = st.popover("Rules", icon=":material/tune:", width="content")
     try:
         if scenario == FLOW:
-            shops(data)
+            shops(frame, rules, data)
         else:
-            users(data, scenario)
+            users(frame, rules, data, scenario)
     except (DpmcError, OSError) as error:
-        blocks.problem(error)
+        with frame.figure:
+            blocks.problem(error)
 
 
-def users(data: str, scenario: str) -> None:
+def users(frame: Stage, rules: DeltaGenerator, data: str, scenario: str) -> None:
     """Users, a recommender and a third party: the messages, attacks on them, promise and cost."""
     ratings = sources.get(data).ratings
     items = views.small_items(ratings)
-    with st.expander(RULES, icon=":material/tune:"):
-        rules = rules_of_users(items, scenario, shared=data != sources.UPLOAD)
-    epsilon = widgets.epsilon()
-    play = views.play_scenario(ratings, scenario=scenario, epsilon=epsilon, **rules)
-    theatre(play)
-    attacks(play)
-    settings = play.run.settings
-    promise(settings.guarantee(play.run.public), settings.mechanism.id)
-    with st.expander("Why there is no fresh noise rho(t) in each round", icon=":material/help:"):
-        st.markdown(views.NO_RHO)
-    everybody = SCENARIOS[scenario](epsilon=epsilon, shares=rules["shares"])
-    result(data, everybody)
-    if rules["picked"]:
-        st.markdown(views.picked_words(ratings, replace(everybody, picked=rules["picked"])))
-    phases, picked = rules["phases"], rules["picked"]
-    cost(
-        lambda along: views.scenario_bytes(along, ratings, rules["shares"], phases, picked),
-        {"users": ratings.public.users, "items": ratings.public.items, "rounds": 20},
-        "By formula, which the counted messages of every run agree with: everybody online, rank 3,"
-        " 20 rounds in each phase, and as many ratings per cell as in the chosen data. The rule is"
-        " the chosen data.",
+    with rules:
+        chosen = rules_of_users(items, scenario, shared=data != sources.UPLOAD)
+        epsilon = widgets.epsilon()
+    with frame.panel:
+        told, tried = st.container(), st.container()
+    with tried:
+        chosen["masks"] = scenario != "2" or widgets.toggle(
+            "Masks",
+            "the masks",
+            "masks",
+            True,
+            help="A mask is a random number that hides an answer until all answers are added up."
+            " Without them the third party sees each user's noisy answer.",
+        )
+    play = state.kept(
+        "scenario play",
+        (data, ratings.fingerprint, scenario, epsilon, chosen),
+        lambda: views.play_scenario(ratings, scenario=scenario, epsilon=epsilon, **chosen),
     )
+    theatre(frame, told, play)
+    settings = play.run.settings
+    with tried:
+        asked = third_party(play)
+    everybody = SCENARIOS[scenario](epsilon=epsilon, shares=chosen["shares"])
+    phases, picked = chosen["phases"], chosen["picked"]
+
+    def accuracy() -> None:
+        result(data, everybody)
+        if picked:
+            st.markdown(views.picked_words(ratings, replace(everybody, picked=picked)))
+        st.markdown(views.NO_RHO)
+
+    with frame.below:
+        if asked:
+            recommender(play)
+            attendance(play)
+        promise(settings.guarantee(play.run.public), settings.mechanism.id)
+        blocks.folded("What it costs in accuracy", accuracy, key="accuracy")
+        cost(
+            lambda along: views.scenario_bytes(along, ratings, chosen["shares"], phases, picked),
+            {"users": ratings.public.users, "items": ratings.public.items, "rounds": 20},
+            "By formula, which the counted messages of every run agree with: everybody online, rank"
+            " 3, 20 rounds in each phase, and as many ratings per cell as in the chosen data. The"
+            " rule is the chosen data.",
+        )
 
 
 @st.fragment
 def result(data: str, settings: Scenario) -> None:
     """What is lost against a trusted server, measured on all of the data, and why."""
-    st.header("What it costs in accuracy")
     marks = (data, sources.get(data).ratings.fingerprint, settings)
     if st.session_state.get(MEASURED) != marks:
         st.button(
@@ -136,7 +161,7 @@ def result(data: str, settings: Scenario) -> None:
 
 
 def rules_of_users(items: Mapping[int, str], scenario: str, *, shared: bool) -> dict[str, Any]:
-    """The item, phases, how noise is shared, masks, who leaves, who is asked.
+    """The item, phases, how noise is shared, who leaves, who is asked.
 
     shared: whether the title of the item is public.
     """
@@ -177,16 +202,8 @@ def rules_of_users(items: Mapping[int, str], scenario: str, *, shared: bool) -> 
             help="Each phase publishes item factors with fresh noise and a part of epsilon. Between"
             " two phases every user fits the own factors to them, at home.",
         )
-        masks, picked = True, 0
-        if scenario == "2":
-            masks = widgets.toggle(
-                "Masks",
-                "the masks",
-                "masks",
-                True,
-                help="Without them the third party sees each user's noisy gradient.",
-            )
-        else:
+        picked = 0
+        if scenario == "3":
             picked = widgets.choose(
                 "Asked in each round",
                 "who is asked",
@@ -201,47 +218,51 @@ def rules_of_users(items: Mapping[int, str], scenario: str, *, shared: bool) -> 
         "item": item,
         "shares": shares,
         "phases": phases,
-        "masks": masks,
         "picked": picked,
         "leaver": left,
     }
 
 
-def theatre(play: views.MessagePlay) -> None:
-    """The stage with its controls; while playing it moves by itself."""
-
-    @st.fragment(run_every=BEAT if st.session_state.get(PLAYING) else None)
-    def act() -> None:
-        last = len(play.messages)
-        if st.session_state.get(PLAYING):
-            if st.session_state.get(AT, 1) >= last:
-                st.session_state[PLAYING] = False
-                st.rerun()
-            st.session_state[AT] = st.session_state.get(AT, 1) + 1
+def theatre(frame: Stage, told: DeltaGenerator, play: views.MessagePlay) -> None:
+    """The parties, the controls under them, what is said beside them, and who has seen what."""
+    last = len(play.messages)
+    if st.session_state.get(PLAYING):
+        if st.session_state.get(AT, 1) >= last:
+            st.session_state[PLAYING] = False
+            st.rerun()
+        st.session_state[AT] = st.session_state.get(AT, 1) + 1
+    with frame.figure:
+        drawn = st.container()
         at = controls(last)
-        show(play, at)
-
-    act()
+    now = play.messages[at - 1] if at else None
+    words = views.place_words(play, at)
+    with drawn:
+        fig = charts_protocol.stage(play.parties, play.messages[: max(at - 1, 0)], now)
+        blocks.picture(fig, alt=words, config={"displayModeBar": False})
+    with told:
+        st.markdown(f"**{blocks.escape(words)}**")
+        if now is not None:
+            st.markdown(blocks.escape(play.meanings[at - 1]))
+            st.code(now.summary or "(nothing)", language=None, wrap_lines=True)
+            st.caption(f"{views.bytes_text(now.bytes)}. {play.units}")
+        if play.ending and at == last:
+            st.warning(blocks.escape(sentence(play.ending)))
+    with frame.below:
+        blocks.folded("What each party has seen so far", lambda: seen(play, at), key="all seen")
 
 
 def controls(last: int) -> int:
-    buttons = st.container(horizontal=True, vertical_alignment="bottom")
-    at = widgets.slider("Message", "the message", 0, last, 1, AT, help="0: before the first one.")
+    """Where the play stands: one line."""
+    with st.container(horizontal=True, vertical_alignment="center"):
+        buttons = st.container(horizontal=True, width="content")
+        at = widgets.slider("Message", "the message", 0, last, 1, AT, label_visibility="collapsed")
+    moves = (
+        ("Back", ":material/skip_previous:", -1, at == 0),
+        ("Next", ":material/skip_next:", 1, at == last),
+    )
     with buttons:
-        st.button(
-            "Back",
-            icon=":material/skip_previous:",
-            on_click=move,
-            args=(-1, last),
-            disabled=at == 0,
-        )
-        st.button(
-            "Next",
-            icon=":material/skip_next:",
-            on_click=move,
-            args=(1, last),
-            disabled=at == last,
-        )
+        for name, icon, by, ended in moves:
+            st.button(name, icon=icon, on_click=move, args=(by, last), disabled=ended)
         playing = st.session_state.get(PLAYING)
         if st.button(
             "Stop" if playing else "Play",
@@ -249,7 +270,7 @@ def controls(last: int) -> int:
             on_click=play_or_stop,
             args=(last,),
         ):
-            st.rerun()  # whether the stage moves by itself is decided around it
+            st.rerun()  # whether the page moves by itself is decided around it
     return at
 
 
@@ -264,23 +285,8 @@ def move(by: int, last: int) -> None:
     st.session_state[AT] = min(max(st.session_state[AT] + by, 0), last)
 
 
-def show(play: views.MessagePlay, at: int) -> None:
-    now = play.messages[at - 1] if at else None
-    words = views.place_words(play, at)
-    left, right = st.columns([3, 2], gap="large")
-    with left:
-        before = play.messages[: max(at - 1, 0)]
-        fig = charts_protocol.stage(play.parties, before, now)
-        blocks.picture(fig, alt=words, config={"displayModeBar": False})
-    with right:
-        st.markdown(f"**{blocks.escape(words)}**")
-        if now is not None:
-            st.markdown(blocks.escape(play.meanings[at - 1]))
-            st.code(now.summary or "(nothing)", language=None, wrap_lines=True)
-            st.caption(f"{views.bytes_text(now.bytes)}. {play.units}")
-        if play.ending and at == len(play.messages):
-            st.warning(blocks.escape(sentence(play.ending)))
-    st.markdown("**What each party has seen so far**")
+def seen(play: views.MessagePlay, at: int) -> None:
+    """What has come to one party."""
     tabs = widgets.tabs("the party", play.parties, "seen")
     for tab, name in zip(tabs, play.parties, strict=True):
         if not tab.open:
@@ -293,61 +299,66 @@ def show(play: views.MessagePlay, at: int) -> None:
                 st.markdown("Nothing yet.")
 
 
-def attacks(play: views.ScenarioPlay) -> None:
-    """What the third party and the recommender can compute from what they saw."""
-    st.header("Attacks")
-    left, right = st.columns(2, gap="large")
-    with left:
-        st.markdown("**The third party compares two rounds of one user**")
-        table = views.difference_table(play)
-        if not table["user"]:
-            st.markdown("Nobody answered in both rounds, so there is nothing to compare.")
-        else:
-            hit = table["recovered"].count("yes")
-            st.markdown(
-                f"It recovers {hit} of {len(table['user'])} differences of gradients. Each user's"
-                " noise is the same in every round, so it cancels"
-                + (
-                    ": **without masks the difference lies open.**"
-                    if hit
-                    else "; the fresh masks do not: **what is left is a uniform number.**"
-                )
-                + (
-                    f" Switch the masks {'on' if hit else 'off'} under “{RULES}” and compare."
-                    if play.run.settings.number == "2"
-                    else ""
-                )
-            )
-            blocks.show_table(table, alt="Difference attack on each user")
-    with right:
-        st.markdown("**The recommender compares sums**")
-        passive, active, size = sum_attacks(play.run)
-        static = play.run.settings.number == "2"
-        told = " Ratings stay behind the noise, but for what these factors tell of them."
-        hidden = told if static else ""
-        st.markdown(
-            "The noise cancels in differences of sums too, and what is left is"
-            " A = sum of u u' over the item's raters: an attack the paper does not consider."
+def third_party(play: views.ScenarioPlay) -> bool:
+    """Its attack, once it is asked for; whether it is."""
+    settings = play.run.settings
+    if st.session_state.get(TRIED) != settings.number:
+        st.button(
+            "Let the third party try",
+            icon=":material/policy:",
+            on_click=lambda: st.session_state.update({TRIED: settings.number}),
+            help="It compares what one user sent it in two rounds.",
         )
-        first, second = st.columns(2)
-        first.metric(
-            "Listening: A off by",
-            "-" if passive is None else f"{passive:.2g}",
-            help=f"Its largest entry is {size:.2g}. Measured on this run: the more numbers a factor"
-            " has and the closer the run is to its end, the worse a listener does.",
+        return False
+    table = views.difference_table(play)
+    if not table["user"]:
+        st.markdown("Nobody answered in both rounds, so there is nothing to compare.")
+        return True
+    hit = table["recovered"].count("yes")
+    st.markdown(
+        f"It compares two rounds of one user, and recovers {hit} of {len(table['user'])}"
+        " differences of gradients. Each user's noise is the same in every round, so it cancels"
+        + (
+            ": **without masks the difference lies open.**"
+            if hit
+            else "; the fresh masks do not: **what is left is a uniform number.**"
         )
-        second.metric(
-            "Choosing: A off by",
-            f"{active:.1g}",
-            help="It sends 0 and long unit vectors instead of item factors.",
-        )
-        st.markdown(
-            "So an active recommender reads A off exactly. A says how the raters' tastes are"
-            " spread; two groups of raters that differ by one user give that user's factors away."
-            f"{hidden} Against it, users would have to refuse item"
-            " factors that jump, and draw fresh noise, paid for with epsilon, in every round."
-        )
-    attendance(play)
+        + f" Switch the masks {'on' if hit else 'off'} and compare." * (settings.number == "2")
+    )
+    blocks.show_table(
+        table,
+        alt="Difference attack on each user",
+        column_order=("user", "recovered", *list(table)[1:3]),
+    )
+    st.caption("Below: what the recommender can compute.")
+    return True
+
+
+def recommender(play: views.ScenarioPlay) -> None:
+    """What the recommender can compute from the sums it sees."""
+    st.header("The recommender compares sums")
+    passive, active, size = sum_attacks(play.run)
+    first, second, words = st.columns([1, 1, 3], gap="large")
+    first.metric(
+        "Listening: A off by",
+        "-" if passive is None else f"{passive:.2g}",
+        help=f"Its largest entry is {size:.2g}. Measured on this run: the more numbers a factor"
+        " has and the closer the run is to its end, the worse a listener does.",
+    )
+    second.metric(
+        "Choosing: A off by",
+        f"{active:.1g}",
+        help="It sends 0 and long unit vectors instead of item factors.",
+    )
+    told = " Ratings stay behind the noise, but for what these factors tell of them."
+    words.markdown(
+        "The noise cancels in differences of sums too, and what is left is A = sum of u u' over the"
+        " item's raters: an attack the paper does not consider. So an active recommender reads A"
+        " off exactly. A says how the raters' tastes are spread; two groups of raters that differ"
+        f" by one user give that user's factors away.{told * (play.run.settings.number == '2')}"
+        " Against it, users would have to refuse item factors that jump, and draw fresh noise, paid"
+        " for with epsilon, in every round."
+    )
 
 
 def attendance(play: views.ScenarioPlay) -> None:
@@ -356,7 +367,7 @@ def attendance(play: views.ScenarioPlay) -> None:
     if not table["user"]:
         return
     hit, picked = table["recovered"].count("yes"), play.run.settings.picked
-    st.markdown("**The recommender compares rounds with and without one user**")
+    st.header("The recommender compares rounds with and without one user")
     st.markdown(
         (
             f"Here the same users play {views.PICKED_ROUNDS} rounds of one phase, and the"
@@ -379,35 +390,36 @@ def attendance(play: views.ScenarioPlay) -> None:
     blocks.show_table(table, alt="Attendance attack on each user")
 
 
-def shops(data: str) -> None:
+def shops(frame: Stage, rules: DeltaGenerator, data: str) -> None:
     """Shops that learn together: the messages, the budget, promise and cost."""
     part: Ratings = sources.look(data, corner)
     public = sources.facts(data, Task.RANKING)
-    with st.expander(RULES, icon=":material/tune:"):
+    with rules:
         chosen, watched = rules_of_shops(part, shared=data != sources.UPLOAD)
-    epsilon = widgets.epsilon()
+        epsilon = widgets.epsilon()
     flow = build(epsilon=epsilon, **chosen)
-    with st.spinner("Playing the rounds"):
+    with frame.figure, st.spinner("Playing the rounds"):
         play = state.kept(
             "federated play",
             (data, part.fingerprint, flow, watched),
             lambda: views.play_federation(flow, part, watched=watched),
         )
-    theatre(play)
-    st.caption(
-        f"Played on a corner of the data, the {play.run.public.users:,} busiest users and the"
-        f" {play.run.public.items:,} most chosen items. {views.counted_words(play.run)}"
-    )
-    budget(flow, public)
-    promise(flow.mechanism.guarantee(public), flow.mechanism.id)
-    cost(
-        lambda along: views.federation_bytes(along, flow, public),
-        views.sizes(flow, public),
-        "By formula, which the counted messages agree with: 2 x parties x rounds messages of all"
-        f" profiles, {flow.mechanism.rank} numbers of 8 bytes each; else as chosen above, on all"
-        " of the data. The rule is where you are. Item profiles do not grow with users: nothing"
-        " that is sent is about one user alone.",
-    )
+    theatre(frame, frame.panel, play)
+    with frame.below:
+        st.caption(
+            f"Played on a corner of the data, the {play.run.public.users:,} busiest users and the"
+            f" {play.run.public.items:,} most chosen items. {views.counted_words(play.run)}"
+        )
+        blocks.folded("What the budget adds up to", lambda: budget(flow, public), key="budget")
+        promise(flow.mechanism.guarantee(public), flow.mechanism.id)
+        cost(
+            lambda along: views.federation_bytes(along, flow, public),
+            views.sizes(flow, public),
+            "By formula, which the counted messages agree with: 2 x parties x rounds messages of"
+            f" all profiles, {flow.mechanism.rank} numbers of 8 bytes each; else as chosen above,"
+            " on all of the data. The rule is where you are. Item profiles do not grow with users:"
+            " nothing that is sent is about one user alone.",
+        )
 
 
 def corner(ratings: Ratings) -> Ratings:
@@ -481,7 +493,6 @@ def rules_of_shops(part: Ratings, *, shared: bool) -> tuple[dict[str, Any], int]
 
 def budget(flow: Federation, public: PublicFacts) -> None:
     """Epsilon over rounds, solves and clicks, and why it is not per user."""
-    st.header("What the budget adds up to", help=glossary.help("composition"))
     left, right = st.columns([3, 2], gap="large")
     with left:
         blocks.show_table(
@@ -499,30 +510,31 @@ def budget(flow: Federation, public: PublicFacts) -> None:
 
 
 def promise(card: Guarantee, id: str) -> None:
-    """The card of what is played."""
-    st.header("What is promised", help=glossary.help("trust", "notion"))
-    with st.container(border=True):
-        blocks.guarantee(card, id)
+    """The card of what is played, folded."""
+    blocks.folded("What is promised", lambda: blocks.guarantee(card, id), key="promised")
 
 
-@st.fragment
 def cost(
     lines: Callable[[str], Sequence[views.BytesCurve]], sizes: Mapping[str, int], caption: str
 ) -> None:
-    """Bytes of a whole run by formula, against one of the sizes at a time.
+    """Bytes of a whole run by formula, against one of the sizes at a time; folded.
 
     lines: given the name of a size; sizes: where the data stands.
     """
-    st.header("What it costs to send")
-    names = {name: name for name in sizes}
-    along = widgets.switch("Against", "the size", names, "against", next(iter(names)))
-    drawn, now = lines(along), sizes[along]
-    blocks.chart(
-        charts_protocol.communication(along, drawn, now),
-        alt=views.communication_words(along, drawn, now),
-        caption=caption,
-        table=views.communication_table(along, drawn),
-    )
+
+    def sent() -> None:
+        names = {name: name for name in sizes}
+        along = widgets.switch("Against", "the size", names, "against", next(iter(names)))
+        drawn, now = lines(along), sizes[along]
+        blocks.chart(
+            charts_protocol.communication(along, drawn, now),
+            alt=views.communication_words(along, drawn, now),
+            caption=caption,
+            table=views.communication_table(along, drawn),
+            key="bytes",
+        )
+
+    blocks.folded("What it costs to send", sent, key="sent")
 
 
 shell.enter()

@@ -60,12 +60,16 @@ def reserved(what: str, instead: str) -> bool:
 
 
 def picture(
-    fig: Figure, *, alt: str, key: str | None = None, config: Mapping[str, Any] = _TOOLS
+    fig: Figure,
+    *,
+    alt: str,
+    key: str | None = None,
+    config: Mapping[str, Any] = _TOOLS,
+    **options: Any,
 ) -> None:
     """A chart alone, where its words and numbers stand beside it."""
-    st.plotly_chart(
-        _Ready(fig.on(state.theme())), theme=None, alt=alt, config=dict(config), key=key
-    )
+    drawn = _Ready(fig.on(state.theme()))
+    st.plotly_chart(drawn, theme=None, alt=alt, config=dict(config), key=key, **options)
 
 
 def chart(
@@ -91,17 +95,22 @@ def numbers(
     alt: str, table: Mapping[str, Sequence[Any]] | None = None, key: str | None = None
 ) -> None:
     """What one chart shows, or several together, folded: the words, and the table."""
-    label, kind = "The chart in words and numbers", "compact"
-    if key is None:
-        folded = st.expander(label, type=kind)
-    else:
-        folded = st.expander(label, type=kind, key=f"{key} table", on_change="rerun")
-        if not folded.open:
-            return
-    with folded:
+
+    def unfolded() -> None:
         st.text(alt)
         if table is not None:
             show_table(table, alt=f"Numbers of the chart: {alt}")
+
+    label = "The chart in words and numbers"
+    folded(label, unfolded, key=key and f"{key} table", type="compact")
+
+
+def folded(label: str, body: Callable[[], object], *, key: str | None, **look: Any) -> None:
+    """What few need; with a key it is made only when it is unfolded."""
+    one = st.expander(label, key=key, on_change="rerun" if key else "ignore", **look)
+    if key is None or one.open:
+        with one:
+            body()
 
 
 def show_table(columns: Mapping[str, Sequence[Any]], *, place: Any = st, **options: Any) -> None:

@@ -170,22 +170,20 @@ def view(release: Release, usual: Release) -> Density | ChannelChances:
 
 
 def shape_table(
-    views: Mapping[float, Mapping[str, Density | ChannelChances]], task: Task
+    views: Mapping[float, Density | ChannelChances], task: Task
 ) -> dict[str, list[Any]]:
-    """The noise at one or two epsilons as columns: {epsilon: {release: its noise}}."""
-    first = next(iter(views.values()))
-    if len(first) == 1 and isinstance(only := next(iter(first.values())), ChannelChances):
-        table = channel_table(only, task)
-        for epsilon, found in list(views.items())[1:]:
-            (there,) = found.values()
-            if isinstance(there, ChannelChances):
-                table[f"chance at epsilon {epsilon:g}"] = channel_table(there, task)["chance"]
-        return table
-    table = {"release": [one.query for one in first.values()]}
-    for epsilon, found in views.items():
-        at = [one for one in found.values() if isinstance(one, Density)]
-        table[f"scale at epsilon {epsilon:g}"] = [float(f"{one.scale:.4g}") for one in at]
-        table[f"half within, at epsilon {epsilon:g}"] = [float(f"{one.half:.4g}") for one in at]
+    """The noise of a release at one or two epsilons as columns."""
+    table: dict[str, list[Any]] = {}
+    for epsilon, one in views.items():
+        if isinstance(one, ChannelChances):
+            there = channel_table(one, task)
+            table |= {f"chance at epsilon {epsilon:g}": there["chance"]} if table else there
+        else:
+            table |= {
+                "release": [one.query],
+                f"scale at epsilon {epsilon:g}": [float(f"{one.scale:.4g}")],
+                f"half within, at epsilon {epsilon:g}": [float(f"{one.half:.4g}")],
+            }
     return table
 
 
@@ -221,30 +219,26 @@ _MOVES = {
 }
 
 
-def shape_words(views: Mapping[float, Sequence[Density | ChannelChances]]) -> str:
-    """What the noise is at one epsilon, or how it differs at another; {epsilon: its releases}.
+def shape_words(views: Mapping[float, Density | ChannelChances]) -> str:
+    """What the noise of a release is at one epsilon, or how it differs at another.
 
-    The main release comes first; the first epsilon is the chosen one, the second the pinned one.
+    The first epsilon is the chosen one, the second the pinned one.
     """
     epsilon, *pinned = views
-    changed = [v for v in views[epsilon] if isinstance(v, ChannelChances)]
-    if changed:
-        words = f"At epsilon {epsilon:g}, {_flips(changed[0])} of the answers are changed"
-        for other in pinned:
-            there = next(v for v in views[other] if isinstance(v, ChannelChances))
-            words += f"; at epsilon {other:g}, {_flips(there)}"
-        return f"{words}."
-    halves = {e: [v.half for v in found if isinstance(v, Density)] for e, found in views.items()}
-    own = halves[epsilon]
-    words = f"At epsilon {epsilon:g}, half of the noise is within ±{_number(own[0])}"
+    own = views[epsilon]
+    if isinstance(own, ChannelChances):
+        words = f"At epsilon {epsilon:g}, {_flips(own)} of the answers are changed"
+    else:
+        words = f"At epsilon {epsilon:g}, half of the noise is within ±{_number(own.half)}"
     for other in pinned:
-        half = halves[other]
-        larger = half[0] > own[0]
-        times = [b / a if larger else a / b for a, b in zip(own, half, strict=True)]
-        ends = dict.fromkeys(map(_number, (min(times), max(times))))
-        words += f"; at epsilon {other:g}, within ±{_number(half[0])}: {' to '.join(ends)} times"
-        words += " larger" if larger else " smaller"
-        words += f", in each of {len(own)} releases" if len(own) > 1 else ""
+        there = views[other]
+        if isinstance(there, ChannelChances):
+            words += f"; at epsilon {other:g}, {_flips(there)}"
+        elif isinstance(own, Density):
+            ratio, larger = there.half / own.half, there.half > own.half
+            times = f"{_number(ratio if larger else 1 / ratio)} times"
+            words += f"; at epsilon {other:g}, within ±{_number(there.half)}: {times}"
+            words += " larger" if larger else " smaller"
     return f"{words}."
 
 

@@ -8,70 +8,93 @@ from collections.abc import Callable, Mapping, Sequence
 from dpmc_core.lab.refute import Method, Refuted, Report
 from dpmc_core.lab.views.audits import Lights, Tick
 from dpmc_core.lab.views.cards import CardRow, epsilon_text
-from pages.ui.charts import EPSILON_AXIS, GRID, INK, PAPER, Figure, figure, powers, style
+from dpmc_core.lab.views.groups import Group
+from pages.ui.charts import (
+    ACCENT,
+    EPSILON_AXIS,
+    GRID,
+    INK,
+    PAPER,
+    Figure,
+    faded,
+    figure,
+    powers,
+    style,
+)
 
 
-def claimed_and_certified(
-    ids: Sequence[str],
-    rows: Sequence[CardRow],
+def claims(
+    groups: Sequence[Group],
+    rows: Mapping[str, CardRow],
+    chosen: str,
     measured: Callable[[str], Tick | None],
 ) -> Figure:
     """One line per mechanism from its claim (hollow) to its certified epsilon (filled).
 
-    measured: a tick, by id.
+    measured: a tick, by id. A row can be pointed at in its whole length.
     """
-    fig = figure(height=90 + 56 * len(rows), showlegend=False)
-    finite = [e for r in rows for e in (r.claimed, r.certified) if e and math.isfinite(e)]
+    finite = [e for r in rows.values() for e in (r.claimed, r.certified) if e and math.isfinite(e)]
     end = 4 * max([*finite, 1.0])
-    for id, row in zip(ids, rows, strict=True):
-        look = style(id)
-        proved = row.certified if math.isfinite(row.certified) else end
-        arrow = not math.isfinite(row.certified)
-        close = row.claimed is not None and proved < 3 * row.claimed
-        if row.claimed is not None:
-            fig.stroke([row.claimed, proved], [row.mechanism] * 2, look.color)
-            fig.dots(
-                [row.claimed],
-                [row.mechanism],
-                fig.marker(look._replace(marker="circle"), solid=False, size=15),
-                hover=f"claimed: epsilon {epsilon_text(row.claimed)}<extra></extra>",
-            )
-        fig.draw(
-            "scatter",
-            x=[proved],
-            y=[row.mechanism],
-            mode="markers+text",
-            marker={
-                "symbol": "triangle-right" if arrow else "circle",
-                "size": 10,
-                "color": look.color,
-            },
-            text=["no bound" if arrow else f"   {epsilon_text(row.certified)}"],
-            textposition="middle right" if close else "bottom left",
-            hover=f"certified: epsilon {epsilon_text(row.certified)}<extra></extra>",
-        )
-        found = measured(id)
-        if found is not None and 0 < found.measured < end:
-            fig.tick(found.measured, row.mechanism, look, found)
-        fig.note(
-            text=row.mechanism,
-            x=0,
-            xref="x domain",
-            xanchor="left",
-            y=row.mechanism,
-            yshift=19,
-            size=13,
-        )  # above its line, so that a narrow screen keeps its width for the numbers
-    low, far = math.log10(min([*finite, 1.0])) - 0.3, math.log10(end) + 0.35
-    fig.x(
-        type="log",
-        title="epsilon (left: more private)",
-        range=[low, far],
-        tickangle=0,
-        **powers(-2, 12, 1 if far - low < 4 else 2),
+    low, far = math.log10(min([*finite, 1.0])) - 0.5, math.log10(end) + 0.5
+    fig = figure(showlegend=False, bargap=0, margin={"l": 8, "r": 8, "t": 4, "b": 8})
+    fig.x(type="log", range=[low, far], tickangle=0, **powers(-2, 12, 1 if far - low < 4 else 2))
+    places: dict[str, int] = {}
+    told, at = [], 0
+    for group in groups:
+        count = rows[group.choices[0].id].guarantee.change.label
+        title = f"<b>{group.title}</b>, {count}"
+        fig.note(text=title, x=0, xref="x domain", xanchor="left", y=at, size=13)
+        for choice in group.choices:
+            at += 1
+            row, found, places[choice.id] = rows[choice.id], measured(choice.id), at
+            _claim(fig, choice.id, row, at, end)
+            said = f"claimed {epsilon_text(row.claimed)}, certified {epsilon_text(row.certified)}"
+            if found is not None:
+                if 0 < found.measured < end:
+                    fig.tick(found.measured, at, style(choice.id), found)
+                said += f"<br>{found.words}"
+            counted = row.guarantee.change
+            told.append(f"<b>{row.mechanism}</b>: {said}<br>{counted.label}: {counted.relation}")
+        at += 1
+    fig.draw(
+        "bar",
+        orientation="h",
+        base=10**low,
+        x=[10**far] * len(places),
+        y=[*places.values()],
+        customdata=[[id] for id in places],
+        marker={"color": [faded(ACCENT, 0.18 if id == chosen else 0) for id in places]},
+        hovertext=told,
+        hover="%{hovertext}<extra></extra>",
     )
-    fig.y(autorange="reversed", showticklabels=False)
+    names = [rows[id].mechanism for id in places]
+    fig.y(range=[at - 0.4, -0.7], showgrid=False, tickvals=[*places.values()], ticktext=names)
     return fig
+
+
+def _claim(fig: Figure, id: str, row: CardRow, at: int, end: float) -> None:
+    look, arrow = style(id), not math.isfinite(row.certified)
+    proved = end if arrow else row.certified
+    if row.claimed is not None:
+        fig.stroke([row.claimed, proved], [at, at], look.color)
+        fig.dots(
+            [row.claimed],
+            [at],
+            fig.marker(look._replace(marker="circle"), solid=False, size=13),
+        )
+    fig.draw(
+        "scatter",
+        x=[proved],
+        y=[at],
+        mode="markers+text",
+        marker={
+            "symbol": "triangle-right" if arrow else "circle",
+            "size": 9,
+            "color": look.color,
+        },
+        text=["no bound" if arrow else f"   {epsilon_text(row.certified)}"],
+        textposition="middle right",
+    )
 
 
 def attacker(epsilons: Sequence[float], shares: Sequence[float], epsilon: float) -> Figure:
@@ -90,6 +113,7 @@ def attacker(epsilons: Sequence[float], shares: Sequence[float], epsilon: float)
     return fig
 
 
+PROMISED = "promised"  # beside what is measured
 _FOUND = {Refuted.NOTHING: "#009e73", Refuted.CLAIM: "#d55e00", Refuted.CERTIFICATE: "#d55e00"}
 
 
@@ -100,7 +124,7 @@ def audit(report: Report, words: Mapping[Method, str]) -> Figure:
     """
     look, claimed, proved = style(report.mechanism.id), report.claimed, report.certified.epsilon
     bounds = {f.method: f for f in report.findings if f.epsilon is not None}
-    rows = [*(words[method] for method in bounds), "the card"]
+    rows = [*(words[method] for method in bounds), PROMISED]
     known = [e for e in (claimed, proved, report.measured) if e and math.isfinite(e)]
     low, high = 0.02 * min([*known, 1.0]), 3 * max([*known, 1.0])
     fig = figure(height=110 + 46 * len(rows), showlegend=False)
@@ -127,7 +151,7 @@ def audit(report: Report, words: Mapping[Method, str]) -> Figure:
         certified, open_end = name == "certified", name == "certified" and math.isinf(proved)
         fig.dots(
             [at],
-            ["the card"],
+            [PROMISED],
             {
                 "symbol": "triangle-right" if open_end else "circle",
                 "size": 11 if certified else 19,
@@ -139,7 +163,7 @@ def audit(report: Report, words: Mapping[Method, str]) -> Figure:
     told = [f"claimed {epsilon_text(claimed)}"] * (claimed is not None)
     told.append(f"certified {epsilon_text(proved)}")
     least = min(e for e in ends.values() if e is not None)
-    fig.note(text=", ".join(told), x=math.log10(least), xshift=-14, xanchor="right", y="the card")
+    fig.note(text=", ".join(told), x=math.log10(least), xshift=-14, xanchor="right", y=PROMISED)
     if claimed is not None:
         fig.rule(claimed)
     counted = report.change.label

@@ -57,18 +57,16 @@ def shape(
     names: tuple[str, str] = ("exact density", ""),
     pinned: Any = None,
     ruler: Ruler | None = None,
-    title: str = "",
 ) -> Figure:
     """One release's noise: a channel, or fresh draws as bars and the exact density as a line.
 
     names: of the line and of what is pinned: the same at another epsilon, a ghost behind it. ruler:
-    drawn from 0 on, below the axis. title: of a small picture among several, which has room for
-    neither a legend nor numbers beside it.
+    drawn from 0 on, below the axis.
     """
     if isinstance(view, ChannelChances):
         return _channel(mechanism, view, names[1], pinned)
     look, top = style(mechanism), view.frame.top
-    fig = figure(height=210 if title else 320, bargap=0, showlegend=not title)
+    fig = figure(bargap=0)
     fig.draw(
         "bar",
         x=view.bar_centers,
@@ -84,28 +82,25 @@ def shape(
         if one is not None and one.density is not None:
             hover = f"noise %{{x:.2f}}: density <b>%{{y:.3g}}</b><extra>{name}</extra>"
             fig.stroke(one.x, one.density, **drawn, name=name, hover=hover)
-    low = 0.0
+    low = 0.0 if ruler is None else -0.25 * top
     if ruler is not None:
-        low = -0.4 * top if title else -0.25 * top
         _ruler(fig, ruler, view.frame, 0.25 * low)
-    _notes(fig, view, small=bool(title))
-    reach = view.frame.reach
-    fig.x(title=None if title else "noise added to one number", range=[-reach, reach])
-    fig.y(title=None if title else "density", range=[low, top], showticklabels=not title)
-    if title:
-        step = _step(reach)
-        fig.x(tickmode="array", tickvals=[-step, 0, step])
-        fig.layout["title"] = {"text": in_chart(title), "font": {"size": 13}, "x": 0, "y": 0.98}
-    elif low:
-        fig.y(tick0=0, **_above(top))
-    return fig
-
-
-def _above(top: float) -> dict[str, object]:
-    """Round ticks from 0 up: none below the axis, where the ruler lies."""
-    step = _step(top / 3)
+    # what the fixed axes cut off: the peak of little noise, the ends of much
+    peak = 0.0 if view.density is None else float(view.density.max())
+    words = {"y": 1, "yref": "y domain", "yanchor": "top", "bgcolor": PAPER}
+    words |= {"size": 12, "color": MUTED}
+    if peak > top:
+        text = f"↑ on to its peak at {peak:.3g}"
+        fig.note(text=text, x=0, xshift=14, xanchor="left", **words)
+    if view.beyond > 0.005:
+        text = f"{view.beyond:.0%} of it lies beyond"
+        fig.note(text=text, x=1, xref="x domain", xanchor="right", **words)
+    reach, step = view.frame.reach, _step(top / 3)
+    # round ticks from 0 up: none below the axis, where the ruler lies
     at = [k * step for k in range(int(top / step) + 1)]
-    return {"tickmode": "array", "tickvals": at, "ticktext": [f"{v:.3g}" for v in at]}
+    fig.x(title="noise added to one number", range=[-reach, reach])
+    fig.y(title="density", range=[low, top], tickvals=at, ticktext=[f"{v:.3g}" for v in at])
+    return fig
 
 
 def _step(most: float) -> float:
@@ -125,19 +120,6 @@ def _ruler(fig: Figure, ruler: Ruler, frame: Axes, at: float) -> None:
     fig.note(text=ruler.words, x=0, y=1.5 * at, yanchor="top", size=12, color=ink)
 
 
-def _notes(fig: Figure, view: Density, *, small: bool) -> None:
-    """What the fixed axes cut off: the peak of little noise, the ends of much."""
-    peak = 0.0 if view.density is None else float(view.density.max())
-    words = {"y": 1, "yref": "y domain", "yanchor": "top", "bgcolor": PAPER}
-    words |= {"size": 12, "color": MUTED}
-    if peak > view.frame.top:
-        text = f"peak {peak:.3g} ↑" if small else f"↑ on to its peak at {peak:.3g}"
-        fig.note(text=text, x=0, xshift=14, xanchor="left", **words)
-    if view.beyond > 0.005:
-        text = f"{view.beyond:.0%} beyond" if small else f"{view.beyond:.0%} of it lies beyond"
-        fig.note(text=text, x=1, xref="x domain", xanchor="right", **words)
-
-
 def _channel(
     mechanism: str, view: ChannelChances, name: str, pinned: ChannelChances | None
 ) -> Figure:
@@ -145,7 +127,7 @@ def _channel(
     look = style(mechanism)
     if len(view.matrix) > 2:
         return _matrix(view, look.color, pinned)
-    fig = figure(height=320, barmode="group", bargap=0.3)
+    fig = figure(barmode="group", bargap=0.3)
     values = two_values(registry.get(mechanism).task) or ("0", "1")
     fills = (look.color, faded(look.color, 0.3))
     # dark on the full colour in either theme, the theme's own ink on the thin one
@@ -187,7 +169,7 @@ def _channel(
 
 def _matrix(view: ChannelChances, color: str, pinned: ChannelChances | None) -> Figure:
     """A channel of many symbols: a cell for each true value and answer; the ghost in brackets."""
-    fig = figure(height=320)
+    fig = figure()
     spelled = np.vectorize(_chance, otypes=[object])
     text = spelled(view.matrix)
     if pinned is not None:

@@ -23,7 +23,7 @@ _SYMBOLS = {RECOMMENDER: "square", SERVER: "square", THIRD_PARTY: "diamond"}
 def stage(parties: Sequence[str], before: Sequence[Message], now: Message | None) -> Figure:
     """The parties in place; faint lines where messages went, an arrow for the one on its way."""
     places = _places(parties)
-    fig = figure(height=330, showlegend=False, margin={"l": 8, "r": 8, "t": 8, "b": 8})
+    fig = figure(showlegend=False, margin={"l": 8, "r": 8, "t": 8, "b": 8})
     for pair in dict.fromkeys(frozenset((m.sender, m.receiver)) for m in before):
         (x0, y0), (x1, y1) = (places[name] for name in sorted(pair))
         fig.shape(
@@ -45,9 +45,9 @@ def stage(parties: Sequence[str], before: Sequence[Message], now: Message | None
             f"<b>{in_chart(name)}</b>" if name in speaking else in_chart(name) for name in parties
         ],
         textposition=["top center" if places[n][1] > 0.5 else "bottom center" for n in parties],
-        textfont={"color": INK, "size": 13},
+        textfont={"color": INK, "size": 15},
         marker={
-            "size": 30,
+            "size": 44,
             "symbol": [_SYMBOLS.get(name, "circle") for name in parties],
             "color": [ACCENT if name in speaking else PAPER for name in parties],
             "line": {"color": MUTED, "width": 2},
@@ -78,15 +78,15 @@ def _arrow(fig: Figure, start: tuple[float, float], end: tuple[float, float], ki
         arrowsize=1.1,
         arrowwidth=3,
         arrowcolor=ACCENT,
-        standoff=20,
-        startstandoff=20,
+        standoff=28,
+        startstandoff=28,
     )
     fig.note(
         x=(x0 + x1) / 2,
         y=(y0 + y1) / 2,
         text=in_chart(kind),
         color=INK,
-        size=14,
+        size=16,
         bgcolor=PAPER,
         bordercolor=faded(ACCENT, 0.6),
         borderpad=4,
