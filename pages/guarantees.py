@@ -129,7 +129,7 @@ def claims(found: dict[str, Guarantee], id: str, epsilon: float, *, every: bool)
         " plain way that the others improve on.",
     )
     lines = len(rows) + len(shown)
-    st.html(f"<style>.st-key-figure .stPlotlyChart > div {{ min-height: {18 * lines}px; }}</style>")
+    st.html(f"<style>.st-key-figure.st-key-figure {{ --least: {18 * lines}px; }}</style>")
     key = f"claims {id}"  # a new one forgets what was clicked
 
     def clicked() -> None:
@@ -182,27 +182,27 @@ def table(found: dict[str, Guarantee]) -> None:
 def at_hand(card: Guarantee, id: str, epsilon: float) -> Audited | None:
     """The mechanism that was picked, and the attempt to refute it: what that has found."""
     own, found = card.certified(), audits.shipped_of(id)
-    st.markdown(f"**{blocks.escape(registry.get(id).name)}**")
     st.metric(
         "The best attacker is right at most",
         f"{cards.of_hundred(card.attacker())} in 100" if own.finite else "no limit",
-        help=cards.attacker(card),
+        help=f"{cards.attacker(card)} {glossary.help('attacker')}",
     )
     st.markdown(cards.protects(card))
     claimed = cards.epsilon_text(card.claimed.epsilon if card.claimed else None)
     told = f"Claimed {claimed}, certified {cards.epsilon_text(own.epsilon)} {card.change.label}"
     if found is not None:
-        least = cards.epsilon_text(found.measured)
-        told += f"; measured at least {least} at epsilon {found.epsilon:g}"
-    st.caption(f"{told}.", help=f"Counted: {card.change.relation}. {glossary.help('measured')}")
+        told += f"; measured at least {cards.epsilon_text(found.measured)}"
+        told += f" at {found.epsilon:g}" * (found.epsilon != epsilon)
+    st.caption(f"{told}.")
+    audited = attempt(id, epsilon)
     with st.popover("Why?", icon=":material/verified_user:"):
         blocks.guarantee(card, id)
-    return attempt(id, epsilon)
+    return audited
 
 
 def attacker(card: Guarantee, id: str, epsilon: float) -> None:
     """How often the best attacker is right about the card's unit, here and at other epsilons."""
-    st.header("What an attacker can conclude", help=glossary.help("attacker"))
+    st.header("What an attacker can conclude")
     grid = widgets.grid(True)
     made = [registry.create(id, epsilon=e).guarantee(card.public) for e in grid]
     shares = [one.attacker() for one in made]
@@ -262,7 +262,9 @@ def attempt(id: str, epsilon: float) -> Audited | None:
         job = None
     now = look(job)
     with go:
-        if blocks.start_and_stop(job, now, "Try to refute it", ":material/policy:"):
+        if now.active:
+            blocks.stop(job, now)
+        elif st.button("Try to refute it", type="primary", icon=":material/policy:"):
             state.jobs().start(AUDIT, runs.audit(mechanism, flaw, SEED), about=about)
             st.rerun()
     blocks.ticking(job, now, found_so_far)

@@ -17,17 +17,21 @@ _LOOK = """<style>
   clip-path: inset(50%); }
 :has(> .st-key-quiet) { position: absolute; width: 1px !important; overflow: hidden; }
 .st-key-choices > :has(> .stSelectbox) { flex: 0 0 12rem; }
-.st-key-figure .stPlotlyChart, .st-key-figure .stPlotlyChart > div { height: 60vh !important;
-  min-height: 22rem; }
+.st-key-figure { --high: 60vh; --least: 22rem; }
+.st-key-figure :has(> * > .stPlotlyChart), .st-key-figure :has(> .stPlotlyChart),
+.st-key-figure .stPlotlyChart, .st-key-figure .stPlotlyChart > div { flex: none;
+  height: var(--high) !important; min-height: var(--least); }
 .st-key-stage { flex-wrap: nowrap; }
-.st-key-figure { flex: 1 1 0; min-width: 0; }
-.st-key-panel { flex: 0 0 20rem; max-height: 70vh; overflow: auto; }
+.st-key-stage > :has(> .st-key-figure) { flex: 1 1 0; min-width: 0; }
+.st-key-stage > :has(> .st-key-panel) { flex: 0 0 20rem; }
+.st-key-panel { max-height: 70vh; overflow: auto; }
 @media (max-width: 800px) {
   .stMainBlockContainer { padding: 4.1rem 1rem 2rem; }
   .st-key-choices h1 { white-space: normal; }
   .st-key-stage { flex-wrap: wrap; }
-  .st-key-figure, .st-key-panel { flex: 1 1 100%; max-height: none; }
-  .st-key-figure .stPlotlyChart, .st-key-figure .stPlotlyChart > div { height: 22rem !important; }
+  .st-key-stage.st-key-stage > div { flex: 1 1 100%; }
+  .st-key-figure { --high: 22rem; }
+  .st-key-panel { max-height: none; }
 }
 </style>"""
 

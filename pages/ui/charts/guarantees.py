@@ -16,6 +16,7 @@ from pages.ui.charts import (
     INK,
     PAPER,
     Figure,
+    Style,
     faded,
     figure,
     powers,
@@ -37,62 +38,57 @@ def claims(
     end = 4 * max([*finite, 1.0])
     low, far = math.log10(min([*finite, 1.0])) - 0.5, math.log10(end) + 0.5
     fig = figure(showlegend=False, bargap=0, margin={"l": 8, "r": 8, "t": 4, "b": 8})
-    fig.x(type="log", range=[low, far], tickangle=0, **powers(-2, 12, 1 if far - low < 4 else 2))
     places: dict[str, int] = {}
     told, at = [], 0
     for group in groups:
-        count = rows[group.choices[0].id].guarantee.change.label
-        title = f"<b>{group.title}</b>, {count}"
+        title = f"<b>{group.title}</b>, {rows[group.choices[0].id].guarantee.change.label}"
         fig.note(text=title, x=0, xref="x domain", xanchor="left", y=at, size=13)
         for choice in group.choices:
-            at += 1
-            row, found, places[choice.id] = rows[choice.id], measured(choice.id), at
-            _claim(fig, choice.id, row, at, end)
-            said = f"claimed {epsilon_text(row.claimed)}, certified {epsilon_text(row.certified)}"
-            if found is not None:
-                if 0 < found.measured < end:
-                    fig.tick(found.measured, at, style(choice.id), found)
-                said += f"<br>{found.words}"
+            at, id = at + 1, choice.id
+            row, look, found, places[id] = rows[id], style(id), measured(id), at
+            _claim(fig, look, row, at, end)
+            words = ""
+            if found is not None and 0 < found.measured < end:
+                fig.tick(found.measured, at, look, found)
+                words = f"<br>{found.words}"
             counted = row.guarantee.change
-            told.append(f"<b>{row.mechanism}</b>: {said}<br>{counted.label}: {counted.relation}")
+            told.append(
+                f"<b>{row.mechanism}</b>: claimed {epsilon_text(row.claimed)}, certified"
+                f" {epsilon_text(row.certified)}{words}<br>{counted.label}: {counted.relation}"
+            )
         at += 1
+    y = list(places.values())
     fig.draw(
         "bar",
         orientation="h",
         base=10**low,
-        x=[10**far] * len(places),
-        y=[*places.values()],
+        x=[10**far] * len(y),
+        y=y,
         customdata=[[id] for id in places],
-        marker={"color": [faded(ACCENT, 0.18 if id == chosen else 0) for id in places]},
+        marker={"color": [faded(ACCENT, 0.18 * (id == chosen)) for id in places]},
         hovertext=told,
         hover="%{hovertext}<extra></extra>",
     )
+    fig.x(type="log", range=[low, far], tickangle=0, **powers(-2, 12, 1 if far - low < 4 else 2))
     names = [rows[id].mechanism for id in places]
-    fig.y(range=[at - 0.4, -0.7], showgrid=False, tickvals=[*places.values()], ticktext=names)
+    fig.y(range=[at - 0.4, -0.7], showgrid=False, tickvals=y, ticktext=names)
     return fig
 
 
-def _claim(fig: Figure, id: str, row: CardRow, at: int, end: float) -> None:
-    look, arrow = style(id), not math.isfinite(row.certified)
-    proved = end if arrow else row.certified
+def _claim(fig: Figure, look: Style, row: CardRow, at: int, end: float) -> None:
+    bound = math.isfinite(row.certified)
+    proved = row.certified if bound else end
     if row.claimed is not None:
         fig.stroke([row.claimed, proved], [at, at], look.color)
-        fig.dots(
-            [row.claimed],
-            [at],
-            fig.marker(look._replace(marker="circle"), solid=False, size=13),
-        )
+        fig.dots([row.claimed], [at], fig.marker(Style(look.color, "circle", ""), solid=False))
+    look = look._replace(marker="circle" if bound else "triangle-right")
     fig.draw(
         "scatter",
         x=[proved],
         y=[at],
         mode="markers+text",
-        marker={
-            "symbol": "triangle-right" if arrow else "circle",
-            "size": 9,
-            "color": look.color,
-        },
-        text=["no bound" if arrow else f"   {epsilon_text(row.certified)}"],
+        marker=fig.marker(look, solid=True),
+        text=["" if row.upheld else f"   {epsilon_text(row.certified)}"],
         textposition="middle right",
     )
 
