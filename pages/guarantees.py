@@ -21,6 +21,7 @@ from pages.ui.jobs import Snapshot, look
 from pages.ui.runs import Audited
 
 AUDIT = "audit"
+CLICKS = "clicks on claims"
 WAYS = {"data": "of the open data", "typed": "typed in"}
 MOST = 10_000_000  # users or items that can be typed in
 UNITS = {change.unit: change.label for change in Change}
@@ -54,20 +55,20 @@ def page() -> None:
     with picked:
         id = widgets.picker(found)
     with drawn:
-        claims(found, id, epsilon, every=every)
+        words = claims(found, id, epsilon, every=every)
     with frame.panel:
         audited = at_hand(found[id], id, epsilon)
     with frame.below:
+        blocks.folded(
+            "The chart in words and numbers",
+            lambda: table(found, words),
+            key="every claim",
+            type="compact",
+        )
         if audited is not None:
             report(audited)
         attacker(found[id], id, epsilon)
         ledger(found[id])
-        blocks.folded(
-            "Every claim beside what is proved",
-            lambda: table(found),
-            key="every claim",
-            icon=":material/table:",
-        )
 
 
 def facts_of(data: str) -> tuple[PublicFacts, tuple[str, ...]]:
@@ -115,8 +116,11 @@ def capped(items: int) -> int | None:
     )
 
 
-def claims(found: dict[str, Guarantee], id: str, epsilon: float, *, every: bool) -> None:
-    """A line for each mechanism that predicts the same, or for every one; a click takes it up."""
+def claims(found: dict[str, Guarantee], id: str, epsilon: float, *, every: bool) -> str:
+    """A line for each mechanism that predicts the same, or for every one, and the same in words.
+
+    A click on one takes it up.
+    """
     placed = groups.grouped(found)
     task = registry.get(id).task
     alike = {one: card for one, card in found.items() if every or registry.get(one).task is task}
@@ -130,19 +134,18 @@ def claims(found: dict[str, Guarantee], id: str, epsilon: float, *, every: bool)
     )
     lines = len(rows) + len(shown)
     st.html(f"<style>.st-key-figure.st-key-figure {{ --least: {18 * lines}px; }}</style>")
-    key = f"claims {id}"  # a new one forgets what was clicked
+    clicks = st.session_state.get(CLICKS, 0)
+    key = f"claims {clicks}"  # a new one forgets what was clicked
 
     def clicked() -> None:
+        st.session_state[CLICKS] = clicks + 1
         for point in st.session_state[key].selection.points:
             st.session_state["mechanism"] = point["customdata"][0]
 
-    blocks.picture(
-        charts_guarantees.claims(shown, rows, id, measured_at(epsilon)),
-        alt=cards.table_words(list(rows.values())),
-        key=key,
-        on_select=clicked,
-        selection_mode="points",
-    )
+    words = cards.table_words(list(rows.values()))
+    fig = charts_guarantees.claims(shown, rows, id, measured_at(epsilon))
+    blocks.picture(fig, alt=words, key=key, on_select=clicked, selection_mode="points")
+    return words
 
 
 def rows_of(found: dict[str, Guarantee]) -> dict[str, cards.CardRow]:
@@ -161,14 +164,19 @@ def measured_at(epsilon: float) -> Callable[[str], audits.Tick | None]:
     return measured
 
 
-def table(found: dict[str, Guarantee]) -> None:
+def table(found: dict[str, Guarantee], words: str) -> None:
     """Claimed beside certified for every mechanism, and why they differ."""
+    st.text(words)
     rows = list(rows_of(found).values())
     narrow = {"claimed": 64, "certified": 76, cards.PER_USER: 104}
     columns = {name: st.column_config.TextColumn(width=width) for name, width in narrow.items()}
     columns["mechanism"] = st.column_config.TextColumn(pinned=True, width=138)
-    words = cards.table_words(rows)
-    blocks.show_table(cards.table(rows), height="content", alt=words, column_config=columns)
+    blocks.show_table(
+        cards.table(rows),
+        height="content",
+        alt="Claimed and certified epsilon of every mechanism, per rating and per user",
+        column_config=columns,
+    )
     st.caption(
         f"{glossary.help('unit', 'rating', 'cell', 'user')} Numbers of different columns cannot be"
         f" compared. {glossary.help('trust', 'notion')}"
@@ -183,7 +191,7 @@ def at_hand(card: Guarantee, id: str, epsilon: float) -> Audited | None:
     """The mechanism that was picked, and the attempt to refute it: what that has found."""
     own, found = card.certified(), audits.shipped_of(id)
     st.metric(
-        "The best attacker is right at most",
+        "Best attacker: right at most",
         f"{cards.of_hundred(card.attacker())} in 100" if own.finite else "no limit",
         help=f"{cards.attacker(card)} {glossary.help('attacker')}",
     )
@@ -194,15 +202,14 @@ def at_hand(card: Guarantee, id: str, epsilon: float) -> Audited | None:
         told += f"; measured at least {cards.epsilon_text(found.measured)}"
         told += f" at {found.epsilon:g}" * (found.epsilon != epsilon)
     st.caption(f"{told}.")
-    audited = attempt(id, epsilon)
     with st.popover("Why?", icon=":material/verified_user:"):
         blocks.guarantee(card, id)
-    return audited
+    return attempt(id, epsilon)
 
 
 def attacker(card: Guarantee, id: str, epsilon: float) -> None:
     """How often the best attacker is right about the card's unit, here and at other epsilons."""
-    st.header("What an attacker can conclude")
+    st.header("The attacker")
     grid = widgets.grid(True)
     made = [registry.create(id, epsilon=e).guarantee(card.public) for e in grid]
     shares = [one.attacker() for one in made]

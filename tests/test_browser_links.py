@@ -123,7 +123,7 @@ def test_every_choice_of_a_page_is_in_its_address_and_comes_back(page, server, p
     assert asked | own == asked
     before = look_of(page)
     turn_to(page, "Guarantees")
-    page.get_by_role("heading", name="claims are not proved").wait_for()
+    page.get_by_role("heading", name="Which promises hold?").wait_for()
     settle(page)
     turn_to(page, path.partition("?")[0].title())
     page.wait_for_url("**message=**" if "message" in own else f"**{next(iter(own))}=**")
@@ -137,10 +137,11 @@ def test_what_is_chosen_by_mouse_joins_the_address(page, server):
     visit(page, server + "protocol?data=restaurants")
     page.get_by_role("button", name="Next").click()
     page.wait_for_url("**message=2**")
+    for part in ("What each party has seen so far", "What it costs to send"):
+        page.get_by_text(part, exact=True).click()
+        settle(page)
     page.get_by_role("tab").nth(2).click()
     page.wait_for_url("**seen=**")
-    settle(page)
-    page.get_by_text("Who plays, and by which rules", exact=True).click()
     settle(page)
     page.get_by_text("Masks", exact=True).click()
     page.wait_for_url("**masks=false**")
@@ -149,8 +150,9 @@ def test_what_is_chosen_by_mouse_joins_the_address(page, server):
     settle(page)
     here = look_of(page)
     visit(page, page.url)
-    page.get_by_text("Who plays, and by which rules", exact=True).click()
-    settle(page)
+    for part in ("What each party has seen so far", "What it costs to send"):
+        page.get_by_text(part, exact=True).click()
+        settle(page)
     assert look_of(page) == here
 
 
@@ -160,7 +162,7 @@ def test_names_out_of_an_upload_are_in_no_address(page, server, tmp_path):
     turn_to(page, "Protocol")
     page.get_by_role("heading", name="Can a recommender learn without seeing?").wait_for()
     settle(page)
-    page.get_by_text("Who plays, and by which rules", exact=True).click()
+    page.get_by_role("button", name="Rules").click()
     settle(page)
     field = page.get_by_label("Item", exact=True)
     field.click()
@@ -174,7 +176,7 @@ def test_names_out_of_an_upload_are_in_no_address(page, server, tmp_path):
     turn_to(page, "Protocol")
     page.get_by_role("heading", name="Can a recommender learn without seeing?").wait_for()
     settle(page)
-    page.get_by_text("Who plays, and by which rules", exact=True).click()
+    page.get_by_role("button", name="Rules").click()
     assert field.input_value() == chosen
 
 

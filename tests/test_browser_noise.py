@@ -1,5 +1,6 @@
 """The picker and the noise in Chromium: by mouse, keyboard and address bar."""
 
+import re
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -85,27 +86,46 @@ def ranges(page):
       e => [e._fullLayout.xaxis.range, e._fullLayout.yaxis.range])""")
 
 
-def test_several_releases_stand_in_rows_on_a_screen_and_beneath_each_other_on_a_phone(
-    browser, server
+def figure(tab):
+    """The box of the first chart, and how far the page reaches sideways."""
+    box = tab.locator(".st-key-figure .stPlotlyChart").bounding_box()
+    return box, tab.evaluate("() => document.documentElement.scrollWidth")
+
+
+@pytest.mark.parametrize("path", ["noise?mechanism=private-effects", "guarantees", "protocol"])
+@pytest.mark.parametrize(
+    ("width", "height", "least"),
+    [(1366, 768, 0.5), (1280, 720, 0.6), (1920, 1080, 0.6), (390, 844, 0.4)],
+)
+def test_the_figure_grows_with_the_window_and_is_seen_whole(
+    browser, server, path, width, height, least
 ):
-    for width, least in ((1366, 4), (390, 1)):
-        tab = browser.new_page(viewport={"width": width, "height": 900})
-        visit(tab, server + "noise?mechanism=private-effects")
-        tops = tab.evaluate(
-            "() => [...document.querySelectorAll('.js-plotly-plot')].slice(0, 7).map("
-            "e => Math.round(e.getBoundingClientRect().top))"
-        )
-        assert max(tops.count(top) for top in tops) == least
-        wide = tab.evaluate("() => document.documentElement.scrollWidth")
-        assert wide <= width
-        tab.close()
+    tab = browser.new_page(viewport={"width": width, "height": height})
+    visit(tab, server + path)
+    box, reach = figure(tab)
+    assert box["height"] >= least * height - 1
+    assert reach <= width
+    if width > 800:
+        assert box["y"] + box["height"] <= height
+        panel = tab.locator(".st-key-panel").bounding_box()
+        assert panel["x"] >= box["x"] + box["width"]
+        assert panel["width"] < 0.3 * width
+    clipped = tab.evaluate("""() => {
+      const svg = document.querySelector('.st-key-figure .main-svg');
+      const box = svg.closest('.stElementContainer');
+      return svg.getBoundingClientRect().bottom - box.getBoundingClientRect().bottom; }""")
+    assert clipped <= 1
+    tab.close()
 
 
-def test_the_promises_are_seen_without_scrolling(browser, server):
-    tab = browser.new_page(viewport={"width": 1366, "height": 650})
-    visit(tab, server + "guarantees")
-    box = tab.locator(".promises").bounding_box()
-    assert box["y"] + box["height"] <= 650
-    dots = tab.locator(".promises i")
-    assert dots.count() == len(registry.offered())
+def test_a_click_on_a_line_of_the_claims_takes_its_mechanism_up(browser, server):
+    tab = browser.new_page(viewport={"width": 1366, "height": 768})
+    visit(tab, server + "guarantees?mechanism=input-flip")
+    for id in ("output", "gradient", "output"):
+        line = tab.locator(".st-key-figure .yaxislayer-above text, .st-key-figure .ytick text")
+        box = line.filter(has_text=re.compile(f"^{registry.short_name(id)}$")).bounding_box()
+        tab.mouse.click(box["x"] + 500, box["y"] + box["height"] / 2)
+        tab.wait_for_url(f"**mechanism={name(id).replace(' ', '+')}**")
+        settle(tab)
+        assert name(id) in tab.get_by_role("button", name="Mechanism").inner_text()
     tab.close()

@@ -179,8 +179,9 @@ def of_guarantees(said, app, id, epsilon):
         "Guarantees, its card",
         certified=one(r"(?:certified: |certified )(?:epsilon )?([^\n]*)", badge(app)),
     )
-    sure = one(r"(?:at most|right at most) ([\d.]+) ", charts_of(app)[0].proto.alt)
-    if "practically certain" not in charts_of(app)[0].proto.alt:
+    alt = next(c.proto.alt for c in charts_of(app) if "attacker" in c.proto.alt)
+    sure = one(r"(?:at most|right at most) ([\d.]+) ", alt)
+    if "practically certain" not in alt:
         said.add("Guarantees, in words", attacker=hundred(float(sure) / 100))
 
 

@@ -132,6 +132,9 @@ def test_the_page_steps_through_the_flow_and_tells_the_budget(theme):
     assert "Message 1 of 24, round 1" in texts(app)
     button(app, "Next").click().run()
     assert "Message 2 of 24" in texts(app)
+    for key in ("budget", "sent"):
+        app.session_state[key] = True
+    app.run()
     assert "A user with k clicks moves k item profiles" in texts(app)
     assert any("by formula" in plain(c.value).lower() for c in app.caption)
     assert len(charts_of(app)) == 2

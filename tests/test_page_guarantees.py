@@ -2,10 +2,8 @@
 
 import dataclasses
 import functools
-import html
 import json
 import math
-import re
 import time
 
 import pytest
@@ -16,43 +14,84 @@ from dpmc_core.lab.views import audits, cards, groups
 from dpmc_core.privacy import ROW_VALUES, USER_EMPTIED
 from dpmc_core.ratings import PublicFacts
 from pages.ui import runs
-from tests.page_helpers import all_text, button, charts_of, open_page, plain
+from pages.ui.charts import PAPER
+from tests.page_helpers import all_text, button, charts_of, open_page, plain, spec
 
 FACTS = PublicFacts(users=943, items=1682, low=1, high=5)
 CARDS, _ = groups.cards_of(registry.offered(), FACTS)
 
 
-def table_of(app):
-    """The table of the first look, as HTML."""
-    return next(e.proto.body for e in app.get("html") if "promises" in e.proto.body)
+def figure_of(app):
+    """The figure of the claims: its rows by id, its marks by their heights, its headings."""
+    drawn = spec(app)
+    (rows,) = (t for t in drawn["data"] if t["type"] == "bar")
+    places = {id: y for (id,), y in zip(rows["customdata"], rows["y"], strict=True)}
+    tints = dict(zip(places, rows["marker"]["color"], strict=True))
+    at_hand = [id for id, tint in tints.items() if not tint.endswith(",0)")]
+    return drawn, places, at_hand, [note["text"] for note in drawn["layout"]["annotations"]]
 
 
-def test_the_first_look_holds_every_mechanism_in_its_cell_with_its_mark():
-    shown = table_of(open_page("guarantees", data="movie-night"))
-    found, _ = groups.cards_of(registry.offered(), FACTS)
-    placed = groups.grouped(found)
-    cells = re.findall(r"<td>(.*?)</td>", shown)
-    filled = [cell for cell in cells if cell]
-    assert len(filled) == len(placed)
-    by_title = {re.search(r'"title">(.*?)<', cell)[1]: cell for cell in filled}
-    for group in placed:
-        cell = by_title[html.escape(group.title)]
-        assert cell.count('class="one"') == len(group.choices)
-        assert cell.count('"only claimed"') == sum(not c.upheld for c in group.choices)
-        for choice in group.choices:
-            name = html.escape(registry.short_name(choice.id))
-            assert f"{name}</span>" in cell
-            assert html.escape(choice.publishes) in cell
-    rows = re.findall(r'<th scope="row">(.*?)</th>', shown)
-    assert len(set(rows)) == len(rows) == 3
+def test_the_figure_holds_a_line_for_each_mechanism_with_its_marks():
+    app = open_page("guarantees", data="movie-night", mechanism="output", every="true")
+    drawn, places, at_hand, heads = figure_of(app)
+    placed = groups.grouped(CARDS)
+    assert list(places) == [choice.id for group in placed for choice in group.choices]
+    assert len(heads) == len(placed)
+    for group, head in zip(placed, heads, strict=True):
+        assert group.title in head
+        assert head.endswith(CARDS[group.choices[0].id].change.label)
+    assert at_hand == ["output"]
+    for id, card in CARDS.items():
+        marks = [
+            t
+            for t in drawn["data"]
+            if t.get("y") == [places[id]] and "color" in t.get("marker", {})
+        ]
+        claimed = [t["x"][0] for t in marks if t["marker"]["color"] == PAPER]
+        (certified,) = (t for t in marks if t["mode"] == "markers+text")
+        assert claimed == [card.claimed.epsilon]
+        own = card.certified()
+        if own.finite:
+            assert certified["x"] == [own.epsilon]
+            assert certified["marker"]["symbol"] == "circle"
+        else:
+            assert certified["marker"]["symbol"] == "triangle-right"
+            assert certified["text"] == ["   no bound"]
+        ticks = [t["x"][0] for t in drawn["data"] if t["y"] == [places[id]] and "line-ns" in str(t)]
+        assert ticks == [audits.shipped_of(id).measured]
 
 
-def test_the_title_counts_what_is_not_proved_and_follows_epsilon():
+def test_without_being_asked_it_shows_those_that_predict_the_same():
+    app = open_page("guarantees", data="movie-night", mechanism="private-mean")
+    _, places, at_hand, _ = figure_of(app)
+    task = registry.get("private-mean").task
+    assert set(places) == {id for id in CARDS if registry.get(id).task is task}
+    assert at_hand == ["private-mean"]
+
+
+@pytest.mark.parametrize("id", ["input-flip", "output", "dpmf", "dpals", "gradient"])
+def test_the_attacker_follows_the_certificate_at_hand(id):
+    app = open_page("guarantees", data="movie-night", mechanism=id)
+    card = CARDS[id]
+    shown = next(m.value for m in app.metric if "attacker" in m.label)
+    if card.certified().finite:
+        assert shown == f"{cards.of_hundred(card.attacker())} in 100"
+    else:
+        assert shown == "no limit"
+    (chart,) = (c for c in charts_of(app) if c.proto.alt == cards.attacker(card))
+    line = json.loads(chart.proto.spec)["data"][0]
+    at_one = line["y"][line["x"].index(1.0)]
+    assert at_one == pytest.approx(card.attacker())
+
+
+def test_the_first_sentence_counts_what_is_not_proved_and_follows_epsilon():
     app = open_page("guarantees", data="movie-night", epsilon="2")
     unproved = sum(not cards.upheld(card) for card in CARDS.values())
-    assert app.title[0].value == f"{unproved} of {len(CARDS)} claims are not proved at epsilon 2"
+    assert f"{unproved} of {len(CARDS)} claims are not proved at epsilon 2" in all_text(app)
     app.select_slider(key="epsilon").set_value(5.0).run()
-    assert app.title[0].value.endswith("at epsilon 5")
+    assert "not proved at epsilon 5" in all_text(app)
+    ticks = [t for t in figure_of(app)[0]["data"] if "line-ns" in str(t)]
+    assert not ticks  # measured at epsilon 1 alone
     proved = {id: card for id, card in CARDS.items() if cards.upheld(card)}
     assert groups.summary(groups.grouped(proved), 1.0).startswith(f"All {len(proved)} claims are")
 
@@ -65,7 +104,7 @@ def test_the_full_table_is_one_click_away():
     app.run()
     table = next(t.value for t in app.dataframe if "certified" in t.value.columns)
     assert len(table) == len(CARDS)
-    assert len(charts_of(app)) == before + 1
+    assert len(charts_of(app)) == before
 
 
 @pytest.mark.parametrize("id", CARDS)
@@ -107,7 +146,7 @@ def audited(app):
     """The page once the audit is over."""
     button(app, "Try to refute it").click().run()
     end = time.monotonic() + 150
-    while app.progress or button(app, "Try to refute it").disabled:
+    while app.progress or button(app, "Try to refute it") is None:
         assert time.monotonic() < end
         time.sleep(0.1)
         app.run()
@@ -123,7 +162,7 @@ def test_an_audit_that_finds_nothing_confirms_nothing(monkeypatch):
     assert any("privacy is not confirmed by this" in text for text in told)
     least = next(float(t.split("at least ")[1].split(")")[0]) for t in told if "at least" in t)
     assert 0.5 < least < 1
-    (chart,) = [c for c in charts_of(app) if "at least" in c.proto.spec]
+    (chart,) = [c for c in charts_of(app) if "at least" in c.proto.alt]
     bars = [t for t in json.loads(chart.proto.spec)["data"] if t["type"] == "bar"]
     assert bars[0]["x"][0] + bars[0]["base"][0] == pytest.approx(least, rel=0.01)
 

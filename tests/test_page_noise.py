@@ -69,12 +69,25 @@ def test_a_pinned_epsilon_is_drawn_behind_and_what_differs_is_said(id):
     assert "; at epsilon 1, " in texts(app)
 
 
-def test_several_releases_stand_side_by_side():
+def test_of_several_releases_one_is_looked_at_at_a_time():
     app = open_page("noise", data="movie-night", mechanism="private-effects")
     card = registry.create("private-effects", epsilon=1.0).guarantee(FACTS)
-    heights = [spec(app, n)["layout"]["height"] for n in range(len(list(card.releases)))]
-    assert len(heights) == 7
-    assert max(heights) < 260
+    drawn = len(charts_of(app))
+    box, said = app.selectbox(key="release"), set()
+    releases = dict(card.releases)
+    assert box.value == next(n for n, r in card.releases if r is noise.main_release(card))
+    assert len(box.options) == len(releases) == 7
+    for name, release in releases.items():
+        app.selectbox(key="release").set_value(name).run()
+        assert not app.exception
+        assert len(charts_of(app)) == drawn
+        half = noise.density(release).half
+        assert f"half of the noise is within ±{half:.3g}" in texts(app)
+        said.add(charts_of(app)[0].proto.spec)
+    assert len(said) == 7
+    other = open_page("noise", data="movie-night", mechanism="input-flip", release="residuals")
+    assert not other.exception
+    assert not [b for b in other.selectbox if b.key == "release"]
 
 
 def test_a_pin_beyond_the_range_comes_to_its_end():
@@ -169,13 +182,13 @@ def test_the_ruler_is_one_rating_in_the_releases_own_unit():
 
 
 def test_two_epsilons_differ_by_as_much_as_is_said():
-    at = {e: [noise.density(additive(Laplace, 1 / e))] for e in (1.0, 5.0)}
+    at = {e: noise.density(additive(Laplace, 1 / e)) for e in (1.0, 5.0)}
     assert noise.shape_words({1.0: at[1.0]}) == "At epsilon 1, half of the noise is within ±0.693."
     assert noise.shape_words(at).endswith("at epsilon 5, within ±0.139: 5 times smaller.")
     back = {5.0: at[5.0], 1.0: at[1.0]}
     assert noise.shape_words(back).endswith("at epsilon 1, within ±0.693: 5 times larger.")
     card = {e: registry.create("input-flip", epsilon=e).guarantee(FACTS) for e in (1.0, 5.0)}
-    flips = {e: [noise.channel(noise.main_release(c))] for e, c in card.items()}
+    flips = {e: noise.channel(noise.main_release(c)) for e, c in card.items()}
     words = "At epsilon 1, 26.9 % of the answers are changed; at epsilon 5, 0.7 %."
     assert noise.shape_words(flips) == words
 

@@ -36,7 +36,25 @@ def test_opens_and_steps_through_the_messages(theme, scenario):
     assert "no message yet" in texts(app)
     assert button(app, "Back").disabled
     assert not app.exception
+    assert len(charts_of(app)) == 1
+    unfolded(app, "sent")
     assert len(charts_of(app)) == 2
+
+
+def unfolded(app, key):
+    """With a part that is folded at first."""
+    app.session_state[key] = True
+    app.run()
+    assert not app.exception
+
+
+def tried(app):
+    """With the attacks that nobody sees before they are asked for."""
+    assert "recovers" not in texts(app)
+    assert not app.metric
+    button(app, "Let the third party try").click().run()
+    assert not app.exception
+    return app
 
 
 def test_the_last_message_can_be_reached_and_no_further():
@@ -48,7 +66,7 @@ def test_the_last_message_can_be_reached_and_no_further():
 
 
 def test_without_masks_the_attack_succeeds():
-    app = open_page("protocol", data="restaurants")
+    app = tried(open_page("protocol", data="restaurants"))
     assert "recovers 0 of 4" in texts(app)
     next(t for t in app.toggle if t.label == "Masks").set_value(False).run()
     assert "recovers 4 of 4" in texts(app)
@@ -56,12 +74,20 @@ def test_without_masks_the_attack_succeeds():
 
 
 def test_scenario_3_shows_the_attendance_attack_and_scenario_2_does_not():
-    app = open_page("protocol", data="restaurants", scenario="3")
+    app = tried(open_page("protocol", data="restaurants", scenario="3"))
+    assert "recovers 0 of 4 differences" in texts(app)
     assert "recovers 4 of 4 gradients" in texts(app)
     assert "Ratings stay behind the noise" not in texts(app)
-    assert "with and without one user" not in texts(
-        open_page("protocol", data="restaurants", scenario="2")
-    )
+    assert any("with and without one user" in head.value for head in app.header)
+    app = tried(open_page("protocol", data="restaurants", scenario="2"))
+    assert not any("with and without one user" in head.value for head in app.header)
+
+
+def test_an_attack_on_one_scenario_is_not_shown_on_another():
+    app = tried(open_page("protocol", data="restaurants", scenario="2"))
+    app.selectbox(key="scenario").set_value("3").run()
+    assert not app.exception
+    tried(app)
 
 
 def test_where_nobody_is_left_to_hide_behind_the_attendance_attack_has_no_rows(ratings):
@@ -87,6 +113,8 @@ def test_phases_are_played_and_paid_for_on_the_card(scenario):
     three = open_page("protocol", data="restaurants", scenario=scenario, phases="3")
     last = [next(s for s in app.slider if s.label == "Message").max for app in (one, three)]
     assert last[1] == 3 * last[0]
+    for app in (one, three):
+        unfolded(app, "promised")
     cards = [" ".join(c.value for c in app.caption) for app in (one, three)]
     assert "3 phases publish item factors" in cards[1]
     assert "phases publish item factors" not in cards[0]
@@ -94,6 +122,7 @@ def test_phases_are_played_and_paid_for_on_the_card(scenario):
 
 def test_the_price_in_accuracy_is_measured_on_request_and_can_be_dropped():
     app = open_page("protocol", data="restaurants")
+    unfolded(app, "accuracy")
     assert "Test RMSE" not in texts(app)
     button(app, "Measure on all of the data").click().run()
     assert "Test RMSE" in texts(app)
@@ -103,11 +132,14 @@ def test_the_price_in_accuracy_is_measured_on_request_and_can_be_dropped():
 
 
 def test_a_choice_of_users_is_told_with_its_consequences():
-    app = open_page("protocol", data="restaurants", scenario="3", picked="2")
+    app = tried(open_page("protocol", data="restaurants", scenario="3", picked="2"))
+    unfolded(app, "accuracy")
     assert "times as many rounds" in texts(app)
     assert "up to one vector common to all" in texts(app)
     assert "recovers 4 of 4 gradients" in texts(app)
-    assert "times as many rounds" not in texts(open_page("protocol", data="restaurants"))
+    app = open_page("protocol", data="restaurants")
+    unfolded(app, "accuracy")
+    assert "times as many rounds" not in texts(app)
 
 
 def test_a_linked_scenario_that_does_not_exist_falls_back_with_a_note():

@@ -36,13 +36,14 @@ def claims(
     """
     finite = [e for r in rows.values() for e in (r.claimed, r.certified) if e and math.isfinite(e)]
     end = 4 * max([*finite, 1.0])
-    low, far = math.log10(min([*finite, 1.0])) - 0.5, math.log10(end) + 0.5
+    low = math.log10(min([*finite, 1.0])) - 0.5
+    far = math.log10(end) + 0.2 * (math.log10(end) - low)
     fig = figure(showlegend=False, bargap=0, margin={"l": 8, "r": 8, "t": 4, "b": 8})
     places: dict[str, int] = {}
     told, at = [], 0
     for group in groups:
         title = f"<b>{group.title}</b>, {rows[group.choices[0].id].guarantee.change.label}"
-        fig.note(text=title, x=0, xref="x domain", xanchor="left", y=at, size=13)
+        fig.note(text=title, x=0, xref="x domain", xanchor="left", xshift=-100, y=at)
         for choice in group.choices:
             at, id = at + 1, choice.id
             row, look, found, places[id] = rows[id], style(id), measured(id), at
@@ -79,8 +80,9 @@ def _claim(fig: Figure, look: Style, row: CardRow, at: int, end: float) -> None:
     bound = math.isfinite(row.certified)
     proved = row.certified if bound else end
     if row.claimed is not None:
+        ring = fig.marker(look._replace(marker="circle"), solid=False, size=12)
         fig.stroke([row.claimed, proved], [at, at], look.color)
-        fig.dots([row.claimed], [at], fig.marker(Style(look.color, "circle", ""), solid=False))
+        fig.dots([row.claimed], [at], ring)
     look = look._replace(marker="circle" if bound else "triangle-right")
     fig.draw(
         "scatter",

@@ -47,7 +47,7 @@ def stage(parties: Sequence[str], before: Sequence[Message], now: Message | None
         textposition=["top center" if places[n][1] > 0.5 else "bottom center" for n in parties],
         textfont={"color": INK, "size": 15},
         marker={
-            "size": 44,
+            "size": 40,
             "symbol": [_SYMBOLS.get(name, "circle") for name in parties],
             "color": [ACCENT if name in speaking else PAPER for name in parties],
             "line": {"color": MUTED, "width": 2},
