@@ -42,7 +42,15 @@ SHARED = {
 
 def page() -> None:
     """While it plays, it moves by itself."""
-    st.fragment(whole, run_every=BEAT if st.session_state.get(PLAYING) else None)()
+    playing = st.session_state.get(PLAYING, False)
+
+    @st.fragment(run_every=BEAT if playing else None)
+    def act() -> None:
+        if st.session_state.get(PLAYING, False) != playing:
+            st.rerun()  # whether it moves by itself is decided around it
+        whole()
+
+    act()
 
 
 def whole() -> None:
@@ -264,13 +272,12 @@ def controls(last: int) -> int:
         for name, icon, by, ended in moves:
             st.button(name, icon=icon, on_click=move, args=(by, last), disabled=ended)
         playing = st.session_state.get(PLAYING)
-        if st.button(
+        st.button(
             "Stop" if playing else "Play",
             icon=":material/stop:" if playing else ":material/play_arrow:",
             on_click=play_or_stop,
             args=(last,),
-        ):
-            st.rerun()  # whether the page moves by itself is decided around it
+        )
     return at
 
 

@@ -129,3 +129,17 @@ def test_a_click_on_a_line_of_the_claims_takes_its_mechanism_up(browser, server)
         settle(tab)
         assert name(id) in tab.get_by_role("button", name="Mechanism").inner_text()
     tab.close()
+
+
+def test_the_protocol_plays_by_itself_until_it_is_stopped(browser, server):
+    tab = browser.new_page(viewport={"width": 1366, "height": 768})
+    visit(tab, server + "protocol?data=restaurants")
+    tab.get_by_role("button", name="Play").click()
+    tab.get_by_text("Message 4 of").wait_for()
+    tab.get_by_role("button", name="Stop").click()
+    tab.get_by_role("button", name="Play").wait_for()
+    settle(tab)
+    at = tab.get_by_text(re.compile("Message .* of")).first.inner_text()
+    tab.wait_for_timeout(3000)
+    assert tab.get_by_text(re.compile("Message .* of")).first.inner_text() == at
+    tab.close()
