@@ -173,8 +173,8 @@ def rules_of_users(items: Mapping[int, str], scenario: str, *, shared: bool) -> 
 
     shared: whether the title of the item is public.
     """
-    with st.grid(3, min_column_width=240):
-        item = widgets.choose(
+    chosen: dict[str, Any] = {
+        "item": widgets.choose(
             "Item",
             "the item",
             items,
@@ -182,8 +182,8 @@ def rules_of_users(items: Mapping[int, str], scenario: str, *, shared: bool) -> 
             next(iter(items)),
             shared=shared,
             help=f"Items with few raters; the first {views.USERS_SHOWN} of them play.",
-        )
-        shares = widgets.choose(
+        ),
+        "shares": widgets.choose(
             "Shares of the noise",
             "the shares of the noise",
             KINDS,
@@ -191,16 +191,16 @@ def rules_of_users(items: Mapping[int, str], scenario: str, *, shared: bool) -> 
             Shares.GAUSSIAN,
             help="Gaussian: the recommender draws H, so it knows the variance of the noise. Gamma:"
             " each user knows the own share only, and the sum is Laplace noise to everyone.",
-        )
-        leaver = widgets.choose(
+        ),
+        "leaver": widgets.choose(
             "Leaves in round 2",
             "who leaves",
             LEAVERS,
             "leaves",
             NOBODY,
             help="After being asked and before answering.",
-        )
-        phases = widgets.slider(
+        ),
+        "phases": widgets.slider(
             "Phases",
             "the number of phases",
             1,
@@ -209,26 +209,22 @@ def rules_of_users(items: Mapping[int, str], scenario: str, *, shared: bool) -> 
             "phases",
             help="Each phase publishes item factors with fresh noise and a part of epsilon. Between"
             " two phases every user fits the own factors to them, at home.",
-        )
-        picked = 0
-        if scenario == "3":
-            picked = widgets.choose(
-                "Asked in each round",
-                "who is asked",
-                PICKED,
-                "picked",
-                0,
-                help="The paper's recommender picks k of those online at random. Here all are asked"
-                " unless you choose otherwise.",
-            )
-    left = None if leaver == NOBODY else leaver
-    return {
-        "item": item,
-        "shares": shares,
-        "phases": phases,
-        "picked": picked,
-        "leaver": left,
+        ),
+        "picked": 0,
     }
+    if scenario == "3":
+        chosen["picked"] = widgets.choose(
+            "Asked in each round",
+            "who is asked",
+            PICKED,
+            "picked",
+            0,
+            help="The paper's recommender picks k of those online at random. Here all are asked"
+            " unless you choose otherwise.",
+        )
+    if chosen["leaver"] == NOBODY:
+        chosen["leaver"] = None
+    return chosen
 
 
 def theatre(frame: Stage, told: DeltaGenerator, play: views.MessagePlay) -> None:
@@ -436,16 +432,17 @@ def corner(ratings: Ratings) -> Ratings:
 def rules_of_shops(part: Ratings, *, shared: bool) -> tuple[dict[str, Any], int]:
     """What the flow is built from, and whose profile is shown. shared: whether names are public."""
     names = {id: registry.get(id).name for id in VARIANTS}
-    with st.grid(3, min_column_width=240):
-        variant = widgets.choose(
+    chosen: dict[str, Any] = {
+        "variant": widgets.choose(
             "Variant",
             "the variant",
             names,
             "variant",
             "dpimf-optimal",
-            help="How each party puts noise on the loss of a profile: see Noise.",
-        )
-        profiles = widgets.choose(
+            help="How each party puts noise on the loss of a profile: see Noise. The strawman is"
+            " the plain way that the others improve on.",
+        ),
+        "profiles": widgets.choose(
             "The parties share out the",
             "what is shared out",
             SHARED,
@@ -453,48 +450,34 @@ def rules_of_shops(part: Ratings, *, shared: bool) -> tuple[dict[str, Any], int]
             Profiles.ITEMS,
             help="Who holds what: each party has some users with all their clicks, or some items"
             " with all clicks on them.",
-        )
-        by_items = profiles is Profiles.ITEMS
-        there = part.public.items if by_items else part.public.users
-        titles = (part.item_ids if by_items else part.user_ids) or [
-            str(k + 1) for k in range(there)
-        ]
-        watched = widgets.choose(
-            "Show the profile of",
-            "the profile",
-            dict(enumerate(titles[:12])),
-            "profile",
-            0,
-            shared=shared,
-            help="A message holds all profiles; one of them is shown.",
-        )
-        parties = widgets.slider("Parties", "the number of parties", 1, 6, 4, "parties")
-        rounds = widgets.slider(
-            "Rounds",
-            "the number of rounds",
-            1,
-            5,
-            3,
-            "rounds",
-            help=f"Exchanges with the server. {glossary.help('rounds')}",
-        )
-        local = widgets.slider(
+        ),
+    }
+    by_items = chosen["profiles"] is Profiles.ITEMS
+    there = part.public.items if by_items else part.public.users
+    titles = (part.item_ids if by_items else part.user_ids) or [str(k + 1) for k in range(there)]
+    watched = widgets.choose(
+        "Show the profile of",
+        "the profile",
+        dict(enumerate(titles[:12])),
+        "profile",
+        0,
+        shared=shared,
+        help="A message holds all profiles; one of them is shown.",
+    )
+    sliders = {
+        "parties": ("Parties", 6, 4, ""),
+        "rounds": ("Rounds", 5, 3, f"Exchanges with the server. {glossary.help('rounds')}"),
+        "local": (
             "Local solves in a round",
-            "the number of local solves",
-            1,
             20,
             2,
-            "local",
-            help="How often a party solves the profiles before it sends them. Every solve spends"
+            "How often a party solves the profiles before it sends them. Every solve spends"
             " epsilon, also those whose profiles stay at home.",
-        )
-    chosen = {
-        "variant": variant,
-        "profiles": profiles,
-        "parties": parties,
-        "rounds": rounds,
-        "local": local,
+        ),
     }
+    for key, (label, most, usual, words) in sliders.items():
+        what = f"the number of {label.lower()}"
+        chosen[key] = widgets.slider(label, what, 1, most, usual, key, help=words or None)
     return chosen, watched
 
 

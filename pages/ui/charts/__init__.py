@@ -175,7 +175,7 @@ class Figure:
     ) -> None:
         """A line without markers."""
         line = {"color": color, "width": width} | ({"dash": dash} if dash else {})
-        self.draw("scatter", x=x, y=y, mode="lines", line=line, **more)
+        self.draw("scatter", x=x, y=y, line=line, **{"mode": "lines"} | more)
 
     def level(self, ends: Ends, at: float, look: tuple[str, str], text: str, **more: Any) -> None:
         """A line at the level of a method without epsilon; look: its colour and dash."""

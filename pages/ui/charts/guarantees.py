@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from dpmc_core.lab.refute import Method, Refuted, Report
 from dpmc_core.lab.views.audits import Lights, Tick
@@ -47,7 +48,8 @@ def claims(
         for choice in group.choices:
             at, id = at + 1, choice.id
             row, look, found, places[id] = rows[id], style(id), measured(id), at
-            _claim(fig, look, row, at, end)
+            text = "" if row.upheld else f"   {epsilon_text(row.certified)}"
+            _promised(fig, look, (row.claimed, row.certified), at, end, text)
             words = ""
             if found is not None and 0 < found.measured < end:
                 fig.tick(found.measured, at, look, found)
@@ -76,21 +78,24 @@ def claims(
     return fig
 
 
-def _claim(fig: Figure, look: Style, row: CardRow, at: int, end: float) -> None:
-    bound = math.isfinite(row.certified)
-    proved = row.certified if bound else end
-    if row.claimed is not None:
+def _promised(
+    fig: Figure, look: Style, ends: tuple[float | None, float], at: Any, end: float, text: str
+) -> None:
+    """A claim (hollow), and what is certified (filled); an arrow at the end where nothing is."""
+    claimed, proved = ends
+    symbol = "circle" if math.isfinite(proved) else "triangle-right"
+    proved = min(proved, end)
+    if claimed is not None:
         ring = fig.marker(look._replace(marker="circle"), solid=False, size=12)
-        fig.stroke([row.claimed, proved], [at, at], look.color)
-        fig.dots([row.claimed], [at], ring)
-    look = look._replace(marker="circle" if bound else "triangle-right")
+        fig.stroke([claimed, proved], [at, at], look.color)
+        fig.dots([claimed], [at], ring)
     fig.draw(
         "scatter",
         x=[proved],
         y=[at],
         mode="markers+text",
-        marker=fig.marker(look, solid=True),
-        text=["" if row.upheld else f"   {epsilon_text(row.certified)}"],
+        marker=fig.marker(look._replace(marker=symbol), solid=True),
+        text=[text],
         textposition="middle right",
     )
 
@@ -111,7 +116,6 @@ def attacker(epsilons: Sequence[float], shares: Sequence[float], epsilon: float)
     return fig
 
 
-PROMISED = "promised"  # beside what is measured
 _FOUND = {Refuted.NOTHING: "#009e73", Refuted.CLAIM: "#d55e00", Refuted.CERTIFICATE: "#d55e00"}
 
 
@@ -120,57 +124,38 @@ def audit(report: Report, words: Mapping[Method, str]) -> Figure:
 
     A bar that is grey is no bound yet. words: the names of the methods.
     """
-    look, claimed, proved = style(report.mechanism.id), report.claimed, report.certified.epsilon
-    bounds = {f.method: f for f in report.findings if f.epsilon is not None}
-    rows = [*(words[method] for method in bounds), PROMISED]
+    claimed, proved = report.claimed, report.certified.epsilon
+    found = [f for f in report.findings if f.epsilon is not None]
+    rows = [*(words[f.method] for f in found), "promised"]
     known = [e for e in (claimed, proved, report.measured) if e and math.isfinite(e)]
     low, high = 0.02 * min([*known, 1.0]), 3 * max([*known, 1.0])
     fig = figure(height=110 + 46 * len(rows), showlegend=False)
-    for method, found in bounds.items():
-        ready = found.valid
-        fig.draw(
-            "bar",
-            orientation="h",
-            y=[words[method]],
-            x=[max(found.epsilon or 0.0, low) - low / 2],
-            base=[low / 2],
-            width=[0.42],
-            marker={"color": _FOUND[found.refuted] if ready else GRID},
-            text=[f"at least {epsilon_text(found.epsilon)}" if ready else "not yet a bound"],
-            textposition="auto",
-            insidetextanchor="end",
-            insidetextfont={"color": "#ffffff" if ready else INK},
-            cliponaxis=False,
-        )
-    ends = {"claimed": claimed, "certified": min(proved, high)}
-    for name, at in ends.items():
-        if at is None:
-            continue
-        certified, open_end = name == "certified", name == "certified" and math.isinf(proved)
-        fig.dots(
-            [at],
-            [PROMISED],
-            {
-                "symbol": "triangle-right" if open_end else "circle",
-                "size": 11 if certified else 19,
-                "color": look.color if certified and (not open_end) else PAPER,
-                "line": {"color": look.color, "width": 2.5},
-            },
-            hover=f"{name}: {('no bound' if open_end else epsilon_text(at))}<extra></extra>",
-        )
-    told = [f"claimed {epsilon_text(claimed)}"] * (claimed is not None)
-    told.append(f"certified {epsilon_text(proved)}")
-    least = min(e for e in ends.values() if e is not None)
-    fig.note(text=", ".join(told), x=math.log10(least), xshift=-14, xanchor="right", y=PROMISED)
+    fig.draw(
+        "bar",
+        orientation="h",
+        y=rows[:-1],
+        x=[max(f.epsilon or 0.0, low) - low / 2 for f in found],
+        base=[low / 2] * len(found),
+        width=0.42,
+        marker={"color": [_FOUND[f.refuted] if f.valid else GRID for f in found]},
+        text=[
+            f"at least {epsilon_text(f.epsilon)}" if f.valid else "not yet a bound" for f in found
+        ],
+        textposition="auto",
+        insidetextanchor="end",
+        insidetextfont={"color": ["#ffffff" if f.valid else INK for f in found]},
+        cliponaxis=False,
+    )
+    told = f"  claimed {epsilon_text(claimed)}, certified {epsilon_text(proved)}"
+    _promised(fig, style(report.mechanism.id), (claimed, proved), rows[-1], high, told)
     if claimed is not None:
         fig.rule(claimed)
-    counted = report.change.label
-    first, last = math.floor(math.log10(low)) - 1, math.ceil(math.log10(high)) + 1
+    first, last = math.log10(low), math.log10(high)
     fig.x(
-        f"epsilon, {counted}",
+        f"epsilon, {report.change.label}",
         type="log",
-        range=[math.log10(low), math.log10(high)],
-        **powers(first, last),
+        range=[first, last],
+        **powers(math.floor(first) - 1, math.ceil(last) + 1),
     )
     fig.y(categoryorder="array", categoryarray=rows[::-1], range=[-0.6, len(rows) - 0.3])
     return fig

@@ -95,29 +95,22 @@ def shape(
     if view.beyond > 0.005:
         text = f"{view.beyond:.0%} of it lies beyond"
         fig.note(text=text, x=1, xref="x domain", xanchor="right", **words)
-    reach, step = view.frame.reach, _step(top / 3)
-    # round ticks from 0 up: none below the axis, where the ruler lies
-    at = [k * step for k in range(int(top / step) + 1)]
+    reach = view.frame.reach
     fig.x(title="noise added to one number", range=[-reach, reach])
-    fig.y(title="density", range=[low, top], tickvals=at, ticktext=[f"{v:.3g}" for v in at])
+    # so few ticks that none is below 0, where the ruler lies
+    fig.y(title="density", range=[low, top], nticks=4)
     return fig
-
-
-def _step(most: float) -> float:
-    """The largest of 1, 2, 5 times a power of ten that is at most this."""
-    power = 10.0 ** math.floor(math.log10(most))
-    return power * max(m for m in (1, 2, 5) if m * power <= most * (1 + 1e-9))
 
 
 def _ruler(fig: Figure, ruler: Ruler, frame: Axes, at: float) -> None:
     """From 0 as far as the ruler is long, or to the end of the axis; at: its height."""
-    ink = INK
     end = min(ruler.length, frame.reach)
-    fig.shape(type="line", x0=0, x1=end, y0=at, y1=at, line={"color": ink, "width": 3})
-    for x in (0, end) if end == ruler.length else (0,):
-        tick = {"y0": 1.5 * at, "y1": 0.5 * at, "line": {"color": ink, "width": 1.5}}
-        fig.shape(type="line", x0=x, x1=x, **tick)
-    fig.note(text=ruler.words, x=0, y=1.5 * at, yanchor="top", size=12, color=ink)
+    ends = {"symbol": "line-ns", "size": [12, 12 * (end == ruler.length)]}
+    ends["line"] = {"color": INK, "width": 1.5}
+    fig.stroke(
+        [0, end], [at, at], INK, width=3, mode="lines+markers", marker=ends, showlegend=False
+    )
+    fig.note(text=ruler.words, x=0, y=1.5 * at, yanchor="top", size=12, color=INK)
 
 
 def _channel(
