@@ -1,7 +1,6 @@
 """What each mechanism claims, what is certified, and why the two differ."""
 
 import dataclasses
-from collections.abc import Callable
 
 import streamlit as st
 
@@ -121,19 +120,17 @@ def claims(found: dict[str, Guarantee], id: str, epsilon: float, *, every: bool)
 
     A click on one takes it up.
     """
-    placed = groups.grouped(found)
     task = registry.get(id).task
     alike = {one: card for one, card in found.items() if every or registry.get(one).task is task}
-    shown = groups.grouped(alike)
-    rows = rows_of(alike)
+    shown, rows = groups.grouped(alike), rows_of(alike)
     st.markdown(
-        f"**{groups.summary(placed, epsilon)}.** ○ claimed, ● certified, | measured",
+        f"**{groups.summary(groups.grouped(found), epsilon)}.** ○ claimed, ● certified, | measured",
         help=f"{glossary.help('claimed', 'certified', 'measured')} Numbers of different groups"
         " count different things. Methods have the names of their papers, where a strawman is the"
         " plain way that the others improve on.",
     )
-    lines = len(rows) + len(shown)
-    st.html(f"<style>.st-key-figure.st-key-figure {{ --least: {18 * lines}px; }}</style>")
+    high = 18 * (len(rows) + len(shown))  # pixels in which no two lines touch
+    st.html(f"<style>.st-key-figure.st-key-figure {{ --least: {high}px; }}</style>")
     clicks = st.session_state.get(CLICKS, 0)
     key = f"claims {clicks}"  # a new one forgets what was clicked
 
@@ -142,32 +139,22 @@ def claims(found: dict[str, Guarantee], id: str, epsilon: float, *, every: bool)
         for point in st.session_state[key].selection.points:
             st.session_state["mechanism"] = point["customdata"][0]
 
+    ticks = {one: audits.as_tick(t) for one in rows if (t := audits.shipped_of(one))}
+    ticks = {one: tick for one, tick in ticks.items() if tick.epsilon == epsilon}
     words = cards.table_words(list(rows.values()))
-    fig = charts_guarantees.claims(shown, rows, id, measured_at(epsilon))
+    fig = charts_guarantees.claims(shown, rows, id, ticks)
     blocks.picture(fig, alt=words, key=key, on_select=clicked, selection_mode="points")
     return words
 
 
 def rows_of(found: dict[str, Guarantee]) -> dict[str, cards.CardRow]:
-    """The mechanisms in the order of their groups."""
-    order = [choice.id for group in groups.grouped(found) for choice in group.choices]
-    return {id: cards.card_row(registry.short_name(id), found[id]) for id in order}
-
-
-def measured_at(epsilon: float) -> Callable[[str], audits.Tick | None]:
-    """What ships of mechanisms at this epsilon."""
-
-    def measured(id: str) -> audits.Tick | None:
-        found = audits.shipped_of(id)
-        return None if found is None or found.epsilon != epsilon else audits.as_tick(found)
-
-    return measured
+    return {id: cards.card_row(registry.short_name(id), card) for id, card in found.items()}
 
 
 def table(found: dict[str, Guarantee], words: str) -> None:
     """Claimed beside certified for every mechanism, and why they differ."""
     st.text(words)
-    rows = list(rows_of(found).values())
+    rows = [*rows_of(found).values()]
     narrow = {"claimed": 64, "certified": 76, cards.PER_USER: 104}
     columns = {name: st.column_config.TextColumn(width=width) for name, width in narrow.items()}
     columns["mechanism"] = st.column_config.TextColumn(pinned=True, width=138)
@@ -182,9 +169,9 @@ def table(found: dict[str, Guarantee], words: str) -> None:
         f" compared. {glossary.help('trust', 'notion')}"
     )
     st.markdown("**Why they differ, and what to mind**")
-    for row in rows:
-        if row.why:
-            st.markdown(f"- **{blocks.escape(row.mechanism)}**: {blocks.escape(sentence(row.why))}")
+    for name, *_, why, _ in rows:
+        if why:
+            st.markdown(f"- **{blocks.escape(name)}**: {blocks.escape(sentence(why))}")
 
 
 def at_hand(card: Guarantee, id: str, epsilon: float) -> Audited | None:

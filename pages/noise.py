@@ -93,26 +93,16 @@ def pin(grid: list[float]) -> float | None:
     )
     if not now and "pin" not in st.query_params:
         return None
-    return (
-        widgets.choose(
-            "Pinned",
-            "the pinned epsilon",
-            names,
-            "pin",
-            0.0,
-            width=90,
-            label_visibility="collapsed",
-        )
-        or None
-    )
+    look = {"width": 90, "label_visibility": "collapsed"}
+    return widgets.choose("Pinned", "the pinned epsilon", names, "pin", 0.0, **look) or None
 
 
 def of_releases(card: Guarantee) -> str | None:
     """Which release is looked at: that with most values unless another one is chosen."""
-    main = noise.main_release(card)
     names = {name: name.replace("_", " ") for name, _ in card.releases}
+    main = noise.main_release(card)
     first = next((name for name, one in card.releases if one is main), None)
-    if first is None or len(names) == 1:
+    if len(names) < 2:
         return first
     return widgets.choose(
         "Release", "the release", names, "release", first, label_visibility="collapsed"

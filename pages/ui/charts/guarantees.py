@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dpmc_core.lab.refute import Method, Refuted, Report
@@ -29,7 +29,7 @@ def claims(
     groups: Sequence[Group],
     rows: Mapping[str, CardRow],
     chosen: str,
-    measured: Callable[[str], Tick | None],
+    measured: Mapping[str, Tick],
 ) -> Figure:
     """One line per mechanism from its claim (hollow) to its certified epsilon (filled).
 
@@ -47,7 +47,7 @@ def claims(
         fig.note(text=title, x=0, xref="x domain", xanchor="left", xshift=-100, y=at)
         for choice in group.choices:
             at, id = at + 1, choice.id
-            row, look, found, places[id] = rows[id], style(id), measured(id), at
+            row, look, found, places[id] = rows[id], style(id), measured.get(id), at
             text = "" if row.upheld else f"   {epsilon_text(row.certified)}"
             _promised(fig, look, (row.claimed, row.certified), at, end, text)
             words = ""

@@ -113,80 +113,47 @@ def _ruler(fig: Figure, ruler: Ruler, frame: Axes, at: float) -> None:
     fig.note(text=ruler.words, x=0, y=1.5 * at, yanchor="top", size=12, color=INK)
 
 
-def _channel(
-    mechanism: str, view: ChannelChances, name: str, pinned: ChannelChances | None
-) -> Figure:
+def _channel(mechanism: str, view: ChannelChances, name: str, pinned: Any) -> Figure:
     """Chances of each answer for each true value; those at another epsilon as hollow bars."""
-    look = style(mechanism)
-    if len(view.matrix) > 2:
-        return _matrix(view, look.color, pinned)
+    look, count = style(mechanism), len(view.matrix)
     fig = figure(barmode="group", bargap=0.3)
-    values = two_values(registry.get(mechanism).task) or ("0", "1")
-    fills = (look.color, faded(look.color, 0.3))
-    # dark on the full colour in either theme, the theme's own ink on the thin one
-    inks = ("#101214", INK)
-    true = [f"true: {name}" for name in values]
-    for output, answer in enumerate(values):
+    two = two_values(registry.get(mechanism).task) if count == 2 else None
+    values = two or [*map(str, range(count))]
+    true = [f"true: {value}" for value in values]
+    for k, answer in enumerate(values):
+        # dark on the full colour in either theme, the theme's own ink on a thin one
         fig.draw(
             "bar",
             x=true,
-            y=view.matrix[:, output],
+            y=view.matrix[:, k],
             name=f"answers: {answer}",
             offsetgroup=answer,
-            marker={"color": fills[output % 2], "line": {"color": look.color, "width": 1.5}},
-            text=[_chance(p) for p in view.matrix[:, output]],
+            marker={
+                "color": faded(look.color, 1 - 0.7 * k / (count - 1)),
+                "line": {"color": look.color, "width": 1.5},
+            },
+            text=[_chance(p) for p in view.matrix[:, k]],
             textposition="inside",
             insidetextanchor="start",
-            insidetextfont={"color": inks[output % 2]},
-            constraintext="none",
+            insidetextfont={"color": INK if k else "#101214"},
+            constraintext="none" if count == 2 else "inside",
             textangle=0,
-            customdata=view.drawn[:, output],
+            customdata=view.drawn[:, k],
             hover="%{x}: <b>%{y:.1%}</b> exactly, %{customdata:.1%} of the draws"
             f"<extra>answers: {answer}</extra>",
         )
-    ghosts = [] if pinned is None else pinned.matrix.T
-    for answer, chances in zip(values, ghosts, strict=False):
+    for k, answer in enumerate(values if pinned else ()):
         fig.draw(
             "bar",
             x=true,
-            y=chances,
+            y=pinned.matrix[:, k],
             name=name,
             offsetgroup=answer,
-            showlegend=answer == values[0],
+            showlegend=not k,
             marker={"color": "rgba(0,0,0,0)", "line": {"color": INK, "width": 2}},
             hover=f"%{{x}}: <b>%{{y:.1%}}</b><extra>{name}, answers: {answer}</extra>",
         )
     fig.y(title="chance", tickformat=".0%", range=[0, 1])
-    return fig
-
-
-def _matrix(view: ChannelChances, color: str, pinned: ChannelChances | None) -> Figure:
-    """A channel of many symbols: a cell for each true value and answer; the ghost in brackets."""
-    fig = figure()
-    spelled = np.vectorize(_chance, otypes=[object])
-    text = spelled(view.matrix)
-    if pinned is not None:
-        text = text + "<br>(" + spelled(pinned.matrix) + ")"
-    fig.draw(
-        "heatmap",
-        z=view.matrix,
-        x=[*map(str, range(view.matrix.shape[1]))],
-        y=[*map(str, range(len(view.matrix)))],
-        zmin=0,
-        zmax=1,
-        colorscale=[[0, faded(color, 0.05)], [1, faded(color, 0.75)]],
-        showscale=False,
-        xgap=2,
-        ygap=2,
-        text=text,
-        texttemplate="%{text}",
-        textfont={"color": INK, "size": 12},
-        customdata=view.drawn,
-        hover="true %{y}, answers %{x}: <b>%{z:.1%}</b> exactly, %{customdata:.1%} of the"
-        " draws<extra></extra>",
-    )
-    fig.x(title="answer", type="category", showgrid=False)
-    fig.y(title="true value", type="category", showgrid=False, autorange="reversed")
     return fig
 
 
