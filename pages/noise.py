@@ -80,7 +80,7 @@ def page() -> None:
 
 def pin(grid: list[float]) -> float | None:
     """Another epsilon to look at beside the chosen one, kept in the address."""
-    names = {0.0: "none"} | {e: f"{e:g}" for e in grid}
+    names = {0.0: "no pin"} | {e: f"{e:g}" for e in grid}
     now = st.session_state.get("pin", 0.0)
     if now not in names:  # chosen on the wide range
         st.session_state["pin"] = min(grid, key=lambda e: abs(e - now))
@@ -88,12 +88,8 @@ def pin(grid: list[float]) -> float | None:
         "Pin this epsilon",
         icon=":material/keep:",
         on_click=lambda: st.session_state.update(pin=st.session_state["epsilon"]),
-        help="It stays behind as a dotted line while you move on: the axes stay, the noise does"
-        " not.",
     )
-    if not now and "pin" not in st.query_params:
-        return None
-    look = {"width": 90, "label_visibility": "collapsed"}
+    look = {"width": 105, "label_visibility": "collapsed"}
     return widgets.choose("Pinned", "the pinned epsilon", names, "pin", 0.0, **look) or None
 
 
@@ -139,7 +135,7 @@ def shape(
         st.markdown(f"**{words}**")
         st.markdown(
             blocks.escape(noise.describe(release)),
-            help=glossary.help("laplace", "flips", "scale"),
+            help=glossary.help("laplace", "flips", "scale", "sensitivity"),
         )
         st.caption(
             blocks.escape(f"All it publishes together: {cards.certified(card.certified())}."),
@@ -159,7 +155,7 @@ def sizes(
     public: PublicFacts,
 ) -> None:
     """Noise against epsilon: the mechanisms that share the chosen one's kind of noise."""
-    st.header("Its size", help=glossary.help("scale", "sensitivity"))
+    st.header("Its size")
     views = state.kept(
         "sizes", (id, wide, chosen, public), lambda: found_sizes(id, wide, chosen, public)
     )

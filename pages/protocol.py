@@ -252,7 +252,9 @@ def theatre(frame: Stage, told: DeltaGenerator, play: views.MessagePlay) -> None
         if play.ending and at == last:
             st.warning(blocks.escape(sentence(play.ending)))
     with frame.below:
-        blocks.folded("What each party has seen so far", lambda: seen(play, at), key="all seen")
+        blocks.folded(
+            "What each party has seen so far", lambda: seen(play, at), key="all seen", holds="seen"
+        )
 
 
 def controls(last: int) -> int:
@@ -524,7 +526,7 @@ def cost(
             key="bytes",
         )
 
-    blocks.folded("What it costs to send", sent, key="sent")
+    blocks.folded("What it costs to send", sent, key="sent", holds="against")
 
 
 shell.enter()

@@ -105,8 +105,14 @@ def numbers(
     folded(label, unfolded, key=key and f"{key} table", type="compact")
 
 
-def folded(label: str, body: Callable[[], object], *, key: str | None, **look: Any) -> None:
-    """What few need; with a key it is made only when it is unfolded."""
+def folded(
+    label: str, body: Callable[[], object], *, key: str | None, holds: str = "", **look: Any
+) -> None:
+    """What few need; with a key it is made only when it is unfolded.
+
+    holds: a choice in it: a link with that finds it unfolded.
+    """
+    look["expanded"] = bool(holds) and (holds in st.session_state or holds in st.query_params)
     one = st.expander(label, key=key, on_change="rerun" if key else "ignore", **look)
     if key is None or one.open:
         with one:

@@ -38,7 +38,7 @@ def claims(
     finite = [e for r in rows.values() for e in (r.claimed, r.certified) if e and math.isfinite(e)]
     end = 4 * max([*finite, 1.0])
     low = math.log10(min([*finite, 1.0])) - 0.5
-    far = math.log10(end) + 0.2 * (math.log10(end) - low)
+    far = math.log10(end) + 0.28 * (math.log10(end) - low)
     fig = figure(showlegend=False, bargap=0, margin={"l": 8, "r": 8, "t": 4, "b": 8})
     places: dict[str, int] = {}
     told, at = [], 0

@@ -132,11 +132,11 @@ def _channel(mechanism: str, view: ChannelChances, name: str, pinned: Any) -> Fi
                 "color": faded(look.color, 1 - 0.7 * k / (count - 1)),
                 "line": {"color": look.color, "width": 1.5},
             },
-            text=[_chance(p) for p in view.matrix[:, k]],
+            text=[_chance(p) for p in view.matrix[:, k] if count == 2],
             textposition="inside",
             insidetextanchor="start",
             insidetextfont={"color": INK if k else "#101214"},
-            constraintext="none" if count == 2 else "inside",
+            constraintext="none",
             textangle=0,
             customdata=view.drawn[:, k],
             hover="%{x}: <b>%{y:.1%}</b> exactly, %{customdata:.1%} of the draws"
