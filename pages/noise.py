@@ -135,11 +135,10 @@ def shape(
         st.markdown(f"**{words}**")
         st.markdown(
             blocks.escape(noise.describe(release)),
-            help=glossary.help("laplace", "flips", "scale", "sensitivity"),
+            help=glossary.help("laplace", "flips", "scale", "sensitivity", "composition"),
         )
         st.caption(
-            blocks.escape(f"All it publishes together: {cards.certified(card.certified())}."),
-            help=glossary.help("composition"),
+            blocks.escape(f"All it publishes together: {cards.certified(card.certified())}.")
         )
         st.page_link("pages/what_if.py", label="What does it cost?", icon=":material/tune:")
     with frame.below:
