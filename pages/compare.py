@@ -3,11 +3,12 @@
 import enum
 import io
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from dpmc_core import registry
 from dpmc_core.errors import DpmcError, InvalidSetting
@@ -15,8 +16,8 @@ from dpmc_core.lab import store
 from dpmc_core.lab.store import Store
 from dpmc_core.lab.sweep import Grid, Keys, parse_epsilons
 from dpmc_core.lab.teach import glossary
-from dpmc_core.lab.views import as_published, comparison, lines, trade
-from dpmc_core.lab.views.comparison import Standing, same_seeds
+from dpmc_core.lab.views import as_published, comparison, groups, lines, trade
+from dpmc_core.lab.views.comparison import Answer, Standing, same_seeds
 from dpmc_core.lab.views.lines import Count, Picture, Placed
 from dpmc_core.lab.views.trade import About, Relation, Seat, Switches
 from dpmc_core.metrics import headline
@@ -30,6 +31,7 @@ from pages.ui import (
     rows,
     shell,
     sources,
+    stage,
     state,
     sweeps,
     widgets,
@@ -54,38 +56,57 @@ _TASKS = {
     Task.RANKING: "Top lists",
 }
 E = TypeVar("E", bound=enum.Enum)
-NEUTRAL = "Compare mechanisms"
 _FIRST = 6  # mechanisms chosen at the start; more would hide each other
+_HERE = "brought"  # the mechanism that was at hand when this page was opened last
+
+
+class Asked(NamedTuple):
+    """What is to be compared, and where its rows are. traded: by what an attacker may know."""
+
+    where: Place
+    grid: Grid
+    keys: Keys
+    count: Count
+    traded: bool
+
+    def rows(self) -> GridRows:
+        """Those of the grid in its headline metric. Raises StoreError."""
+        ids, grid = self.grid.mechanisms, self.grid
+        metric = headline(registry.get(ids[0]).task)
+        return rows.read(self.where, self.keys, ids, [metric], grid.epsilons, grid.seeds)
 
 
 def page() -> None:
-    top, title = st.container(), NEUTRAL  # the title says what the rows below it say
+    choices = stage.line("Compare mechanisms")
+    chips, body = st.container(key="chips"), st.container()
     try:
-        where, grid = controls()
-        keys = both(grid, where)
-        running = buttons(where, grid, keys)
-        others(where, keys)
-        title = watch(where, grid, keys, running=running) or NEUTRAL
-        with st.expander("The command that does the same", icon=":material/terminal:"):
-            st.code(typed(where, grid), language="bash", wrap_lines=True)
-            st.caption(
-                f"It makes {len(keys.units):,} runs; the same command again goes on where it"
-                " stopped. Rows that it stores appear on this page."
-            )
+        asked = controls(choices, chips)
+        with choices:
+            running = buttons(asked)
+        with body:
+            watch(asked, running=running)
+        others(asked)
     except (DpmcError, OSError) as error:
-        blocks.problem(error)
-    with top:
-        blocks.heading(
-            blocks.escape(title).replace(" %", "\u00a0%"),
-            "Choose mechanisms and a wanted quality; what has no curve yet is computed by Start.",
-        )
+        with body:
+            blocks.problem(error)
 
 
-def controls() -> tuple[Place, Grid]:
+# --- what is compared --------------------------------------------------------------------------
+
+
+def controls(choices: DeltaGenerator, chips: DeltaGenerator) -> Asked:
     """The widgets; their values live in the address. Raises DpmcError for an impossible grid."""
-    with st.container(horizontal=True, vertical_alignment="bottom"):
-        data = sources.pick()
+    with choices:
+        data = sources.pick(label_visibility="collapsed")
+        bring(data)
         task = the_task(data)
+        layers = {False: "Accuracy", True: "Trade"}
+        hidden = {"label_visibility": "collapsed"}
+        traded = widgets.switch("The figure", "the figure", layers, "layer", False, **hidden)
+        settings = st.popover("Settings", icon=":material/tune:")
+    with chips:
+        ids = the_mechanisms(task)
+    with settings:
         named = widgets.choose(
             "epsilons",
             "the grid of epsilons",
@@ -94,41 +115,39 @@ def controls() -> tuple[Place, Grid]:
             "fine",
             help=f"What each mechanism is run at. {glossary.help('epsilon')}",
         )
-        usual = rows.usual_seeds(data, task)
-        if st.session_state.get("seeds") == st.session_state.get("usual seeds", usual) != usual:
-            st.session_state["seeds"] = usual  # as it stood for other data
-        st.session_state["usual seeds"] = usual
-        seeds = widgets.number(
-            "Seeds",
-            "the number of seeds",
-            1,
-            MOST_SEEDS,
-            usual,
-            "seeds",
-            width=140,
-            help="How often each point is computed, with another split and other noise."
-            f" {glossary.help('band')}",
+        text = (
+            ""
+            if named != rows.OWN
+            else st.text_input(
+                "epsilons",
+                "0.5, 1, 2, 4",
+                key="epsilons",
+                bind="query-params",
+                help="Numbers > 0 separated by commas, or LOW:HIGH:COUNT, spread evenly over the"
+                " logarithmic scale: 0.1:10:11.",
+            )
         )
-    text = ""
-    if named == rows.OWN:
-        text = st.text_input(
-            "epsilons",
-            "0.5, 1, 2, 4",
-            key="epsilons",
-            bind="query-params",
-            help="Numbers > 0 separated by commas, or LOW:HIGH:COUNT, spread evenly over the"
-            " logarithmic scale: 0.1:10:11.",
+        seeds = the_seeds(data, task)
+        count = widgets.switch(
+            "What an epsilon counts",
+            "the unit",
+            {count: count.value for count in Count},
+            "count",
+            Count.PAPER,
+            help=f"{glossary.help('unit')} Papers differ in it; the same unit uses only what is"
+            " certified.",
         )
-    ids = the_mechanisms(task)
-    with st.container(horizontal=True):
-        published = widgets.as_published()
-        facts = widgets.facts(data, ids)
-    if published:
-        papers(data, ids, task)
-    with st.expander("Preparation and hold-out", icon=":material/shuffle:"):
+        published, facts = widgets.as_published(), widgets.facts(data, ids)
         ratings = sources.get(data).ratings
         timed = ratings.times is not None
         steps, split = prepare.controls(ratings.public, task, timed=timed)
+        if published:
+            st.markdown("**What the papers' settings change**")
+            found = as_published.table(ids, sources.facts(data, task), 1.0)
+            if found["mechanism"]:
+                blocks.show_table(found, alt="Settings and certificates as published")
+            else:
+                st.caption("Nothing for these mechanisms.")
     if not ids:
         raise InvalidSetting("mechanisms", "at least one: choose what to compare", "none")
     where = rows.place(data)._replace(steps=facts)
@@ -140,29 +159,37 @@ def controls() -> tuple[Place, Grid]:
         steps=[*map(str, steps), *facts],
         split=None if split == default_split(task) else split,
     )
-    return where, grid.as_published() if published else grid
+    grid = grid.as_published() if published else grid
+    return Asked(where, grid, both(grid, where), count, traded)
 
 
-def both(grid: Grid, where: Place) -> Keys:
-    """What the grid asks for; with public facts, its curves without them stand beside them."""
-    keys = rows.keys(grid, where)
-    if not where.steps:
-        return keys
-    plain = replace(grid, steps=[step for step in grid.steps if step not in where.steps])
-    before = rows.keys(plain, where).curves.items()
-    takes = {id for id in grid.mechanisms if registry.takes_facts(registry.get(id))}
-    more = {key: id for key, id in before if id in takes}
-    return keys._replace(curves=more | dict(keys.curves))
+def bring(data: str) -> None:
+    """The mechanism that one comes with from another page is among those compared, and what it
+    predicts is the task. Once: what is chosen here later stays."""
+    id = st.session_state.get("mechanism")
+    if id == st.session_state.get(_HERE) or id not in sources.mechanisms(data):
+        return
+    task = registry.get(id).task
+    names = registry.noisy(task)
+    now = [other for other in st.session_state.get("mechanisms") or [] if other in names]
+    chosen = now or alike(id, names, rows.ready(data))
+    st.session_state[_HERE] = id
+    st.session_state["mechanisms"] = chosen if id in chosen else [*chosen, id]
+    if len(sources.tasks(data)) > 1:
+        st.session_state["task"] = task
+    st.rerun()  # only what was there in the last run gets into the address
 
 
-def papers(data: str, ids: list[str], task: Task) -> None:
-    """What the papers' settings change and what they cost."""
-    found = as_published.table(ids, sources.facts(data, task), 1.0)
-    with st.expander("What the papers' settings change", icon=":material/history_edu:"):
-        if found["mechanism"]:
-            blocks.show_table(found, alt="Settings and certificates as published")
-        else:
-            st.caption("Nothing for these mechanisms.")
+def alike(id: str, names: Sequence[str], ready: Collection[str]) -> list[str]:
+    """A mechanism with those of these that promise the same and have a curve; where there are none,
+    the same of whomever one trusts. Guesses are left out: they are drawn beside each."""
+    found, _ = groups.cards_of(names, groups.ANY)
+    floors = {registry.get(other).floor for other in names}
+    able = [other for other in found if other == id or (other in ready and other not in floors)]
+    same = [other for other in able if found[other].change is found[id].change]
+    trusted = [other for other in same if found[other].trust is found[id].trust]
+    near = next((some for some in (trusted, same) if len(some) > 1), able)
+    return [id, *(other for other in near if other != id)][:_FIRST]
 
 
 def the_task(data: str) -> Task:
@@ -175,6 +202,7 @@ def the_task(data: str) -> Task:
         {task: _TASKS[task] for task in known},
         "task",
         known[0],
+        label_visibility="collapsed",
         help="What is predicted. Mechanisms for different tasks cannot share a chart.",
     )
 
@@ -193,54 +221,69 @@ def the_mechanisms(task: Task) -> list[str]:
         format_func=names.__getitem__,
         key="mechanisms",
         bind="query-params",
-        help="Each is drawn in its own colour, marker and dash, the same on every page.",
+        label_visibility="collapsed",
     )
     return [id for id in names if id in chosen]
 
 
-def typed(where: Place, grid: Grid) -> str:
-    """The command line of the grid, for people to copy."""
-    shown = replace(grid, data=["YOUR_FILE"]) if where.private else grid
-    return shlex.join(["dpmc", "sweep", *shown.argv()])
+def the_seeds(data: str, task: Task) -> Any:
+    usual = rows.usual_seeds(data, task)
+    if st.session_state.get("seeds") == st.session_state.get("usual seeds", usual) != usual:
+        st.session_state["seeds"] = usual  # as it stood for other data
+    st.session_state["usual seeds"] = usual
+    return widgets.number(
+        "Seeds",
+        "the number of seeds",
+        1,
+        MOST_SEEDS,
+        usual,
+        "seeds",
+        help="How often each point is computed, with another split and other noise."
+        f" {glossary.help('band')}",
+    )
 
 
-def read(where: Place, grid: Grid, keys: Keys) -> GridRows:
-    """The rows of the grid in its headline metric. Raises StoreError."""
-    metric = headline(registry.get(grid.mechanisms[0]).task)
-    return rows.read(where, keys, grid.mechanisms, [metric], grid.epsilons, grid.seeds)
+def both(grid: Grid, where: Place) -> Keys:
+    """What the grid asks for; with public facts, its curves without them stand beside them."""
+    keys = rows.keys(grid, where)
+    if not where.steps:
+        return keys
+    plain = replace(grid, steps=[step for step in grid.steps if step not in where.steps])
+    before = rows.keys(plain, where).curves.items()
+    takes = {id for id in grid.mechanisms if registry.takes_facts(registry.get(id))}
+    more = {key: id for key, id in before if id in takes}
+    return keys._replace(curves=more | dict(keys.curves))
 
 
-def buttons(where: Place, grid: Grid, keys: Keys) -> bool:
-    """Start, Go on and Stop of this very grid, whoever started it; whether it runs."""
+# --- the runs ----------------------------------------------------------------------------------
+
+
+def buttons(asked: Asked) -> bool:
+    """Start, Go on and Stop of this very grid, whoever started it, where there is something to
+    compute or to stop; whether it runs."""
+    where, grid, keys, *_ = asked
     last = sweeps.look(where.folder, keys.name)
-    running = last is not None and last.running
-    there = read(where, grid, keys)
-    idle = not running and there.present + there.came < len(keys.units)
-    if idle and blocks.reserved("compute a grid", "What is there is drawn for everybody."):
-        return False
-    with st.container(horizontal=True, vertical_alignment="center"):
-        start = st.button(
-            "Go on" if idle and there.present else "Start",
-            type="primary",
-            icon=":material/play_arrow:",
-            disabled=not idle,
-        )
-        stop = st.button("Stop", icon=":material/stop:", disabled=not running)
-    if where.private and idle:
-        st.caption(rows.ON_DISK)
-    if start and idle:
+    if last is not None and last.running:
+        if st.button("Stop", icon=":material/stop:"):
+            rows.cancel(where, keys.name)
+            st.rerun()
+        return True
+    there = asked.rows()
+    label = "Go on" if there.present else "Start"
+    if (
+        there.present + there.came < len(keys.units)
+        and classroom.allowed()
+        and st.button(label, type="primary", icon=":material/play_arrow:")
+    ):
         rows.start(grid, where, keys)
         st.rerun()
-    if stop:
-        rows.cancel(where, keys.name)
-        st.rerun()
-    return running
+    return False
 
 
-def others(where: Place, keys: Keys) -> None:
+def others(asked: Asked) -> None:
     """Other grids that run in the background can be looked at or ended from here."""
-    for other in sweeps.found(where.folder):
-        if not other.running or other.key == keys.name:
+    for other in sweeps.found(asked.where.folder):
+        if not other.running or other.key == asked.keys.name:
             continue
         with st.container(horizontal=True, vertical_alignment="center"):
             counts = other.counts
@@ -250,73 +293,61 @@ def others(where: Place, keys: Keys) -> None:
             url = widgets.address(other.about.get("link", {}))
             st.markdown(f"Another grid is being computed on {title}{far}. [Look at it]({url})")
             if st.button("Stop it", key=f"stop {other.key}", icon=":material/stop:"):
-                rows.cancel(where, other.key)
+                rows.cancel(asked.where, other.key)
                 st.rerun()
 
 
-def watch(where: Place, grid: Grid, keys: Keys, *, running: bool) -> str:
-    """Progress and all that the rows so far say; what they say in a title, '' while they arrive.
+def watch(asked: Asked, *, running: bool) -> None:
+    """Progress and all that the rows so far say; while they arrive, this part alone looks again."""
 
-    While they do, only this part runs again by itself.
-    """
-    if not running:
-        return panel(where, grid, keys, running=False)
+    def look() -> None:
+        now = sweeps.look(asked.where.folder, asked.keys.name)
+        if running and not (now is not None and now.running):
+            st.rerun()
+        try:
+            there = asked.rows()
+            parts = stage.body()
+            with parts.panel:
+                progress(asked, now, there)
+            show(parts, asked, there, running=running)
+        except DpmcError as error:
+            blocks.problem(error)
 
-    @st.fragment(run_every=TICK)
-    def again() -> None:
-        panel(where, grid, keys, running=True)
-
-    again()
-    return ""
-
-
-def panel(where: Place, grid: Grid, keys: Keys, *, running: bool) -> str:
-    now = sweeps.look(where.folder, keys.name)
-    if running and not (now is not None and now.running):
-        st.rerun()
-    try:
-        there = read(where, grid, keys)
-        progress(where, keys, now, there)
-        return show(where, grid, keys, there, running=running)
-    except DpmcError as error:
-        blocks.problem(error)
-        return ""
+    (st.fragment(look, run_every=TICK) if running else look)()
 
 
-def progress(where: Place, keys: Keys, now: Sweep | None, there: GridRows) -> None:
+def progress(asked: Asked, now: Sweep | None, there: GridRows) -> None:
     """How far the runs of this grid are, and how the last attempt ended."""
-    total, done = len(keys.units), there.present + there.came
+    total, done = len(asked.keys.units), there.present + there.came
     if now is not None and now.running:
         rows.progress(now, there.present, total)
-    elif done == total:
-        many = "they" if there.came == total else f"{there.came:,} of them"
-        whence = f"; {many} came with the app" if there.came else ""
-        st.caption(f"All {total:,} runs of this grid are there{whence}.")
-    elif done:
+    elif done < total:
+        barred = blocks.reserved("compute a grid", "What is there is drawn for everybody.")
         press = f": press {'Go on' if there.present else 'Start'} for the others"
         st.info(
-            f"{done:,} of {total:,} runs are there{press if classroom.allowed() else ''}.",
-            icon=":material/pause_circle:",
+            f"{done:,} of {total:,} runs are there{'' if barred else press}."
+            if done
+            else f"No run of this grid has been computed here yet: it takes {total:,} short"
+            " training runs. The first points appear within seconds."
         )
-    else:
-        st.info(
-            f"No run of this grid has been computed here yet: it takes {total:,} short training"
-            " runs. The first points appear within seconds.",
-            icon=":material/timeline:",
-        )
+        if asked.where.private:
+            st.caption(rows.ON_DISK)
     rows.ending(now, done, total)
-    if where.private:
-        rows.ledger()
+
+
+# --- what they say -----------------------------------------------------------------------------
 
 
 class Shown(NamedTuple):
-    """What the page draws. waiting: mechanisms without a curve; across: the axis of epsilon."""
+    """What the page draws. waiting: mechanisms without a curve; across: the axis of epsilon; marks:
+    what all of it depends on."""
 
     picture: Picture
     placed: list[Placed]
     guesses: list[Placed]
     waiting: list[str]
     ends: tuple[float, float]
+    marks: tuple[object, ...]
 
     @property
     def across(self) -> tuple[float, float]:
@@ -328,114 +359,160 @@ class Shown(NamedTuple):
         )
 
 
-def show(where: Place, grid: Grid, keys: Keys, there: GridRows, *, running: bool) -> str:
-    """Everything there is to see, from the rows so far; an empty chart before the first.
+class Part(NamedTuple):
+    """A picture with its title and sentences; draw: None where there is nothing to draw."""
 
-    Returns what it says in a title, '' where it says nothing.
-    """
-    count = widgets.switch(
-        "What an epsilon counts",
-        "the unit",
-        {count: count.value for count in Count},
-        "count",
-        Count.PAPER,
-        help=f"{glossary.help('unit')} Papers differ in it; the same unit uses only what is"
-        " certified.",
-    )
-    picture = there.pictures[0]
+    title: str
+    draw: Callable[[], Figure] | None
+    words: list[str]
+    key: str = ""
+    caption: str = ""
+    table: dict[str, list[Any]] | None = None
+
+
+def show(parts: stage.Stage, asked: Asked, there: GridRows, *, running: bool) -> None:
+    """Everything there is to see, from the rows so far; an empty chart before the first."""
+    picture, count, epsilons = there.pictures[0], asked.count, asked.grid.epsilons
     placed, guesses = (
         [lines.place(line, count) for line in side] for side in (picture.lines, picture.guesses)
     )
     drawn = {line.mechanism for line in picture.lines}
-    waiting = [id for id in grid.mechanisms if id not in drawn]
-    shown = Shown(picture, placed, guesses, waiting, (min(grid.epsilons), max(grid.epsilons)))
-    marks = (keys.name, there.last, count)
-    said = [blocks.EVALUATION, lines.caption(placed), lines.came_words(picture)]
-    if lines.envelope(placed) is not None:
-        said.insert(2, f"Pale line: {lines.ENVELOPE}.")
-    floor = comparison.guess_words(picture) if count is Count.PAPER and not running else ""
-    left, right = st.columns([3, 2], gap="large")
-    with left:
-        if not traded(shown, marks):
-            st.header(
-                blocks.escape(floor or "What does privacy cost?"),
-                anchor=False,
-                help=glossary.help("guessing", "without"),
-            )
-            blocks.chart(
-                state.kept("comparison figure", marks, shown.curves),
-                alt=lines.words(picture, placed),
-                caption=" ".join(said),
-                table=lines.table(placed),
-                key="comparison",
-            )
-            for sentence in lines.apart_words(picture):
-                st.caption(blocks.escape(sentence))
-    if running or not placed:
-        with right:
-            hollow(placed)
-            if running:
-                st.caption("What follows from the curves is drawn here once the runs are through.")
+    waiting = [id for id in asked.grid.mechanisms if id not in drawn]
+    marks = (asked.keys.name, there.last, count)
+    shown = Shown(picture, placed, guesses, waiting, (min(epsilons), max(epsilons)), marks)
+    if asked.traded and placed:
+        trading(shown, parts)
+    else:
+        with parts.figure:
+            fig = state.kept("comparison figure", marks, shown.curves)
+            figure(fig, lines.words(picture, placed))
+    said = caption(shown, there, len(asked.keys.units))
+    with parts.below:
+        blocks.numbers(lines.words(picture, placed), lines.table(placed), "comparison")
+        hollow = [f"{one.line.label} is hollow: {one.reason}." for one in placed if not one.solid]
+        for sentence in (*lines.apart_words(picture), *hollow):
+            st.caption(blocks.escape(sentence))
+        if asked.where.private:
+            rows.ledger()
+    found = conclusions(shown, parts) if placed and not running else []
+    with parts.panel:
+        downloads(asked, there, [Part("", shown.curves, [said]), *found] if found else [])
+        st.caption("Evaluation only, not private", help=said)
+    with parts.below:
         if placed:
             means(shown)
-        return ""
-    with right:
-        cost, title = price(shown, marks)
-    left, right = st.columns([3, 2], gap="large")
-    with left:
-        better = standing(shown, marks)
-    with right:
-        hollow(placed)
-        parts = [Part("", shown.curves, [" ".join(said)]), cost, better]
-        downloads(where, grid, keys, there, parts, lines.table(placed))
-    means(shown)
-    return title
 
 
-def traded(shown: Shown, marks: tuple[object, ...]) -> bool:
-    """The other layer of the figure: what an attacker may know for it; whether it is chosen."""
-    names = {False: "Accuracy", True: "Trade"}
-    hidden = {"label_visibility": "collapsed"}
-    chosen = widgets.switch("The figure", "the figure", names, "layer", False, **hidden)
-    if not chosen or not shown.placed:
-        return False
+def figure(fig: Figure, alt: str) -> None:
+    """A layer of the figure, at least as high as its names need."""
+    st.html(charts_compare.room(fig))
+    blocks.picture(fig, alt=alt)
+
+
+def trading(shown: Shown, parts: stage.Stage) -> None:
+    """The other layer: what is predicted against what an attacker may know for it."""
     task = registry.get(shown.picture.lines[0].mechanism).task
-    with st.container(horizontal=True):
-        about = asked("asked about", About.RATING)
+    with parts.figure.container(horizontal=True):
+        about = switch("asked about", About.RATING)
         alike = task is Task.RANKING and about is About.RATING  # a click is there or not
-        relation = Relation.REPLACED if alike else asked("relation", Relation.REPLACED)
-        switches = Switches(about, relation, asked("attacker", Seat.READER))
+        relation = Relation.REPLACED if alike else switch("relation", Relation.REPLACED)
+        switches = Switches(about, relation, switch("attacker", Seat.READER))
     epsilon = st.session_state.get("epsilon", 1.0)
     found = state.kept(
-        "trade", (marks, switches), lambda: trade.trade(shown.picture, task, switches)
+        "trade", (shown.marks, switches), lambda: trade.trade(shown.picture, task, switches)
     )
-    blocks.chart(
-        charts_compare.trade(found, epsilon),
-        alt=trade.words(found, epsilon),
-        caption=f"{blocks.EVALUATION} {trade.LEGEND}",
-        table=trade.table(found),
-        key="trade",
-    )
+    with parts.figure:
+        figure(charts_compare.trade(found, epsilon), trade.words(found, epsilon))
     head, *told = map(blocks.escape, trade.sentences(found, epsilon))
-    st.markdown("\n- ".join([f"{head}\n", *told]))
-    return True
+    with parts.below:
+        st.markdown("\n- ".join([f"{head}\n", *told]))
+        st.caption(blocks.escape(f"{blocks.EVALUATION} {trade.LEGEND}"))
+        blocks.numbers(trade.words(found, epsilon), trade.table(found), "trade")
 
 
-def asked(label: str, first: E) -> E:
+def switch(label: str, first: E) -> E:
     """A switch of the trade's question."""
     return widgets.switch(label, f"the {label}", {e: e.value for e in type(first)}, label, first)
 
 
-def hollow(placed: list[Placed]) -> None:
-    """Why some curves are only claimed, for those who ask."""
-    claimed = [one for one in placed if not one.solid]
-    if not claimed:
-        return
-    names = ", ".join(lines.short_label(one.line) for one in claimed)
-    with st.expander(f"Why hollow? {blocks.escape(names)}", type="compact"):
-        for one in claimed:
-            label, reason = blocks.escape(one.line.label), blocks.escape(one.reason)
-            st.markdown(f"**{label}** is hollow: {reason}.")
+def caption(shown: Shown, there: GridRows, total: int) -> str:
+    """What is drawn and what it rests on, in words and numbers."""
+    picture, placed = shown.picture, shown.placed
+    said = [blocks.EVALUATION, lines.caption(placed)]
+    if lines.envelope(placed) is not None:
+        said.append(f"Pale line: {lines.ENVELOPE}.")
+    said.append(lines.came_words(picture))
+    if there.present + there.came == total:
+        many = "they" if there.came == total else f"{there.came:,} of them"
+        whence = f"; {many} came with the app" if there.came else ""
+        said.append(f"All {total:,} runs of this grid are there{whence}.")
+    return " ".join(filter(None, said))
+
+
+def conclusions(shown: Shown, parts: stage.Stage) -> list[Part]:
+    """What a wanted quality costs and who is better where: a sentence each, the pictures below."""
+    picture, placed, metric = shown.picture, shown.placed, shown.picture.metric
+    with parts.panel:
+        first = st.container()
+        wanted = the_quality(picture, placed)
+    answers = state.kept(
+        "comparison answers",
+        (*shown.marks, wanted),
+        lambda: [comparison.smallest_epsilon(one, wanted, same_seeds()) for one in placed],
+    )
+    found, won, rest = state.kept("comparison duels", shown.marks, lambda: judged(placed))
+    cost = comparison.cost_words(answers, picture.without)
+    leader = comparison.leader_words(found)
+    floor = comparison.guess_words(picture) if Count.PAPER in shown.marks else ""
+    first.header(blocks.escape(cost).replace(" %", "\u00a0%"), anchor=False)
+    with parts.panel:
+        for sentence in filter(None, (leader or won[0], floor)):
+            st.markdown(blocks.escape(sentence.removesuffix(".") + "."))
+        onwards(answers)
+    price = Part(
+        f"What {metric.spoken} {metric.text(wanted)} costs",
+        lambda: charts_compare.price(answers, shown.across, shown.waiting),
+        [comparison.answer_words(answer, picture.without) for answer in answers],
+        "price",
+        "Bars: 95 % intervals over seeds. Nothing is extended beyond what was computed.",
+        comparison.answers_table(answers),
+    )
+    better = Part(
+        leader or "Which is better, and where?",
+        (lambda: charts_compare.standing(found, shown.across, shown.waiting)) if leader else None,
+        [*dict.fromkeys([*won, *rest]), *[comparison.HOW] * bool(leader)],
+        "standing",
+        "Thick: clearly better than all others. Thin: none is clearly better. Dotted: one is.",
+        comparison.standings_table(found),
+    )
+    for column, part in zip(parts.below.columns(2, gap="large"), (price, better), strict=True):
+        with column:
+            st.header(blocks.escape(part.title), anchor=False)
+            if part.draw is None:
+                st.markdown(blocks.escape(" ".join(part.words)))
+            else:
+                alt = "\n".join(part.words)
+                drawn = {"caption": part.caption, "table": part.table, "key": part.key}
+                blocks.chart(part.draw(), alt=alt, **drawn)
+    return [price, better]
+
+
+def onwards(answers: list[Answer]) -> None:
+    """What to do next: the one that costs least, on its own."""
+
+    def least(one: Answer) -> tuple[bool, float, float]:
+        line = one.placed.line
+        return not one.placed.solid, one.epsilon.value, -line.metric.sign * one.best
+
+    id = min(answers, key=least).placed.line.mechanism
+    name, carried = registry.short_name(id), {"mechanism": registry.get(id).name}
+    for label, icon, target in (
+        (f"Train the best: {name}", "play_circle", "train"),
+        (f"What if: {name}", "tune", "what_if"),
+    ):
+        st.page_link(
+            f"pages/{target}.py", label=label, icon=f":material/{icon}:", query_params=carried
+        )
 
 
 def means(shown: Shown) -> None:
@@ -445,125 +522,40 @@ def means(shown: Shown) -> None:
         for name, column in table.items():
             missing = f"{registry.short_name(id)} ({charts_compare.MISSING})"
             column.append(missing if name == "mechanism" else "")
-    wide = 24 + 7 * max(map(len, ["mechanism...", *table["mechanism"]]))  # none is cut off
-    columns = {name: st.column_config.TextColumn(width=56) for name in table}
-    columns["mechanism"] = st.column_config.TextColumn(pinned=True, width=min(260, wide))
     st.header(f"Mean {shown.picture.metric.spoken} at every epsilon", anchor=False)
     blocks.show_table(
         table,
         alt="Means over seeds: one row per mechanism, one column per epsilon",
-        column_config=columns,
+        column_config={"mechanism": st.column_config.TextColumn(pinned=True, width=260)},
     )
 
 
-class Part(NamedTuple):
-    """A picture with its title and sentences; draw: None where there is nothing to draw."""
-
-    title: str
-    draw: Callable[[], Figure] | None
-    words: list[str]
-
-
-def price(shown: Shown, marks: tuple[object, ...]) -> tuple[Part, str]:
-    """What a wanted quality costs; and that as a title of the page."""
-    picture, placed = shown.picture, shown.placed
-    st.header("What does a wanted quality cost?", anchor=False)
-    wanted = the_quality(picture, placed)
-    answers = state.kept(
-        "comparison answers",
-        (*marks, wanted),
-        lambda: [comparison.smallest_epsilon(one, wanted, same_seeds()) for one in placed],
-    )
-    without = picture.without
-    words = [comparison.answer_words(answer, without) for answer in answers]
-
-    def draw() -> Figure:
-        return charts_compare.price(answers, shown.across, shown.waiting)
-
-    blocks.chart(
-        draw(),
-        alt="\n".join(words),
-        caption="Bars: 95 % intervals over seeds. Nothing is extended beyond what was computed.",
-        table=comparison.answers_table(answers),
-        key="price",
-    )
-    title = f"What {picture.metric.spoken} {picture.metric.text(wanted)} costs"
-    return Part(title, draw, words), comparison.cost_words(answers, without)
-
-
-def standing(shown: Shown, marks: tuple[object, ...]) -> Part:
-    """Who is better, and where."""
-    standings, won, rest = state.kept("comparison duels", marks, lambda: judged(shown.placed))
-    leader = comparison.leader_words(standings)
-    title = leader or "Which is better, and where?"
-    st.header(blocks.escape(title), anchor=False)
-    words = list(dict.fromkeys([*won, *rest]))
-    if not leader:
-        for sentence in won:
-            st.markdown(blocks.escape(sentence))
-        return Part(title, None, words)
-
-    def draw() -> Figure:
-        return charts_compare.standing(standings, shown.across, shown.waiting)
-
-    blocks.chart(
-        draw(),
-        alt="\n".join([*words, comparison.HOW]),
-        caption="Thick: clearly better than all others. Thin: none is clearly better."
-        " Dotted: one is.",
-        table=comparison.standings_table(standings),
-        key="standing",
-    )
-    return Part(title, draw, [*words, comparison.HOW])
-
-
-def downloads(
-    where: Place,
-    grid: Grid,
-    keys: Keys,
-    there: GridRows,
-    parts: list[Part],
-    table: dict[str, list[object]],
-) -> None:
+def downloads(asked: Asked, there: GridRows, parts: list[Part]) -> None:
     """Everything to take along."""
-    if not classroom.allowed():
-        return
+    where = asked.where
+    named = replace(asked.grid, data=["YOUR_FILE"]) if where.private else asked.grid
+    argv = ["dpmc", "sweep", *named.argv()]
 
     def as_html() -> str:
         name = f"Mechanisms compared on {sources.names()[where.name]}"
-        drawn = [
-            (part.title, charts_compare.roomy(part.draw()))
-            for part in parts
-            if part.draw is not None
-        ]
+        pictures = [(part.title, charts_compare.roomy(part.draw())) for part in parts if part.draw]
         told = [sentence for part in parts for sentence in part.words]
-        return report.comparison(name, drawn, told, table, typed(where, grid))
+        placed = [lines.place(line, asked.count) for line in there.pictures[0].lines]
+        return report.comparison(name, pictures, told, lines.table(placed), shlex.join(argv))
 
     def csv() -> str:
         """Every stored row of the curves, also of other epsilons and seeds. Raises StoreError."""
         stream = io.StringIO()
         with Store(where.store, read_only=True) as file:
-            store.write_csv(file, store.curves(file, keys=keys.curves, count=False), stream)
+            store.write_csv(file, store.curves(file, keys=asked.keys.curves, count=False), stream)
         return stream.getvalue()
 
-    with st.container(horizontal=True):
-        if there.present:  # curves that came with the app have no rows in the store
-            st.download_button(
-                "Rows (CSV)",
-                csv,
-                f"compare-{where.name}.csv",
-                "text/csv",
-                on_click="ignore",
-                icon=":material/table:",
-            )
-        st.download_button(
-            "Charts and numbers (HTML)",
-            as_html,
-            f"compare-{where.name}.html",
-            "text/html",
-            on_click="ignore",
-            icon=":material/html:",
-        )
+    name, files = f"compare-{where.name}", []
+    if parts:
+        files.append(blocks.File("Charts and numbers (HTML)", f"{name}.html", "text/html", as_html))
+    if there.present:  # curves that came with the app have no rows in the store
+        files.append(blocks.File("Rows (CSV)", f"{name}-rows.csv", "text/csv", csv))
+    blocks.take(*files, picture=there.pictures[0], argv=argv)
 
 
 def judged(placed: list[Placed]) -> tuple[list[Standing], list[str], list[str]]:
@@ -579,11 +571,8 @@ def the_quality(picture: Picture, placed: list[Placed]) -> float:
     label, scale = f"Wanted {metric.spoken}", 1
     if metric.share:
         low, high, step = 50.0 if metric.name == "accuracy" else 0.0, 100.0, 0.5
-        start, form, scale = (
-            round(100 * sum(levels) / len(levels)) if levels else 50,
-            "%.1f %%",
-            100,
-        )
+        start = round(100 * sum(levels) / len(levels)) if levels else 50
+        form, scale = "%.1f %%", 100
     else:
         means = [float(v) for one in placed for v in one.band.mean]
         low, high, step = comparison.limits([*levels, *means])

@@ -1,10 +1,12 @@
 """One run, live: train a mechanism, then look at what it learned."""
 
 import secrets
+import shlex
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from dpmc_core import registry
 from dpmc_core.data import Dataset, parse_step
@@ -35,6 +37,7 @@ from pages.ui import (
     runs,
     shell,
     sources,
+    stage,
     state,
     widgets,
 )
@@ -45,36 +48,38 @@ JOB = "train"
 
 
 def page() -> None:
-    blocks.heading(
-        "Train one mechanism",
-        "Choose data, a mechanism and epsilon, then press Train, or Step for one round at a time.",
-    )
-    with st.container(horizontal=True, vertical_alignment="bottom"):
-        data = sources.pick()
+    parts = stage.stage("Train one mechanism")
+    with parts.choices:
+        data = sources.pick(label_visibility="collapsed")
         id = widgets.mechanism(data)
-        wide = widgets.wide()
-    epsilon = widgets.epsilon(wide)
+        steering = st.container(horizontal=True, gap="xsmall", width="content", key="steering")
+        settings = st.popover("Settings", icon=":material/tune:")
+    place, film_place = parts.panel.empty(), parts.figure.container()
     try:
         dataset = sources.get(data)
     except (DpmcError, OSError) as error:
-        blocks.problem(error)
+        with parts.figure:
+            blocks.problem(error)
         return
     cls = registry.get(id)
-    left, right = st.columns(2)
-    with left:
+    with settings:
+        wide, published = widgets.wide(), widgets.as_published()
         chosen = widgets.settings(cls)
-        if widgets.as_published() and chosen is not None:
-            chosen = paper_s(id, chosen, dataset, epsilon)
-    with right, st.expander("Preparation, hold-out and randomness", icon=":material/shuffle:"):
         timed = dataset.ratings.times is not None
         steps, split = prepare.controls(dataset.ratings.public, cls.task, timed=timed)
         steps += [parse_step(step) for step in widgets.facts(data, [id])]
         seed = randomness()
-    mechanism = widgets.build(id, epsilon, chosen)
+    with parts.figure:
+        epsilon = widgets.epsilon(wide)
+    with parts.panel:
+        if published and chosen is not None:
+            chosen = paper_s(id, chosen, dataset, epsilon)
+        mechanism = widgets.build(id, epsilon, chosen)
+        possible = may_train(data) and mechanism is not None
     job = state.jobs().get(JOB)
     now = look(job)
-    possible = may_train(data) and mechanism is not None
-    pressed = buttons(job, now, possible=possible)
+    with steering:
+        pressed = buttons(job, now, possible=possible)
     if pressed and possible and mechanism is not None:
         fresh = seed is None
         number = secrets.randbits(128) if fresh else seed
@@ -97,26 +102,25 @@ def page() -> None:
         if held:
             job.halt()
         st.rerun()
-    if data == sources.UPLOAD:
-        rows.ledger()
-    if job is None:
-        example(data, mechanism)
-        strip()
-        return
-    blocks.ticking(job, now, stage)
     run: Run | None = now.result
-    if run is not None:
+    if run is not None and job is not None:
         state.shelf().put(run_card.keep(run, job.about))
-    strip()
+    with film_place:
+        if job is None:
+            example(data, mechanism, place)
+        else:
+            blocks.ticking(job, now, lambda now: live(now, place))
     if run is not None:
-        if now.state == "stopped" and not run.result.stopped:
-            st.warning("Stopped before everything was trained that it is compared with.")
-        result(run)
-    if drawable(now) and (run is not None or not now.active):
-        with st.expander("How it trained, round by round", icon=":material/show_chart:"):
-            rounds(now)
-    if run is not None:
-        downloads(run)
+        with parts.panel:
+            found(run, trained=now.active or now.state != "stopped" or run.result.stopped)
+    with parts.below:
+        if data == sources.UPLOAD:
+            rows.ledger()
+        strip()
+        if run is not None:
+            result(run)
+        if run is not None or not now.active:
+            objective(now)
 
 
 def may_train(data: str) -> bool:
@@ -155,37 +159,35 @@ def spending(data: str, dataset: Dataset, seed: int) -> Callable[[Mechanism, Pro
 
 def buttons(job: Job | None, now: Snapshot, *, possible: bool) -> str:
     """What runs the training; which of the two that begin one was pressed, if any."""
+    ready = possible and not now.active
+    going = job is not None and now.active and not now.stopping and now.result is None
     pressed = ""
-    with st.container(horizontal=True):
-        ready = possible and not now.active
-        if st.button("Train", type="primary", icon=":material/play_arrow:", disabled=not ready):
-            pressed = "Train"
-        going = job is not None and now.active and not now.stopping and now.result is None
-        if st.button(
-            "Step",
-            icon=":material/skip_next:",
-            disabled=not (ready or going),
-            on_click=job.step if job is not None and going else None,
-            help="One round at a time.",
-        ):
-            pressed = "" if going else "Step"
-        if now.held and job is not None:
-            st.button("Go on", icon=":material/resume:", on_click=job.resume, disabled=not going)
-        else:
-            st.button(
-                "Pause",
-                icon=":material/pause:",
-                on_click=job.pause if job is not None and going else None,
-                disabled=not going,
-            )
-        blocks.stop(job, now)
-        st.button(
-            "Reset",
-            icon=":material/restart_alt:",
-            on_click=lambda: state.jobs().drop(JOB),
-            disabled=job is None,
-            help="Back to the start. The runs that are remembered stay.",
-        )
+    if st.button("Train", type="primary", icon=":material/play_arrow:", disabled=not ready):
+        pressed = "Train"
+    if st.button(
+        "Step",
+        icon=":material/skip_next:",
+        disabled=not (ready or going),
+        on_click=job.step if job is not None and going else None,
+        help="One round at a time.",
+    ):
+        pressed = "" if going else "Step"
+    label, icon = ("Go on", "resume") if now.held else ("Pause", "pause")
+    turn = None if job is None else job.resume if now.held else job.pause
+    st.button(
+        label,
+        icon=f":material/{icon}:",
+        on_click=turn if going else None,
+        disabled=not going,
+    )
+    blocks.stop(job, now)
+    st.button(
+        "Reset",
+        icon=":material/restart_alt:",
+        on_click=lambda: state.jobs().drop(JOB),
+        disabled=job is None,
+        help="Back to the start. The runs that are remembered stay.",
+    )
     return pressed
 
 
@@ -197,14 +199,17 @@ def expected(data: str, id: str, seed: int | None) -> float | None:
     return next((float(one.level.mean) for name, one in levels if name == lines.WITHOUT), None)
 
 
-def stage(now: Snapshot) -> None:
-    """Progress, and the run as it goes; afterwards its rounds can be replayed."""
-    blocks.progress_or_problem(now)
+def live(now: Snapshot, place: DeltaGenerator) -> None:
+    """The run as it goes, its progress in the panel; afterwards its rounds can be replayed."""
+    with place.container():
+        blocks.progress_or_problem(now)
+        if now.message and now.shown is not None and now.shown.frames:
+            st.caption("Its last round stands in the picture: evaluation only, not private.")
     if now.shown is not None:
         film.show(now.shown, live=now.active and now.result is None)
 
 
-def example(data: str, mechanism: Mechanism | None) -> None:
+def example(data: str, mechanism: Mechanism | None, place: DeltaGenerator) -> None:
     """Before the first run: what one looks like, on a part of a sample."""
     if mechanism is None:
         return
@@ -214,10 +219,13 @@ def example(data: str, mechanism: Mechanism | None) -> None:
         shown = _example(sample, repr(mechanism), mechanism)
     except DpmcError:  # settings for other data
         return
-    st.caption(
-        f"An example: {mechanism.name} on {SAMPLES[sample].title}, the busiest people and titles"
-        " only. Press Train for a run of your own."
-    )
+    with place.container():
+        st.header("Press Train for a run of your own", anchor=False)
+        st.markdown("Or Step, for one round at a time.")
+        st.caption(
+            f"An example: {mechanism.name} on {SAMPLES[sample].title}, the busiest people and"
+            " titles only."
+        )
     film.show(shown)
 
 
@@ -228,12 +236,10 @@ def _example(sample: str, settings: str, _mechanism: Mechanism) -> Film:  # noqa
 
 def randomness() -> int | None:
     """The seed, or None for fresh randomness from the operating system."""
-    left, right = st.columns(2, vertical_alignment="bottom")
     fresh = widgets.toggle(
         "Fresh randomness",
         "fresh randomness",
         "fresh",
-        place=left,
         help="Take the seed from the operating system and forget it.",
     )
     seed = widgets.number(
@@ -243,52 +249,30 @@ def randomness() -> int | None:
         2**31,
         SEED,
         "seed",
-        place=right,
         disabled=fresh,
         help=run_card.SEED_NOTE,
     )
     return None if fresh else int(seed)
 
 
-def drawable(now: Snapshot) -> bool:
-    return any(p.objective is not None or p.metric is not None for p in now.points)
-
-
-def rounds(now: Snapshot) -> None:
-    """Objective and metric round by round."""
+def objective(now: Snapshot) -> None:
+    """The objective round by round, where a method has one; the metric is in the film."""
+    known = [(p.round, p.objective) for p in now.points if p.objective is not None]
+    if not known:
+        return
     last = now.points[-1]
-    cls = registry.get(last.mechanism)
-    metric = headline(cls.task)
-    known = [p for p in now.points if p.objective is not None]
-    seen = [p for p in now.points if p.metric is not None]
-    names = ["objective"] * bool(known) + [metric.title] * bool(seen)
-    alt = f"{cls.name}: {' and '.join(names)} over {last.round} rounds."
-    if seen:
-        latest = metric.text(seen[-1].metric)
-        alt += f" Latest {metric.spoken}: {latest} in round {seen[-1].round}."
-    blocks.chart(
-        state.kept(
-            "live figure",
-            now.points,
-            lambda: charts_train.rounds(
-                last.mechanism,
-                [(p.round, p.objective) for p in known],
-                [(p.round, p.metric) for p in seen],
-                metric,
-                now.shown.axis,
+    with st.expander("How it trained, round by round", icon=":material/show_chart:"):
+        blocks.chart(
+            state.kept(
+                "live figure", now.points, lambda: charts_train.objective(last.mechanism, known)
             ),
-        ),
-        alt=alt,
-        caption=blocks.EVALUATION
-        + " An objective computed from raw ratings is not private either: for watching only."
-        * any(p.raw for p in known),
-        table={
-            "round": [p.round for p in now.points],
-            "objective": [p.objective for p in now.points],
-            metric.spoken: ["" if p.metric is None else metric.text(p.metric) for p in now.points],
-        },
-        key="rounds",
-    )
+            alt=f"{registry.get(last.mechanism).name}: objective over {last.round} rounds.",
+            caption=blocks.EVALUATION
+            + " An objective computed from raw ratings is not private either: for watching only."
+            * any(p.raw for p in now.points),
+            table=dict(zip(("round", "objective"), zip(*known, strict=True), strict=True)),
+            key="rounds",
+        )
 
 
 def strip() -> None:
@@ -298,7 +282,7 @@ def strip() -> None:
         return
     with st.container(horizontal=True, vertical_alignment="center"):
         st.header("Your runs", anchor=False, width="content")
-        words = "Tick two to compare them." if len(shelf.runs) > 1 else "Train again to compare."
+        words = "Two that are ticked are compared." if shelf.pair else "Train again to compare."
         st.caption(f"{words} The last {shelf.LIMIT} stay, and what is pinned.", width="stretch")
         st.button(
             "Clear",
@@ -391,24 +375,69 @@ def titles(name: str, top: Sequence[TopItem], bold: Collection[int]) -> None:
     st.markdown("\n".join(f"{k}. {words}" for k, words in enumerate(marked, 1)) or "Nothing yet.")
 
 
-def result(run: Run) -> None:
-    """Everything about a finished run: people and titles, then numbers, then what it learned."""
-    found = run.result
-    epsilon = cards.epsilon_text(found.guarantee.claimed.epsilon)
-    st.header(run_card.finding(found), anchor=False)
-    unit = found.guarantee.change.label
-    st.caption(f"{found.mechanism.name} on {blocks.escape(run.title)}, epsilon {epsilon} {unit}")
-    if found.stopped:
+def found(run: Run, *, trained: bool) -> None:
+    """The number of a run beside what it is compared with, one sentence, what to do next.
+
+    trained: whether all that it is compared with is there, or may still come.
+    """
+    result = run.result
+    answer(run)
+    st.header(run_card.finding(result), anchor=False)
+    epsilon = cards.epsilon_text(result.guarantee.claimed.epsilon)
+    st.caption(
+        f"{result.mechanism.name} on {blocks.escape(run.title)}, epsilon {epsilon}"
+        f" {result.guarantee.change.label}"
+    )
+    if result.stopped:
         st.warning(
-            f"Stopped after {found.rounds} rounds: the numbers are those of the model so far.",
-            icon=":material/stop_circle:",
+            f"Stopped after {result.rounds} rounds: the numbers are those of the model so far."
         )
+    elif not trained:
+        st.warning("Stopped before everything was trained that it is compared with.")
+    if (pair := state.shelf().pair) is not None:
+        st.markdown(blocks.escape(run_card.compared(*pair)) + ".")
+    else:
+        st.markdown("Move epsilon and train again: the two runs will stand side by side.")
+    st.page_link(
+        "pages/compare.py", label="Compare it with others", icon=":material/stacked_line_chart:"
+    )
+    downloads(run)
+
+
+def answer(run: Run) -> None:
+    """The metrics, with and without privacy, and of guessing."""
+    found, metric = run.result, headline(run.result.mechanism.task)
+    table = run_card.metrics_table(run_card.methods(found))
+    tiles = list(zip(table["method"], table[metric.name], strict=True))
+    st.metric(*tiles[0])
+    with st.container(horizontal=True, key="beside"):
+        for name, value in tiles[1:]:
+            term = glossary.named(name.lower())
+            st.metric(name, value, help=term and term.words, width="content")
+    st.caption(
+        f"{metric.panel}{f', in {metric.unit},' * bool(metric.unit)} on"
+        f" {split_words(found.problem.split)}: one split and one draw of noise",
+        help=f"{metric.means} Curves are means over several. {glossary.help('held_out')}",
+    )
+
+
+def result(run: Run) -> None:
+    """People and titles, what is promised, and what it learned."""
+    found = run.result
     left, right = st.columns([3, 2], gap="large")
     with left:
         recommendations(run)
     with right, st.container(border=True):
         blocks.guarantee(found.guarantee, found.mechanism.id)
-    answer(run)
+    if len(found.metrics) > 1:
+        table = run_card.metrics_table(run_card.methods(found))
+        blocks.show_table(table, alt="All metrics of the run and its baselines")
+    rounds = "round" if found.rounds == 1 else "rounds"
+    steps = blocks.escape(", ".join(found.problem.steps)) or "nothing"
+    st.caption(
+        f"{blocks.EVALUATION} {found.rounds} {rounds} in {found.seconds:.1f} s; prepared with"
+        f" {steps}; " + ("seed not kept." if run.fresh else f"seed {found.seed}.")
+    )
     pictures = report.pictures(run)
     for column, one in zip(st.columns(len(pictures), gap="medium"), pictures, strict=True):
         with column:
@@ -419,30 +448,6 @@ def result(run: Run) -> None:
                 blocks.chart(
                     one.fig, alt=one.alt, key=one.key, caption=one.caption, table=one.table
                 )
-
-
-def answer(run: Run) -> None:
-    """The metrics, with and without privacy, and of guessing."""
-    found, metric = run.result, headline(run.result.mechanism.task)
-    st.caption(
-        f"{metric.panel}{f', in {metric.unit},' * bool(metric.unit)} on"
-        f" {split_words(found.problem.split)}: one split and one draw of noise; curves are means"
-        " over several",
-        help=f"{metric.means} {glossary.help('held_out')}",
-    )
-    table = run_card.metrics_table(run_card.methods(found))
-    tiles = zip(table["method"], table[metric.name], strict=True)
-    for column, (name, value) in zip(st.columns(len(table["method"])), tiles, strict=True):
-        term = glossary.named(name.lower())
-        column.metric(name, value, help=term and term.words)
-    if len(found.metrics) > 1:
-        blocks.show_table(table, alt="All metrics of the run and its baselines")
-    rounds = "round" if found.rounds == 1 else "rounds"
-    steps = blocks.escape(", ".join(found.problem.steps)) or "nothing"
-    st.caption(
-        f"{blocks.EVALUATION} {found.rounds} {rounds} in {found.seconds:.1f} s; prepared with"
-        f" {steps}; " + ("seed not kept." if run.fresh else f"seed {found.seed}.")
-    )
 
 
 @st.fragment
@@ -481,42 +486,28 @@ def recommendations(run: Run) -> None:
 
 def downloads(run: Run) -> None:
     """The run on paper, the model, and how to repeat it."""
-    st.header("Take it with you")
-    if classroom.allowed():
-        files(run)
-    st.markdown("The same run on the command line:")
-    st.code(run_card.command(run), language="bash", wrap_lines=True)
-    with st.expander("The same run in Python"):
-        st.code(run_card.code(run))
-
-
-def files(run: Run) -> None:
     found = run.result
     name = f"{found.mechanism.id}-{run.data}"
-    offered = [
-        ("Run card (JSON)", "json", "application/json", lambda: run_card.as_json(run)),
-        ("Run card (Markdown)", "md", "text/markdown", lambda: run_card.markdown(run)),
-        ("Report (HTML)", "html", "text/html", lambda: report.html(run)),
+    files = [
+        blocks.File("Report (HTML)", f"{name}.html", "text/html", lambda: report.html(run)),
+        blocks.File(
+            "Run card (JSON)", f"{name}.json", "application/json", lambda: run_card.as_json(run)
+        ),
+        blocks.File(
+            "Run card (Markdown)", f"{name}.md", "text/markdown", lambda: run_card.markdown(run)
+        ),
+        blocks.File("Python", f"{name}.py", "text/x-python", lambda: run_card.code(run)),
     ]
     if found.model.factors is not None:
-        kind = "application/octet-stream"
-        offered.append(("Factors (NPZ)", "npz", kind, lambda: run_card.factors(found)))
-    with st.container(horizontal=True):
-        for label, ending, mime, make in offered:
-            st.download_button(
-                label,
-                make,  # called when the button is pressed
-                f"{name}.{ending}",
-                mime,
-                on_click="ignore",
-                icon=":material/download:",
-            )
-    st.caption("A picture: point at a chart and press its camera.")
+        make = lambda: run_card.factors(found) or b""  # noqa: E731
+        files.append(blocks.File("Factors (NPZ)", f"{name}.npz", "application/octet-stream", make))
+    blocks.take(*files, argv=shlex.split(run_card.command(run)))
     if found.model.factors is not None:
         why = "" if run.fresh else f" {run_card.SEED_NOTE}"
         st.caption(
-            f"Do not publish these factors: their noise is for simulation.{why} A copy that may be"
-            " published, where that can be proved, is made by `dpmc release`."
+            "Do not publish the factors",
+            help=f"Their noise is for simulation.{why} A copy that may be published, where that can"
+            " be proved, is made by `dpmc release`.",
         )
 
 

@@ -183,10 +183,11 @@ FIRST_SCREEN = """() => {
   for (const e of document.querySelectorAll(
     'button, a[href], input, select, textarea, [role=slider], [role=combobox]')) {
     if (!shown(e)) continue;
-    found.add(e.closest('[role=radiogroup], [role=group], [data-testid="stSelectbox"]')
+    found.add(e.closest(
+      '[role=radiogroup], [role=group], [role=toolbar], [data-testid="stSelectbox"]')
       || e.closest('button, a') || e);
   }
-  const figure = document.querySelector('.dpmc-frame, .film, .st-key-figure .stPlotlyChart');
+  const figure = document.querySelector('.dpmc-frame, .st-key-film, .st-key-figure .stPlotlyChart');
   const box = figure.getBoundingClientRect();
   const high = Math.min(box.bottom, innerHeight) - Math.max(box.top, 0);
   return [words, found.size, Math.round(100 * high / innerHeight)];

@@ -61,6 +61,11 @@ def stand_at(app, epsilon):
     assert not app.exception
 
 
+def read_me(app):
+    """What the page says of its figure where one asks for it."""
+    return plain(next((c.help for c in app.caption if c.value.startswith("Evaluation only")), ""))
+
+
 def ledger_of(app):
     """The line of an upload's ledger; "" where a page shows none."""
     return next((one.label for one in app.expander if "for your eyes" in one.label), "")

@@ -77,10 +77,11 @@ def test_the_instrument_shows_the_stored_mean_where_it_stands(page, server):
 def test_training_in_the_browser_shows_charts_and_hands_out_its_card(page, server):
     visit(page, server + "train?data=one-bit-lab&mechanism=output&epsilon=4")
     page.get_by_role("button", name="Train", exact=True).click()
-    page.get_by_role("heading", name="Take it with you").wait_for()
+    page.get_by_role("button", name="Take it away").wait_for()
     settle(page)
     charts = page.locator('[data-testid="stPlotlyChart"] .main-svg .scatterlayer .trace')
     assert charts.count() >= 4
+    page.get_by_role("button", name="Take it away").click()
     with page.expect_download() as download:
         page.get_by_role("button", name="Run card (JSON)").click()
     card = json.loads(Path(download.value.path()).read_text())
@@ -94,7 +95,7 @@ def test_training_in_the_browser_shows_charts_and_hands_out_its_card(page, serve
     turn_to(page, "Noise")
     settle(page)
     turn_to(page, "Train")
-    page.get_by_role("heading", name="Take it with you").wait_for()
+    page.get_by_role("button", name="Take it away").wait_for()
 
 
 @pytest.mark.slow
@@ -105,7 +106,7 @@ def test_an_uploaded_file_is_used_and_stays_in_its_tab(page, browser, server, tm
     turn_to(page, "Train")
     settle(page)
     page.get_by_role("button", name="Train", exact=True).click()
-    page.get_by_role("heading", name="Take it with you").wait_for()
+    page.get_by_role("button", name="Take it away").wait_for()
     other = browser.new_context().new_page()
     visit(other, server + "data?data=upload")
     assert other.get_by_text("which is not here").is_visible()

@@ -85,7 +85,7 @@ def test_a_trained_model_has_no_grave_violation(browser, server, theme):
     tab = context.new_page()
     visit(tab, server + "train?data=one-bit-lab&mechanism=output&epsilon=4")
     tab.get_by_role("button", name="Train", exact=True).click()
-    tab.get_by_role("heading", name="Take it with you").wait_for()
+    tab.get_by_role("button", name="Take it away").wait_for()
     settle(tab)
     assert grave(tab) == []
     context.close()

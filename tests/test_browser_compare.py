@@ -57,10 +57,12 @@ def test_a_sweep_fills_the_chart_survives_a_reload_is_cancelled_resumed_and_down
     turn_to(page, "Noise")
     page.get_by_role("heading", name="Noise").first.wait_for()
     turn_to(page, "Compare")
-    page.get_by_text("What an epsilon counts").wait_for()  # the other page has charts too
+    page.get_by_role(
+        "heading", name="Compare mechanisms"
+    ).wait_for()  # the other page has charts too
     wait_for(lambda: page.evaluate(POINTS) > few)
     page.reload()
-    page.get_by_text("What an epsilon counts").wait_for()
+    page.get_by_role("heading", name="Compare mechanisms").wait_for()
     wait_for(lambda: page.evaluate(POINTS) > few)
     settle(page)
     assert button(page, "Stop").is_enabled()  # this very sweep still runs
@@ -75,16 +77,18 @@ def test_a_sweep_fills_the_chart_survives_a_reload_is_cancelled_resumed_and_down
     settle(page)
     assert runs(page) == kept  # nothing runs on
     assert kept[0] < kept[1]
+    button(page, "Take it away").click()
     with page.expect_download() as download:
-        button(page, "Rows (CSV)").click()
+        page.get_by_role("button", name="Rows (CSV)").click()
     rows = list(csv.DictReader(io.StringIO(Path(download.value.path()).read_text())))
     assert len(rows) == kept[0]
     assert {"input-flip", "output"} <= {row["mechanism"] for row in rows}
     with page.expect_download() as download:
-        button(page, "Charts and numbers (HTML)").click()
+        page.get_by_role("button", name="Charts and numbers (HTML)").click()
     alone = Path(download.value.path()).read_text()
     assert "plotly.js" in alone
     assert "dpmc sweep" in alone
+    page.keyboard.press("Escape")
     button(page, "Go on").click()
     wait_for(lambda: (now := runs(page)) is not None and now[0] > kept[0])
     button(page, "Stop").click()
@@ -125,6 +129,8 @@ def test_compare_fits_a_phone_in_both_themes(browser, server, theme):
 def test_the_address_holds_the_choices_and_opens_them(page, server):
     visit(page, server + "compare?data=restaurants")
     page.get_by_role("button", name="Gradient perturbation", exact=True).click()
+    settings = page.get_by_role("button", name="Settings")
+    settings.click()
     page.get_by_text("same unit: per user").click()
     page.wait_for_url(re.compile("count="))
     page.get_by_role("spinbutton", name="Seeds").fill("7")
@@ -132,10 +138,20 @@ def test_the_address_holds_the_choices_and_opens_them(page, server):
     page.wait_for_url(re.compile("seeds=7"))
     settle(page)
     visit(page, page.url)
+    settings.click()
     seeds = page.get_by_role("spinbutton", name="Seeds")
     wait_for(lambda: seeds.input_value() == "7")
     assert not page.get_by_text("which is not here").count()
-    assert "gradient" not in page.locator('[data-testid="stCode"]').last.text_content()
+    page.keyboard.press("Escape")
+    assert "gradient" not in command(page)
+
+
+def command(page):
+    """The command line that does what the page shows."""
+    button(page, "Take it away").click()
+    shown = page.get_by_test_id("stCode").filter(has_text="dpmc sweep").first.text_content()
+    page.keyboard.press("Escape")
+    return shown
 
 
 def choose(page, label, option):
@@ -148,10 +164,44 @@ def choose(page, label, option):
     settle(page)
 
 
+@pytest.mark.parametrize("size", [(1366, 768), (1280, 720), (1920, 1080)])
+@pytest.mark.slow
+def test_the_figure_takes_its_share_of_the_window_and_none_of_it_is_cut(browser, server, size):
+    context = browser.new_context(viewport=dict(zip(("width", "height"), size, strict=True)))
+    tab = context.new_page()
+    visit(tab, server + "compare?data=movie-night")
+    chart, frame = tab.locator(".js-plotly-plot").first, tab.locator(".st-key-figure")
+    drawn, room = chart.bounding_box(), frame.bounding_box()
+    assert drawn["height"] >= 0.59 * size[1]
+    assert drawn["width"] >= 0.6 * size[0]
+    assert room["height"] >= drawn["height"] - 1  # what lies below covers none of it
+    assert drawn["y"] + drawn["height"] <= size[1]
+    context.close()
+
+
+@pytest.mark.slow
+def test_the_mechanism_at_hand_is_in_the_address_and_the_best_is_trained(page, server):
+    visit(page, server + "train?data=movie-night&mechanism=private-svd")
+    turn_to(page, "Compare")
+    page.wait_for_url(re.compile("task=Ratings.*mechanisms=Private(.)SVD|mechanisms=.*task="))
+    settle(page)
+    pressed = page.locator(".st-key-mechanisms").get_by_role("button", pressed=True)
+    chosen = pressed.all_inner_texts()
+    assert "Private SVD" in chosen
+    visit(page, page.url)  # what one copies opens the same
+    assert pressed.all_inner_texts() == chosen
+    best = page.get_by_role("link", name="Train the best")
+    best.click()
+    page.wait_for_url(re.compile("/train"))
+    settle(page)
+    asked = re.search(r"mechanism=([^&]+)", page.url)[1].replace("+", " ")
+    page.get_by_role("button", name=f"Mechanism: {asked}").wait_for()
+
+
 @pytest.mark.slow
 def test_another_task_and_other_data_chosen_by_mouse_are_drawn(page, server):
     visit(page, server + "compare?data=movie-night&mechanisms=output&cap=290")
-    pills = page.get_by_test_id("stButtonGroup").first
+    pills = page.locator(".st-key-mechanisms")
     for label, option, mechanism in (
         ("Predict", "Ratings", "DPALS"),
         ("Predict", "Top lists", "Private popularity and taste"),
@@ -164,8 +214,8 @@ def test_another_task_and_other_data_chosen_by_mouse_are_drawn(page, server):
         assert page.locator(".js-plotly-plot .scatterlayer .trace").count()
         assert pills.get_by_role("button", name=mechanism, exact=True).count()
         pressed = pills.get_by_role("button", pressed=True).count()
-        command = page.get_by_test_id("stCode").last.text_content().split()
-        assert len(command[command.index("--mechanisms") + 1].split(",")) == pressed > 1
+        words = command(page).split()
+        assert len(words[words.index("--mechanisms") + 1].split(",")) == pressed > 1
     assert "cap=" not in page.url  # more than the new data has items
 
 
@@ -190,14 +240,13 @@ def test_a_curve_of_an_upload_is_spent_once_for_what_if_and_compare(page, server
     spent = ledger(page)
     assert spent[0] == "126"  # two estimates and the guess
     turn_to(page, "Compare")
-    page.get_by_text("What an epsilon counts").wait_for()
+    page.get_by_role("heading", name="Compare mechanisms").wait_for()
     settle(page)
-    pills = page.get_by_test_id("stButtonGroup").first
+    pills = page.locator(".st-key-mechanisms")
     for other in pills.get_by_role("button", pressed=True).all_inner_texts()[1:]:
         pills.get_by_role("button", name=other, exact=True).click()
         settle(page)
-    page.get_by_text("All 87 runs of this grid are there.").wait_for()
-    assert button(page, "Start").is_disabled()
+    assert button(page, "Start").count() == 0
     assert page.evaluate(POINTS) == 14
     assert ledger(page) == spent
 
@@ -238,7 +287,7 @@ def test_names_cover_nothing_and_none_is_cut(browser, server, width, link):
 
 @pytest.mark.slow
 def test_the_smallest_epsilon_for_a_wanted_accuracy_by_keyboard(page, server):
-    """Only the slider is moved; the answer stands in the title and over the dots."""
+    """Only the slider is moved; the answer stands in the panel and over the dots."""
     visit(page, server + "compare?data=restaurants")
     slider = page.get_by_role("slider", name="Wanted accuracy")
     slider.focus()
@@ -246,11 +295,11 @@ def test_the_smallest_epsilon_for_a_wanted_accuracy_by_keyboard(page, server):
         page.keyboard.press("ArrowRight")
     page.get_by_role("heading", name=re.compile(r"Accuracy 70\.0.% takes epsilon")).wait_for()
     settle(page)
-    said = page.get_by_role("heading", level=1).inner_text()
+    said = page.get_by_role("heading", level=2).first.inner_text()
     least = re.search(r"epsilon ([\d.]+)", said)[1]
     drawn = page.locator(".js-plotly-plot").nth(1).locator(".annotation-text")
     assert least in drawn.all_text_contents()
     page.wait_for_url(re.compile("wanted"))
     address = page.url
     visit(page, address)
-    assert page.get_by_role("heading", level=1).inner_text() == said
+    assert page.get_by_role("heading", level=2).first.inner_text() == said

@@ -10,9 +10,11 @@ import pytest
 
 from dpmc_core import registry
 from dpmc_core.data import datasets
+from dpmc_core.errors import DpmcError
+from dpmc_core.lab.views import cards as cards_of
 from dpmc_core.lab.views.training import FRAMES, SIDE
-from dpmc_core.metrics import METRICS
 from dpmc_core.model import Task
+from dpmc_core.problem import build_problem
 from pages.ui import blocks, charts, classroom, jobs, runs
 from pages.ui.shelf import Shelf
 from tests.page_helpers import (
@@ -21,6 +23,7 @@ from tests.page_helpers import (
     charts_of,
     ledger_of,
     open_page,
+    plain,
     press,
     texts,
     wait_until,
@@ -125,12 +128,10 @@ def test_the_axis_is_the_same_before_and_after_no_privacy_is_known():
 def test_one_metric_has_one_form():
     """No 0.6045 beside 60.5 %: in tiles, tables and where the mouse is."""
     app = open_page("train", data="one-bit-lab", mechanism="objective", epsilon="4")
-    app.session_state["rounds table"] = True
     train(app)
-    drawn = next(c for c in charts_of(app) if "rounds" in c.proto.alt)
-    figure = json.loads(drawn.proto.spec)
-    assert METRICS["accuracy"].form in figure["data"][-1]["hovertemplate"]
-    assert figure["layout"]["yaxis"]["range"] == films(app)["axis"]
+    assert films(app)["frames"][-1]["text"] == app.metric[0].value
+    app.session_state["film table"] = True
+    app.run()
     tables = [frame.value for frame in app.dataframe if "accuracy" in frame.value.columns]
     assert tables
     assert all(str(value).endswith(" %") for t in tables for value in t["accuracy"] if value)
@@ -175,6 +176,40 @@ def test_pause_holds_a_run_and_stop_ends_it_while_it_waits():
     assert "stopped" in " ".join(c.value for c in app.caption)
 
 
+def test_a_run_stopped_before_its_noise_says_what_it_spent():
+    """Output perturbation adds its noise last: what was trained by then is no private model."""
+    problem = build_problem(datasets.load("one-bit-lab"), Task.BINARY)
+    mechanism = registry.create("output", epsilon=1.0)
+
+    def told(rounds):
+        """Stopped once so many rounds are over."""
+        seen = []
+
+        def report(*told, **_):
+            seen.extend(told[3:])
+
+        with pytest.raises(DpmcError) as error:
+            runs.train(mechanism, lambda: problem, 0)(report, lambda: len(seen) >= rounds)
+        return str(error.value)
+
+    assert "has spent nothing" in told(0)
+    card = mechanism.guarantee(problem.train.public)
+    spent = cards_of.budget_text(card.certified().epsilon)
+    assert f"counts as spent, epsilon {spent} {card.change.label}" in told(1)
+    assert "no model to publish" in told(1)
+
+
+def test_a_stopped_run_without_a_private_model_offers_what_there_is():
+    app = open_page("train", data="one-bit-lab", mechanism="output")
+    press(app, "Step")
+    press(app, "Stop")
+    wait_until(app, lambda: over(app))
+    assert "as spent" in plain(app.warning[0].value)
+    assert not app.metric
+    assert films(app)["id"] == "run 1"
+    assert not films(app)["live"]
+
+
 def test_reset_goes_back_to_the_example_and_keeps_the_cards():
     app = open_page("train", **LAB)
     assert button(app, "Reset").disabled
@@ -195,9 +230,8 @@ def test_two_runs_are_compared_with_only_what_differs():
     app.select_slider(key="epsilon").set_value(10.0).run()
     train(app)
     assert len(cards(app)) == 2
-    for number in (1, 2):
-        app.checkbox(key=f"tick {number}").check().run()
-    assert not app.exception
+    assert app.checkbox(key="tick 1").value  # the second run stands beside the first by itself
+    assert app.checkbox(key="tick 2").value
     better = next(s.value for s in app.header if " is better by " in s.value)
     assert better.startswith("Run ")
     drawn = next(c for c in charts_of(app) if c.proto.alt.startswith("Run 1."))
@@ -221,8 +255,6 @@ def test_runs_of_different_tasks_can_stand_side_by_side():
     train(app)
     app = app.radio(key="mechanism").set_value("private-popularity").run()
     train(app)
-    for number in (1, 2):
-        app.checkbox(key=f"tick {number}").check().run()
     assert any("different ratings" in s.value for s in app.header)
     assert not app.exception
 
@@ -255,8 +287,6 @@ def test_what_is_remembered_of_an_upload_goes_with_it_and_holds_no_ratings(uploa
     for _ in range(2):
         train(app)
     assert len(cards(app)) == 2
-    for number in (1, 2):
-        app.checkbox(key=f"tick {number}").check().run()
     assert films(app)["names"]
     ratings = weakref.ref(app.session_state["upload"].ratings)
     parts = [weakref.ref(app.session_state["shelf"].runs[0])]
@@ -297,11 +327,10 @@ def test_the_oldest_run_that_is_not_pinned_makes_room():
     for number in made[: Shelf.LIMIT]:
         shelf.put(Card(number))
     shelf.pin(1)
-    shelf.tick(2)
     shelf.put(Card(made[-2]))
     shelf.put(Card(made[-1]))
     assert numbers(shelf) == [1, *range(4, Shelf.LIMIT + 3)]
-    assert shelf.ticked == []
+    assert shelf.ticked == made[-2:]
     shelf.clear()
     assert numbers(shelf) == [1]
 
@@ -321,7 +350,6 @@ def test_a_run_that_is_known_better_replaces_itself_and_a_third_tick_the_first()
     shelf = Shelf()
     for number in (1, 2, 3):
         shelf.put(Card(number))
-        shelf.tick(number)
     again = Card(2)
     shelf.put(again)
     assert shelf.pair == (again, shelf.runs[2])

@@ -18,7 +18,7 @@ from dpmc_core.lab import shipped, sweep
 from dpmc_core.lab.store import Store, curves, default_path, last_row, points
 from dpmc_core.lab.sweep import Grid
 from dpmc_core.lab.sweep.presets import BOTH, EPSILONS
-from dpmc_core.lab.views import comparison, lines
+from dpmc_core.lab.views import comparison, groups, lines
 from dpmc_core.metrics import METRICS
 from dpmc_core.model import Task
 from pages.ui import private, rows, sources, sweeps
@@ -31,6 +31,7 @@ from tests.page_helpers import (
     ledger_of,
     open_page,
     plain,
+    read_me,
     spec,
 )
 from tests.sweep_helpers import InThisProcess
@@ -77,8 +78,15 @@ def named(app, start):
     return [t for t in spec(app)["data"] if (t.get("name") or "").startswith(start)]
 
 
-def title(app):
-    return plain(app.title[0].value).replace("\N{NO-BREAK SPACE}", " ")
+def command(app):
+    """The command line that does what the page shows."""
+    return next(shown.value for shown in app.code if shown.value.startswith("dpmc sweep"))
+
+
+def first_sentence(app):
+    """What stands at the head of the panel; the page keeps its name."""
+    assert app.title[0].value == "Compare mechanisms"
+    return plain(app.header[0].value).replace("\N{NO-BREAK SPACE}", " ")
 
 
 def tick_until(app, condition, seconds=200):
@@ -95,7 +103,7 @@ def test_an_empty_store_says_what_it_takes_and_shows_the_command():
     app = open_page("compare", **LINK)
     assert not app.error
     assert "34 short training runs" in all_text(app)
-    words = app.code[-1].value
+    words = command(app)
     assert "dpmc sweep" in words
     assert "--mechanisms input-flip,output" in words
     assert "--seeds 1:2" in words
@@ -108,11 +116,11 @@ def test_the_command_shown_computes_exactly_what_the_page_waits_for():
     import subprocess
 
     app = open_page("compare", **LINK | {"grid": "own", "epsilons": "1, 4"})
-    words = shlex.split(app.code[-1].value)
+    words = shlex.split(command(app))
     words[:1] = [sys.executable, "-m", "dpmc_core"]
     subprocess.run(words, check=True, capture_output=True, timeout=250)
     app.run()
-    assert "All 16 runs of this grid are there" in all_text(app)
+    assert "All 16 runs of this grid are there" in read_me(app)
 
 
 def means(store, id, metric):
@@ -127,7 +135,7 @@ def means(store, id, metric):
 def test_the_chart_is_the_store_and_every_curve_carries_its_unit():
     plan = fill()
     app = open_page("compare", **LINK)
-    assert f"All {len(plan.units)} runs" in all_text(app)
+    assert f"All {len(plan.units)} runs" in read_me(app)
     drawn = traces(app)
     with Store(read_only=True) as store:
         infos = {info.mechanism: info for info in curves(store)}
@@ -142,7 +150,7 @@ def test_the_chart_is_the_store_and_every_curve_carries_its_unit():
     assert certified["color"] == certified["line"]["color"]
     assert claimed["color"] != claimed["line"]["color"]  # hollow: claimed, not certified
     assert claimed["line"]["width"] > certified["line"]["width"]
-    assert "Output perturbation** is hollow" in all_text(app)
+    assert "Output perturbation is hollow" in all_text(app)
     unnamed = [t for t in spec(app)["data"] if not t.get("name")]  # its name is beside it
     assert "dash" in {t.get("line", {}).get("dash") for t in unnamed}
     (guess,) = named(app, "guessing: Private majority")
@@ -154,7 +162,7 @@ def test_the_chart_is_the_store_and_every_curve_carries_its_unit():
     (papers,) = (t for t in unnamed if "Maximum likelihood" in t.get("hovertemplate", ""))
     assert papers["line"]["dash"] == "dash"
     assert not named(app, lines.ENVELOPE[:20])  # of one certified line there is no best
-    assert "95 % t interval of the mean over 2 seeds" in all_text(app)
+    assert "95 % t interval of the mean over 2 seeds" in read_me(app)
     assert registry.get("output").name in charts_of(app)[0].proto.alt
     assert list(app.dataframe[0].value["mechanism"]) == ["Input", "Output"]
     assert list(app.dataframe[0].value) == [
@@ -175,11 +183,11 @@ def test_shipped_curves_are_there_at_once_complete_and_count_as_there():
     for line, trace in zip(came(), traces(app), strict=True):
         assert trace["x"] == pytest.approx(line.epsilon)
         assert trace["y"] == pytest.approx(line.band.mean)
-    text = plain(all_text(app))
+    text = read_me(app)
     assert f"Computed beforehand: version {came()[0].version}, 5 seeds." in text
     assert "All 220 runs of this grid are there; they came with the app" in text
-    assert "No run" not in text
-    assert button(app, "Start").disabled
+    assert "No run" not in all_text(app)
+    assert button(app, "Start") is None
     assert list(app.dataframe[0].value)[1:] == [f"{e:g}" for e in EPSILONS]
     assert "guessing: Private majority" in charts_of(app)[0].proto.spec
     assert not any("Rows (CSV)" in str(d.proto) for d in app.get("download_button"))
@@ -188,7 +196,7 @@ def test_shipped_curves_are_there_at_once_complete_and_count_as_there():
 def test_more_seeds_are_computed_beside_the_shipped_ones():
     app = open_page("compare", **LINK | {"seeds": "6"})
     assert "85 of 102 runs are there: press Start for the others" in all_text(app)
-    assert not button(app, "Start").disabled
+    assert button(app, "Start")
     fill(ids=IDS[:1], seeds=(6,))
     app = open_page("compare", **LINK | {"seeds": "6"})
     own, still = traces(app)
@@ -196,7 +204,7 @@ def test_more_seeds_are_computed_beside_the_shipped_ones():
     assert [seeds for *_, seeds in own["customdata"]].count(6) == 5
     assert {seeds for *_, seeds in still["customdata"]} == {5}
     app = open_page("compare", data=DATA, mechanisms=list(IDS), seeds="2", cap="5")
-    assert "Computed beforehand" not in all_text(app)  # prepared in another way
+    assert "Computed beforehand" not in read_me(app)  # prepared in another way
     assert "No run of this grid has been computed here yet" in all_text(app)
 
 
@@ -212,6 +220,7 @@ def test_the_best_of_all_is_a_broad_pale_line_behind_the_others():
     assert drawn["y"] == pytest.approx(best.value)
     assert [winner for winner, _ in drawn["customdata"]] == list(best.winners)
     data = spec(app)["data"]
+    assert "Pale line" in read_me(app)
     assert drawn["line"]["width"] > 2 * max(t["line"]["width"] for t in traces(app))
     assert data.index(drawn) < min(data.index(t) for t in traces(app))
     assert "evaluation only" in drawn["name"].replace("<br>", " ")
@@ -258,8 +267,7 @@ def test_chart_and_numbers_are_one_file_that_stands_alone(monkeypatch):
     assert page.count("plotly-graph-div") == 2  # two seeds do not tell who is better
     assert 'src="http' not in page
     assert f"<h2>What accuracy {app.slider[0].value:.1f} % costs</h2>" in page
-    command = next(c.value for c in app.code if c.value.startswith("dpmc sweep"))
-    assert f"<pre>{html.escape(command)}</pre>" in page
+    assert f"<pre>{html.escape(command(app))}</pre>" in page
     assert all(registry.get(id).name in page for id in IDS)
     assert offered["Rows (CSV)"]().count("\n") > len(IDS)
 
@@ -285,17 +293,17 @@ def test_verdicts_and_budget_are_those_of_the_core():
         reached = {a.placed.line.label: a.epsilon.value for a in answers if a.epsilon.value < 1e9}
         assert dots == {label: [pytest.approx(value)] for label, value in reached.items()}
         without = next(level for name, level in picture.levels if name == lines.WITHOUT)
-        assert title(app) == comparison.cost_words(answers, without)
+        assert first_sentence(app) == comparison.cost_words(answers, without)
     assert "not reachable" in charts_of(app)[1].proto.alt
     assert "not reached: best" in charts_of(app)[1].proto.spec
-    assert "Not even without privacy" in app.title[0].value
+    assert "Not even without privacy" in first_sentence(app)
 
 
 @pytest.mark.usefixtures("nothing_shipped")
-def test_the_title_is_neutral_before_the_first_row_and_a_finding_after():
-    assert open_page("compare", **LINK).title[0].value == "Compare mechanisms"
+def test_nothing_is_concluded_before_the_first_row_and_the_page_keeps_its_name():
+    assert not open_page("compare", **LINK).header
     fill()
-    assert "epsilon" in open_page("compare", **LINK).title[0].value
+    assert "epsilon" in first_sentence(open_page("compare", **LINK))
 
 
 @pytest.mark.usefixtures("nothing_shipped")
@@ -326,11 +334,11 @@ def test_one_metric_has_one_form():
 
 @pytest.mark.parametrize("data", ["movie-night", "restaurants", "long-tail"])
 def test_the_smallest_epsilon_for_a_wanted_accuracy_is_on_the_screen(data):
-    """Without unfolding anything: move the slider, read the dots and the title."""
+    """Without unfolding anything: move the slider, read the dots and the panel."""
     app = open_page("compare", data=data)
     app.slider[0].set_value(70.0).run()
     assert not app.exception
-    assert "70.0 %" in title(app)
+    assert "70.0 %" in first_sentence(app)
     notes = [note["text"] for note in spec(app, 1)["layout"]["annotations"]]
     values = [text for text in notes if text.startswith(("<b>", "not reached: best"))]
     assert len(values) == len(app.session_state["mechanisms"])
@@ -341,7 +349,7 @@ def test_other_epsilons_and_seeds_of_the_store_stay_out():
     fill(epsilons=(0.1, 0.3, 0.6, 1.0, 3.0, 10.0), seeds=(1, 2, 3))
     app = open_page("compare", **LINK)
     assert all(trace["x"] == [0.1, 0.3, 1, 3, 10] for trace in traces(app))
-    assert "over 2 seeds" in all_text(app)
+    assert "over 2 seeds" in read_me(app)
 
 
 @pytest.mark.usefixtures("nothing_shipped")
@@ -349,11 +357,11 @@ def test_start_cancel_and_resume_and_a_second_tab_that_sees_the_same():
     app = open_page("compare", **LINK | {"data": "movie-night", "seeds": "20"})
     button(app, "Start").click().run()
     assert not app.exception
-    assert button(app, "Start").disabled
+    assert button(app, "Start") is None
     tick_until(app, lambda: traces(app))
     other = open_page("compare", **LINK | {"data": "movie-night", "seeds": "20"})
-    assert other.button[0].disabled
-    assert not button(other, "Stop").disabled
+    assert button(other, "Start") is None
+    assert button(other, "Stop")
     assert other.get("progress")
     elsewhere = open_page("compare", **LINK)
     assert "Another grid is being computed on Movie night" in all_text(elsewhere)
@@ -361,7 +369,7 @@ def test_start_cancel_and_resume_and_a_second_tab_that_sees_the_same():
     assert not other.exception
     app.run()
     resume = button(app, "Go on")
-    assert not resume.disabled
+    assert button(app, "Stop") is None
     assert "press Go on" in all_text(app)
     with Store(read_only=True) as store:
         before = last_row(store)
@@ -382,7 +390,7 @@ def test_bad_input_is_a_sentence():
         assert app.error
         assert not app.exception
     none = open_page("compare", data=DATA)
-    none.get("button_group")[0].set_value([]).run()
+    choose(none, [])
     assert "at least one" in none.error[0].value
     many = open_page("compare", **LINK | {"seeds": "5000", "grid": "<b>", "mechanisms": "magic"})
     assert {"5000", "<b>", "magic"} <= {
@@ -392,7 +400,7 @@ def test_bad_input_is_a_sentence():
 
 def chosen(app):
     """The mechanisms that are pressed and those that the command shown names: they must agree."""
-    words = app.code[-1].value.split()
+    words = command(app).split()
     named = words[words.index("--mechanisms") + 1].split(",")
     assert sorted(app.session_state["mechanisms"]) == sorted(named)
     return named
@@ -416,6 +424,63 @@ def test_another_task_or_other_data_brings_its_own_mechanisms():
     app.session_state["mechanisms"] = ["output", "private-taste"]  # one of each task
     app.run()
     assert chosen(app) == ["private-taste"]
+
+
+def at_hand(app, id):
+    """Another mechanism is chosen on Noise, and one comes back."""
+    app.switch_page("pages/noise.py").run()
+    app.radio(key="mechanism").set_value(id).run()
+    app.switch_page("pages/compare.py").run()
+    assert not app.exception
+    return chosen(app)
+
+
+def choose(app, ids):
+    """Press the chips of these mechanisms alone."""
+    app.session_state["mechanisms"] = ids
+    app.run()
+
+
+def test_the_mechanism_at_hand_comes_along_with_those_that_promise_the_same():
+    app = open_page("noise", data="movie-night", mechanism="private-svd")
+    app.switch_page("pages/compare.py").run()
+    assert app.selectbox(key="task").value == Task.RATINGS
+    found = chosen(app)
+    assert "private-svd" in found
+    assert 2 <= len(found) <= 6
+    promised, _ = groups.cards_of(found, groups.ANY)
+    assert len({(card.change, card.trust) for card in promised.values()}) == 1
+    assert set(found) <= rows.ready("movie-night")
+    assert len(charts_of(app)) == 3  # their curves are there at once
+    # What somebody chooses here stays, until another mechanism is at hand, which is added.
+    choose(app, ["dpals", "private-effects"])
+    app.switch_page("pages/data.py").run()
+    app.switch_page("pages/compare.py").run()
+    assert sorted(chosen(app)) == ["dpals", "private-effects"]
+    assert sorted(at_hand(app, "private-pgd")) == ["dpals", "private-effects", "private-pgd"]
+    # One that predicts something else brings its task; where it promises alone, its kind.
+    alone = at_hand(app, "input-flip")
+    assert app.selectbox(key="task").value == Task.BINARY
+    assert "input-flip" in alone
+    assert len(alone) > 1
+    assert "private-majority" not in alone  # the guess is drawn beside it anyway
+
+
+def test_what_the_data_cannot_take_is_not_brought_along():
+    app = open_page("noise", data="movie-night", mechanism="gradient")
+    app.switch_page("pages/compare.py").run()
+    assert "gradient" in chosen(app)
+    app.selectbox(key="data").set_value("bookshop-clicks").run()
+    app.session_state["mechanism"] = "output"
+    app.run()
+    assert not app.error
+    assert {registry.get(id).task for id in chosen(app)} == {Task.RANKING}
+
+
+def test_the_best_is_taken_along():
+    app = open_page("compare", data=DATA, mechanisms=["objective", "output"])
+    links = [one.proto for one in app.get("page_link") if "mechanism=" in one.proto.query_string]
+    assert [one.query_string for one in links] == ["mechanism=Objective+perturbation"] * 2
 
 
 def test_a_store_from_a_newer_version_or_a_file_of_another_kind_is_a_sentence():
@@ -484,7 +549,7 @@ def test_what_if_rests_on_as_many_seeds_as_compare_whatever_is_in_the_store():
     fill(epsilons=(1.0,), ids=("input-flip",), seeds=(6, 7), **BOTH)
     assert "over 5 seeds" in all_text(open_page(data=DATA, mechanism="input-flip"))
     app = open_page("compare", data=DATA, mechanisms=["input-flip"])
-    assert "over 5 seeds" in all_text(app)
+    assert "over 5 seeds" in read_me(app)
     assert app.number_input(key="seeds").value == 5
 
 
@@ -496,7 +561,8 @@ def test_a_curve_begun_on_what_if_can_be_stopped_and_is_known_to_compare():
     assert "of 90 runs" in app.get("progress")[0].proto.text
     link = {"data": "movie-night", "mechanisms": ["output"]}
     there = open_page("compare", **link, grid="fine", seeds="3")
-    assert button(there, "Start").disabled  # it is this very grid
+    assert button(there, "Start") is None  # it is this very grid
+    assert button(there, "Stop")
     assert "Another grid is being computed on Movie night" in all_text(
         open_page("compare", **link, grid="coarse")
     )
@@ -518,8 +584,8 @@ def test_an_upload_is_swept_in_a_folder_of_its_own_and_its_spending_is_told():
     app.run()
     assert not app.exception
     assert ledger_of(app).startswith("No private fit for your eyes")
-    assert "YOUR_FILE" in app.code[-1].value
-    assert "dpmc-private" not in app.code[-1].value
+    assert "YOUR_FILE" in command(app)
+    assert "dpmc-private" not in command(app)
     (own,) = private.sessions  # all test sessions are one
     folder = own.folder(dataset).path
     assert not folder.exists()  # looking writes nothing
@@ -529,7 +595,7 @@ def test_an_upload_is_swept_in_a_folder_of_its_own_and_its_spending_is_told():
         button(app, "Start").click().run()
     finally:
         os.umask(before)
-    tick_until(app, lambda: "All 8 runs" in all_text(app))
+    tick_until(app, lambda: "All 8 runs" in read_me(app))
     assert rows.ON_DISK not in all_text(app)
     assert ledger_of(app).startswith(
         "6 private fits for your eyes; nothing released; 2 runs without"
@@ -568,13 +634,13 @@ def test_the_hold_out_is_the_one_chosen_for_every_task(task, last, words):
     app = open_page("compare", data="restaurants", task=task.value, mechanisms=[id])
     key = "ranking_holdout" if task is Task.RANKING else "holdout"
     app.selectbox(key=key).set_value("last" if last else "share").run()
-    typed = app.code[-1].value.split()
+    typed = command(app).split()
     assert [w for w in typed if w in ("--leave-last", "--holdout", "0.2")] == words
 
 
 def test_as_published_is_the_grid_of_the_papers_settings():
     app = open_page("compare", data="one-bit-lab", mechanisms="gradient", published="true")
-    assert "gradient.rounds=10" in app.code[-1].value
+    assert "gradient.rounds=10" in command(app)
     app.toggle(key="published").set_value(False).run()
     assert not app.exception
-    assert "gradient.rounds" not in app.code[-1].value
+    assert "gradient.rounds" not in command(app)

@@ -79,7 +79,7 @@ function player(root) {
     p = Number(slider.value);
     draw();
   };
-  new ResizeObserver(() => film && curve()).observe(part(".curve"));
+  new ResizeObserver(() => film && curve()).observe(part("svg"));
 
   function build() {
     const panels = part(".panels");
@@ -150,13 +150,13 @@ function player(root) {
         li.dataset.item = item;
         li.append(document.createElement("i"), film.names[item]);
         li.title = film.names[item];
-        li.style.transform = `translateY(${22 * rank + 12}px)`;
+        li.style.transform = `translateY(calc(${rank} * var(--line) + 12px))`;
         li.style.opacity = 0;
         box.append(li);
         li.getBoundingClientRect(); // so that it moves from there
       }
       li.firstChild.textContent = `${rank + 1}`;
-      li.style.transform = `translateY(${22 * rank}px)`;
+      li.style.transform = `translateY(calc(${rank} * var(--line)))`;
       li.style.opacity = 1;
     });
     for (const li of old.values()) li.remove();
@@ -168,7 +168,7 @@ function player(root) {
   }
 
   function curve() {
-    const box = part("svg"), wide = part(".curve").clientWidth, high = 226;
+    const box = part("svg"), wide = box.clientWidth, high = box.clientHeight;
     if (!wide) return;
     const left = 50, right = wide - 12, top = 20, bottom = high - 24;
     const [low, up] = film.axis, rounds = Math.max(film.live ? film.total : film.of, 1);

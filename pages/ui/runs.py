@@ -14,7 +14,7 @@ from dpmc_core.data import Dataset, Refused, datasets, public_sets
 from dpmc_core.errors import DpmcError
 from dpmc_core.lab.refute import Report, refute
 from dpmc_core.lab.refute.faults import Flaw
-from dpmc_core.lab.views import noise
+from dpmc_core.lab.views import cards, noise
 from dpmc_core.lab.views.audits import Lights, known_instance, lights
 from dpmc_core.lab.views.run_card import Run
 from dpmc_core.lab.views.training import Camera, Film
@@ -102,6 +102,8 @@ def train(
             heard, publications[:] = tuple(publications), []
             if step.index == 1:
                 spend(method, problem)
+                if method.id == mechanism.id:
+                    spent.append(what_it_spends(method, problem))
             if method.id != mechanism.id:
                 words = f"{method.name}, for comparison: round {step.index} of at most {step.total}"
                 report(step.index, step.total, words)
@@ -150,7 +152,23 @@ def train(
             )
         return so_far(result)
 
-    return work
+    spent = [f"{mechanism.name} had not begun and has spent nothing"]
+
+    def told(report: Tell, stopped: Callable[[], bool]) -> Run:
+        try:
+            return work(report, stopped)
+        except DpmcError as error:
+            raise DpmcError(f"{error}; {spent[-1]}") if stopped() else error from None
+
+    return told
+
+
+def what_it_spends(mechanism: Mechanism, problem: Problem) -> str:
+    """What a run has spent once its first round is over, whether or not it gets further."""
+    card = mechanism.guarantee(problem.train.public).given(problem.train.prepared)
+    own = card.certified()
+    budget = f"epsilon {cards.budget_text(own.epsilon, own.delta)} {card.change.label}"
+    return f"what it had begun counts as spent, {budget}"
 
 
 def example(mechanism: Mechanism, ratings: Ratings) -> Film:

@@ -28,12 +28,13 @@ class Shelf:
         return self._last
 
     def put(self, run: KeptRun) -> None:
-        """Remember a run, or what more is known of it."""
+        """Remember a run, or what more is known of it; a new one is ticked."""
         numbers = [one.number for one in self.runs]
         if run.number in numbers:
             self.runs[numbers.index(run.number)] = run
             return
         self.runs.append(run)
+        self.tick(run.number)
         if len(self.runs) > self.LIMIT:
             oldest = next(one for one in self.runs if one.number not in self.pinned)
             self._drop({oldest.number})

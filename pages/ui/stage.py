@@ -24,7 +24,9 @@ _LOOK = """<style>
 .st-key-stage { flex-wrap: nowrap; }
 .st-key-stage > :has(> .st-key-figure) { flex: 1 1 0; min-width: 0; }
 .st-key-stage > :has(> .st-key-panel) { flex: 0 0 20rem; }
-.st-key-panel { max-height: 70vh; overflow: auto; }
+.st-key-panel { max-height: 72vh; overflow: auto; }
+.st-key-panel h2 { font-size: 1.35rem; padding: 0 0 .4rem; }
+.st-key-beside [data-testid="stMetricValue"] { font-size: 1.2rem; }
 @media (max-width: 800px) {
   .stMainBlockContainer { padding: 4.1rem 1rem 2rem; }
   .st-key-choices h1 { white-space: normal; }
@@ -48,10 +50,14 @@ class Stage(NamedTuple):
 
 def stage(title: str) -> Stage:
     """The frame of a page. title: its name."""
-    choices = line(title)
+    return body(line(title))
+
+
+def body(choices: DeltaGenerator | None = None) -> Stage:
+    """What lies below the line of choices, for a part of the page that looks again by itself."""
     with st.container(horizontal=True, key="stage"):
         figure, panel = st.container(key="figure"), st.container(key="panel", border=True)
-    return Stage(choices, figure, panel, st.container(key="below"))
+    return Stage(choices or st.container(), figure, panel, st.container(key="below"))
 
 
 def line(title: str, *, quiet: bool = False) -> DeltaGenerator:

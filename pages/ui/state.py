@@ -154,6 +154,8 @@ def turned(page: str) -> None:
     if st.session_state.get("page") != page:
         st.session_state["page"] = page
         st.session_state.pop(WRITTEN, None)
+        if "mechanism" in st.query_params:  # a link inside the app that brings its own along
+            st.session_state.pop("mechanism", None)
 
 
 WRITTEN = "written"  # what a page without bound widgets has put into the address

@@ -113,47 +113,18 @@ def compare(
     ids = [*{one.line.mechanism for one in placed}, *waiting]
     several = sum(name == GUESSING for name, _ in levels) + len(guesses) > 1
 
-    def tag(name: str, label: str, value: float, color: str, end: float) -> _Tag:
-        words = f"{name}: {label.lower()}" if several and name == GUESSING else name
-        return _Tag(f"{words} {metric.text(value)}", value, color, end=end)
+    fig = _framed(_LEAST, across, placed)
+    tags: list[_Tag] = []
 
-    drawn = [  # several guesses, each beside other methods, are told apart by their own colours
-        (one, style(one.line.mechanism).color if len(guesses) > 1 else MUTED) for one in guesses
-    ]
-    level_tags = [
-        tag(
-            name,
-            level.label,
-            level.level.mean,
-            _level_color(name, level.mechanism, ids),
-            across[1],
-        )
-        for name, level in levels
-    ]
-    tags = [
-        *level_tags,
-        *(
-            tag(GUESSING, one.line.label, float(one.band.mean[-1]), color, float(one.x[-1]))
-            for one, color in drawn
-        ),
-        *(
-            _Tag(
-                name,
-                float(one.band.mean[-1]),
-                look=style(one.line.mechanism),
-                solid=one.solid,
-                end=float(one.x[-1]),
-            )
-            for name, one in zip(_names(placed), placed, strict=True)
-        ),
-        *(_Tag(f"{registry.short_name(id)}\n{MISSING}", None, look=style(id)) for id in waiting),
-    ]
-    high = max(_LEAST, sum(_HIGH * len(tag.lines) + 4 for tag in tags))
-    fig = _framed(high, across, placed)
-    for (name, level), told in zip(levels, level_tags, strict=True):
+    def tag(name: str, label: str, value: float, color: str, end: float) -> None:
+        words = f"{name}: {label.lower()}" if several and name == GUESSING else name
+        tags.append(_Tag(f"{words} {metric.text(value)}", value, color, end=end))
+
+    for name, level in levels:
+        color, at = _level_color(name, level.mechanism, ids), level.level.mean
         dash = "dot" if name in (ALONE, GUESSING) else "dash"
-        text = f"{name}: {metric.text(level.level.mean)}"
-        fig.level(across, level.level.mean, (told.color, dash), text)
+        fig.level(across, at, (color, dash), f"{name}: {metric.text(at)}")
+        tag(name, level.label, at, color, across[1])
     best = envelope(placed)
     if best is not None:  # a broad pale line behind the others: what hindsight would have chosen
         texts = [metric.text(float(value)) for value in best.value]
@@ -167,28 +138,37 @@ def compare(
             name=ENVELOPE,
             customdata=list(zip(best.winners, texts, strict=True)),
         )
-    for one, color in drawn:
+    for one in guesses:  # several, each beside other methods, are told apart by their own colours
+        color = style(one.line.mechanism).color if len(guesses) > 1 else MUTED
+        mean, label = one.band.mean.tolist(), f"{GUESSING}: {one.line.label}"
         fig.stroke(
             one.x.tolist(),
-            one.band.mean.tolist(),
+            mean,
             color,
             dash="dot",
-            hover=f"{GUESSING}: {one.line.label}<br>epsilon %{{x:.4g}} {one.counts}"
-            "<br><b>%{customdata}</b><extra></extra>",
-            name=f"{GUESSING}: {one.line.label} · {one.counts}",
-            customdata=[metric.text(float(mean)) for mean in one.band.mean],
+            hover=f"{label}<br>epsilon %{{x:.4g}} {one.counts}<br><b>%{{customdata}}</b>"
+            "<extra></extra>",
+            name=f"{label} · {one.counts}",
+            customdata=[metric.text(value) for value in mean],
         )
+        tag(GUESSING, one.line.label, mean[-1], color, float(one.x[-1]))
     told = {one.line.mechanism for one in placed if uses_facts(one.line)}
     for one, over in zip(placed, bands, strict=True):
         fig.band(over, faded(style(one.line.mechanism).color, 0.16))
-    for one, over in zip(placed, bands, strict=True):
+    for name, one, over in zip(_names(placed), placed, bands, strict=True):
+        look = style(one.line.mechanism)
         _line(fig, one, over, before=not uses_facts(one.line) and one.line.mechanism in told)
+        end = float(one.x[-1])
+        tags.append(_Tag(name, float(over.mean[-1]), look=look, solid=one.solid, end=end))
     for one in placed:
         found = tick_of(one.line)
         if found is not None and found.counts == one.counts and found.measured < across[1]:
             here = one.line.at(found.epsilon)
             assert here is not None
             fig.tick(found.measured, here.mean, style(one.line.mechanism), found)
+    tags += [_Tag(f"{registry.short_name(id)}\n{MISSING}", None, look=style(id)) for id in waiting]
+    high = max(_LEAST, sum(_HIGH * len(tag.lines) + 4 for tag in tags))
+    fig.layout["height"] += high - _LEAST
     _column(fig, tags, up, high)
     fig.y(range=up, **_ticks(metric, up, step))
     left = {"x": 0, "y": 1, "xanchor": "left", "yanchor": "bottom", "yshift": 8}
@@ -206,6 +186,11 @@ def roomy(fig: Figure) -> Figure:
     """The same with names that fit in whatever letters a reader has, where a page is no phone."""
     margin = fig.layout["margin"] | {"r": _FRAME["r"] + 40}
     return Figure(fig.layout | {"margin": margin}, fig.data)
+
+
+def room(fig: Figure) -> str:
+    """A style that keeps the page's figure as high as its names need, on whatever window."""
+    return f"<style>.st-key-figure {{ --least: {fig.layout['height']}px; }}</style>"
 
 
 def _framed(high: float, across: Ends, placed: Sequence[Placed], above: int = 34) -> Figure:
@@ -527,17 +512,11 @@ def standing(found: Sequence[Standing], across: Ends, waiting: Sequence[str] = (
                 width=width,
             )
         shown = fig.marker(look, solid=one.placed.solid, size=8)
-        size = shown["size"]
         fig.dots(
             x.tolist(),
             [-k] * len(x),
-            shown | {"size": [size if yes else 0 for yes in good]},
+            shown | {"opacity": [float(yes) for yes in good]},
             name=one.placed.line.label,
-        )
-        fig.dots(
-            x.tolist(),
-            [-k] * len(x),
-            {"size": 16, "opacity": 0},
             hover=f"{one.placed.line.label}<br>epsilon %{{x:.4g}} {one.placed.counts}"
             "<br>%{customdata}<extra></extra>",
             customdata=told,

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeVar
+from typing import Any
 
 from dpmc_core.lab.views import training
 from dpmc_core.lab.views.run_card import KeptRun
 from dpmc_core.lab.views.training import CalibrationCurve, ErrorCdf
 from dpmc_core.metrics import Metric
-from pages.ui.charts import INK, MUTED, Figure, Style, figure, style, wrapped
+from pages.ui.charts import INK, MUTED, Figure, Style, Values, figure, style, wrapped
 
-View = TypeVar("View")
 Points = Sequence[tuple[int, float]]  # round and value
 
 
@@ -20,38 +19,14 @@ def _held_out(metric: Metric) -> str:
     return f"{metric.title}<br>(held out{', lower is better' if metric.lower else ''})"
 
 
-def rounds(
-    mechanism: str,
-    objective: Points,
-    quality: Points,
-    metric: Metric,
-    axis: tuple[float, float],
-) -> Figure:
-    """Objective and held-out metric by round, a panel for each that there is."""
-    look = style(mechanism)
-    free = {"title": "objective"}
-    fixed = {"title": _held_out(metric), "range": list(axis), "tickformat": metric.ticks}
-    shown = [(objective, ".4~g", free), (quality, metric.form, fixed)]
-    shown = [(points, form, up) for points, form, up in shown if points]
-    fig = figure(height=400, showlegend=False)
-    panels = fig.panels(len(shown), 1, down=0.09)
-    last = max(k for points, *_ in shown for k, _ in points)
-    for panel, (points, form, up) in zip(panels, shown, strict=True):
-        fig.draw(
-            "scatter",
-            x=[k for k, _ in points],
-            y=[value for _, value in points],
-            mode="lines+markers" if len(points) < 40 else "lines",
-            line={"color": look.color, "width": 2.5},
-            marker={"symbol": look.marker, "size": 6},
-            hover=f"round %{{x}}: <b>%{{y:{form}}}</b><extra></extra>",
-            panel=panel,
-        )
-        fig.y(**up, panel=panel)
-        fig.x(panel=panel, range=[0.5, last + 0.5])
-        if panel < len(shown):
-            fig.x(panel=panel, matches=f"x{len(shown)}", showticklabels=False)
-    fig.x("round", panel=len(shown))
+def objective(mechanism: str, points: Points) -> Figure:
+    """The objective by round."""
+    fig, look = figure(height=300), style(mechanism)._replace(dash="solid")
+    hover = "round %{x}: <b>%{y:.4~g}</b><extra></extra>"
+    few = {"mode": "lines+markers" if len(points) < 40 else "lines"}
+    fig.line([k for k, _ in points], [value for _, value in points], look, hover, **few)
+    fig.x("round", range=[0.5, points[-1][0] + 0.5])
+    fig.y("objective")
     return fig
 
 
@@ -89,28 +64,28 @@ def both(one: KeptRun, other: KeptRun) -> Figure:
     return fig
 
 
-def _both(
-    mechanism: str, name: str, private: View, clear: View | None
-) -> list[tuple[View, str, Style]]:
-    """(view, label, look) of what is drawn, without privacy first."""
-    found = [(private, name, style(mechanism)._replace(dash="solid"))]
+def _learned(
+    mechanism: str,
+    name: str,
+    hover: str,
+    private: tuple[Values, Values],
+    clear: tuple[Values, Values] | None,
+    **more: Any,
+) -> Figure:
+    """Values against others, without privacy (first) and with."""
+    fig = figure(height=340)
     if clear is not None:
-        found.insert(0, (clear, "no privacy", Style(INK, "circle-open", "dash")))
-    return found
+        fig.line(*clear, Style(INK, "circle-open", "dash"), hover, name="no privacy", **more)
+    fig.line(*private, style(mechanism)._replace(dash="solid"), hover, name=name, **more)
+    return fig
 
 
 def errors(
-    mechanism: str,
-    private: ErrorCdf,
-    clear: ErrorCdf | None,
-    name: str,
-    axis: str,
+    mechanism: str, private: ErrorCdf, clear: ErrorCdf | None, name: str, axis: str
 ) -> Figure:
     """Share of held-out ratings within an error, with and without privacy."""
-    fig = figure(height=340)
     hover = "error up to %{x:.2f}: <b>%{y:.1%}</b> of ratings<extra></extra>"
-    for view, label, look in _both(mechanism, name, private, clear):
-        fig.line(view.error, view.share, look, hover, mode="lines", name=label)
+    fig = _learned(mechanism, name, hover, private, clear, mode="lines")
     fig.x(title=axis)
     fig.y(title="share of held-out ratings", tickformat=".0%", range=[0, 1.02])
     return fig
@@ -124,24 +99,11 @@ def calibration(
     chances: bool,
 ) -> Figure:
     """Mean truth against mean prediction in equal groups; on the diagonal a model is honest."""
-    fig = figure(height=340)
-    drawn = _both(mechanism, name, private, clear)
-    low = min(float(min(v.predicted.min(), v.observed.min())) for v, *_ in drawn)
-    high = max(float(max(v.predicted.max(), v.observed.max())) for v, *_ in drawn)
-    low, high = (0.0, 1.0) if chances else (low, high)
-    fig.draw(
-        "scatter",
-        x=[low, high],
-        y=[low, high],
-        name="perfect",
-        mode="lines",
-        line={"color": MUTED, "dash": "dot"},
-    )
-    hover = "predicted %{x:.2f}, true <b>%{y:.2f}</b> (%{customdata:,} ratings)<extra></extra>"
-    for view, label, look in drawn:
-        whole = look._replace(dash="solid")  # steps between groups, no curve
-        points = {"customdata": view.size, "name": label, "width": 2}
-        fig.line(view.predicted, view.observed, whole, hover, **points)
+    hover = "predicted %{x:.2f}, true <b>%{y:.2f}</b><extra></extra>"
+    fig = _learned(mechanism, name, hover, private[:2], clear and clear[:2], width=2)
+    seen = [float(v) for view in (private, clear) if view for part in view[:2] for v in part]
+    ends = [0.0, 1.0] if chances else [min(seen), max(seen)]
+    fig.stroke(ends, ends, MUTED, dash="dot", name="perfect")
     form = {"tickformat": ".0%"} if chances else {}
     fig.x(title="predicted chance of +1" if chances else "predicted rating", **form)
     fig.y(title="true share of +1" if chances else "true rating", **form)
@@ -149,17 +111,12 @@ def calibration(
 
 
 def spectrum(
-    mechanism: str,
-    private: Sequence[float],
-    clear: Sequence[float] | None,
-    name: str,
+    mechanism: str, private: Sequence[float], clear: Sequence[float] | None, name: str
 ) -> Figure:
     """Singular values of the completed matrix, from large to small."""
-    fig = figure(height=340)
     hover = "number %{x}: <b>%{y:.4~g}</b><extra></extra>"
-    for values, label, look in _both(mechanism, name, private, clear):
-        whole, number = look._replace(dash="solid"), range(1, len(values) + 1)
-        fig.line(number, values, whole, hover, width=2, name=label)
+    sides = (None if v is None else (range(1, len(v) + 1), v) for v in (private, clear))
+    fig = _learned(mechanism, name, hover, *sides, width=2)
     fig.x(title="number, largest first")
     fig.y(title="singular value", rangemode="tozero")
     return fig
