@@ -10,8 +10,7 @@ from dpmc_core.errors import DpmcError
 from dpmc_core.lab import sweep
 from dpmc_core.lab.store import StoreError, digest
 from dpmc_core.lab.study import answer as core
-from dpmc_core.lab.study.answer import Finding, Inquiry, Kept, Protect
-from dpmc_core.lab.study.recommend import Advice
+from dpmc_core.lab.study.answer import Advice, Finding, Inquiry, Kept, Protect
 from dpmc_core.lab.sweep import Keys, Unit
 from dpmc_core.lab.sweep.presets import EPSILONS
 from dpmc_core.lab.teach import glossary
@@ -242,11 +241,10 @@ def buttons(question: Inquiry, where: Place, plan: Planned, kept: Kept, now: Swe
 
 def read(question: Inquiry, where: Place, plan: Planned) -> Picture:
     """The curve in the metric of the answer. Raises StoreError."""
-    metrics, id = lines.metrics_of(question.task), plan.advice.mechanism.id
+    ids = [plan.advice.mechanism.id]
     where = where._replace(steps=("features",) * question.facts)
     seeds = range(1, 1 + rows.usual_seeds(where.name, question.task))  # as on the other pages
-    found = rows.read(where, plan.curve, [id], metrics, EPSILONS, seeds)
-    return next(one for one in found.pictures if one.metric == question.metric)
+    return rows.read(where, plan.curve, ids, [question.metric], EPSILONS, seeds).pictures[0]
 
 
 def is_whole(question: Inquiry, where: Place, plan: Planned) -> bool:

@@ -14,8 +14,8 @@ from dpmc_core.lab import store
 from dpmc_core.lab.store import Store
 from dpmc_core.lab.sweep import Grid, Keys, parse_epsilons
 from dpmc_core.lab.teach import glossary
-from dpmc_core.lab.views import as_published, comparison, lines
-from dpmc_core.lab.views.comparison import Standing, same_seeds
+from dpmc_core.lab.views import as_published, comparison, lines, numbers
+from dpmc_core.lab.views.comparison import Standing
 from dpmc_core.lab.views.lines import Count, Picture, Placed
 from dpmc_core.metrics import headline
 from dpmc_core.model import Task
@@ -347,10 +347,10 @@ def show(where: Place, grid: Grid, keys: Keys, there: GridRows, *, running: bool
     waiting = [id for id in grid.mechanisms if id not in drawn]
     shown = Shown(picture, placed, guesses, waiting, (min(grid.epsilons), max(grid.epsilons)))
     marks = (keys.name, there.last, count)
-    said = [blocks.EVALUATION, lines.caption(placed), lines.came_words(picture)]
+    said = [blocks.EVALUATION, lines.caption(placed)]
     if lines.envelope(placed) is not None:
-        said.insert(2, f"Pale line: {lines.ENVELOPE}.")
-    floor = comparison.guess_words(picture) if count is Count.PAPER and not running else ""
+        said.append(f"Pale line: {lines.ENVELOPE}.")
+    floor = numbers.guess_words(picture) if count is Count.PAPER and not running else ""
     left, right = st.columns([3, 2], gap="large")
     with left:
         st.header(
@@ -434,10 +434,10 @@ def price(shown: Shown, marks: tuple[object, ...]) -> tuple[Part, str]:
     answers = state.kept(
         "comparison answers",
         (*marks, wanted),
-        lambda: [comparison.smallest_epsilon(one, wanted, same_seeds()) for one in placed],
+        lambda: [numbers.smallest_epsilons(one, [wanted])[0] for one in placed],
     )
     without = picture.without
-    words = [comparison.answer_words(answer, without) for answer in answers]
+    words = [numbers.answer_words(answer, without) for answer in answers]
 
     def draw() -> Figure:
         return charts_compare.price(answers, shown.across, shown.waiting)
@@ -446,11 +446,11 @@ def price(shown: Shown, marks: tuple[object, ...]) -> tuple[Part, str]:
         draw(),
         alt="\n".join(words),
         caption="Bars: 95 % intervals over seeds. Nothing is extended beyond what was computed.",
-        table=comparison.answers_table(answers),
+        table=numbers.answers_table(answers),
         key="price",
     )
-    title = f"What {picture.metric.spoken} {picture.metric.text(wanted)} costs"
-    return Part(title, draw, words), comparison.cost_words(answers, without)
+    title = f"What {picture.metric.spoken} {picture.metric.full(wanted)} costs"
+    return Part(title, draw, words), numbers.cost_words(answers, without)
 
 
 def standing(shown: Shown, marks: tuple[object, ...]) -> Part:
@@ -530,7 +530,7 @@ def downloads(
 
 def judged(placed: list[Placed]) -> tuple[list[Standing], list[str], list[str]]:
     """How each stands among the others, and the pairs in words."""
-    found = comparison.duels(placed, same_seeds())
+    found = comparison.duels(placed)
     return comparison.standings(placed, found), *comparison.verdicts(placed, found)
 
 
@@ -548,7 +548,7 @@ def the_quality(picture: Picture, placed: list[Placed]) -> float:
         )
     else:
         means = [float(v) for one in placed for v in one.band.mean]
-        low, high, step = comparison.limits([*levels, *means])
+        low, high, step = numbers.limits([*levels, *means])
         middle = sum(levels) / len(levels) if levels else (low + high) / 2
         start, form = step * round(middle / step), "%.3f" if step >= 0.001 else "%.4g"
         label += " at most"

@@ -15,7 +15,6 @@ from dpmc_core.lab.teach import glossary
 from dpmc_core.lab.views import as_published, cards, lines, run_card, training
 from dpmc_core.lab.views.run_card import KeptRun, Run
 from dpmc_core.lab.views.training import Film, TopItem
-from dpmc_core.metrics import headline
 from dpmc_core.model import Mechanism, Task
 from dpmc_core.problem import (
     SEED,
@@ -84,7 +83,7 @@ def page() -> None:
             lambda: build_problem(dataset, cls.task, steps=steps, split=split, seed=number),
             number,
             spend=spending(data, dataset, number),
-            reference=expected(data, id, seed) if usual else None,
+            reference=expected(data, id, seed) if usual else (),
             number=state.shelf().number(),
             data=dataset.opened,
             reading=dataset.reading,
@@ -189,12 +188,15 @@ def buttons(job: Job | None, now: Snapshot, *, possible: bool) -> str:
     return pressed
 
 
-def expected(data: str, id: str, seed: int | None) -> float | None:
-    """What is reached without privacy, where curves came with the app: to fix the axis. On the
-    split of the seed where one of them has it."""
+def expected(data: str, id: str, seed: int | None) -> tuple[float, str] | tuple[()]:
+    """What is reached without privacy and what that is, where curves came with the app: to fix the
+    axis. On the split of the seed where one of them has it, else over all of theirs."""
     found = rows.shipped(data, id, (seed or 0,)) or rows.shipped(data, id)
-    levels = [] if found is None else found[0].levels
-    return next((float(one.level.mean) for name, one in levels if name == lines.WITHOUT), None)
+    without = found and found[0].without
+    if not without:
+        return ()
+    mean, _, seeds = without.level
+    return mean, lines.WITHOUT + ", curve's mean" * (seeds > 1)
 
 
 def stage(now: Snapshot) -> None:
@@ -258,7 +260,7 @@ def rounds(now: Snapshot) -> None:
     """Objective and metric round by round."""
     last = now.points[-1]
     cls = registry.get(last.mechanism)
-    metric = headline(cls.task)
+    metric = now.shown.metric
     known = [p for p in now.points if p.objective is not None]
     seen = [p for p in now.points if p.metric is not None]
     names = ["objective"] * bool(known) + [metric.title] * bool(seen)
@@ -323,7 +325,7 @@ def card(run: KeptRun) -> None:
         epsilon = run.facts.get("epsilon")
         at = "" if epsilon is None else f" · epsilon {epsilon}"
         st.caption(f"{blocks.escape(run.title)}{at}{more}")
-        st.markdown(f"{run.metric.title} **{run.metric.text(run.value)}**")
+        st.markdown(f"{run.metric.title} **{run.metric.full(run.value)}**")
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
             key = f"tick {number}"
             st.session_state[key] = number in shelf.ticked
@@ -345,7 +347,7 @@ def compare(one: KeptRun, other: KeptRun) -> None:
     st.header(run_card.compared(one, other), anchor=False)
     left, right = st.columns([3, 2], gap="large")
     with left:
-        if one.metric is other.metric:
+        if one.metric == other.metric:
             chart = state.kept(
                 "two runs",
                 (one.number, other.number, one.film, other.film),
@@ -396,8 +398,10 @@ def result(run: Run) -> None:
     found = run.result
     epsilon = cards.epsilon_text(found.guarantee.claimed.epsilon)
     st.header(run_card.finding(found), anchor=False)
-    unit = found.guarantee.change.label
-    st.caption(f"{found.mechanism.name} on {blocks.escape(run.title)}, epsilon {epsilon} {unit}")
+    st.caption(
+        f"{found.mechanism.name} on {blocks.escape(run.title)}, epsilon {epsilon}"
+        f" {found.guarantee.change.label}"
+    )
     if found.stopped:
         st.warning(
             f"Stopped after {found.rounds} rounds: the numbers are those of the model so far.",
@@ -423,25 +427,26 @@ def result(run: Run) -> None:
 
 def answer(run: Run) -> None:
     """The metrics, with and without privacy, and of guessing."""
-    found, metric = run.result, headline(run.result.mechanism.task)
+    found, metric = run.result, run_card.metric_of(run.result)
+    methods = run_card.methods(found)
+    facts = registry.uses_facts(found.problem.steps)
+    curve = run_card.beside(run, rows.shipped(run.data, found.mechanism.id, facts=facts))
     st.caption(
-        f"{metric.panel}{f', in {metric.unit},' * bool(metric.unit)} on"
-        f" {split_words(found.problem.split)}: one split and one draw of noise; curves are means"
-        " over several",
+        f"{metric.panel} on {split_words(found.problem.split)}: one split and one draw of noise"
+        + blocks.escape(f"; {curve}" * bool(curve)),
         help=f"{metric.means} {glossary.help('held_out')}",
     )
-    table = run_card.metrics_table(run_card.methods(found))
-    tiles = zip(table["method"], table[metric.name], strict=True)
-    for column, (name, value) in zip(st.columns(len(table["method"])), tiles, strict=True):
+    for column, (name, values) in zip(st.columns(len(methods)), methods.items(), strict=True):
         term = glossary.named(name.lower())
-        column.metric(name, value, help=term and term.words)
+        column.metric(name, metric.full(values[metric.name]), help=term and term.words)
     if len(found.metrics) > 1:
+        table = run_card.metrics_table(methods)
         blocks.show_table(table, alt="All metrics of the run and its baselines")
-    rounds = "round" if found.rounds == 1 else "rounds"
-    steps = blocks.escape(", ".join(found.problem.steps)) or "nothing"
     st.caption(
-        f"{blocks.EVALUATION} {found.rounds} {rounds} in {found.seconds:.1f} s; prepared with"
-        f" {steps}; " + ("seed not kept." if run.fresh else f"seed {found.seed}.")
+        f"{blocks.EVALUATION} {found.rounds} round{'s' * (found.rounds > 1)} in"
+        f" {found.seconds:.1f} s; prepared with"
+        f" {blocks.escape(', '.join(found.problem.steps)) or 'nothing'}; seed"
+        f" {'not kept' if run.fresh else found.seed}."
     )
 
 

@@ -14,8 +14,9 @@ from dpmc_core import registry
 from dpmc_core.arrays import Floats
 from dpmc_core.errors import DpmcError, capital
 from dpmc_core.experiment import publications
-from dpmc_core.lab.views.cards import percent
+from dpmc_core.lab.views.cards import of_hundred
 from dpmc_core.lab.views.data import busiest, counts, grid, inside, title, user_name
+from dpmc_core.lab.views.lines import short
 from dpmc_core.lab.views.text import columns
 from dpmc_core.model import Mechanism, Task
 from dpmc_core.privacy import (
@@ -46,7 +47,7 @@ def describe(release: Release) -> str:
     """The noise of a release in one sentence."""
     times = f", {release.times} times" if release.times > 1 else ""
     if isinstance(release, RandomizedResponse):
-        kept = ", ".join(dict.fromkeys(percent(p) for p in release.matrix.diagonal()))
+        kept = ", ".join(dict.fromkeys(f"{of_hundred(p)} %" for p in release.matrix.diagonal()))
         return f"{capital(release.query)}: kept with chance {kept}, else changed{times}."
     if isinstance(release, LocalChannel):
         rated, missing = 100 * release.reported_if_rated, 100 * release.reported_if_missing
@@ -209,7 +210,7 @@ def ruler(release: Release, public: PublicFacts) -> Ruler | None:
         if change in release.sensitivity:
             length = sensitivity_at(release.sensitivity, change, public)
             whole = " in all" if release.shape == (public.users, public.items) else ""
-            return Ruler(length, f"{what} moves it by at most {_number(length)}{whole}")
+            return Ruler(length, f"{what} moves it by at most {short(length, 3)}{whole}")
     return None
 
 
@@ -236,24 +237,20 @@ def shape_words(views: Mapping[float, Sequence[Density | ChannelChances]]) -> st
         return f"{words}."
     halves = {e: [v.half for v in found if isinstance(v, Density)] for e, found in views.items()}
     own = halves[epsilon]
-    words = f"At epsilon {epsilon:g}, half of the noise is within ±{_number(own[0])}"
+    words = f"At epsilon {epsilon:g}, half of the noise is within ±{short(own[0], 3)}"
     for other in pinned:
         half = halves[other]
         larger = half[0] > own[0]
         times = [b / a if larger else a / b for a, b in zip(own, half, strict=True)]
-        ends = dict.fromkeys(map(_number, (min(times), max(times))))
-        words += f"; at epsilon {other:g}, within ±{_number(half[0])}: {' to '.join(ends)} times"
+        ends = dict.fromkeys(short(time, 3) for time in (min(times), max(times)))
+        words += f"; at epsilon {other:g}, within ±{short(half[0], 3)}: {' to '.join(ends)} times"
         words += " larger" if larger else " smaller"
         words += f", in each of {len(own)} releases" if len(own) > 1 else ""
     return f"{words}."
 
 
 def _flips(view: ChannelChances) -> str:
-    return percent(float(1 - view.matrix.diagonal().min()))
-
-
-def _number(value: float) -> str:
-    return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
+    return f"{of_hundred(float(1 - view.matrix.diagonal().min()))} %"
 
 
 class ChannelChances(NamedTuple):

@@ -114,7 +114,11 @@ def audit(report: Report, words: Mapping[Method, str]) -> Figure:
             base=[low / 2],
             width=[0.42],
             marker={"color": _FOUND[found.refuted] if ready else GRID},
-            text=[f"at least {epsilon_text(found.epsilon)}" if ready else "not yet a bound"],
+            text=[
+                f"at least {epsilon_text(found.epsilon, least=True)}"
+                if ready
+                else "not yet a bound"
+            ],
             textposition="auto",
             insidetextanchor="end",
             insidetextfont={"color": "#ffffff" if ready else INK},
