@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, NamedTuple
 from weakref import ref
@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from dpmc_core.arrays import Bools, Floats, Ints
 from dpmc_core.errors import BadRatings, capital, check_number
 from dpmc_core.model import Factors, Model, Task
-from dpmc_core.ratings import Ratings
+from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.stopping import check_cancelled
 
 BLOCK = 4_000_000  # cells scored at once: 32 MB
@@ -75,12 +75,21 @@ class Metric:
         """A value for people."""
         return f"{100 * value:.1f} %" if self.share else f"{value:.3f}"
 
+    def full(self, value: float) -> str:
+        """A value with its unit."""
+        return f"{self.text(value)} {self.unit}".rstrip()
+
+    def on(self, public: PublicFacts) -> Metric:
+        """The same in the unit of a range: from 1 to 5 rating points are stars."""
+        stars = self.unit and (public.low, public.high) == (1, 5)
+        return replace(self, unit="stars") if stars else self
+
     def distance(self, value: float) -> str:
         """The size of a difference for people; nothing where it rounds to zero."""
         size = f"{100 * abs(value):.1f}" if self.share else f"{abs(value):.3f}"
         if float(size) == 0:
             return ""
-        return f"{size} points" if self.share else f"{size} {self.unit}".strip()
+        return f"{size} points" if self.share else f"{size} {self.unit}".rstrip()
 
     def reached(self, value: float, wanted: float) -> bool:
         """Whether a value is as good as the wanted one, or better."""

@@ -11,8 +11,7 @@ from dpmc_core.errors import DpmcError
 from dpmc_core.lab import sweep
 from dpmc_core.lab.store import StoreError, digest
 from dpmc_core.lab.study import answer as core
-from dpmc_core.lab.study.answer import Finding, Inquiry, Kept, Protect
-from dpmc_core.lab.study.recommend import Advice
+from dpmc_core.lab.study.answer import Advice, Finding, Inquiry, Kept, Protect
 from dpmc_core.lab.sweep import Keys, Unit
 from dpmc_core.lab.sweep.presets import EPSILONS
 from dpmc_core.lab.teach import glossary
@@ -244,11 +243,10 @@ def buttons(question: Inquiry, where: Place, plan: Planned, kept: Kept, now: Swe
 
 def read(question: Inquiry, where: Place, plan: Planned) -> Picture:
     """The curve in the metric of the answer. Raises StoreError."""
-    metrics, id = lines.metrics_of(question.task), plan.advice.mechanism.id
+    ids = [plan.advice.mechanism.id]
     where = where._replace(steps=("features",) * question.facts)
     seeds = range(1, 1 + rows.usual_seeds(where.name, question.task))  # as on the other pages
-    found = rows.read(where, plan.curve, [id], metrics, EPSILONS, seeds)
-    return next(one for one in found.pictures if one.metric == question.metric)
+    return rows.read(where, plan.curve, ids, [question.metric], EPSILONS, seeds).pictures[0]
 
 
 def is_whole(question: Inquiry, where: Place, plan: Planned) -> bool:
@@ -284,15 +282,15 @@ def take_away(finding: Finding, where: Place, plan: Planned) -> None:
     """The answer on one page, and its curve."""
     question, title = finding.question, f"The answer on {sources.names()[where.name]}"
     data = "YOUR_FILE" if where.private else where.name
-    argv = ["dpmc", *core.typed(question, data), "--often", str(question.times)]
-    argv += ["--keep", f"{question.keep:g}"]
+    told = ["dpmc", *core.argv(question, data), "--often", str(question.times)]
+    told += ["--keep", f"{question.keep:g}"]
     page = blocks.File(
         "One page to print (HTML)",
         f"answer-{where.name}.html",
         "text/html",
-        lambda: report.verdict(title, words.said(finding), shlex.join(argv)),
+        lambda: report.verdict(title, words.said(finding), shlex.join(told)),
     )
-    blocks.take(page, picture=read(question, where, plan), argv=argv)
+    blocks.take(page, picture=read(question, where, plan), argv=told)
 
 
 def curve(question: Inquiry, where: Place, plan: Planned) -> None:

@@ -16,9 +16,10 @@ from dpmc_core.lab import store
 from dpmc_core.lab.store import Store
 from dpmc_core.lab.sweep import Grid, Keys, parse_epsilons
 from dpmc_core.lab.teach import glossary
-from dpmc_core.lab.views import as_published, comparison, groups, lines, trade
-from dpmc_core.lab.views.comparison import Answer, Standing, same_seeds
+from dpmc_core.lab.views import as_published, comparison, groups, lines, numbers, trade
+from dpmc_core.lab.views.comparison import Standing
 from dpmc_core.lab.views.lines import Count, Picture, Placed
+from dpmc_core.lab.views.numbers import Answer
 from dpmc_core.lab.views.trade import About, Relation, Seat, Switches
 from dpmc_core.metrics import headline
 from dpmc_core.model import Task
@@ -458,12 +459,12 @@ def conclusions(shown: Shown, parts: stage.Stage) -> list[Part]:
     answers = state.kept(
         "comparison answers",
         (*shown.marks, wanted),
-        lambda: [comparison.smallest_epsilon(one, wanted, same_seeds()) for one in placed],
+        lambda: [numbers.smallest_epsilons(one, [wanted])[0] for one in placed],
     )
     found, won, rest = state.kept("comparison duels", shown.marks, lambda: judged(placed))
-    cost = comparison.cost_words(answers, picture.without)
+    cost = numbers.cost_words(answers, picture.without)
     leader = comparison.leader_words(found)
-    floor = comparison.guess_words(picture) if Count.PAPER in shown.marks else ""
+    floor = numbers.guess_words(picture) if Count.PAPER in shown.marks else ""
     first.header(blocks.escape(cost).replace(" %", "\u00a0%"), anchor=False)
     with parts.panel:
         for sentence in filter(None, (leader or won[0], floor)):
@@ -472,10 +473,10 @@ def conclusions(shown: Shown, parts: stage.Stage) -> list[Part]:
     price = Part(
         f"What {metric.spoken} {metric.text(wanted)} costs",
         lambda: charts_compare.price(answers, shown.across, shown.waiting),
-        [comparison.answer_words(answer, picture.without) for answer in answers],
+        [numbers.answer_words(answer, picture.without) for answer in answers],
         "price",
         "Bars: 95 % intervals over seeds. Nothing is extended beyond what was computed.",
-        comparison.answers_table(answers),
+        numbers.answers_table(answers),
     )
     better = Part(
         leader or "Which is better, and where?",
@@ -560,7 +561,7 @@ def downloads(asked: Asked, there: GridRows, parts: list[Part]) -> None:
 
 def judged(placed: list[Placed]) -> tuple[list[Standing], list[str], list[str]]:
     """How each stands among the others, and the pairs in words."""
-    found = comparison.duels(placed, same_seeds())
+    found = comparison.duels(placed)
     return comparison.standings(placed, found), *comparison.verdicts(placed, found)
 
 
@@ -575,7 +576,7 @@ def the_quality(picture: Picture, placed: list[Placed]) -> float:
         form, scale = "%.1f %%", 100
     else:
         means = [float(v) for one in placed for v in one.band.mean]
-        low, high, step = comparison.limits([*levels, *means])
+        low, high, step = numbers.limits([*levels, *means])
         middle = sum(levels) / len(levels) if levels else (low + high) / 2
         start, form = step * round(middle / step), "%.3f" if step >= 0.001 else "%.4g"
         label += " at most"

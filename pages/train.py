@@ -17,7 +17,6 @@ from dpmc_core.lab.teach import glossary
 from dpmc_core.lab.views import as_published, cards, lines, run_card, training
 from dpmc_core.lab.views.run_card import KeptRun, Run
 from dpmc_core.lab.views.training import Film, TopItem
-from dpmc_core.metrics import headline
 from dpmc_core.model import Mechanism, Task
 from dpmc_core.problem import (
     SEED,
@@ -89,7 +88,7 @@ def page() -> None:
             lambda: build_problem(dataset, cls.task, steps=steps, split=split, seed=number),
             number,
             spend=spending(data, dataset, number),
-            reference=expected(data, id, seed) if usual else None,
+            reference=expected(data, id, seed) if usual else (),
             number=state.shelf().number(),
             data=dataset.opened,
             reading=dataset.reading,
@@ -191,12 +190,15 @@ def buttons(job: Job | None, now: Snapshot, *, possible: bool) -> str:
     return pressed
 
 
-def expected(data: str, id: str, seed: int | None) -> float | None:
-    """What is reached without privacy, where curves came with the app: to fix the axis. On the
-    split of the seed where one of them has it."""
+def expected(data: str, id: str, seed: int | None) -> tuple[float, str] | tuple[()]:
+    """What is reached without privacy and what that is, where curves came with the app: to fix the
+    axis. On the split of the seed where one of them has it, else over all of theirs."""
     found = rows.shipped(data, id, (seed or 0,)) or rows.shipped(data, id)
-    levels = [] if found is None else found[0].levels
-    return next((float(one.level.mean) for name, one in levels if name == lines.WITHOUT), None)
+    without = found and found[0].without
+    if not without:
+        return ()
+    mean, _, seeds = without.level
+    return mean, lines.WITHOUT + ", curve's mean" * (seeds > 1)
 
 
 def live(now: Snapshot, place: DeltaGenerator) -> None:
@@ -307,7 +309,7 @@ def card(run: KeptRun) -> None:
         epsilon = run.facts.get("epsilon")
         at = "" if epsilon is None else f" · epsilon {epsilon}"
         st.caption(f"{blocks.escape(run.title)}{at}{more}")
-        st.markdown(f"{run.metric.title} **{run.metric.text(run.value)}**")
+        st.markdown(f"{run.metric.title} **{run.metric.full(run.value)}**")
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
             key = f"tick {number}"
             st.session_state[key] = number in shelf.ticked
@@ -329,7 +331,7 @@ def compare(one: KeptRun, other: KeptRun) -> None:
     st.header(run_card.compared(one, other), anchor=False)
     left, right = st.columns([3, 2], gap="large")
     with left:
-        if one.metric is other.metric:
+        if one.metric == other.metric:
             chart = state.kept(
                 "two runs",
                 (one.number, other.number, one.film, other.film),
@@ -406,18 +408,20 @@ def found(run: Run, *, trained: bool) -> None:
 
 def answer(run: Run) -> None:
     """The metrics, with and without privacy, and of guessing."""
-    found, metric = run.result, headline(run.result.mechanism.task)
-    table = run_card.metrics_table(run_card.methods(found))
-    tiles = list(zip(table["method"], table[metric.name], strict=True))
+    found, metric = run.result, run_card.metric_of(run.result)
+    methods = run_card.methods(found)
+    tiles = [(name, metric.full(values[metric.name])) for name, values in methods.items()]
+    facts = registry.uses_facts(found.problem.steps)
+    curve = run_card.beside(run, rows.shipped(run.data, found.mechanism.id, facts=facts))
     st.metric(*tiles[0])
     with st.container(horizontal=True, key="beside"):
         for name, value in tiles[1:]:
             term = glossary.named(name.lower())
             st.metric(name, value, help=term and term.words, width="content")
     st.caption(
-        f"{metric.panel}{f', in {metric.unit},' * bool(metric.unit)} on"
-        f" {split_words(found.problem.split)}: one split and one draw of noise",
-        help=f"{metric.means} Curves are means over several. {glossary.help('held_out')}",
+        f"{metric.panel} on {split_words(found.problem.split)}: one split and one draw of noise"
+        + blocks.escape(f"; {curve}" * bool(curve)),
+        help=f"{metric.means} {glossary.help('held_out')}",
     )
 
 

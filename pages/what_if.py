@@ -17,6 +17,7 @@ from dpmc_core.lab.sweep.presets import EPSILONS
 from dpmc_core.lab.views import answer as words
 from dpmc_core.lab.views import cards, groups, lines, people
 from dpmc_core.lab.views.lines import Picture
+from dpmc_core.lab.views.numbers import words_at
 from dpmc_core.lab.views.people import YOU, Scores, Shown
 from dpmc_core.model import Mechanism, Task
 from dpmc_core.privacy import Guarantee
@@ -384,7 +385,7 @@ def numbers(found: tuple[Picture, ...], *, certified: bool) -> None:
         return
     with folded:
         epsilon = EPSILONS[standing()["stop"]]
-        st.text(lines.words_at(picture, epsilon))
+        st.text(words_at(picture, epsilon))
         blocks.show_table(lines.table_of(line), alt="The curve, point by point")
         if registry.get(line.mechanism).task is Task.RANKING:
             blocks.chart(

@@ -27,6 +27,7 @@ from dpmc_core.lab.study.paired import Bracket
 from dpmc_core.lab.sweep.engine import run_unit
 from dpmc_core.lab.sweep.presets import EPSILONS
 from dpmc_core.lab.views import answer as words
+from dpmc_core.lab.views import cards
 from dpmc_core.model import Task
 from dpmc_core.privacy import USER_EMPTIED, Change
 from dpmc_core.privacy.accounting import gaussian_epsilon, gaussian_mu
@@ -429,13 +430,14 @@ def test_stopped_runs_are_not_kept(restaurants):
 
 
 def test_epsilons_are_rounded_against_the_one_who_promises():
-    assert words.rounded(9.09457) == "9.1"
-    assert words.rounded(2.01607) == "2.02"
-    assert words.rounded(1.0) == "1"
-    assert words.rounded(0.9999999999989) == "1"
-    assert words.rounded(0.1206, down=True) == "0.12"
-    assert words.rounded(0.0192307, down=True) == "0.019"
-    assert words.rounded(52.0) == "52"
+    text = cards.epsilon_text
+    assert text(9.09457) == "9.1"
+    assert text(2.01107) == "2.02"
+    assert text(1.0) == text(1.0000000000001) == text(0.9999999999989) == "1"
+    assert text(0.1206, least=True) == "0.12"
+    assert text(0.0192399, least=True) == "0.0192"
+    assert (text(52.0), text(99.91), text(999.2), text(12345.2)) == ("52", "100", "1,000", "12,346")
+    assert text(1234.9, least=True) == "1,234"
 
 
 def test_the_fixed_words(restaurants):

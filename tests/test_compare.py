@@ -11,13 +11,17 @@ from store_helpers import record
 
 from dpmc_core.lab import store
 from dpmc_core.lab.store import Claim, CurveInfo, Store
-from dpmc_core.lab.views import comparison, lines
+from dpmc_core.lab.views import comparison, lines, numbers
 from dpmc_core.lab.views.lines import Count, Line
 from dpmc_core.metrics import METRICS
 from dpmc_core.privacy import RATING, USER_EMPTIED, USER_REPLACED
 from dpmc_core.ratings import PublicFacts
 
 GRID = np.array([0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0])
+
+
+def smallest_epsilon(placed, wanted):
+    return numbers.smallest_epsilons(placed, [wanted])[0]
 
 
 def info(key):
@@ -179,8 +183,8 @@ def test_without_a_finite_value_in_the_unit_a_line_is_hollow_and_not_dropped():
 # --- crossovers ------------------------------------------------------------------------------
 
 
-def test_a_crossover_is_found_with_an_interval_around_it(rng):
-    found = comparison.duel(placed(line(steep)), placed(line(rising, key="b")), rng)
+def test_a_crossover_is_found_with_an_interval_around_it():
+    found = comparison.duel(placed(line(steep)), placed(line(rising, key="b")))
     first, second = found.leads
     assert (first.better.key, second.better.key) == ("b", "a")
     where = second.crossing
@@ -192,16 +196,16 @@ def test_a_crossover_is_found_with_an_interval_around_it(rng):
     assert text.endswith("before, B beats A.")
 
 
-def test_where_lower_is_better_the_lower_line_wins(rng):
+def test_where_lower_is_better_the_lower_line_wins():
     found = comparison.duel(
-        placed(line(steep, metric="rmse")), placed(line(rising, key="b", metric="rmse")), rng
+        placed(line(steep, metric="rmse")), placed(line(rising, key="b", metric="rmse"))
     )
     assert [lead.better.key for lead in found.leads] == ["a", "b"]
 
 
-def test_a_line_above_the_other_wins_everywhere(rng):
+def test_a_line_above_the_other_wins_everywhere():
     above = line(lambda x: rising(x) + 0.05)
-    text = comparison.duel_words(comparison.duel(placed(above), placed(line(rising, key="b")), rng))
+    text = comparison.duel_words(comparison.duel(placed(above), placed(line(rising, key="b"))))
     assert text == "A beats B at every epsilon from 0.1 to 10."
 
 
@@ -220,21 +224,21 @@ def test_a_line_above_the_other_wins_everywhere(rng):
         ([-2, -2, 2, 2, 2, 2, 0], "before, B beats A; wherever the"),
     ],
 )
-def test_where_the_seeds_leave_it_open_the_sentence_does_too(signs, says, rng):
+def test_where_the_seeds_leave_it_open_the_sentence_does_too(signs, says):
     """Leads of 2 % are far outside the seeds' spread, leads of 0 within it, in a known pattern."""
     wobble = np.tile([-0.001, 0.001], 3)
     one = line(rising, values=rising(GRID)[:, None] + 0.01 * np.array(signs)[:, None] + wobble)
     other = line(rising, key="b", values=np.repeat(rising(GRID)[:, None], 6, axis=1))
-    text = comparison.duel_words(comparison.duel(placed(one), placed(other), rng))
+    text = comparison.duel_words(comparison.duel(placed(one), placed(other)))
     assert says in text
 
 
-def test_equal_lines_cannot_be_told_apart(rng):
+def test_equal_lines_cannot_be_told_apart():
     """The chance of a false lead is at most 5 % per pair, whatever the number of epsilons."""
     false = sum(
         bool(
             comparison.duel(
-                placed(line(rising, key=f"a{k}")), placed(line(rising, key=f"b{k}")), rng
+                placed(line(rising, key=f"a{k}")), placed(line(rising, key=f"b{k}"))
             ).leads
         )
         for k in range(200)
@@ -242,58 +246,58 @@ def test_equal_lines_cannot_be_told_apart(rng):
     assert false <= 20  # binomial(200, 0.05) exceeds 20 with probability 0.1 %
 
 
-def test_noise_that_both_share_is_taken_out(rng):
+def test_noise_that_both_share_is_taken_out():
     """Seeds share their splits: what a split does to all mechanisms decides nothing."""
     common = 0.1 * np.random.default_rng(0).normal(size=6)
     one = line(lambda x: rising(x) + 0.02, common=common)
-    found = comparison.duel(placed(one), placed(line(rising, key="b", common=common)), rng)
+    found = comparison.duel(placed(one), placed(line(rising, key="b", common=common)))
     assert [lead.better.key for lead in found.leads] == ["a"]
 
 
 @pytest.mark.parametrize("seeds", [1, 2])
-def test_fewer_than_three_seeds_decide_nothing(seeds, rng):
+def test_fewer_than_three_seeds_decide_nothing(seeds):
     far = line(lambda x: rising(x) + 10, seeds=seeds)
-    found = comparison.duel(placed(far), placed(line(rising, seeds=seeds, key="b")), rng)
+    found = comparison.duel(placed(far), placed(line(rising, seeds=seeds, key="b")))
     assert not found.leads
     assert "three seeds or more" in comparison.duel_words(found)
 
 
-def test_only_seeds_that_both_have_everywhere_are_compared(rng):
+def test_only_seeds_that_both_have_everywhere_are_compared():
     part = line(steep).values.copy()
     part[:, 4:] = np.nan
     part[3, 3] = np.nan
-    found = comparison.duel(placed(line(steep, values=part)), placed(line(rising, key="b")), rng)
+    found = comparison.duel(placed(line(steep, values=part)), placed(line(rising, key="b")))
     assert found.seeds == 3
 
 
-def test_lines_in_different_units_are_never_compared(rng):
+def test_lines_in_different_units_are_never_compared():
     per_user = line(rising, key="b", change=USER_REPLACED, certified={"user_replace": GRID})
-    assert comparison.duels([placed(line(steep)), placed(per_user)], rng) == []
+    assert comparison.duels([placed(line(steep)), placed(per_user)]) == []
 
 
-def test_in_the_same_unit_the_crossover_moves_with_the_certified_values(rng):
+def test_in_the_same_unit_the_crossover_moves_with_the_certified_values():
     """B pays three times its setting: it needs a larger certified epsilon for the same value."""
     expensive = line(rising, key="b", certified={"value": 3 * GRID})
     cheap = line(rising)
     views = [lines.place(one, Count.RATING) for one in (cheap, expensive)]
-    (found,) = comparison.duels(views, rng)
+    (found,) = comparison.duels(views)
     assert found.x.min() == pytest.approx(0.3)
     assert found.x.max() == pytest.approx(10.0)
     assert {lead.better.key for lead in found.leads} == {"a"}
 
 
-def test_lines_without_a_common_epsilon_say_so(rng):
+def test_lines_without_a_common_epsilon_say_so():
     far = line(rising, key="b", certified={"value": 1e4 * GRID})
     views = [lines.place(one, Count.RATING) for one in (line(rising), far)]
-    (found,) = comparison.duels(views, rng)
+    (found,) = comparison.duels(views)
     assert "no epsilon in common" in comparison.duel_words(found)
 
 
-def test_a_win_of_a_claim_over_a_certificate_says_so(rng):
+def test_a_win_of_a_claim_over_a_certificate_says_so():
     proved, only_claimed = (lines.place(line(rising, key=key), Count.PAPER) for key in "ab")
     better = replace(only_claimed.line, values=only_claimed.line.values + 0.2)
     for solid, said in ((False, True), (True, False)):
-        duel = comparison.duel(proved, only_claimed._replace(line=better, solid=solid), rng)
+        duel = comparison.duel(proved, only_claimed._replace(line=better, solid=solid))
         assert comparison.duel_words(duel).endswith("is claimed, not certified.") == said
 
 
@@ -304,7 +308,7 @@ def test_a_win_of_a_claim_over_a_certificate_says_so(rng):
 def test_isotonic_is_the_nearest_increasing_sequence(seed):
     rng = np.random.default_rng(seed)
     values, weights = rng.normal(size=8), rng.uniform(0.5, 2.0, 8)
-    fitted = comparison.isotonic(values, weights)
+    fitted = numbers.isotonic(values, weights)
     assert (np.diff(fitted) >= 0).all()
     # Optimality of a projection onto a cone: the residual is orthogonal to the fit, and no
     # increasing direction (a step at any place) improves it.
@@ -314,16 +318,16 @@ def test_isotonic_is_the_nearest_increasing_sequence(seed):
     assert steps[0] == pytest.approx(0, abs=1e-9)
     assert (steps[1:] <= 1e-9).all()
     many = rng.normal(size=(5, 8))
-    each = [comparison.isotonic(row, weights) for row in many]
-    np.testing.assert_array_equal(comparison.isotonic(many, weights), each)
+    each = [numbers.isotonic(row, weights) for row in many]
+    np.testing.assert_array_equal(numbers.isotonic(many, weights), each)
 
 
-def test_the_smallest_epsilon_is_near_the_true_one(rng):
+def test_the_smallest_epsilon_is_near_the_true_one():
     wanted = rising(np.array([1.5]))[0]
-    answer = comparison.smallest_epsilon(placed(line(rising)), wanted, rng)
+    answer = smallest_epsilon(placed(line(rising)), wanted)
     assert answer.epsilon.value == pytest.approx(1.5, rel=0.25)
     assert answer.epsilon.low < answer.epsilon.value < answer.epsilon.high
-    text = comparison.answer_words(answer)
+    text = numbers.answer_words(answer)
     assert text.startswith(
         f"{answer.placed.line.label}: accuracy {100 * wanted:.1f} % needs epsilon 1."
     )
@@ -343,86 +347,86 @@ def test_stretched_means_of_five_seeds_cover_the_truth():
     covered = 0
     for _ in range(1000):
         values = rng.normal(size=(1, 5))
-        drawn = comparison.means(values, comparison.resamples(5, rng))[:, 0]
-        found = comparison.estimate(float(values.mean()), drawn, 5)
+        drawn = numbers.means(values, numbers.resamples(5))[:, 0]
+        found = numbers.estimate(float(values.mean()), drawn, 5)
         covered += found.low <= 0 <= found.high
     assert covered >= 890
 
 
 def test_a_percentile_interval_holds_95_percent_of_what_is_drawn():
-    found = comparison.estimate(500.0, np.random.default_rng(0).permutation(np.arange(1001.0)), 5)
+    found = numbers.estimate(500.0, np.random.default_rng(0).permutation(np.arange(1001.0)), 5)
     assert (found.low, found.high) == (25.0, 975.0)
 
 
-def test_the_planner_covers_the_true_epsilon_with_two_seeds(rng):
+def test_the_planner_covers_the_true_epsilon_with_two_seeds():
     """93 % in truth, 54 % without the stretch. False alarm: binomial(40, 0.93) is below 31 once in
     2000."""
     covered = 0
     for k in range(40):
         one = line(logarithmic, 2, key=chr(1000 + k))
-        answer = comparison.smallest_epsilon(placed(one), 0.62, rng)
+        answer = smallest_epsilon(placed(one), 0.62)
         covered += answer.epsilon.low <= math.exp(0.4) <= answer.epsilon.high
     assert covered >= 31
 
 
-def test_the_crossover_covers_the_true_one_with_three_seeds(rng):
+def test_the_crossover_covers_the_true_one_with_three_seeds():
     """93 % in truth, 73 % without the stretch. False alarm: binomial(100, 0.93) is below 83 once in
     2000."""
     covered = 0
     for k in range(100):
         one = line(logarithmic, 3, key=chr(1000 + k))
         other = line(lambda x: 0.6 + 0 * x, 3, key=chr(2000 + k))
-        (*_, last) = comparison.duel(placed(one), placed(other), rng).leads
+        (*_, last) = comparison.duel(placed(one), placed(other)).leads
         covered += last.crossing.low <= 1 <= last.crossing.high
     assert covered >= 83
 
 
-def test_what_no_epsilon_reaches_is_said_plainly(rng):
-    answer = comparison.smallest_epsilon(placed(line(rising)), 0.9, rng)
+def test_what_no_epsilon_reaches_is_said_plainly():
+    answer = smallest_epsilon(placed(line(rising)), 0.9)
     assert math.isinf(answer.epsilon.value)
     twin = lines.Reference("c", "clear", "No privacy", np.array([0.76, 0.77]))
-    text = comparison.answer_words(answer, without=twin)
+    text = numbers.answer_words(answer, without=twin)
     assert "not reachable up to epsilon 10 per rating; the best is 73." in text
     assert text.endswith("Even without privacy it is 76.5 %.")
 
 
-def test_what_the_smallest_epsilon_reaches_is_said_plainly(rng):
-    answer = comparison.smallest_epsilon(placed(line(rising)), 0.4, rng)
-    assert "already at the smallest epsilon computed, 0.1 per rating" in comparison.answer_words(
+def test_what_the_smallest_epsilon_reaches_is_said_plainly():
+    answer = smallest_epsilon(placed(line(rising)), 0.4)
+    assert "already at the smallest epsilon computed, 0.1 per rating" in numbers.answer_words(
         answer
     )
 
 
-def test_errors_shrink_as_epsilon_grows(rng):
+def test_errors_shrink_as_epsilon_grows():
     falling = line(lambda x: 2 - rising(x), metric="rmse")
-    answer = comparison.smallest_epsilon(placed(falling), 2 - rising(np.array([1.5]))[0], rng)
+    answer = smallest_epsilon(placed(falling), 2 - rising(np.array([1.5]))[0])
     assert answer.epsilon.value == pytest.approx(1.5, rel=0.25)
-    assert "RMSE 1.330 needs epsilon" in comparison.answer_words(answer)
+    assert "RMSE 1.330 rating points needs epsilon" in numbers.answer_words(answer)
 
 
-def test_one_seed_gives_a_value_without_an_interval(rng):
-    answer = comparison.smallest_epsilon(placed(line(rising, seeds=1, spread=0)), 0.65, rng)
+def test_one_seed_gives_a_value_without_an_interval():
+    answer = smallest_epsilon(placed(line(rising, seeds=1, spread=0)), 0.65)
     assert answer.epsilon.value == pytest.approx(1.0)
-    assert "one seed: no interval" in comparison.answer_words(answer)
+    assert "one seed: no interval" in numbers.answer_words(answer)
 
 
-def test_a_budget_that_is_only_claimed_says_so(rng):
+def test_a_budget_that_is_only_claimed_says_so():
     loose = line(rising, certified={"value": 3 * GRID})
-    assert comparison.answer_words(comparison.smallest_epsilon(placed(loose), 0.65, rng)).endswith(
+    assert numbers.answer_words(smallest_epsilon(placed(loose), 0.65)).endswith(
         "This epsilon is claimed, not certified."
     )
 
 
 def test_an_interval_that_leaves_the_grid_is_open():
-    estimate = comparison.estimate(3.0, np.array([0.0] * 30 + [3.0] * 40 + [math.inf] * 30), 5)
-    assert comparison.estimate_words(estimate, 0.1, 10.0).endswith("below 0.1 to beyond 10)")
+    estimate = numbers.estimate(3.0, np.array([0.0] * 30 + [3.0] * 40 + [math.inf] * 30), 5)
+    assert numbers.estimate_words(estimate, 0.1, 10.0).endswith("below 0.1 to beyond 10)")
 
 
 # --- who is better where ---------------------------------------------------------------------
 
 
 def compared(*placed):
-    return comparison.standings(placed, comparison.duels(placed, np.random.default_rng(0)))
+    return comparison.standings(placed, comparison.duels(placed))
 
 
 def shifted(key, by, **changes):
@@ -502,9 +506,8 @@ def test_lines_stand_only_among_those_whose_epsilons_count_the_same():
 
 
 def found_of(wanted, *placed, without=None):
-    rng = np.random.default_rng(0)
-    answers = [comparison.smallest_epsilon(one, wanted, rng) for one in placed]
-    return comparison.cost_words(answers, without)
+    answers = [smallest_epsilon(one, wanted) for one in placed]
+    return numbers.cost_words(answers, without)
 
 
 def test_the_title_names_what_a_wanted_quality_costs():
@@ -523,7 +526,7 @@ def test_the_title_names_what_a_wanted_quality_costs():
     assert (
         found_of(0.4, a, low) == "Accuracy 40.0 % takes epsilon 0.1 or less with 2 of 2 mechanisms"
     )
-    assert comparison.cost_words([]) == ""
+    assert numbers.cost_words([]) == ""
     assert found_of(0.65, placed(line(rising, seeds=1))) == ""  # one seed finds nothing
 
 
@@ -550,7 +553,9 @@ def test_the_title_ranks_only_what_the_intervals_tell_apart_in_one_unit():
 
 def test_errors_have_their_titles_too():
     falling = placed(line(lambda x: 2 - rising(x), metric="rmse"))
-    assert found_of(2 - rising(np.array([1.0]))[0], falling).endswith("for RMSE 1.350")
+    assert found_of(2 - rising(np.array([1.0]))[0], falling).endswith(
+        "for RMSE 1.350 rating points"
+    )
 
 
 def guess(level, spread=1e-3, seeds=6, mechanism="private-majority"):
@@ -563,19 +568,19 @@ def test_below_which_epsilon_nothing_beats_guessing():
     metric = METRICS["accuracy"]
     late = line(rising, values=shifted("a", [0] * 7).line.values)
     picture = lines.Picture(metric, (late,), guesses=(guess(0.64),))
-    assert comparison.guess_words(picture) == "Below epsilon 1 not clearly better than guessing"
+    assert numbers.guess_words(picture) == "Below epsilon 1 not clearly better than guessing"
     chosen = lines.Picture(metric, (late, guess(0.64)))  # drawn like any other
-    assert comparison.guess_words(chosen) == comparison.guess_words(picture)
+    assert numbers.guess_words(chosen) == numbers.guess_words(picture)
     never = picture._replace(guesses=(guess(0.9),))
-    assert comparison.guess_words(never) == "Not clearly better than guessing at any epsilon"
-    assert comparison.guess_words(picture._replace(guesses=(guess(0.3),))) == ""  # always better
-    assert comparison.guess_words(picture._replace(guesses=())) == ""
+    assert numbers.guess_words(never) == "Not clearly better than guessing at any epsilon"
+    assert numbers.guess_words(picture._replace(guesses=(guess(0.3),))) == ""  # always better
+    assert numbers.guess_words(picture._replace(guesses=())) == ""
     early = shifted("b", [0.02] * 7).line
-    assert "Below epsilon 1 " in comparison.guess_words(picture)
+    assert "Below epsilon 1 " in numbers.guess_words(picture)
     sooner = picture._replace(lines=(late, replace(early, values=early.values + 0.05)))
-    assert comparison.guess_words(sooner) == "Below epsilon 0.2 not clearly better than guessing"
+    assert numbers.guess_words(sooner) == "Below epsilon 0.2 not clearly better than guessing"
     two = line(rising, seeds=2)
-    assert comparison.guess_words(lines.Picture(metric, (two,), guesses=(guess(0.64),))) == ""
+    assert numbers.guess_words(lines.Picture(metric, (two,), guesses=(guess(0.64),))) == ""
 
 
 # --- rows from two places --------------------------------------------------------------------
@@ -608,17 +613,9 @@ def test_rows_of_ones_own_and_rows_that_came_are_one_line():
     assert np.isnan(both.values[0, 5])
     assert np.array_equal(both.values[:, [0, 2, 3, 4]], given[:, [0, 2, 3, 4]])
     assert both.claimed.tolist() == [1.0] * len(grid)
-    (alone,) = joined.came
-    assert np.array_equal(alone.values, given)
     assert [one.mechanism for one in joined.guesses] == ["private-majority"]
-    assert lines.picture(came, ids, metric, came).came == ()  # nothing came that was not there
     assert np.array_equal(lines.picture({}, ids, metric, came).lines[0].values, given)
     many, few = (rows_of("clear", [[0.7] * n], [None], range(n), claim) for n in (5, 1))
     for mine, theirs in ((many, few), (few, many)):
         (level,) = lines.picture({"clear": mine}, ids, metric, {"clear": theirs}).twins
         assert len(level.values) == 5
-
-
-@pytest.fixture
-def rng():
-    return np.random.default_rng(0)

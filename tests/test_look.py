@@ -12,10 +12,10 @@ import streamlit as st
 
 from dpmc_core import registry
 from dpmc_core.lab.sweep import Grid
-from dpmc_core.lab.views import comparison, noise
-from dpmc_core.lab.views.comparison import limits
+from dpmc_core.lab.views import comparison, noise, numbers
 from dpmc_core.lab.views.lines import Picture, Reference
 from dpmc_core.lab.views.noise import BeforeAfter
+from dpmc_core.lab.views.numbers import limits
 from dpmc_core.metrics import METRICS
 from dpmc_core.model import Task
 from dpmc_core.registry import noisy
@@ -176,7 +176,7 @@ def test_names_are_as_near_to_their_lines_as_may_be():
 
 def answers(wanted, *placed):
     rng = np.random.default_rng(0)
-    return [comparison.smallest_epsilon(one, wanted, rng) for one in placed]
+    return [numbers.smallest_epsilon(one, wanted, rng) for one in placed]
 
 
 def test_a_price_is_filled_hollow_open_or_not_reached():

@@ -14,8 +14,9 @@ from dpmc_core.data import datasets
 from dpmc_core.experiment import run
 from dpmc_core.lab.cli import main
 from dpmc_core.lab.views import cards, lines
+from dpmc_core.metrics import METRICS
 from dpmc_core.model import Task
-from pages.ui import private, sources, sweeps
+from pages.ui import private, runs, sources, sweeps
 from tests.page_helpers import (
     all_text,
     at_stop,
@@ -23,17 +24,22 @@ from tests.page_helpers import (
     charts_of,
     instrument,
     open_page,
+    press,
+    run_until_done,
     spec,
 )
 from tests.slow_helpers import rest_slow
 
 pytestmark = pytest.mark.usefixtures("home")
-SITUATIONS = [  # data, method, wanted quality as the address spells it
-    ("movie-night", "private-effects", 0.985),
-    ("restaurants", "input-flip", 70),
-    ("restaurants", "private-effects", 0.63),
-    ("one-bit-lab", "output", 50),
-    ("bookshop-clicks", "private-taste", 40),
+SITUATIONS = [  # data, method, wanted quality as the address spells it; whether with public facts
+    ("movie-night", "private-effects", 0.985, False),
+    ("restaurants", "input-flip", 70, False),
+    ("restaurants", "private-effects", 0.63, False),
+    ("jokes", "private-effects", 4.2, False),
+    ("movie-night", "private-effects", 0.985, True),
+    ("one-bit-lab", "output", 50, False),
+    ("bookshop-clicks", "private-taste", 40, False),
+    ("bookshop-clicks", "private-popularity", 35, False),
 ]
 
 
@@ -96,13 +102,14 @@ def frame(app, *columns):
 def of_what_if(said, app, metric, wanted):
     view, here, text = instrument(app), at_stop(app), all_text(app)
     half = one(r"± ([\d.]+(?: %)?)", here["half"])
-    assert metric.unit in here["half"]
+    assert view["title"].partition("(in ")[2].partition(",")[0] in here["half"]  # the unit
     answer = next(a for a in view["needed"]["answers"] if metric.text(wanted) in a["goal"])
     (attack, _), *_ = view["right"]
     said.add(
         "What if",
         value=here["text"],
         half=half,
+        spread_over=one(r"over (\d+) seeds", here["half"]),
         kept=here["kept"],
         begins=one(
             r"(?i)((?:below epsilon [\d.]+ )?not clearly better than guessing[^;]*)",
@@ -119,12 +126,24 @@ def of_what_if(said, app, metric, wanted):
     )
     app.session_state["numbers"] = True
     app.run()
-    (words,) = [t.value for t in app.text if "at the chosen epsilon" in t.value]
+    (words,) = [t.value for t in app.text if "the curve at epsilon" in t.value]
+    of_curve(said, "What if, in words", words, here["epsilon"])
+    app.session_state["epsilon"] = float(here["epsilon"])
+
+
+def of_curve(said, where, words, epsilon):
+    """What a sentence says of a curve at an epsilon."""
+    told = one(rf"(the curve at epsilon {epsilon}: [^\n]*)", words)
+    assert told
+    number = r"((?:\d[\d.]*)?\d(?: %)?)"
     said.add(
-        "What if, in words",
-        value=one(rf"at the chosen epsilon {here['epsilon']}: ([\d.]+(?: %)?)", words),
-        without=one(r"no privacy: ([\d.]+(?: %)?)", words),
-        guess=one(r"guessing: ([\d.]+(?: %)?)", words),
+        where,
+        value=one(rf"epsilon [\d.]+: {number}", told),
+        half=one(rf"± {number}", told),
+        spread_over=one(r"over (\d+) seeds", told),
+        kept=one(r"seeds; ((?:keeps|not clearly|nothing)[^;.]*)", told) or "",
+        without=one(rf"no privacy: {number}", told),
+        guess=one(rf"guessing: {number}", told),
     )
 
 
@@ -164,7 +183,7 @@ def of_guarantees(said, app, id, epsilon):
     app.run()
     assert not app.exception
     table = frame(app, "epsilon", "right in 100")
-    right = float(table[table["epsilon"] == epsilon]["right in 100"].iloc[0]) / 100
+    right = float(table[table["epsilon"] == epsilon]["right in 100"].iloc[0].lstrip(">")) / 100
     claims = frame(app, "mechanism", "certified", "delta")
     name = registry.short_name(id)
     row = claims[claims["mechanism"] == name].iloc[0]
@@ -174,6 +193,8 @@ def of_guarantees(said, app, id, epsilon):
         "Guarantees, its chart",
         attacker=hundred(right),
     )
+    sizes = frame(app, "asked of the data", "its size")["its size"]
+    said.add("Guarantees, its ledger", noise=sizes.iloc[0].removeprefix("flips "))
     said.add("Guarantees, its table", certified=f"{row['certified']}{delta} {unit}")
     said.add(
         "Guarantees, its card",
@@ -181,8 +202,36 @@ def of_guarantees(said, app, id, epsilon):
     )
     alt = next(c.proto.alt for c in charts_of(app) if "attacker" in c.proto.alt)
     sure = one(r"(?:at most|right at most) ([\d.]+) ", alt)
-    if "practically certain" not in alt:
+    if sure:
         said.add("Guarantees, in words", attacker=hundred(float(sure) / 100))
+
+
+def of_train(said, app, metric):
+    """What a run says of itself, on its own split, and of the curve beside it."""
+    press(app, "Train")
+    run_until_done(app)
+    tiles = {tile.label: one(r"([\d.]+(?: %)?)", tile.value) for tile in app.metric}
+    found, *_ = [head.value for head in app.header if head.value.startswith(metric.title)]
+    number = r"([\d.]+(?: %)?)"
+    own, *_ = tiles.values()
+    said.add("Train, its tiles", run=own, run_without=tiles["No privacy"])
+    said.add("Train, its tiles", run_guess=tiles.get("Guessing"))
+    said.add(
+        "Train, its title",
+        run=one(rf"^{re.escape(metric.title)} {number}", found),
+        run_without=one(rf"no privacy {number}", found),
+        run_guess=one(rf"guessing {number}", found),
+    )
+    assert " of the gain" not in found  # one split tells no share
+    card = next(m.value for m in app.markdown if m.value.startswith(f"{metric.title} **"))
+    said.add("Train, its card", run=one(rf"\*\*{number}", card))
+    said.add("Train, its badge", certified=one(r"certified:? (?:epsilon )?([^\n]*)", badge(app)))
+    of_curve(said, "Train, of the curve", all_text(app), "1")
+
+
+def of_noise(said, app):
+    text = all_text(app)
+    said.add("Noise", noise=one(r"noise of scale ([\d.]+)", text) or one(r"([\d.]+ %) of", text))
 
 
 def of_answer(said, document, metric, where="dpmc answer"):
@@ -215,17 +264,19 @@ def check_deltas(app):
     assert not re.search(r"\b\d(?:\.\d+)?e-0\d|0\.00000\d", told)
 
 
-def look_around(said, data, id, wanted, *, epsilon=1.0):
+def look_around(said, data, id, wanted, *, epsilon=1.0, known=False):
     """What the pages say of a method at an epsilon."""
+    facts = {"known": "true"} if known else {}
     task = registry.get(id).task
     metric = lines.metrics_of(task)[0]
     goal = wanted / 100 if metric.share else wanted
-    app = open_page(data=data, mechanism=id) if isinstance(data, str) else upload_at("what_if", id)
+    at_home = isinstance(data, str)
+    app = open_page(data=data, mechanism=id, **facts) if at_home else upload_at("what_if", id)
     assert app.radio(key="protect").index is not None  # one promise is always chosen
     of_what_if(said, app, metric, goal)
     check_deltas(app)
     if isinstance(data, str):
-        link = {"data": data, "mechanisms": [id], f"wanted {metric.name}": str(wanted)}
+        link = {"data": data, "mechanisms": [id], f"wanted {metric.name}": str(wanted), **facts}
         if len(sources.tasks(data)) > 1:
             link["task"] = task.value
         app = open_page("compare", **link)
@@ -236,18 +287,36 @@ def look_around(said, data, id, wanted, *, epsilon=1.0):
     assert half == pytest.approx(shown, abs=0.11 if metric.share else 0.0011)  # both are rounded
     check_deltas(app)
     for name in ("guarantees", "train", "noise", "answer"):
-        open_here = isinstance(data, str)
-        app = open_page(name, data=data, mechanism=id) if open_here else upload_at(name, id)
+        link = {"data": data, "mechanism": id, **facts}
+        app = open_page(name, **link) if at_home else upload_at(name, id)
         if name == "guarantees":
             of_guarantees(said, app, id, epsilon)
+        if name == "train" and at_home:
+            of_train(said, app, metric)
+        if name == "noise":
+            of_noise(said, app)
         check_deltas(app)
 
 
-@pytest.mark.parametrize(("data", "id", "wanted"), rest_slow(SITUATIONS, 2))
-def test_what_is_said_twice_is_said_the_same(data, id, wanted):
+@pytest.mark.parametrize(("data", "id", "wanted", "known"), rest_slow(SITUATIONS, 2))
+def test_what_is_said_twice_is_said_the_same(data, id, wanted, known):
     said = Said()
-    look_around(said, data, id, wanted)
-    said.check("value", "without", "needed", "unit", "attacker", "seeds", "certified", "begins")
+    look_around(said, data, id, wanted, known=known)
+    said.check(
+        *("value", "half", "kept", "without", "needed", "unit", "attacker", "seeds", "certified"),
+        *("begins", "spread_over", "noise", "run", "run_without"),
+    )
+    assert {*said.found["spread_over"].values()} == {*said.found["seeds"].values()}
+    for line in lines.shipped(data, id, facts=known)[0].levels:
+        assert str(len(line[1].values)) in said.found["seeds"].values()  # baselines: of the same
+
+
+def test_a_paper_s_proof_is_the_card_s():
+    said, id = Said(), "input-flip"
+    text = all_text(open_page("papers", data="restaurants", mechanism=id))
+    said.add("Papers", certified=one(r"\*\*Input[^*]*\*\*: Epsilon ([\d.]+ per \w+)", text))
+    of_guarantees(said, open_page("guarantees", data="restaurants", mechanism=id), id, 1.0)
+    said.check("certified")
 
 
 @pytest.mark.parametrize(
@@ -339,6 +408,39 @@ def test_an_upload_has_one_number_too(mine, capsys, monkeypatch):
 
 def found(own):
     return [] if own.store is None else sweeps.found(own.store.parent / "sweeps")
+
+
+def test_a_fit_says_what_the_page_of_a_run_says(capsys):
+    id, said = "input-flip", Said()
+    of_train(said, open_page("train", data="restaurants", mechanism=id), METRICS["accuracy"])
+    assert main(["fit", "restaurants", id, "--epsilon", "1"]) == 0
+    told = capsys.readouterr().out
+    number = r"\s+([\d.]+ %)"
+    said.add(
+        "dpmc fit",
+        run=one(rf"Input perturbation{number}", told),
+        run_without=one(rf"No privacy{number}", told),
+        run_guess=one(rf"Guessing{number}", told),
+        certified=one(r"certified\W+epsilon ([\d.]+ per \w+)", told),
+    )
+    said.check("run", "run_without", "run_guess", "certified")
+
+
+@pytest.mark.parametrize(("seed", "own"), [("1", True), ("77", False)])
+def test_a_run_before_its_own_baseline_names_the_curve_s(monkeypatch, seed, own):
+    """Of a seed that no curve has, the mean over the curve's seeds, and called so."""
+    told, work = [], runs.train
+
+    def noted(*given, reference, **more):
+        told.append(reference)
+        return work(*given, reference=reference, **more)
+
+    monkeypatch.setattr(runs, "train", noted)
+    press(open_page("train", data="restaurants", mechanism="input-flip", seed=seed), "Train")
+    (picture,) = lines.shipped("restaurants", "input-flip")
+    without = picture.without
+    mean = without.values[0] if own else without.level.mean
+    assert told == [(pytest.approx(mean), "no privacy" if own else "no privacy, curve's mean")]
 
 
 def test_a_run_has_the_split_of_a_curve_s_seed():

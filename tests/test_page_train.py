@@ -104,10 +104,10 @@ def test_a_run_is_shown_between_guessing_and_no_privacy_and_its_last_round_is_it
     shown = films(app)
     assert [frame["round"] for frame in shown["frames"]] == [1, 2, 3, 4]
     assert (shown["rows"], shown["columns"]) == (SIDE, SIDE)
-    assert shown["frames"][-1]["text"] == app.metric[0].value
+    assert f"{shown['frames'][-1]['text']} rating points" == app.metric[0].value
     low, high = shown["axis"]
     for line, tile in zip(shown["lines"], app.metric[1:], strict=False):
-        assert line["text"].endswith(tile.value)
+        assert f"{line['text']} rating points".endswith(tile.value)
         assert low < line["at"] < high
     names = [shown["names"][str(item)] for item in shown["frames"][-1]["top"]]
     assert len(names) == 10

@@ -20,7 +20,7 @@ from dpmc_core.lab.protocol.federated import FLOW
 from dpmc_core.lab.store import Store
 from dpmc_core.lab.sweep import Grid
 from dpmc_core.lab.sweep.presets import EPSILONS
-from dpmc_core.lab.views import cards, comparison, lines, run_card
+from dpmc_core.lab.views import cards, lines, numbers, run_card
 from dpmc_core.metrics import METRICS
 from dpmc_core.metrics import RANKING as RANKED
 from dpmc_core.model import Task
@@ -167,7 +167,7 @@ def test_a_private_guess_is_drawn_against_its_own_epsilon_and_compared_there():
             picture.metric, picture.lines[0].at(epsilon), guess.at(epsilon)
         )
         assert at_stop(app)["kept"] == (
-            comparison.kept_words(share) if clear else comparison.UNCLEAR.format("guessing")
+            numbers.kept_words(share) if clear else numbers.UNCLEAR.format("guessing")
         )
 
 

@@ -18,7 +18,7 @@ from dpmc_core.lab import shipped, sweep
 from dpmc_core.lab.store import Store, curves, default_path, last_row, points
 from dpmc_core.lab.sweep import Grid
 from dpmc_core.lab.sweep.presets import BOTH, EPSILONS
-from dpmc_core.lab.views import comparison, groups, lines
+from dpmc_core.lab.views import comparison, groups, lines, numbers
 from dpmc_core.metrics import METRICS
 from dpmc_core.model import Task
 from pages.ui import private, rows, sources, sweeps
@@ -184,7 +184,7 @@ def test_shipped_curves_are_there_at_once_complete_and_count_as_there():
         assert trace["x"] == pytest.approx(line.epsilon)
         assert trace["y"] == pytest.approx(line.band.mean)
     text = read_me(app)
-    assert f"Computed beforehand: version {came()[0].version}, 5 seeds." in text
+    assert f"Version {came()[0].version}." in text
     assert "All 220 runs of this grid are there; they came with the app" in text
     assert "No run" not in all_text(app)
     assert button(app, "Start") is None
@@ -204,7 +204,6 @@ def test_more_seeds_are_computed_beside_the_shipped_ones():
     assert [seeds for *_, seeds in own["customdata"]].count(6) == 5
     assert {seeds for *_, seeds in still["customdata"]} == {5}
     app = open_page("compare", data=DATA, mechanisms=list(IDS), seeds="2", cap="5")
-    assert "Computed beforehand" not in read_me(app)  # prepared in another way
     assert "No run of this grid has been computed here yet" in all_text(app)
 
 
@@ -279,21 +278,18 @@ def test_verdicts_and_budget_are_those_of_the_core():
     with Store(read_only=True) as store:
         picture = lines.read(store, IDS, METRICS["accuracy"])
     placed = [lines.place(line, lines.Count.PAPER) for line in picture.lines]
-    (duel,) = comparison.duels(placed, comparison.same_seeds())
+    (duel,) = comparison.duels(placed)
     assert comparison.duel_words(duel) in charts_of(app)[2].proto.alt
     for wanted in (55.0, 99.5):
         app.slider[0].set_value(wanted).run()
-        answers = [
-            comparison.smallest_epsilon(one, wanted / 100, comparison.same_seeds())
-            for one in placed
-        ]
-        told = [comparison.answer_words(answer).split(" Even")[0] for answer in answers]
+        answers = [numbers.smallest_epsilons(one, [wanted / 100])[0] for one in placed]
+        told = [numbers.answer_words(answer).split(" Even")[0] for answer in answers]
         assert all(words in charts_of(app)[1].proto.alt for words in told)
         dots = {t["name"]: t["x"] for t in spec(app, 1)["data"] if t.get("name")}
         reached = {a.placed.line.label: a.epsilon.value for a in answers if a.epsilon.value < 1e9}
         assert dots == {label: [pytest.approx(value)] for label, value in reached.items()}
         without = next(level for name, level in picture.levels if name == lines.WITHOUT)
-        assert first_sentence(app) == comparison.cost_words(answers, without)
+        assert first_sentence(app) == numbers.cost_words(answers, without)
     assert "not reachable" in charts_of(app)[1].proto.alt
     assert "not reached: best" in charts_of(app)[1].proto.spec
     assert "Not even without privacy" in first_sentence(app)

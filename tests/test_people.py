@@ -23,7 +23,7 @@ from dpmc_core.lab import shipped, sweep
 from dpmc_core.lab.store import Store, top_lists
 from dpmc_core.lab.sweep import LISTS_OF, Grid, toplists
 from dpmc_core.lab.sweep.presets import EPSILONS
-from dpmc_core.lab.views import comparison, lines, people, trade
+from dpmc_core.lab.views import cards, lines, numbers, people, trade
 from dpmc_core.lab.views.people import Flips, Newcomer, Person
 from dpmc_core.model import Factors, Task
 from dpmc_core.privacy import USER_EMPTIED, Trust
@@ -47,7 +47,7 @@ LOCAL = [
     is Trust.LOCAL
 ]
 
-UNCLEAR = comparison.UNCLEAR.format("guessing")
+UNCLEAR = numbers.UNCLEAR.format("guessing")
 
 
 class Scored:
@@ -330,7 +330,7 @@ def test_where_nothing_is_proved_no_limit_stands_for_certainty():
     ("share", "text"), [(0.5, "50"), (0.731, "73"), (0.994, "99"), (0.995, ">99"), (1.0, ">99")]
 )
 def test_certainty_is_not_rounded_up(share, text):
-    assert trade.percent(share) == text
+    assert cards.of_hundred(share, 0) == text
 
 
 # --- the curve, stop by stop ---------------------------------------------------------------------
@@ -351,20 +351,20 @@ def picture_of(values, guess, without):
 def test_what_is_kept_is_the_share_of_the_gain():
     picture = picture_of([[0.5] * 3, [0.65] * 3, [0.69] * 3], 0.5, 0.7)
     line = picture.lines[0]
-    found = [comparison.kept(picture, line, e) for e in (0.1, 1.0, 10.0)]
+    found = [numbers.kept(picture, line, e) for e in (0.1, 1.0, 10.0)]
     assert [one.share for one in found] == pytest.approx([0.0, 0.75, 0.95])
     assert [one.clear for one in found] == [False, True, True]
-    assert comparison.kept(picture, line, 2.0) is None
-    assert comparison.kept_words(0.75) == "keeps 75 % of the gain over guessing"
-    assert comparison.kept(
-        picture, line, 10.0, lines.Interval(0.88, 0.0, 0)
-    ).share == pytest.approx(0.5)
+    assert numbers.kept(picture, line, 2.0) is None
+    assert numbers.kept_words(0.75) == "keeps 75 % of the gain over guessing"
+    assert numbers.kept(picture, line, 10.0, lines.Interval(0.88, 0.0, 0)).share == pytest.approx(
+        0.5
+    )
 
 
 def test_a_share_is_told_only_of_a_gain_that_the_seeds_show():
     def said(values, guess, without):
         picture = picture_of(values, guess, without)
-        found = comparison.kept(picture, picture.lines[0], 1.0)
+        found = numbers.kept(picture, picture.lines[0], 1.0)
         assert not found.clear
         return found.words
 
@@ -377,7 +377,7 @@ def test_a_share_is_told_only_of_a_gain_that_the_seeds_show():
 
 
 def test_the_finding_says_where_it_begins_to_pay():
-    found = comparison.finding
+    found = numbers.finding
     picture = picture_of([[0.5] * 3, [0.65] * 3, [0.69] * 3], 0.5, 0.7)
     assert found(picture, picture.lines[0]).startswith(f"Below epsilon 1 {UNCLEAR}")
     assert "from 10 on" in found(picture, picture.lines[0])
@@ -390,14 +390,12 @@ def test_the_finding_says_where_it_begins_to_pay():
 def test_what_is_needed_is_read_off_an_increasing_fit():
     picture = picture_of([[0.5] * 3, [0.7] * 3, [0.6] * 3], 0.5, 0.7)
     line, grid = picture.lines[0], (0.1, 1.0, 10.0)
-    few, half, most, more = comparison.needed(line, grid, [0.4, 0.575, 0.65, 0.66])
+    few, half, most, more = numbers.needed(line, grid, [0.4, 0.575, 0.65, 0.66])
     assert (few.at, most.at) == pytest.approx((0, 1))
     assert more.at is None
     assert (half.low, half.at, half.high) == pytest.approx((0.5, 0.5, 0.5))  # no spread
-    (asked,) = comparison.smallest_epsilons(
-        lines.place(line, lines.Count.PAPER), [0.575], comparison.same_seeds()
-    )
-    assert f"takes epsilon {comparison.reach_words(asked)} " in half.words
+    (asked,) = numbers.smallest_epsilons(lines.place(line, lines.Count.PAPER), [0.575])
+    assert f"takes epsilon {numbers.reach_words(asked)} " in half.words
     assert "on the slider 1." in half.words
     assert "slider" not in few.words + more.words
 

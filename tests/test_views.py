@@ -292,11 +292,13 @@ def test_a_row_of_ratings_costs_as_many_epsilons(ratings):
 
 
 @pytest.mark.parametrize(
-    ("epsilon", "words"), [(0.1, "52.5 %"), (1, "73.1 %"), (4, "98.2 %"), (50, "certain")]
+    ("epsilon", "words"), [(0.1, "52.5 times"), (1, "73.1 "), (4, "98.2 "), (50, "always")]
 )
-def test_certainty_in_words(epsilon, words):
-    assert words in cards.certainty(epsilon)
-    assert "No limit" in cards.certainty(math.inf)
+def test_certainty_in_words(ratings, epsilon, words):
+    card = registry.create("input-flip", epsilon=epsilon).guarantee(ratings.public)
+    assert words in cards.attacker(card)
+    claimed = registry.create("dpmf", epsilon=1.0).guarantee(ratings.public)
+    assert "No limit" in cards.attacker(claimed)
 
 
 def repeatable(result, data, split, fresh=False, **more):

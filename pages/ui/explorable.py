@@ -186,7 +186,7 @@ def _note(shown: Scene, *, data: str, private: bool) -> str:
     table = lines.table_of(line)
     head = "".join(f'<th scope="col">{escape(name)}</th>' for name in table)
     rows = "".join(
-        f"<tr>{''.join(f'<td>{value:g}</td>' for value in row)}</tr>"
+        f"<tr>{''.join(f'<td>{escape(str(value))}</td>' for value in row)}</tr>"
         for row in zip(*table.values(), strict=True)
     )
     return (

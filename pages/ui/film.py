@@ -158,7 +158,7 @@ def _lines(film: Film, theme: Theme) -> list[dict[str, Any]]:
     over = floor is not None and (floor > best if best is not None else film.metric.lower)
     found = (
         (film.guess, floor, theme.muted, "2 4", over),
-        ("no privacy", best, theme.ink, "7 5", not over),
+        (film.best, best, theme.ink, "7 5", not over),
     )
     return [
         {

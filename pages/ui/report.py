@@ -68,7 +68,7 @@ def pictures(run: Run) -> list[Exhibit]:
     errors = both(training.cdf, task, test, link)
     honest = both(training.calibration, task, test, link)
     values, clear = both(training.spectrum)
-    axis = "error of the chance of +1" if binary else "error (rating points)"
+    axis = "error of the chance of +1" if binary else f"error ({run_card.metric_of(found).unit})"
     question = "How much structure is left?"
     if values is None:
         spectrum = Exhibit(

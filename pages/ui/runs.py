@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +16,7 @@ from dpmc_core.lab.refute import Report, refute
 from dpmc_core.lab.refute.faults import Flaw
 from dpmc_core.lab.views import cards, noise
 from dpmc_core.lab.views.audits import Lights, known_instance, lights
+from dpmc_core.lab.views.lines import WITHOUT
 from dpmc_core.lab.views.run_card import Run
 from dpmc_core.lab.views.training import Camera, Film
 from dpmc_core.mechanisms.one_bit import Output
@@ -55,14 +56,15 @@ def train(
     *,
     number: int = 0,
     spend: Callable[[Mechanism, Problem], None] = lambda *_: None,
-    reference: float | None = None,
+    reference: Sequence[Any] = (),
     **about: Any,
 ) -> Work:
     """Prepare the data, fit the floor, the mechanism, then its twins, reporting every round.
 
     about: what a `Run` says beside its result and its number.
     spend: told of each method with its first round, whether or not it gets further.
-    reference: the headline metric without privacy, where it is known before; it decides the axis.
+    reference: the headline metric without privacy and what that is, where it is known before; it
+    decides the axis.
     """
     metric = headline(mechanism.task).name
 
@@ -79,7 +81,7 @@ def train(
                 alone = experiment.run(guess, problem, seed, stop=stopped, with_baselines=False)
                 known[guess.id] = alone.metrics
         least = known[floor][metric] if known else None
-        camera = Camera(mechanism, problem, f"run {number}", least, reference)
+        camera = Camera(mechanism, problem, f"run {number}", least, *reference)
         models: dict[str, Model] = {}
         begun = time.monotonic()
         looked = 0.0
@@ -142,7 +144,7 @@ def train(
                     camera.see(result.rounds, result.model, result.metrics[metric])
             clear = None
             if twin in result.baselines:
-                camera.tell(reference=result.baselines[twin][metric])
+                camera.tell(reference=result.baselines[twin][metric], best=WITHOUT)
                 clear = models.get(twin)
             return Run(result=result, clear=clear, film=camera.film, number=number, **about)
 

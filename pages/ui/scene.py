@@ -20,7 +20,7 @@ from dpmc_core import registry
 from dpmc_core.data import datasets
 from dpmc_core.lab.sweep import Grid
 from dpmc_core.lab.sweep.presets import BOTH, EPSILONS
-from dpmc_core.lab.views import cards, comparison, lines, noise, people, trade
+from dpmc_core.lab.views import cards, lines, noise, numbers, people, trade
 from dpmc_core.lab.views.lines import Line, Picture
 from dpmc_core.lab.views.people import Around, Lists, People, Person, Scores, Shown, Yours
 from dpmc_core.lab.views.trade import Question
@@ -135,7 +135,7 @@ def view(scene: Scene, theme: Theme) -> dict[str, Any]:
     rated = [person.rated for person in found.people] if found else [cards.TYPICAL]
     asked = [trade.questions(made[0], first.task, count) for count in rated]
     stops = [_stop(picture, epsilon) for epsilon in epsilons]
-    said = comparison.finding(picture, line) if line else "No point of this curve is there yet."
+    said = numbers.finding(picture, line) if line else "No point of this curve is there yet."
     body: dict[str, Any] = {
         "plotly": PLOTLY,
         "layers": [
@@ -290,13 +290,11 @@ def _stop(picture: Picture, epsilon: float) -> dict[str, Any]:
     name = f"{epsilon:g}"
     if line is None or here is None:
         return {"epsilon": name, "text": "-", "half": "not computed", "kept": "", "value": None}
-    half = f"± {metric.text(here.half_width)}" if here.seeds > 1 else ""
-    half = " ".join(filter(None, (half, metric.unit)))
-    found = comparison.kept(picture, line, epsilon)
+    found = numbers.kept(picture, line, epsilon)
     return {
         "epsilon": name,
         "text": metric.text(here.mean),
-        "half": half,
+        "half": numbers.around(metric, here),
         "kept": found.words if found else "",
         "value": here.mean,
     }
@@ -305,7 +303,7 @@ def _stop(picture: Picture, epsilon: float) -> dict[str, Any]:
 def _needed(line: Line, epsilons: Sequence[float], axis: Sequence[float]) -> dict[str, Any]:
     """What each quality on the axis takes, from its lowest step on."""
     first, last = math.ceil(axis[0] / _STEP - 1e-9), math.floor(axis[1] / _STEP + 1e-9)
-    found = comparison.needed(line, epsilons, [k * _STEP for k in range(first, last + 1)])
+    found = numbers.needed(line, epsilons, [k * _STEP for k in range(first, last + 1)])
     return {"step": _STEP, "first": first, "answers": [one._asdict() for one in found]}
 
 

@@ -303,6 +303,20 @@ VIEWS += [
             named("compare", "test_lines_in_different_units_are_never_compared"),
         ),
         (
+            "better than one is best of all",
+            OTHER,
+            "return tuple(0 < rivals == len(ahead) for ahead, rivals in pairs)",
+            "return tuple(0 < len(ahead) for ahead, rivals in pairs)",
+            named(
+                "compare",
+                "test_the_leader_is_told_with_its_epsilons_and_only_where_something_was_decided",
+            ),
+        ),
+    ),
+    *family_of(
+        "views",
+        "lab/views/numbers.py",
+        (
             "resampled means are not stretched",
             OTHER,
             "mean + _stretch(seeds) * (values",
@@ -337,15 +351,16 @@ VIEWS += [
             "proved = there",
             named("compare", "test_the_title_names_what_a_wanted_quality_costs"),
         ),
+    ),
+    *family_of(
+        "views",
+        "lab/views/cards.py",
         (
-            "better than one is best of all",
+            "a proved limit is rounded up to certainty",
             OTHER,
-            "return tuple(0 < rivals == len(ahead) for ahead, rivals in pairs)",
-            "return tuple(0 < len(ahead) for ahead, rivals in pairs)",
-            named(
-                "compare",
-                "test_the_leader_is_told_with_its_epsilons_and_only_where_something_was_decided",
-            ),
+            "if 100 * share >= 100 - least / 2:",
+            "if share > 1:",
+            named("people", "test_certainty_is_not_rounded_up"),
         ),
     ),
     *family_of(

@@ -92,7 +92,7 @@ ANSWER = (
     )
     + family_of(
         "answer",
-        "lab/study/recommend.py",
+        "lab/study/answer.py",
         (
             "a setting is rounded up beyond what was asked",
             OTHER,

@@ -56,7 +56,7 @@ from dpmc_core.lab.refute import Report as Audit
 from dpmc_core.lab.refute.faults import Flaw
 from dpmc_core.lab.refute.report import Shipped, record, records_text, shipped
 from dpmc_core.lab.study import ledger
-from dpmc_core.lab.study.recommend import recommend as advise
+from dpmc_core.lab.study.answer import recommend as advise
 from dpmc_core.lab.sweep import Pair, partitioned
 from dpmc_core.lab.views import as_published as published
 from dpmc_core.lab.views import audits, cards
@@ -347,7 +347,7 @@ def guarantees(
         proved = (row.claimed, row.certified, row.per_rating, row.per_user, row.per_user_other)
         words = [id, card.change.label, card.trust.value, *map(cards.epsilon_text, proved)]
         if measured:
-            words.insert(5, f">= {cards.epsilon_text(tick.measured)}" if tick else "-")
+            words.insert(5, f">= {cards.epsilon_text(tick.measured, least=True)}" if tick else "-")
         rows.append(words)
         told.append(f"{id}: {row.why or 'certified as claimed'}")
     if not document:
@@ -495,12 +495,11 @@ def _audit_all(
 
 def _told(report: Audit) -> list[str]:
     """What was audited, the verdict, each method."""
-    certified = cards.epsilon_text(report.certified.epsilon)
+    certified = cards.budget_text(report.certified.epsilon, report.certified.delta)
     claimed = "-" if report.claimed is None else cards.epsilon_text(report.claimed)
-    delta = f", delta {cards.delta_text(report.certified.delta)}" if report.certified.delta else ""
     head = (
         f"{report.mechanism.name} on {report.data}, {report.change.label}"
-        f" ({report.change.relation}){delta}: claimed {claimed}, certified {certified}"
+        f" ({report.change.relation}): claimed {claimed}, certified {certified}"
     )
     verdict = [audits.noticed(report), audits.verdict(report)]
     paragraphs = [paragraph(head), "\n".join(filter(None, verdict))]

@@ -29,11 +29,10 @@ from dpmc_core.experiment import Result, publications
 from dpmc_core.lab.store import Record, Store
 from dpmc_core.lab.study.ledger import repeats
 from dpmc_core.lab.study.paired import Bracket, Paired
-from dpmc_core.lab.study.recommend import Advice, advised, recommend
 from dpmc_core.lab.sweep import Grid, LocalPool, SweepData, Unit, run_here
 from dpmc_core.lab.sweep.engine import TICK
 from dpmc_core.metrics import Metric
-from dpmc_core.model import Mechanism, Task
+from dpmc_core.model import Mechanism, Task, Wanted
 from dpmc_core.paths import whole_file
 from dpmc_core.privacy import (
     CELL,
@@ -51,6 +50,7 @@ from dpmc_core.privacy import (
     Release,
     Trust,
 )
+from dpmc_core.privacy.guarantee import calibrate
 from dpmc_core.problem import GIVEN, Split, prepare_all, prepared_facts
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.stopping import Stop, Stopped, check_cancelled, stopping
@@ -89,6 +89,89 @@ class Protect(enum.Enum):
         if self is Protect.PERSON:
             return USER_EMPTIED
         return RATING if task is Task.BINARY else CELL
+
+
+# --- which method ------------------------------------------------------------------------
+# Each class says in `recommended` where it is the one to take. That was fixed on generated data of
+# several sizes; `python benchmarks/recommend.py` prints what it rests on. The rule knows the public
+# sizes and epsilon, and sees no rating.
+
+
+@dataclass(frozen=True)
+class Advice:
+    """mechanism: at the largest setting that certifies at most what was asked for.
+
+    certified: for the unit asked for; at delta 0 where the noise allows a pure promise. reason: why
+    this one, in a sentence.
+    """
+
+    mechanism: Mechanism
+    certified: Certified
+    reason: str
+
+
+def recommend(
+    task: Task,
+    change: Change,
+    public: PublicFacts,
+    *,
+    epsilon: float,
+    delta: float = DELTA,
+    trust: Trust = Trust.CURATOR,
+) -> Advice:
+    """The method for a task under a promise, certified at (epsilon, delta) for the change.
+
+    public: of the prepared ratings. trust: CURATOR, or LOCAL where nobody may see raw ratings.
+    Raises InvalidSetting where no method certifies it, with the nearest that one does.
+    """
+    check_number("epsilon", epsilon, above=0)
+    id, reason = _chosen(task, change, public, epsilon, trust)
+
+    def made(at: float) -> Mechanism:
+        return registry.create(id, epsilon=at, delta=delta)
+
+    def card(at: float) -> Guarantee:
+        return made(at).guarantee(public)
+
+    if not registry.has_setting(registry.get(id), "delta"):
+        delta = 0.0
+    setting = typed(calibrate(card, Budget(epsilon, delta), change))
+    return Advice(made(setting), card(setting).certified(change, delta), reason)
+
+
+def typed(setting: float) -> float:
+    """A few digits less, never more: a setting that can be typed."""
+    unit = 10.0 ** (math.floor(math.log10(setting)) - 3)
+    return float(f"{math.floor(setting / unit * (1 + 1e-12)) * unit:.4g}")
+
+
+def advised(
+    task: Task, change: Change, public: PublicFacts, epsilon: float, trust: Trust
+) -> str | None:
+    """The id of the method alone, which needs no calibration; None where no method certifies it."""
+    try:
+        return _chosen(task, change, public, epsilon, trust)[0]
+    except InvalidSetting:
+        return None
+
+
+def _chosen(
+    task: Task, change: Change, public: PublicFacts, epsilon: float, trust: Trust
+) -> tuple[str, str]:
+    wanted = Wanted(change, epsilon, trust, public)
+    for id in reversed(registry.noisy(task)):
+        reason = getattr(registry.get(id), "recommended", Mechanism.recommended)(wanted)
+        if reason:
+            return id, reason
+    if task is Task.BINARY:
+        raise InvalidSetting(
+            "unit", "rating for likes", change.label,
+            "which ratings exist is public there; take unit rating, or task ratings",
+        )  # fmt: skip
+    raise InvalidSetting(
+        "unit", "a rating or a cell where nobody is trusted", change.label,
+        "a whole row costs epsilon for each of its items; trust a curator, or take unit cell",
+    )  # fmt: skip
 
 
 def method_for(
@@ -193,12 +276,12 @@ class Inquiry:
 
 def command(question: Inquiry, data: str, store: Path, *, curve: bool = True) -> list[str]:
     """The command line of a child process that runs what an answer needs into a store."""
-    words = [sys.executable, "-m", "dpmc_core", *typed(question, data), "--store", str(store)]
+    words = [sys.executable, "-m", "dpmc_core", *argv(question, data), "--store", str(store)]
     words += [] if curve else ["--no-curve"]
     return [*words, "--progress"]
 
 
-def typed(question: Inquiry, data: str) -> list[str]:
+def argv(question: Inquiry, data: str) -> list[str]:
     """The words of the command after `dpmc`."""
     words = ["answer", data]
     words += ["--protect", question.protect.value, "--task", question.task.value]

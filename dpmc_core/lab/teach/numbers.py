@@ -33,10 +33,10 @@ from dpmc_core.lab.teach.room import (
     truth,
 )
 from dpmc_core.lab.teach.room_view import FEWEST, senders, two_coins
-from dpmc_core.lab.views import cards, comparison, lines, trade
+from dpmc_core.lab.views import cards, lines, numbers, trade
 from dpmc_core.lab.views.audits import Lights, known_instance, lights
-from dpmc_core.lab.views.comparison import KeptShare
 from dpmc_core.lab.views.lines import Picture
+from dpmc_core.lab.views.numbers import KeptShare
 from dpmc_core.mechanisms.one_bit import InputFlip, Output
 from dpmc_core.mechanisms.private_effects import PrivateEffects
 from dpmc_core.privacy import USER_EMPTIED, Guarantee
@@ -147,7 +147,7 @@ def curve(mechanism: str) -> Picture:
 def kept(mechanism: str, epsilon: float) -> KeptShare:
     """The share of the gain over guessing that is left at a stop of epsilon."""
     picture = curve(mechanism)
-    found = comparison.kept(picture, picture.lines[0], epsilon)
+    found = numbers.kept(picture, picture.lines[0], epsilon)
     if found is None:
         raise DpmcError(f"the curve of {mechanism} on {DATA} has no gain at epsilon {epsilon:g}")
     return found
@@ -172,7 +172,7 @@ def taste(method: str, epsilon: float, rated: float) -> float:
 
 
 def budget(method: str, epsilon: float) -> str:
-    """What is certified at a stop, and for what: 'epsilon 1, delta 1e-06 per user'."""
+    """What is certified at a stop, and for what: 'epsilon 1, delta 1e-6 per user'."""
     found = card(method, epsilon)
     own = found.certified()
     return f"epsilon {cards.budget_text(own.epsilon, own.delta)} {found.change.label}"

@@ -10,8 +10,8 @@ from dpmc_core.errors import capital
 from dpmc_core.experiment import EVALUATION_ONLY
 from dpmc_core.lab.study.answer import CLEAR, Finding, Inquiry, Payer, Protect, Told, Verdict, head
 from dpmc_core.lab.study.paired import Bracket
-from dpmc_core.lab.views import comparison
-from dpmc_core.lab.views.cards import delta_text
+from dpmc_core.lab.views import numbers
+from dpmc_core.lab.views.cards import delta_text, epsilon_text, of_hundred
 from dpmc_core.lab.views.lines import Interval, Picture, guess_name
 from dpmc_core.model import Task
 from dpmc_core.problem import split_words
@@ -122,10 +122,8 @@ def _measured(finding: Finding) -> str:
     floor = _FLOORS.get(finding.guess, "with the floor")
     if task is Task.RATINGS:
         shown, best, least = (_bracket(v, ".3f", 1.0, bare=k > 0) for k, v in enumerate(values))
-        return (
-            f"Predictions are off by {shown} rating points (RMSE); {best} {without}; {least}"
-            f" {floor}."
-        )
+        unit = finding.question.metric.on(finding.public).unit
+        return f"Predictions are off by {shown} {unit} (RMSE); {best} {without}; {least} {floor}."
     base = 100 if min(v.value for v in values) >= 0.1 else 1000
     shown, best, least = (_bracket(v, ".0f", base, bare=k > 0) for k, v in enumerate(values))
     if task is Task.BINARY:
@@ -142,7 +140,7 @@ def _measured(finding: Finding) -> str:
 def _kept(finding: Finding) -> str:
     if finding.keeps is None:
         return ""
-    unclear = f": {comparison.UNCLEAR.format(guess_name(finding.guess))}"
+    unclear = f": {numbers.UNCLEAR.format(guess_name(finding.guess))}"
     told = "" if finding.keeps.low > 0 else unclear
     return f"You keep **{_percent(finding.keeps)}** of what personalisation adds{told}."
 
@@ -167,17 +165,18 @@ def _bracket(found: Bracket, form: str, factor: float, *, bare: bool) -> str:
 
 def _unit(finding: Finding) -> str:
     question, cost = finding.question, finding.cost
-    epsilon = f"epsilon {rounded(cost.certified.epsilon)}"
+    epsilon = f"epsilon {epsilon_text(cost.certified.epsilon)}"
     delta = f", delta {delta_text(question.delta)}"
     if cost.certified.delta:
         epsilon += delta
-    if cost.replaced is not None and math.isfinite(cost.replaced):
-        epsilon += f" (replacing a row: {rounded(cost.replaced)})"
+    if _finite(cost.replaced):
+        epsilon += f" (replacing a row: {epsilon_text(cost.replaced)})"
     words = f"Unit: {_UNITS[question.protect, question.task]}; one release; {epsilon}."
     if question.times > 1:
+        year, each = epsilon_text(cost.year), epsilon_text(cost.each, least=True)
         words += (
-            f" **{capital(often_words(question.times))} for a year: epsilon {rounded(cost.year)}"
-            f"{delta}; to stay at {question.epsilon:g}, use {rounded(cost.each, down=True)} each.**"
+            f" **{capital(often_words(question.times))} for a year: epsilon {year}{delta}; to stay"
+            f" at {question.epsilon:g}, use {each} each.**"
         )
     return words
 
@@ -185,8 +184,7 @@ def _unit(finding: Finding) -> str:
 def _attacker(finding: Finding) -> str:
     question, attack = finding.question, finding.attack
     asked = _ASKED[question.protect, question.task]
-    right = 100 * attack.right
-    often = f"{right:.0f}" if attack.exact else f"at most {math.ceil(right - 1e-9):.0f}"
+    often = "at most " * (not attack.exact) + of_hundred(attack.right, int(not attack.exact))
     return f"Best attacker asking “{asked}”: right {often} times in 100; a coin 50."
 
 
@@ -214,16 +212,6 @@ def _tested(finding: Finding) -> str:
     )
 
 
-def rounded(value: float, *, down: bool = False) -> str:
-    """Three digits, or two downwards, so that the promise is not overstated."""
-    if value <= 0 or not math.isfinite(value):
-        return f"{value:g}"
-    unit = 10.0 ** (math.floor(math.log10(value * (1 + 1e-9))) - (1 if down else 2))
-    steps = value / unit
-    whole = math.floor(steps + 1e-6) if down else math.ceil(steps - 1e-6)
-    return f"{whole * unit:.4g}"
-
-
 class AtEpsilon(NamedTuple):
     """At an epsilon of a curve: the metric of the method, and the share of the gain it keeps by
     the means over seeds; None without a gain. clear: whether the seeds tell it from none, as `said`
@@ -244,9 +232,9 @@ def curve(picture: Picture, mechanism: str, reference: float | None = None) -> l
     best = None if reference is None else Interval(reference, 0.0, 0)
     found = []
     for epsilon, value in zip(line.epsilon.tolist(), line.band.mean.tolist(), strict=True):
-        kept = comparison.kept(picture, line, epsilon, best)
+        kept = numbers.kept(picture, line, epsilon, best)
         if kept is not None:
-            share = kept.share if math.isfinite(kept.share) else None
+            share = _finite(kept.share)
             found.append(AtEpsilon(epsilon, value, share, kept.words, kept.clear))
     return found
 
@@ -259,10 +247,11 @@ def curve_words(found: list[AtEpsilon], keep: float) -> str:
     limit = f"{100 * keep:g} % of the gain"
     if not found[-1].clear:
         return f"Whether {limit} is kept cannot be told: the seeds show none."
-    if not enough[-1]:
-        return f"No epsilon up to {found[-1].epsilon:g} keeps {limit}, by the means over seeds."
-    first = max((k + 1 for k, yes in enumerate(enough) if not yes), default=0)
-    return f"From epsilon {found[first].epsilon:g} on, {limit} is kept, by the means over seeds."
+    first = numbers.since([one.epsilon for one in found], enough)
+    where = f"No epsilon up to {found[-1].epsilon:g} keeps {limit}"
+    if first is not None:
+        where = f"From epsilon {first:g} on, {limit} is kept"
+    return f"{where}, by the means over seeds."
 
 
 def curve_table(found: list[AtEpsilon], picture: Picture) -> dict[str, list[str]]:
@@ -280,39 +269,30 @@ def curve_table(found: list[AtEpsilon], picture: Picture) -> dict[str, list[str]
 def as_dict(finding: Finding) -> dict[str, Any]:
     """A finding as plain JSON values; null for what is infinite or not there."""
     question = finding.question
-    values = {
-        "method": finding.method,
-        "reference": finding.reference,
-        "floor": finding.floor,
-        "kept": finding.keeps,
-    }
-    cost = finding.cost._asdict()
+    cost = finding.cost
     return {
         "verdict": finding.verdict.value,
         "keep": question.keep,
         "mechanism": finding.mechanism.id,
-        "floor": finding.guess,
         "metric": question.metric.name,
-        **{name: None if found is None else _ends(found) for name, found in values.items()},
+        "method": _ends(finding.method),
+        "reference": _ends(finding.reference),
+        "floor": _ends(finding.floor),
+        "kept": finding.keeps and _ends(finding.keeps),
         "unit": question.change.unit,
         "neighbours": question.change.neighbours,
         "certified": {
-            "epsilon": finding.cost.certified.epsilon,
-            "delta": finding.cost.certified.delta,
+            "epsilon": cost.certified.epsilon,
+            "delta": cost.certified.delta,
         },
-        "replaced": _finite(cost["replaced"]),
+        "replaced": _finite(cost.replaced),
         "releases_a_year": question.times,
-        "epsilon_of_a_year": _finite(cost["year"]),
+        "epsilon_of_a_year": _finite(cost.year),
         "delta_of_a_year": question.delta,
-        "epsilon_each": _finite(cost["each"]),
+        "epsilon_each": _finite(cost.each),
         "attacker": finding.attack._asdict(),
         "pays_most": [
-            {
-                "by": payer.by,
-                "limit": payer.limit,
-                "loss": _ends(payer.loss),
-                "others": _ends(payer.others),
-            }
+            payer._asdict() | {"loss": _ends(payer.loss), "others": _ends(payer.others)}
             for payer in finding.pays
         ],
         "split": finding.split,

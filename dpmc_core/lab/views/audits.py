@@ -52,7 +52,7 @@ def verdict(report: Report) -> str:
             return NOT_YET
         if passed:
             return f"{passed}; chance does that in 1 of 20 audits: try other seeds."
-        least = cards.epsilon_text(report.measured)
+        least = cards.epsilon_text(report.measured, least=True)
         return f"No contradiction found (at least {least}); privacy is not confirmed by this."
     if passed:
         return f"Refuted: {passed[0].lower()}{passed[1:]}."
@@ -74,7 +74,7 @@ def _passed(report: Report) -> str:
         (report.claimed, "claimed"),
     ):
         if limit is not None and report.measured > limit * TIGHT:
-            least = cards.epsilon_text(report.measured)
+            least = cards.epsilon_text(report.measured, least=True)
             return f"At least {least} where {cards.epsilon_text(limit)} is {word}"
     return ""
 
@@ -110,7 +110,7 @@ def finding(found: Measured, change: Change) -> str:
         if unfit:
             return f"Noise that is not what the card says: {', '.join(unfit)}."
         return "All noise is what the card says, as far as draws can tell."
-    least = f"At least {cards.epsilon_text(found.epsilon)} {change.label}"
+    least = f"At least {cards.epsilon_text(found.epsilon, least=True)} {change.label}"
     if found.method is Method.CANARIES:
         least += (
             f" ({100 * (found.confidence or 0):g} %): {found.right} of {found.guesses} guesses"
@@ -159,7 +159,8 @@ _SAMPLED = ("release", "at least", "card counts", "p")
 def tick(found: Shipped) -> str:
     """What was measured beforehand, as it stands beside claimed and certified."""
     how = "exact" if found.confidence is None else f"{100 * found.confidence:g} %"
-    return f"at least {cards.epsilon_text(found.measured)} ({METHODS[Method(found.method)]}, {how})"
+    least = cards.epsilon_text(found.measured, least=True)
+    return f"at least {least} ({METHODS[Method(found.method)]}, {how})"
 
 
 class Tick(NamedTuple):

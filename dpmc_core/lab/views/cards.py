@@ -231,24 +231,11 @@ def relations(guarantee: Guarantee) -> str:
 _ATTACKER = "An attacker who knows everything else and starts from a 50/50 guess"
 
 
-def certainty(epsilon: float) -> str:
-    """What a pure epsilon means: the most an attacker can be sure of."""
-    if math.isinf(epsilon):
-        return "No limit is proved on what an attacker can conclude."
-    share = attacker_certainty(epsilon)
-    sure = f"ends at most {percent(share)} sure"
-    return f"{_ATTACKER} {'may end practically certain' if share > 0.9995 else sure}."
-
-
 def attacker(guarantee: Guarantee) -> str:
-    """What the best attacker gets of one protected unit.
-
-    With a delta nobody is sure of anything: what is bounded is how often an attacker is right. Of a
-    person two things may be asked, whether the data were there and what they were.
-    """
-    own = guarantee.certified()
-    if own.delta == 0 or not own.finite:
-        return certainty(own.epsilon)
+    """How often the best attacker is right about one protected unit. Of a person two things may be
+    asked, whether the data were there and what they were."""
+    if not guarantee.certified().finite:
+        return "No limit is proved on what an attacker can conclude."
     if not guarantee.change.per_user:
         return f"{_ATTACKER} {_right(guarantee, guarantee.change)}."
     return (
@@ -263,12 +250,20 @@ def _right(guarantee: Guarantee, change: Change) -> str:
     bound = of_hundred(attacker_certainty(found.epsilon, found.delta))
     best = of_hundred(guarantee.attacker(change))
     words = f"is right at most {best} times in 100"
+    if best == _SURE:
+        return "may be right practically always"
     return words if best == bound else f"{words} (by epsilon and delta alone {bound})"
 
 
-def of_hundred(share: float) -> str:
-    """How many times in 100, of a limit: never rounded up to always."""
-    return "99.9" if share > 0.9995 else f"{100 * share:.1f}"
+def of_hundred(share: float, digits: int = 1) -> str:
+    """How many times in 100, of a limit: never rounded up to always, which none proves."""
+    least = 10.0**-digits
+    if 100 * share >= 100 - least / 2:
+        return f">{100 - least:.{digits}f}"
+    return f"{100 * share:.{digits}f}"
+
+
+_SURE = of_hundred(1.0)
 
 
 def hundred(share: float) -> str:
@@ -312,13 +307,13 @@ def person(guarantee: Guarantee, ratings: int = TYPICAL) -> str:
 
 def row_of_ratings(guarantee: Guarantee, ratings: int, delta: float | None = None) -> Certified:
     """What the releases prove for all values of one person with so many ratings."""
+    return capped(guarantee, ratings).certified(ROW_VALUES, delta)
+
+
+def capped(guarantee: Guarantee, ratings: int) -> Guarantee:
+    """The same for persons with at most so many ratings."""
     public = dataclasses.replace(guarantee.public, cap=ratings)
-    return dataclasses.replace(guarantee, public=public).certified(ROW_VALUES, delta)
-
-
-def percent(share: float) -> str:
-    """A chance in 0..1 as a percentage that never rounds up to certainty."""
-    return "more than 99.9 %" if share > 0.9995 else f"{100 * share:.1f} %"
+    return dataclasses.replace(guarantee, public=public)
 
 
 def budget_text(epsilon: float | None, delta: float = 0.0) -> str:
@@ -332,13 +327,21 @@ def delta_text(delta: float) -> str:
     return re.sub(r"e-0*", "e-", f"{delta:g}")
 
 
-def epsilon_text(epsilon: float | None) -> str:
-    """An epsilon for people: three digits, or a sign for none and for no bound."""
+def epsilon_text(epsilon: float | None, *, least: bool = False) -> str:
+    """An epsilon for people: three digits, or a sign for none and for no bound.
+
+    Rounded up, against whoever promises it. least: of what must not be overstated, rounded down.
+    """
     if epsilon is None:
         return "none"
     if math.isinf(epsilon):
         return "no bound"
-    return f"{epsilon:,.0f}" if epsilon >= 1000 else f"{epsilon:.3g}"
+    if epsilon <= 0:
+        return f"{epsilon:g}"
+    unit = 10.0 ** min(0, math.floor(math.log10(epsilon * (1 + 1e-9))) - 2)
+    steps = epsilon / unit
+    shown = unit * (math.floor(steps + 1e-6) if least else math.ceil(steps - 1e-6))
+    return f"{shown:,.0f}" if shown >= 1000 else f"{shown:.3g}"
 
 
 def upheld(guarantee: Guarantee) -> bool:

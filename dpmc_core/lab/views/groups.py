@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from dpmc_core import registry
 from dpmc_core.errors import DpmcError
-from dpmc_core.lab.study.recommend import advised
+from dpmc_core.lab.study.answer import advised
 from dpmc_core.lab.sweep.presets import EPSILONS
 from dpmc_core.lab.views import cards
 from dpmc_core.model import Task

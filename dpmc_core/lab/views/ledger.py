@@ -7,7 +7,6 @@ from typing import Any
 
 from dpmc_core.errors import capital
 from dpmc_core.lab.study.ledger import Kind, LedgerPart, Repeats, Study
-from dpmc_core.lab.views.answer import rounded
 from dpmc_core.lab.views.cards import budget_text, certified, epsilon_text
 from dpmc_core.privacy import (
     CELL,
@@ -125,7 +124,7 @@ def repeated(found: Repeats, times: str, target: Certified) -> str:
     return (
         f"{capital(times)} for a year: epsilon {budget_text(found.total, target.delta)}"
         f" {target.change.label}; to stay at {epsilon_text(target.epsilon)}, use"
-        f" {rounded(found.each, down=True)} each."
+        f" {epsilon_text(found.each, least=True)} each."
     )
 
 

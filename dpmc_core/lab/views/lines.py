@@ -144,14 +144,12 @@ class Picture(NamedTuple):
 
     floors: guesses that need no data of others, or that are not private; guesses: private ones,
     which depend on epsilon too. twins: the reference, and papers' own methods without privacy.
-    came: of the lines, those that came with the program.
     """
 
     metric: Metric
     lines: tuple[Line, ...] = ()
     floors: tuple[Reference, ...] = ()
     twins: tuple[Reference, ...] = ()
-    came: tuple[Line, ...] = ()
     guesses: tuple[Line, ...] = ()
 
     @property
@@ -257,13 +255,8 @@ def picture(
     """
     came = came or {}
     found = [own[key].joined(came.get(key)) if key in own else came[key] for key in {**own, **came}]
-    new = (
-        rows
-        for key, rows in came.items()
-        if key not in own
-        or not rows.points[metric.name].keys() <= own[key].points[metric.name].keys()
-    )
-    drawn, arrived = ([*filter(None, (_line(one, metric) for one in of))] for of in (found, new))
+    metric = metric.on(found[0].info.public) if found else metric
+    drawn = [*filter(None, (_line(one, metric) for one in found))]
     levels = [*filter(None, (_reference(one, metric) for one in found))]
     classes = [registry.get(id) for id in mechanisms]
     steps = {step for one in found for step in one.info.prepare}
@@ -288,7 +281,6 @@ def picture(
         ),
         of(floors, levels),
         of(references, levels) + of(twins, levels),
-        of(mechanisms, arrived),
         of(floors, drawn),
     )
 
@@ -527,32 +519,22 @@ def apart_words(picture: Picture) -> list[str]:
     """A sentence for the lines somewhere clearly better than the reference, and for those that are
     somewhere clearly worse than their own private guess at the same epsilon."""
     references = [level for name, level in picture.levels if name == WITHOUT]
-    above = [line for line in picture.lines if any(beats(line, one) for one in references)]
-    below = [
-        line
-        for line in picture.lines
-        for guess in picture.guesses
-        if guess.mechanism == floor_of(line) and beats(guess, line)
-    ]
-    under = [
-        line
-        for line in picture.lines
-        if any(guess_name(one.mechanism) == ALONE and beats(one, line) for one in picture.floors)
-    ]
-    sides = ("Below", "Above") if picture.metric.lower else ("Above", "Below")  # the better first
-    told = (
-        (
-            above,
-            "the line without privacy in places: what that method believes fits less well here",
-        ),
-        (below, "guessing in places: noise is taken for taste"),
-        (under, "public facts and one's own ratings alone in places: others' add nothing there"),
-    )
-    return [
-        f"{side} {words} ({'; '.join(line.label for line in found)})."
-        for side, (found, words) in zip((*sides, sides[1]), told, strict=True)
-        if found
-    ]
+    better, worse = ("Below", "Above") if picture.metric.lower else ("Above", "Below")
+    told: dict[str, list[str]] = {}
+    for line in picture.lines:
+        own = [one for one in picture.guesses if one.mechanism == floor_of(line)]
+        alone = [one for one in picture.floors if guess_name(one.mechanism) == ALONE]
+        if any(beats(line, one) for one in references):
+            told.setdefault(f"{better} {_ABOVE}", []).append(line.label)
+        for rivals, words in ((own, _BELOW), (alone, _UNDER)):
+            if any(beats(one, line) for one in rivals):
+                told.setdefault(f"{worse} {words}", []).append(line.label)
+    return [f"{words} ({'; '.join(labels)})." for words, labels in sorted(told.items())]
+
+
+_ABOVE = "the line without privacy in places: what that method believes fits less well here"
+_BELOW = "guessing in places: noise is taken for taste"
+_UNDER = "public facts and one's own ratings alone in places: others' add nothing there"
 
 
 def floor_of(line: Line) -> str:
@@ -571,25 +553,13 @@ def beats(one: Line | Reference, other: Line | Reference) -> bool:
 # --- in words and numbers ----------------------------------------------------------------
 
 
-def came_words(picture: Picture) -> str:
-    """Which lines came with the program; nothing where it is none."""
-    if not picture.came:
-        return ""
-    seeds = max(len(line.seeds) for line in picture.came)
-    versions = ", ".join(sorted({line.version for line in picture.came}))
-    text = f"Computed beforehand: version {versions}, {seeds} seeds"
-    if len({line.label for line in picture.came}) < len(picture.lines):
-        text += f" ({'; '.join(line.label for line in picture.came)})"
-    return f"{text}."
-
-
 def caption(placed: Sequence[Placed]) -> str:
     """What a band and a mark mean; nothing without lines."""
     said = "; ".join(sorted({band_words(one.band) for one in placed}))
-    return (
-        f"{sentence(said)} Filled: certified; hollow: only claimed; a tick: measured at 1."
-        if said
-        else ""
+    versions = ", ".join(sorted({one.line.version for one in placed}))
+    return said and (
+        f"{sentence(said)} Filled: certified; hollow: only claimed; a tick: measured at 1. Version"
+        f" {versions}."
     )
 
 
@@ -598,11 +568,8 @@ def words(picture: Picture, placed: Sequence[Placed]) -> str:
     text = picture.metric.text
     parts = [f"{picture.metric.title} against epsilon"]
     for one in placed:
-        mean = one.band.mean
-        parts.append(
-            f"{one.line.label} ({one.counts}{'' if one.solid else ', not certified'}) from"
-            f" {text(mean[0])} at epsilon {one.x[0]:.3g} to {text(mean[-1])} at {one.x[-1]:.3g}"
-        )
+        counts = one.counts + ", not certified" * (not one.solid)
+        parts.append(f"{one.line.label} ({counts}): {ends_words(one.line, one.x)}")
     parts += [f"{name}: {text(level.level.mean)}" for name, level in picture.levels]
     parts += [f"{GUESSING}: {line.label}" for line in picture.guesses]
     return "; ".join(parts) + "."
@@ -630,6 +597,13 @@ def means_table(placed: Sequence[Placed]) -> dict[str, list[str]]:
     return found
 
 
+def ends_words(line: Line, x: Floats | None = None) -> str:
+    """Where it begins and ends: '51.0 % at epsilon 0.1, 76.5 % at epsilon 10'. x: else its own."""
+    places = line.epsilon if x is None else x
+    told = zip(line.band.mean[[0, -1]], places[[0, -1]], strict=True)
+    return ", ".join(f"{line.metric.text(mean)} at epsilon {at:.3g}" for mean, at in told)
+
+
 def short_label(line: Line) -> str:
     """Its label for a narrow place."""
     name = registry.get(line.mechanism).name
@@ -650,31 +624,9 @@ def measured_words(picture: Picture) -> list[str]:
     return [measured, *apart_words(picture)]
 
 
-def words_at(picture: Picture, epsilon: float) -> str:
-    """Its line and where that stands there, as text."""
-    text, parts = picture.metric.text, []
-    for line in picture.lines:
-        here, mean = line.at(epsilon), line.band.mean
-        parts.append(
-            f"{picture.metric.title} of {line.label} against epsilon: {text(mean[0])} at epsilon"
-            f" {line.epsilon[0]:g}, {text(mean[-1])} at epsilon {line.epsilon[-1]:g}"
-        )
-        if here is not None:
-            parts.append(f"at the chosen epsilon {epsilon:g}: {text(here.mean)}")
-    parts += [f"{name}: {text(level.mean)}" for name, level in picture.between(epsilon)]
-    return "; ".join(parts) + "."
-
-
-def table_of(line: Line) -> dict[str, list[float]]:
-    """One line as columns."""
-    view = line.band
-    return {
-        "epsilon": view.x.tolist(),
-        f"mean {line.metric.spoken}": view.mean.round(4).tolist(),
-        "interval from": view.low.round(4).tolist(),
-        "to": view.high.round(4).tolist(),
-        "seeds": view.seeds.tolist(),
-    }
+def table_of(line: Line) -> dict[str, list[object]]:
+    """One line, at the epsilons of its paper."""
+    return table([place(line, Count.PAPER)])
 
 
 # --- rankings under both candidate sets --------------------------------------------------------
@@ -699,15 +651,7 @@ def bars_words(methods: Mapping[str, Mapping[str, float]]) -> str:
 
 def panels_words(panels: Sequence[Picture]) -> str:
     """Pictures of one mechanism as text: each metric's ends."""
-    parts = []
-    for panel in panels:
-        (line, *_), text = panel.lines, panel.metric.text
-        mean, epsilon = line.band.mean, line.epsilon
-        parts.append(
-            f"{panel.metric.panel}: {text(mean[0])} at epsilon {epsilon[0]:g}, {text(mean[-1])} at"
-            f" epsilon {epsilon[-1]:g}"
-        )
-    return "; ".join(parts) + "."
+    return "; ".join(f"{one.metric.panel}: {ends_words(one.lines[0])}" for one in panels) + "."
 
 
 def panels_table(panels: Sequence[Picture]) -> dict[str, list[float]]:

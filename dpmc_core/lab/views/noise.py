@@ -14,8 +14,9 @@ from dpmc_core import registry
 from dpmc_core.arrays import Floats
 from dpmc_core.errors import DpmcError, capital
 from dpmc_core.experiment import publications
-from dpmc_core.lab.views.cards import percent
+from dpmc_core.lab.views.cards import of_hundred
 from dpmc_core.lab.views.data import busiest, counts, grid, inside, title, user_name
+from dpmc_core.lab.views.lines import short
 from dpmc_core.lab.views.text import columns
 from dpmc_core.model import Mechanism, Task
 from dpmc_core.privacy import (
@@ -46,7 +47,7 @@ def describe(release: Release) -> str:
     """The noise of a release in one sentence."""
     times = f", {release.times} times" if release.times > 1 else ""
     if isinstance(release, RandomizedResponse):
-        kept = ", ".join(dict.fromkeys(percent(p) for p in release.matrix.diagonal()))
+        kept = ", ".join(dict.fromkeys(f"{of_hundred(p)} %" for p in release.matrix.diagonal()))
         return f"{capital(release.query)}: kept with chance {kept}, else changed{times}."
     if isinstance(release, LocalChannel):
         rated, missing = 100 * release.reported_if_rated, 100 * release.reported_if_missing
@@ -207,7 +208,7 @@ def ruler(release: Release, public: PublicFacts) -> Ruler | None:
         if change in release.sensitivity:
             length = sensitivity_at(release.sensitivity, change, public)
             whole = " in all" if release.shape == (public.users, public.items) else ""
-            return Ruler(length, f"{what} moves it by at most {_number(length)}{whole}")
+            return Ruler(length, f"{what} moves it by at most {short(length, 3)}{whole}")
     return None
 
 
@@ -229,25 +230,21 @@ def shape_words(views: Mapping[float, Density | ChannelChances]) -> str:
     if isinstance(own, ChannelChances):
         words = f"At epsilon {epsilon:g}, {_flips(own)} of the answers are changed"
     else:
-        words = f"At epsilon {epsilon:g}, half of the noise is within ±{_number(own.half)}"
+        words = f"At epsilon {epsilon:g}, half of the noise is within ±{short(own.half, 3)}"
     for other in pinned:
         there = views[other]
         if isinstance(there, ChannelChances):
             words += f"; at epsilon {other:g}, {_flips(there)}"
         elif isinstance(own, Density):
             ratio, larger = there.half / own.half, there.half > own.half
-            times = f"{_number(ratio if larger else 1 / ratio)} times"
-            words += f"; at epsilon {other:g}, within ±{_number(there.half)}: {times}"
+            times = f"{short(ratio if larger else 1 / ratio, 3)} times"
+            words += f"; at epsilon {other:g}, within ±{short(there.half, 3)}: {times}"
             words += " larger" if larger else " smaller"
     return f"{words}."
 
 
 def _flips(view: ChannelChances) -> str:
-    return percent(float(1 - view.matrix.diagonal().min()))
-
-
-def _number(value: float) -> str:
-    return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
+    return f"{of_hundred(float(1 - view.matrix.diagonal().min()))} %"
 
 
 class ChannelChances(NamedTuple):

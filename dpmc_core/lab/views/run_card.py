@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -14,9 +14,8 @@ import numpy as np
 from dpmc_core import registry
 from dpmc_core.errors import number_text, sentence
 from dpmc_core.experiment import EVALUATION_ONLY, Result, settings_dict
-from dpmc_core.lab.views import cards
-from dpmc_core.lab.views.comparison import kept_words
-from dpmc_core.lab.views.lines import guess_name
+from dpmc_core.lab.views import cards, numbers
+from dpmc_core.lab.views.lines import WITHOUT, Picture, guess_name
 from dpmc_core.lab.views.text import escape_markdown
 from dpmc_core.lab.views.training import Film, TopItem, top_items
 from dpmc_core.metrics import METRICS, Metric, headline
@@ -54,33 +53,48 @@ def methods(result: Result) -> dict[str, Mapping[str, float]]:
     cls = type(result.mechanism)
     roles = {
         cls.twin: registry.get(cls.twin).name,
-        registry.REFERENCES[cls.task]: "No privacy",
+        registry.REFERENCES[cls.task]: WITHOUT.capitalize(),
         result.guess: guess_name(result.guess).capitalize(),
     }
     others = {roles.get(id, id): found for id, found in result.baselines.items()}
     return {result.mechanism.name: result.metrics} | others
 
 
+def metric_of(result: Result) -> Metric:
+    """What stands for a run where there is room for one number."""
+    return headline(result.mechanism.task).on(result.problem.train.public)
+
+
 def finding(result: Result) -> str:
-    """What a run found, as a title: how much of the way from guessing to no privacy it keeps."""
-    metric = headline(result.mechanism.task)
-    value = result.metrics[metric.name]
-    shown, guess = f"{metric.title} {metric.text(value)}", guess_name(result.guess)
-    floor, best = (
-        result.baselines.get(id, {}).get(metric.name)
-        for id in (result.guess, registry.REFERENCES[result.mechanism.task])
-    )
-    if floor is None:
-        return shown if best is None else f"{shown}, without privacy {metric.text(best)}"
-    if best is not None and metric.reached(floor, best):
-        return f"{shown}: nothing can be learnt here, no privacy reaches {metric.text(best)}"
-    if not metric.distance(value - floor) or metric.sign * (value - floor) < 0:
-        return f"{shown}: no better than {guess} ({metric.text(floor)}) in this run"
-    if best is None:
-        return f"{shown}: {metric.distance(value - floor)} better than {guess}"
-    if metric.reached(value, best):
-        return f"{shown}: as good as without privacy ({metric.text(best)})"
-    return f"{shown}: {kept_words((value - floor) / (best - floor), guess)}, in this run"
+    """What a run found, as a title. One split and one draw of noise tell no share of the gain."""
+    metric, guess = metric_of(result), guess_name(result.guess)
+    names, found = (guess, WITHOUT), methods(result)
+    floor, best = (found.get(name.capitalize(), {}).get(metric.name) for name in names)
+    value, told = result.metrics[metric.name], []
+    if floor is not None and best is not None and metric.reached(floor, best):
+        told.append("nothing can be learnt here")
+    elif floor is not None and (metric.reached(floor, value) or not metric.distance(value - floor)):
+        told.append(f"no better than {guess}")
+    elif best is not None and metric.reached(value, best):
+        told.append("as good as without privacy")
+    ends = zip(names, (floor, best), strict=True)
+    told += [f"{name} {metric.text(level)}" for name, level in ends if level is not None]
+    return f"{metric.title} {metric.full(value)}: {', '.join(told)}, in this run"
+
+
+def beside(run: Run, found: Sequence[Picture] | None) -> str:
+    """Where the curve of the run's method, settings and preparation stands at its epsilon; "" where
+    none is among what came."""
+    result = run.result
+    settings = settings_dict(result.mechanism)
+    epsilon = settings.pop("epsilon")
+    mine = (run.title, result.problem.steps, result.problem.split, settings)
+    for picture in (found or ())[:1]:
+        for line in picture.lines:
+            info = line.info
+            if (info.title, info.prepare, info.split, info.settings) == mine:
+                return numbers.at_words(picture._replace(lines=(line,)), epsilon)
+    return ""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -192,11 +206,11 @@ def compared(one: KeptRun, other: KeptRun) -> str:
     """Which of two runs is better, as a title."""
     names = " and ".join(f"run {run.number}" for run in (one, other))
     same = [one.facts[name] == other.facts[name] for name in ("data", "preparation", "held out")]
-    if one.metric is not other.metric or not all(same):
+    if one.metric != other.metric or not all(same):
         return f"{names.capitalize()} were tested on different ratings"
     gap = one.metric.distance(one.value - other.value)
     if not gap:
-        values = " and ".join(dict.fromkeys(one.metric.text(run.value) for run in (one, other)))
+        values = " and ".join(dict.fromkeys(one.metric.full(run.value) for run in (one, other)))
         return f"{names.capitalize()} are about equally good: {one.metric.spoken} {values}"
     better, worse = (one, other)
     if one.metric.sign * (one.value - other.value) < 0:
@@ -227,25 +241,16 @@ def markdown(run: Run) -> str:
     shown, problem = cards.card(result.guarantee), result.problem
     public = problem.train.public
     lines = [
-        f"# {result.mechanism.name} on {escape_markdown(run.title)}",
-        "",
+        f"# {result.mechanism.name} on {escape_markdown(run.title)}\n",
         f"{public.users:,} users x {public.items:,} items, {len(problem.train):,} training"
-        f" ratings; tested on {split_words(problem.split)}.",
-        "",
+        f" ratings; tested on {split_words(problem.split)}.\n",
         f"| {' | '.join(table)} |",
         "|---" * len(table) + "|",
         *(f"| {' | '.join(row)} |" for row in zip(*table.values(), strict=True)),
-        "",
-        sentence(EVALUATION_ONLY),
-        "",
-        "## Guarantee",
-        "",
-        shown.protects,
-        "",
+        f"\n{sentence(EVALUATION_ONLY)}\n",
+        f"## Guarantee\n\n{shown.protects}\n",
         *(f"- {name}: {text}" for name, text in shown.facts),
-        "",
-        "## Settings",
-        "",
+        "\n## Settings\n",
         *(f"- {k}: {v}" for k, v in _settings(result.mechanism).items()),
         f"- preparation: {', '.join(problem.steps) or 'none'}",
         f"- rounds: {result.rounds}, {result.seconds:.1f} s",

@@ -7,7 +7,6 @@ infinite, or useless, stands beyond the axis: a missing proof is no success of a
 
 from __future__ import annotations
 
-import dataclasses
 import enum
 import math
 from collections.abc import Callable, Sequence
@@ -18,7 +17,7 @@ from typing import Any, NamedTuple
 from dpmc_core.errors import InvalidSetting, sentence
 from dpmc_core.lab.store import restored
 from dpmc_core.lab.views.audits import Tick, shipped_of, tick_of
-from dpmc_core.lab.views.cards import TYPICAL, of_hundred
+from dpmc_core.lab.views.cards import TYPICAL, capped, of_hundred
 from dpmc_core.lab.views.lines import Interval, Line, Picture
 from dpmc_core.lab.views.noise import main_release, two_values
 from dpmc_core.lab.views.text import columns
@@ -100,14 +99,11 @@ class Question:
 
     def told(self, made: Sequence[Guarantee]) -> list[str | None]:
         """How often the attacker is right, out of a hundred, by cards; None where unbounded."""
-        return [percent(self.right(card)) if self.bounded(card) else None for card in made]
+        return [of_hundred(self.right(card), 0) if self.bounded(card) else None for card in made]
 
     def of(self, card: Guarantee) -> Guarantee:
         """The card for a person of so many ratings, where all of them are asked for at once."""
-        if self.rated is None:
-            return card
-        public = dataclasses.replace(card.public, cap=self.rated)
-        return dataclasses.replace(card, public=public)
+        return card if self.rated is None else capped(card, self.rated)
 
 
 _WHICH = {
@@ -377,8 +373,3 @@ def guess(mechanism: Mechanism, card: Guarantee, question: Question) -> dict[str
     if spent.mu == 0 and all(isinstance(release, Additive) for release in releases):
         return {"law": "laplace", "shift": spent.epsilon}
     return None
-
-
-def percent(share: float) -> str:
-    """Out of a hundred, of a proved limit: never rounded up to certainty, which none gives."""
-    return ">99" if share >= 0.995 else f"{100 * share:.0f}"

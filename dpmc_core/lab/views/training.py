@@ -14,7 +14,7 @@ from dpmc_core import registry
 from dpmc_core.arrays import Floats, Ints
 from dpmc_core.lab.sweep import toplists
 from dpmc_core.lab.views.data import busiest, counts, grid, title, user_name
-from dpmc_core.lab.views.lines import GUESSING, guess_name
+from dpmc_core.lab.views.lines import GUESSING, WITHOUT, guess_name
 from dpmc_core.links import LOGISTIC, Link
 from dpmc_core.metrics import Metric, error_cdf, headline
 from dpmc_core.model import Mechanism, Model, Step, Task
@@ -180,8 +180,8 @@ class Film:
     """A run to watch, of at most FRAMES rounds, evenly thinned; it holds no ratings but the corner.
 
     id: of the run; mechanism: its id. axis: what the metric is drawn on from the first round to the
-    last. floor, reference: of the guess and without privacy, once they are known; guess: what the
-    guess is. total: announced rounds. released: of the corner, where something per rating is
+    last. floor, reference: of the guess and without privacy, once they are known; guess, best: what
+    these are. total: announced rounds. released: of the corner, where something per rating is
     released, as `Corner.rated`, and its query.
     """
 
@@ -195,6 +195,7 @@ class Film:
     floor: float | None = None
     guess: str = GUESSING
     reference: float | None = None
+    best: str = WITHOUT
     released: Floats | None = None
     query: str = ""
     frames: tuple[Frame, ...] = ()
@@ -210,9 +211,10 @@ class Camera:
         id: str = "",
         floor: float | None = None,
         reference: float | None = None,
+        best: str = WITHOUT,
     ) -> None:
         self._mechanism, self._problem, self._every = mechanism, problem, 1
-        metric = headline(mechanism.task)
+        metric = headline(mechanism.task).on(problem.train.public)
         self.film = Film(
             id=id,
             mechanism=mechanism.id,
@@ -223,6 +225,7 @@ class Camera:
             floor=floor,
             guess=guess_name(registry.floor_of(type(mechanism), problem.steps)),
             reference=reference,
+            best=best,
         )
         shapes = [r.shape for _, r in mechanism.guarantee(problem.train.public).releases]
         sizes = {(None,): len(problem.train), problem.train.shape: math.prod(problem.train.shape)}
@@ -344,7 +347,7 @@ def film_words(film: Film) -> str:
     parts = [f"{metric.title}: {told or 'none yet'}"]
     parts += [
         f"{name} {metric.text(value)}"
-        for name, value in ((film.guess, film.floor), ("no privacy", film.reference))
+        for name, value in ((film.guess, film.floor), (film.best, film.reference))
         if value is not None
     ]
     return "; ".join(parts) + "."

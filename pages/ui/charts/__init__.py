@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from dpmc_core.arrays import Floats
 from dpmc_core.lab.views.audits import Tick
-from dpmc_core.lab.views.comparison import isotonic
 from dpmc_core.lab.views.lines import Band
+from dpmc_core.lab.views.numbers import isotonic
 from dpmc_core.registry import style as style
 from dpmc_core.style import BLUE, GREEN, ORANGE, PURPLE, RED, SKY, Style
 

@@ -16,13 +16,7 @@ import numpy as np
 
 from dpmc_core import registry
 from dpmc_core.lab.views.audits import tick_of
-from dpmc_core.lab.views.comparison import (
-    Answer,
-    Standing,
-    reach_words,
-    span_words,
-    standing_words,
-)
+from dpmc_core.lab.views.comparison import Standing, standing_words
 from dpmc_core.lab.views.lines import (
     ALONE,
     AS_CLAIMED,
@@ -36,6 +30,7 @@ from dpmc_core.lab.views.lines import (
     short_label,
     uses_facts,
 )
+from dpmc_core.lab.views.numbers import Answer, reach_words, span_words
 from dpmc_core.lab.views.trade import MOST, Bead, Stand, Track, Trade, log_odds, said
 from dpmc_core.metrics import Metric
 from pages.ui.charts import (

@@ -139,7 +139,8 @@ def audit(report: Report, words: Mapping[Method, str]) -> Figure:
         width=0.42,
         marker={"color": [_FOUND[f.refuted] if f.valid else GRID for f in found]},
         text=[
-            f"at least {epsilon_text(f.epsilon)}" if f.valid else "not yet a bound" for f in found
+            f"at least {epsilon_text(f.epsilon, least=True)}" if f.valid else "not yet a bound"
+            for f in found
         ],
         textposition="auto",
         insidetextanchor="end",

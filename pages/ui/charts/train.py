@@ -38,7 +38,7 @@ def both(one: KeptRun, other: KeptRun) -> Figure:
     ends = [end for f in films for end in training.axis(metric, f.floor, f.reference)]
     fig = figure(height=340)
     levels = {(film.guess, film.floor): (MUTED, "dot") for film in films}
-    levels |= {("no privacy", film.reference): (INK, "dash") for film in films}
+    levels |= {(film.best, film.reference): (INK, "dash") for film in films}
     for (name, level), look in levels.items():
         if level is not None:
             text = f"{name}: {metric.text(level)}"

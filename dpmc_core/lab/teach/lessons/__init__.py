@@ -48,6 +48,7 @@ FORMS: Mapping[str, Callable[[float], str]] = {
     "odds": odds,
     "times": lambda ratio: f"{ratio:,.0f}" if ratio >= 100 else f"{ratio:.2g}",
     "epsilon": epsilon_text,
+    "least": lambda epsilon: epsilon_text(epsilon, least=True),
     "power": lambda power: epsilon_text(10**power),
 }
 
