@@ -296,8 +296,9 @@ def test_nothing_of_an_upload_is_held_once_its_session_has_ended():
 
 
 def test_forgetting_an_upload_drops_the_file_and_all_that_came_of_it():
-    app = upload(open_page("data", mechanism="gradient"), CSV)
+    app = upload(open_page("data"), CSV)
     go(app, "pages/train.py")
+    app.radio(key="mechanism").set_value("output").run()
     press(app, "Train")
     run_until_done(app)
     assert app.metric
@@ -482,7 +483,7 @@ def test_training_shows_what_the_core_measures_and_survives_a_page_change():
         "Guessing": METRICS["accuracy"].text(alone.baselines["private-majority"]["accuracy"]),
         "No privacy": METRICS["accuracy"].text(alone.baselines["reference-binary"]["accuracy"]),
     }
-    (warning,) = (c.value for c in app.caption if "Do not publish" in c.value)
+    (warning,) = (c.help for c in app.caption if "Do not publish" in c.value)
     assert "dpmc release" in warning
     go(app, "pages/data.py")
     go(app, "pages/train.py")
