@@ -61,7 +61,7 @@ _FIRST = 6  # mechanisms chosen at the start; more would hide each other
 _HERE = "brought"  # the mechanism that was at hand when this page was opened last
 
 
-class Asked(NamedTuple):
+class Sought(NamedTuple):
     """What is to be compared, and where its rows are. traded: by what an attacker may know."""
 
     where: Place
@@ -95,7 +95,7 @@ def page() -> None:
 # --- what is compared --------------------------------------------------------------------------
 
 
-def controls(choices: DeltaGenerator, chips: DeltaGenerator) -> Asked:
+def controls(choices: DeltaGenerator, chips: DeltaGenerator) -> Sought:
     """The widgets; their values live in the address. Raises DpmcError for an impossible grid."""
     with choices:
         data = sources.pick(label_visibility="collapsed")
@@ -161,7 +161,7 @@ def controls(choices: DeltaGenerator, chips: DeltaGenerator) -> Asked:
         split=None if split == default_split(task) else split,
     )
     grid = grid.as_published() if published else grid
-    return Asked(where, grid, both(grid, where), count, traded)
+    return Sought(where, grid, both(grid, where), count, traded)
 
 
 def bring(data: str) -> None:
@@ -259,7 +259,7 @@ def both(grid: Grid, where: Place) -> Keys:
 # --- the runs ----------------------------------------------------------------------------------
 
 
-def buttons(asked: Asked) -> bool:
+def buttons(asked: Sought) -> bool:
     """Start, Go on and Stop of this very grid, whoever started it, where there is something to
     compute or to stop; whether it runs."""
     where, grid, keys, *_ = asked
@@ -281,7 +281,7 @@ def buttons(asked: Asked) -> bool:
     return False
 
 
-def others(asked: Asked) -> None:
+def others(asked: Sought) -> None:
     """Other grids that run in the background can be looked at or ended from here."""
     for other in sweeps.found(asked.where.folder):
         if not other.running or other.key == asked.keys.name:
@@ -298,7 +298,7 @@ def others(asked: Asked) -> None:
                 st.rerun()
 
 
-def watch(asked: Asked, *, running: bool) -> None:
+def watch(asked: Sought, *, running: bool) -> None:
     """Progress and all that the rows so far say; while they arrive, this part alone looks again."""
 
     def look() -> None:
@@ -317,7 +317,7 @@ def watch(asked: Asked, *, running: bool) -> None:
     (st.fragment(look, run_every=TICK) if running else look)()
 
 
-def progress(asked: Asked, now: Sweep | None, there: GridRows) -> None:
+def progress(asked: Sought, now: Sweep | None, there: GridRows) -> None:
     """How far the runs of this grid are, and how the last attempt ended."""
     total, done = len(asked.keys.units), there.present + there.came
     if now is not None and now.running:
@@ -371,7 +371,7 @@ class Part(NamedTuple):
     table: dict[str, list[Any]] | None = None
 
 
-def show(parts: stage.Stage, asked: Asked, there: GridRows, *, running: bool) -> None:
+def show(parts: stage.Stage, asked: Sought, there: GridRows, *, running: bool) -> None:
     """Everything there is to see, from the rows so far; an empty chart before the first."""
     picture, count, epsilons = there.pictures[0], asked.count, asked.grid.epsilons
     placed, guesses = (
@@ -438,11 +438,10 @@ def switch(label: str, first: E) -> E:
 
 def caption(shown: Shown, there: GridRows, total: int) -> str:
     """What is drawn and what it rests on, in words and numbers."""
-    picture, placed = shown.picture, shown.placed
+    placed = shown.placed
     said = [blocks.EVALUATION, lines.caption(placed)]
     if lines.envelope(placed) is not None:
         said.append(f"Pale line: {lines.ENVELOPE}.")
-    said.append(lines.came_words(picture))
     if there.present + there.came == total:
         many = "they" if there.came == total else f"{there.came:,} of them"
         whence = f"; {many} came with the app" if there.came else ""
@@ -531,7 +530,7 @@ def means(shown: Shown) -> None:
     )
 
 
-def downloads(asked: Asked, there: GridRows, parts: list[Part]) -> None:
+def downloads(asked: Sought, there: GridRows, parts: list[Part]) -> None:
     """Everything to take along."""
     where = asked.where
     named = replace(asked.grid, data=["YOUR_FILE"]) if where.private else asked.grid

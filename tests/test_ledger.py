@@ -354,4 +354,4 @@ def test_a_study_has_one_epsilon_for_each_unit_and_shows_its_parts(dpmc, tmp_pat
     # The second release shows what both cost.
     second = dpmc(*release, "--out", tmp_path / "two.npz", "--json")
     assert "2 releases of these ratings" in second[2]
-    assert f"epsilon {gaussian_epsilon(MU * math.sqrt(2), 1e-6):.3g}" in second[2]
+    assert f"epsilon {words.epsilon_text(gaussian_epsilon(MU * math.sqrt(2), 1e-6))}" in second[2]

@@ -15,7 +15,7 @@ from dpmc_core.lab.teach import numbers
 from dpmc_core.lab.teach.lessons import LESSONS
 from dpmc_core.lab.teach.pictures import percent
 from dpmc_core.lab.teach.room import Room
-from dpmc_core.lab.views.cards import hundred
+from dpmc_core.lab.views.cards import epsilon_text, hundred
 from dpmc_core.model import Task
 from dpmc_core.privacy import RATING
 
@@ -159,7 +159,10 @@ def test_the_audit_refutes_the_claim():
     found = numbers.audited()
     assert found.refuted == "claim"
     assert found.epsilon < found.measured < numbers.example()[1].certified().epsilon
-    assert f"found {found.measured:.3g} where 1 is claimed" in told("claim/promise").says[1]
+    assert (
+        f"found {epsilon_text(found.measured, least=True)} where 1 is claimed"
+        in told("claim/promise").says[1]
+    )
 
 
 def test_the_gain_that_is_kept_is_that_of_the_shipped_rows():

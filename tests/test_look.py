@@ -175,8 +175,7 @@ def test_names_are_as_near_to_their_lines_as_may_be():
 
 
 def answers(wanted, *placed):
-    rng = np.random.default_rng(0)
-    return [numbers.smallest_epsilon(one, wanted, rng) for one in placed]
+    return [numbers.smallest_epsilons(one, [wanted])[0] for one in placed]
 
 
 def test_a_price_is_filled_hollow_open_or_not_reached():
@@ -208,7 +207,7 @@ def test_all_pictures_of_a_comparison_have_one_axis():
     placed = [placed_line(id, [[0.5, 0.5], [0.9, 0.9]]) for id in ("input-flip", "output")]
     ends = (0.1, 10.0)
     across = charts_compare.axis(ends, placed)
-    found = comparison.standings(placed, comparison.duels(placed, np.random.default_rng(0)))
+    found = comparison.standings(placed, comparison.duels(placed))
     figures = (
         charts_compare.compare(Picture(METRICS["accuracy"]), placed, ends),
         charts_compare.price(answers(0.7, *placed), across),
@@ -225,7 +224,7 @@ def test_thick_is_clearly_best_thin_is_open_and_worse_is_left_out():
     placed = [
         placed_line(id, np.repeat([[v] for v in values], 3, axis=1)) for id, values in rows.items()
     ]
-    found = comparison.standings(placed, comparison.duels(placed, np.random.default_rng(0)))
+    found = comparison.standings(placed, comparison.duels(placed))
     assert [one.best for one in found] == [(False, True), (False, False), (False, False)]
     fig = charts_compare.standing(found, (1 / 1.15, 11.5))
     drawn = {}

@@ -101,8 +101,10 @@ def frame(app, *columns):
 
 def of_what_if(said, app, metric, wanted):
     view, here, text = instrument(app), at_stop(app), all_text(app)
+    layer = view["layers"][0]
+    (face,) = layer["faces"]
     half = one(r"± ([\d.]+(?: %)?)", here["half"])
-    assert view["title"].partition("(in ")[2].partition(",")[0] in here["half"]  # the unit
+    assert layer["title"].partition("(in ")[2].partition(",")[0] in here["half"]  # the unit
     answer = next(a for a in view["needed"]["answers"] if metric.text(wanted) in a["goal"])
     (attack, _), *_ = view["right"]
     said.add(
@@ -113,10 +115,10 @@ def of_what_if(said, app, metric, wanted):
         kept=here["kept"],
         begins=one(
             r"(?i)((?:below epsilon [\d.]+ )?not clearly better than guessing[^;]*)",
-            view["finding"],
+            face["stops"][view["stop"]]["words"],
         )
         or "",
-        without=level(view["figure"], "no privacy"),
+        without=level(face["figure"], "no privacy"),
         needed=one(r"takes epsilon ([\d.]+(?: or less)?)", answer["words"]) or "not reached",
         unit=view["unit"],
         attacker=attack[view["stop"]],
@@ -153,7 +155,6 @@ def badge(app):
 
 def of_compare(said, app, epsilon):
     text = all_text(app)
-    title = app.header[0].value.replace("\\", "")
     app.session_state["comparison table"] = app.session_state["price table"] = True
     app.run()
     assert not app.exception
@@ -165,7 +166,6 @@ def of_compare(said, app, epsilon):
     said.add(
         "Compare",
         value=at["mean"],
-        begins=title if "guessing" in title else "",
         without=level(spec(app), "no privacy"),
         needed=price["epsilon"].iloc[0],
         unit=at["counts"],
@@ -194,7 +194,7 @@ def of_guarantees(said, app, id, epsilon):
         attacker=hundred(right),
     )
     sizes = frame(app, "asked of the data", "its size")["its size"]
-    said.add("Guarantees, its ledger", noise=sizes.iloc[0].removeprefix("flips "))
+    said.sizes = [size.removeprefix("flips ") for size in sizes]
     said.add("Guarantees, its table", certified=f"{row['certified']}{delta} {unit}")
     said.add(
         "Guarantees, its card",
@@ -231,7 +231,8 @@ def of_train(said, app, metric):
 
 def of_noise(said, app):
     text = all_text(app)
-    said.add("Noise", noise=one(r"noise of scale ([\d.]+)", text) or one(r"([\d.]+ %) of", text))
+    told = one(r"noise of scale ([\d.]+)", text) or one(r"([\d.]+ %) of", text)
+    assert told in said.sizes  # of the ledger of Guarantees: here is one release of it
 
 
 def of_answer(said, document, metric, where="dpmc answer"):
@@ -286,7 +287,7 @@ def look_around(said, data, id, wanted, *, epsilon=1.0, known=False):
     shown = float(said.found["half"]["What if"].rstrip(" %"))
     assert half == pytest.approx(shown, abs=0.11 if metric.share else 0.0011)  # both are rounded
     check_deltas(app)
-    for name in ("guarantees", "train", "noise", "answer"):
+    for name in ("guarantees", "train", "answer"):
         link = {"data": data, "mechanism": id, **facts}
         app = open_page(name, **link) if at_home else upload_at(name, id)
         if name == "guarantees":
@@ -304,7 +305,7 @@ def test_what_is_said_twice_is_said_the_same(data, id, wanted, known):
     look_around(said, data, id, wanted, known=known)
     said.check(
         *("value", "half", "kept", "without", "needed", "unit", "attacker", "seeds", "certified"),
-        *("begins", "spread_over", "noise", "run", "run_without"),
+        *("spread_over", "run", "run_without"),
     )
     assert {*said.found["spread_over"].values()} == {*said.found["seeds"].values()}
     for line in lines.shipped(data, id, facts=known)[0].levels:

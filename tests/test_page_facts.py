@@ -116,7 +116,7 @@ def test_a_run_with_facts_is_what_the_core_measures_against_facts_alone():
     assert "guessing" not in film
     rmse = METRICS["rmse"]
     assert [tile.value for tile in app.metric] == [
-        rmse.text(found["rmse"])
+        rmse.on(problem.train.public).full(found["rmse"])
         for found in (alone.metrics, alone.baselines["alone"], alone.baselines[REFERENCE])
     ]
 

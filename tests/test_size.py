@@ -18,9 +18,9 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 BUDGETS = {  # files, tokens
     "core": (64, 132_200),
-    "lab": (71, 165_800),
-    "pages": (47, 74_700),
-    "pages (js, css, html)": (8, 20_400),
+    "lab": (71, 169_400),
+    "pages": (48, 80_100),
+    "pages (js, css, html)": (8, 21_450),
 }
 NOT_CODE = {
     *(tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT),

@@ -145,13 +145,6 @@ VIEWS += family_of(
         "False",
         named("trade", "test_a_recommender_beside_a_third_party_is_held_off_by_no_proof_of_ours"),
     ),
-    (
-        "a proved limit is rounded up to certainty",
-        OTHER,
-        'return ">99" if share >= 0.995 else',
-        "return",
-        named("people", "test_certainty_is_not_rounded_up"),
-    ),
 )
 
 VIEWS += family_of(
@@ -419,7 +412,7 @@ VIEWS += [
     ),
     *family_of(
         "views",
-        "lab/views/answer.py",
+        "lab/views/cards.py",
         (
             "the epsilon of a year is rounded in one's favour",
             OTHER,
