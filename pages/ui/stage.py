@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import streamlit as st
@@ -67,10 +66,3 @@ def line(title: str, *, quiet: bool = False) -> DeltaGenerator:
     with choices.container(key="quiet") if quiet else choices:
         st.title(title, anchor=False, width="content")
     return choices
-
-
-def behind(label: str, icon: str, *parts: Callable[[], object]) -> None:
-    """What few need, behind one button."""
-    with st.popover(label, icon=icon):
-        for part in parts:
-            part()
