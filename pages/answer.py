@@ -290,7 +290,8 @@ def take_away(finding: Finding, where: Place, plan: Planned) -> None:
         "text/html",
         lambda: report.verdict(title, words.said(finding), shlex.join(told)),
     )
-    blocks.take(page, picture=read(question, where, plan), argv=told)
+    grid = question.grid(plan.advice, data, seeds=SEEDS, epsilons=EPSILONS)
+    blocks.take(page, picture=read(question, where, plan), argv=["dpmc", "sweep", *grid.argv()])
 
 
 def curve(question: Inquiry, where: Place, plan: Planned) -> None:

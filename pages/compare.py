@@ -30,6 +30,7 @@ from pages.ui import (
     prepare,
     report,
     rows,
+    scene,
     shell,
     sources,
     stage,
@@ -101,9 +102,12 @@ def controls(choices: DeltaGenerator, chips: DeltaGenerator) -> Sought:
         data = sources.pick(label_visibility="collapsed")
         bring(data)
         task = the_task(data)
-        layers = {False: "Accuracy", True: "Trade"}
-        hidden = {"label_visibility": "collapsed"}
-        traded = widgets.switch("The figure", "the figure", layers, "layer", False, **hidden)
+        accuracy, trade_of, _ = scene.LAYERS  # as on What if, which has the third of them too
+        layers, hidden = (
+            {one: one for one in (accuracy, trade_of)},
+            {"label_visibility": "collapsed"},
+        )
+        layer = widgets.switch("The figure", "the figure", layers, "layer", accuracy, **hidden)
         settings = st.popover("Settings", icon=":material/tune:")
     with chips:
         ids = the_mechanisms(task)
@@ -161,7 +165,7 @@ def controls(choices: DeltaGenerator, chips: DeltaGenerator) -> Sought:
         split=None if split == default_split(task) else split,
     )
     grid = grid.as_published() if published else grid
-    return Sought(where, grid, both(grid, where), count, traded)
+    return Sought(where, grid, both(grid, where), count, layer == trade_of)
 
 
 def bring(data: str) -> None:

@@ -160,7 +160,7 @@ def test_the_button_hands_out_what_the_page_shows_where_it_stands(monkeypatch):
     made = []
     monkeypatch.setattr(explorable, "html", lambda *args, **more: made.append((args, more)) or "x")
     given = files_of(monkeypatch, open_page, data="one-bit-lab", mechanism="output", epsilon="3")
-    assert given["This page (HTML, 5 MB, needs no network)"]() == "x"
+    assert given["This page (HTML, 6 MB, needs no network)"]() == "x"
     (args, more) = made.pop()
     data, title, scenes, stands = args
     assert (data, title, more) == ("one-bit-lab", SAMPLES[data].title, {"private": False})

@@ -1,9 +1,17 @@
 """The notebooks of docs/: their cells run, and what is stored is what they print."""
 
+import csv
+import io
+import json
 import re
+import xml.etree.ElementTree as ET
 
 import pytest
 
+from dpmc_core.lab.store import Store
+from dpmc_core.lab.views import lines
+from dpmc_core.metrics import METRICS
+from pages.ui import report
 from tests import notebooks
 from tests.notebooks import ROOT
 
@@ -73,3 +81,33 @@ def test_its_commands_are_understood(book):
     for command in commands:
         if " " in command:
             assert callable(build_parser().parse_args(command.split()).command)
+
+
+ARGV = ("dpmc", "sweep", "--data", "one-bit-lab", "--mechanisms", "input-flip")
+ARGV += ("--epsilons", "1", "--seeds", "1,2")
+
+
+def test_a_notebook_that_was_taken_away_computes_its_curve_and_reads_it(monkeypatch, tmp_path):
+    monkeypatch.setenv("DPMC_HOME", str(tmp_path))
+    shown = lines.shipped("one-bit-lab", "input-flip")[0]
+    book = json.loads(report.notebook("A curve", *report.code(shown, ARGV)))
+    _, told = notebooks.run(book)
+    (path,) = tmp_path.rglob("*.sqlite")
+    with Store(path, read_only=True) as store:
+        (line,) = lines.read(store, ["input-flip"], METRICS["accuracy"]).lines
+    here = line.at(1.0)
+    assert told == f"{line.label} 1.0 {here.mean} {here.half_width} 2\n"
+
+
+def test_a_curve_is_taken_away_as_a_picture_and_numbers_and_is_cited_with_its_papers():
+    shown = lines.shipped("movie-night", "input-flip")[0]
+    drawn = ET.fromstring(report.svg(shown))
+    assert all(line.label in drawn.attrib["aria-label"] for line in shown.lines)
+    table = lines.table([lines.place(line, lines.Count.PAPER) for line in shown.lines])
+    head, *rows = csv.reader(io.StringIO(report.csv({**table, "more": ["=1+1"] * 28})))
+    assert head == [*table, "more"]
+    assert len(rows) == len(table["mean"]) == 28
+    assert [row[-1] for row in rows] == ["'=1+1"] * 28
+    own, paper = report.cited(shown, "dpmc sweep").split("\n\n")
+    assert "note = {dpmc sweep}" in own
+    assert paper.startswith("@misc{lwhm22,")

@@ -7,7 +7,7 @@ from functools import cache
 
 import numpy as np
 import pytest
-from page_helpers import charts_of, open_page, spec
+from page_helpers import charts_of, instrument, open_page, spec
 from scipy import optimize, stats
 
 from dpmc_core import registry
@@ -254,3 +254,17 @@ def test_the_layer_of_compare_keeps_its_switches_in_the_address():
     assert "73.1" in said
     usual = charts_of(open_page("compare", data="movie-night", task="ratings"))
     assert len(usual) == len(charts_of(app))
+
+
+def test_the_layer_goes_along_from_page_to_page():
+    app = open_page("compare", data="movie-night", layer="Trade")
+    app.switch_page("pages/what_if.py").run()
+    assert not app.exception
+    assert not app.warning
+    assert instrument(app)["layer"] == "Trade"
+    app.session_state["layer"] = "Noise"  # which Compare has not
+    app.run()
+    assert instrument(app)["layer"] == "Noise"
+    app.switch_page("pages/compare.py").run()
+    assert not app.exception
+    assert app.session_state["layer"] == "Accuracy"

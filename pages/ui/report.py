@@ -7,9 +7,9 @@ import io
 import json
 from collections.abc import Callable, Mapping, Sequence
 from html import escape
-from importlib import metadata
 from typing import Any, NamedTuple
 
+from dpmc_core import paths
 from dpmc_core.errors import sentence
 from dpmc_core.experiment import EVALUATION_ONLY
 from dpmc_core.lab import papers
@@ -197,8 +197,8 @@ def cited(picture: Picture, command: str) -> str:
     fields = {
         "title": f"DPMC Lab: {names}, {picture.metric.spoken} against epsilon",
         "author": "{DPMC Lab contributors}",
-        "version": metadata.version("dpmc-lab"),
-        "note": f"{command}",
+        "version": paths.version(),
+        "note": command,
     }
     own = ",\n".join(f"  {name} = {{{value}}}" for name, value in fields.items())
     entries = [f"@software{{dpmc-lab,\n{own}\n}}", *(paper.bibtex for paper in known.values())]
@@ -215,7 +215,9 @@ def code(picture: Picture, argv: Sequence[str]) -> tuple[str, str]:
     """Python that computes the curves, and that reads them."""
     ids = list(dict.fromkeys(line.mechanism for line in picture.lines))
     return (
-        f"import subprocess\n\nsubprocess.run({list(argv)!r}, check=True)",
+        "import subprocess\nimport sys\n\n"
+        f"command = [sys.executable, '-m', 'dpmc_core', *{list(argv[1:])!r}]\n"
+        "print(subprocess.run(command, check=True, capture_output=True, text=True).stdout)",
         "from dpmc_core.lab.store import Store, default_path\n"
         "from dpmc_core.lab.views import lines\n"
         "from dpmc_core.metrics import METRICS\n\n"

@@ -90,9 +90,9 @@ def stand_in(key: str, options: Collection[Any], nearest: Callable[[Any], Any]) 
             del st.session_state[kept]
     if now is None or now in options:
         return None
+    wanted, _ = st.session_state.get(kept, (now, None))
     instead = st.session_state[key] = nearest(now)
-    st.session_state.setdefault(kept, (now, instead))
-    st.session_state[kept] = (st.session_state[kept][0], instead)
+    st.session_state[kept] = (wanted, instead)
     return now
 
 
