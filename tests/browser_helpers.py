@@ -112,6 +112,35 @@ def _answers(address):
         return False
 
 
+@contextmanager
+def offline(browser, ready):
+    """Opens a file in a tab of its own that has no network; it must ask for itself alone.
+
+    ready: a selector of what is there once it is.
+    """
+    contexts, wrong = [], []
+
+    def open_(address, fragment="", **look):
+        context = browser.new_context(**({"viewport": {"width": 1366, "height": 650}} | look))
+        asked = []
+        contexts.append((context, address, asked))
+        context.set_offline(True)
+        tab = context.new_page()
+        tab.route("**/*", lambda r: r.continue_() if r.request.url == address else r.abort())
+        tab.on("request", lambda request: asked.append(request.url))
+        tab.on("pageerror", lambda error: wrong.append(str(error)))
+        tab.on("console", lambda said: said.type == "error" and wrong.append(said.text))
+        tab.goto(address + fragment)
+        tab.wait_for_selector(ready, state="attached")
+        return tab
+
+    yield open_
+    for context, address, asked in contexts:
+        context.close()
+        assert {url.partition("#")[0] for url in asked} == {address}
+    assert not wrong
+
+
 def settle(page, seconds=120.0, quiet=0.3):
     """Wait until the page has been at rest for a moment."""
     end, since = time.monotonic() + seconds, None

@@ -12,7 +12,7 @@ from dpmc_core.data import datasets
 from dpmc_core.lab.sweep.presets import EPSILONS
 from dpmc_core.lab.views import people
 from pages.ui import explorable, scene
-from tests.browser_helpers import visit
+from tests.browser_helpers import offline, visit
 
 pytestmark = pytest.mark.browser
 
@@ -28,28 +28,8 @@ def address(tmp_path_factory):
 
 @pytest.fixture
 def opened_file(browser):
-    """Opens a file in a tab of its own that has no network; it must ask for itself alone."""
-    contexts, wrong = [], []
-
-    def open_(address, fragment="", **look):
-        context = browser.new_context(**({"viewport": {"width": 1366, "height": 650}} | look))
-        asked = []
-        contexts.append((context, address, asked))
-        context.set_offline(True)
-        tab = context.new_page()
-        tab.route("**/*", lambda r: r.continue_() if r.request.url == address else r.abort())
-        tab.on("request", lambda request: asked.append(request.url))
-        tab.on("pageerror", lambda error: wrong.append(str(error)))
-        tab.on("console", lambda said: said.type == "error" and wrong.append(said.text))
-        tab.goto(address + fragment)
-        tab.wait_for_selector(PLOTTED, state="attached")
-        return tab
-
-    yield open_
-    for context, address, asked in contexts:
-        context.close()
-        assert {url.partition("#")[0] for url in asked} == {address}
-    assert not wrong
+    with offline(browser, PLOTTED) as open_:
+        yield open_
 
 
 @pytest.fixture

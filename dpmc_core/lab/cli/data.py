@@ -6,6 +6,7 @@ import dataclasses
 import shlex
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -343,23 +344,30 @@ STORE = CommandGroup(
 )
 
 
-def lessons(*, out: Path | None = None, force: bool = False) -> CommandReport:
-    """The lessons; worksheet, answer key and plans to print.
+def lessons(
+    *, out: Path | None = None, html: Path | None = None, force: bool = False
+) -> CommandReport:
+    """The lessons; as one page to click on; worksheet, answer key and plans to print.
 
-    List the lessons, or write four HTML files to print: a worksheet, its answer key, and plans for
-    45 and for 90 minutes.
+    List the lessons, or write them: as one HTML file of about 2 MB to double-click, which needs
+    neither a server nor a network, or as four HTML files to print: a worksheet, its answer key, and
+    plans for 45 and for 90 minutes.
 
     Args:
-        out (FOLDER): write the files there
+        out (FOLDER): write the files to print there
+        html (FILE): write all lessons as one HTML file
         force: overwrite files that are there
 
     examples:
       dpmc lessons
+      dpmc lessons --html lessons.html
       dpmc lessons --out paper
 
-    Print the files from a browser. The lessons themselves are in the app, on the page Learn.
+    Open the files in a browser. The lessons are also in the app, on the page Learn: there a class
+    sees its own reports in them.
     """
     from dpmc_core.lab.teach.lessons import LESSONS  # every other command starts without them
+    from dpmc_core.lab.teach.paper import SHEETS, alone
 
     found = [
         {
@@ -371,34 +379,30 @@ def lessons(*, out: Path | None = None, force: bool = False) -> CommandReport:
         }
         for lesson in LESSONS.values()
     ]
-    written = [] if out is None else _print(out, force)
-    if written:
-        wrote = [f"Wrote {path}" for path in written]
-        text = ["\n".join([*wrote, "Open them in a browser to print."])]
-    else:
-        more = "To print: dpmc lessons --out FOLDER. To do one: the page Learn of the app."
-        text = [listed(found, lesson="id", title="title", minutes="minutes"), more]
-    return CommandReport({"lessons": found, "files": list(map(str, written))}, text)
-
-
-def _print(folder: Path, force: bool) -> list[Path]:
-    """The files in a folder, which is made where it is not there. Raises DpmcError before any is
-    written."""
-    from dpmc_core.lab.teach.paper import SHEETS
-
-    if folder.exists() and not folder.is_dir():
-        raise DpmcError(f"--out must be a folder, and {folder} is a file")
-    files = {folder / name: sheet for name, sheet in SHEETS.items()}
-    there = next((path for path in files if path.exists()), None)
-    if there and not force:
-        raise DpmcError(
-            f"{there} is there already: name another folder with --out, or overwrite with --force"
-        )
-    folder.mkdir(parents=True, exist_ok=True)
-    for path, sheet in files.items():
+    files: dict[Path, Callable[[], str]] = {html: alone} if html else {}
+    if out is not None:
+        if out.exists() and not out.is_dir():
+            raise DpmcError(f"--out must be a folder, and {out} is a file")
+        files |= {out / name: sheet.make for name, sheet in SHEETS.items()}
+    for path in files:
+        if path.is_dir():
+            raise DpmcError(f"{path} is a folder: name a file")
+        if path.exists() and not force:
+            raise DpmcError(
+                f"{path} is there already: name another place, or overwrite with --force"
+            )
+    for path, make in files.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
         with paths.whole_file(path) as part:
-            part.write_text(sheet.make(), encoding="utf-8")
-    return list(files)
+            part.write_text(make(), encoding="utf-8")
+    if files:
+        wrote = [f"Wrote {path}" for path in files]
+        text = ["\n".join([*wrote, "Open them in a browser."])]
+    else:
+        more = "To do one: the page Learn of the app, or a page of your own, dpmc lessons --html"
+        more += " FILE. To print: dpmc lessons --out FOLDER."
+        text = [listed(found, lesson="id", title="title", minutes="minutes"), more]
+    return CommandReport({"lessons": found, "files": list(map(str, files))}, text)
 
 
 # Where it is a checkout: the app lies beside the library.

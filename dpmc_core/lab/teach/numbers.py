@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from dpmc_core import registry
+from dpmc_core.arrays import Floats
 from dpmc_core.errors import DpmcError
 from dpmc_core.lab.refute.report import Shipped, shipped
 from dpmc_core.lab.sweep.presets import EPSILONS
@@ -35,7 +37,7 @@ from dpmc_core.lab.teach.room import (
 from dpmc_core.lab.teach.room_view import FEWEST, senders, two_coins
 from dpmc_core.lab.views import cards, lines, numbers, trade
 from dpmc_core.lab.views.audits import Lights, known_instance, lights
-from dpmc_core.lab.views.lines import Picture
+from dpmc_core.lab.views.lines import Count, Picture, clearly_better
 from dpmc_core.lab.views.numbers import KeptShare
 from dpmc_core.mechanisms.one_bit import InputFlip, Output
 from dpmc_core.mechanisms.private_effects import PrivateEffects
@@ -53,6 +55,7 @@ RATED = 20  # ratings of the person whose values are asked about together
 # --- one coin, and many -------------------------------------------------------------------------
 
 
+@cache
 def people(share: float, many: int, epsilon: float, throw: int) -> Dots:
     """A simulated class: what so many people report, of whom a share answers yes (rounded to whole
     people), and whose answers their coins have turned around. Fit to show and never to protect."""
@@ -62,28 +65,33 @@ def people(share: float, many: int, epsilon: float, throw: int) -> Dots:
     return Dots(tuple(map(int, reports)), tuple(map(bool, reports != answers)))
 
 
+@cache
 def lie(epsilon: float) -> float:
     """The chance that the room's coin sends the opposite."""
     return float(coin(epsilon).matrix[1, 0])
 
 
+@cache
 def after(before: float, epsilon: float, sent: str = "yes") -> float:
     """How sure of a yes one is after a report, by Bayes' rule."""
     yes, no = coin(epsilon).matrix[::-1, int(sent == "yes")] * (before, 1 - before)
     return float(yes / (yes + no))
 
 
+@cache
 def around(people: float, epsilon: float) -> float:
     """Half the 95 % interval of the debiased share, for people like those, where half of the
     reports say yes: there it is widest."""
     return good_to(truth() if math.isinf(epsilon) else coin(epsilon), int(people))
 
 
+@cache
 def spent(epsilon: float, times: float = 1) -> float:
     """What so many answers through the room's coin add up to."""
     return coin(epsilon, int(times)).loss(1).epsilon
 
 
+@cache
 def best(epsilon: float, times: float = 1, before: float = 0.5) -> float:
     """How often the best guess from so many reports is right; before: how sure of a yes."""
     return min(attacker(coin(epsilon, int(times)), before), math.nextafter(1.0, 0.0))  # never sure
@@ -144,36 +152,63 @@ def curve(mechanism: str) -> Picture:
     return found[0]
 
 
-def kept(mechanism: str, epsilon: float) -> KeptShare:
-    """The share of the gain over guessing that is left at a stop of epsilon."""
+def kept(mechanism: str, epsilon: float, other: Floats | None = None) -> KeptShare:
+    """The share of the gain over guessing that is left at a stop of epsilon; other: by values that
+    stand in place of the curve's."""
     picture = curve(mechanism)
-    found = numbers.kept(picture, picture.lines[0], epsilon)
+    line = picture.lines[0]
+    line = replace(line, values=line.values if other is None else line.values * 0 + other)
+    found = numbers.kept(picture, line, epsilon)
     if found is None:
         raise DpmcError(f"the curve of {mechanism} on {DATA} has no gain at epsilon {epsilon:g}")
     return found
 
 
-def keeps(method: str, epsilon: float) -> str:
+def keeps(found: KeptShare) -> str:
     """'keeps 30 % of the gain over guessing', or 'is not clearly better than guessing'."""
-    found = kept(method, epsilon)
     return found.words if found.clear else f"is {found.words}"
 
 
-def card(method: str, epsilon: float) -> Guarantee:
-    """The method's card on the ratings that its curve was measured on."""
-    public = curve(method).lines[0].info.public
+@cache
+def informed(data: str) -> Picture:
+    """The shipped curve of the method per person with public facts about items, then without."""
+    found = lines.shipped(data, PER_PERSON, facts=True)
+    if found is None:
+        raise DpmcError(f"no curve with public facts on {data} came with this program")
+    return found[0]
+
+
+def helps(data: str) -> int:
+    """At how many stops the facts clearly help."""
+    told = informed(data)
+    both = zip(*(line.intervals for line in told.lines), strict=True)
+    return sum(clearly_better(told.metric, with_facts, without) for with_facts, without in both)
+
+
+def bought(epsilon: float) -> float:
+    """The epsilon without facts for what is reached with them; inf beyond the last stop."""
+    told, without = informed(DATA).lines
+    wanted = told.intervals[told.epsilon.tolist().index(epsilon)].mean
+    found = numbers.smallest_epsilons(lines.place(without, Count.PAPER), [wanted])
+    return found[0].epsilon.value
+
+
+@cache
+def card(method: str, epsilon: float, *, known: bool = False) -> Guarantee:
+    """The method's card on the ratings that its curve was measured on; known: with facts."""
+    public = (informed(DATA) if known else curve(method)).lines[0].info.public
     return registry.create(method, epsilon=epsilon).guarantee(public)
 
 
+@cache
 def taste(method: str, epsilon: float, rated: float) -> float:
     """How often the best attacker is right about all values of a person with so many ratings."""
     found = card(method, epsilon)
     return trade.questions(found, registry.get(method).task, int(rated))[1].right(found)
 
 
-def budget(method: str, epsilon: float) -> str:
-    """What is certified at a stop, and for what: 'epsilon 1, delta 1e-6 per user'."""
-    found = card(method, epsilon)
+def budget(found: Guarantee) -> str:
+    """What is certified, and for what: 'epsilon 1, delta 1e-6 per user'."""
     own = found.certified()
     return f"epsilon {cards.budget_text(own.epsilon, own.delta)} {found.change.label}"
 
@@ -241,24 +276,47 @@ NUMBERS: Mapping[str, Callable[..., Any]] = {
     # film ratings: what a method keeps and what it risks
     "method": lambda promise=PER_RATING: promise,
     "card": card,
-    "gain": lambda method, epsilon: kept(method, epsilon).share,
+    "kept": lambda method, epsilon: kept(method, epsilon),
+    "gain": lambda kept: kept.share,
     "bottom": lambda method: min(0.0, *(kept(method, stop).share for stop in EPSILONS)),
     "gain_bar": lambda gain: max(0.0, gain),
-    "keeps": keeps,
+    "keeps": lambda kept: keeps(kept),
     "right": lambda card: card.attacker(),
     "rated": lambda: RATED,
     "taste": taste,
     "unit": lambda method: "person" if method == PER_PERSON else "rating",
-    "budget": budget,
+    "budget": lambda card: budget(card),
     "all_rated": lambda card, rated: cards.row_of_ratings(card, int(rated)).epsilon,
     "each_rated": lambda epsilon, rated: epsilon / rated,
     "bounded": lambda card: card.certified(USER_EMPTIED).finite,
     "low_gain": lambda: kept(PER_RATING, EPSILONS[3]).share,
     "high_gain": lambda: kept(PER_RATING, EPSILONS[-5]).share,
     "flips_gain": lambda epsilon: kept(PER_RATING, epsilon).share,
-    "flips_keep": lambda epsilon: keeps(PER_RATING, epsilon),
-    "flips_budget": lambda epsilon: budget(PER_RATING, epsilon),
+    "flips_keep": lambda epsilon: keeps(kept(PER_RATING, epsilon)),
+    "flips_budget": lambda epsilon: budget(card(PER_RATING, epsilon)),
     "between": lambda gain, flips_gain: (gain + flips_gain) / 2,
+    # what is public
+    "informed": lambda: informed(DATA),
+    "told": lambda informed, epsilon: kept(PER_PERSON, epsilon, informed.lines[0].values),
+    "told_gain": lambda told: told.share,
+    "told_keeps": lambda told: keeps(told),
+    "told_budget": lambda epsilon: budget(card(PER_PERSON, epsilon, known=True)),
+    "bought": bought,
+    "reached": lambda bought: math.isfinite(bought),
+    "seeds": lambda informed: len(informed.lines[0].seeds),
+    "own_gain": lambda informed: kept(PER_PERSON, EPSILONS[0], informed.floors[0].values).share,
+    "more": lambda informed, epsilon: clearly_better(
+        informed.metric, informed.lines[0].at(epsilon), informed.floors[0].level
+    ),
+    "adds": lambda told_gain, gain: told_gain - gain,
+    "raw_adds": lambda informed: kept(PER_PERSON, EPSILONS[0], informed.without.values).share - 1,
+    "plain": lambda: curve(PER_PERSON),
+    "raw_helps": lambda informed, plain: clearly_better(
+        informed.metric, informed.without.level, plain.without.level
+    ),
+    "stops": lambda: len(EPSILONS),
+    "films_help": lambda: helps(DATA),
+    "others_help": lambda: helps("restaurants"),
 }
 
 

@@ -1,20 +1,27 @@
-"""The lessons on paper: a worksheet, its answer key, and plans for one lesson hour and for two.
+"""The lessons without the app: worksheet, answer key and plans to print, and a page to click on.
 
-HTML to print, from the lessons' own texts and numbers. Nothing in them is fetched or runs.
+HTML from the lessons' own texts and numbers, which fetches nothing. What is printed does not run.
 """
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import asdict, dataclass
+from functools import cache, partial
 from html import escape
-from typing import NamedTuple
+from importlib import resources
+from itertools import product
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from dpmc_core.facts import into, load
+from dpmc_core.lab.teach import glossary
 from dpmc_core.lab.teach.lessons import LESSONS, Lesson, Slide
 from dpmc_core.lab.teach.numbers import listed
-from dpmc_core.lab.teach.pictures import drawn
+from dpmc_core.lab.teach.pictures import Colors, drawn
 from dpmc_core.lab.views import text
 
 _STYLE = """
@@ -231,6 +238,65 @@ def schedule(minutes: int) -> Iterator[Turn]:
             f"On the page Learn. {'; '.join(asks)}. Reads aloud: {lesson.take_home}",
             f"Predicts by show of hands, {own}moves, writes.",
         )
+
+
+# --- to click on ---------------------------------------------------------------------------------
+
+THROWS = 5  # of every button, where nothing can be drawn anew
+_SURFACE = Colors(*(f"var(--{name})" for name in Colors._fields))
+_PIECES = re.compile(r"(?<=>)(?=<[a-z])|(?= (?:aria-label|style)=)")
+
+
+@cache
+def alone() -> str:
+    """All lessons as one page that needs no server: by the same slides, whatever their controls can
+    reveal. Each text, and each piece of a picture, is in it once."""
+    held: dict[Any, int] = {}
+
+    def hold(one: Any) -> int:
+        return held.setdefault(one, len(held))
+
+    def shown(slide: Slide, stops: list[list[Any]]) -> Iterator[tuple[tuple[int, ...], list[int]]]:
+        """The picture, the note and each sentence, at all stops of those controls that change it:
+        how many those are, 1 for the others, and what is held there, the last control first."""
+        rows = []
+        for stop in product(*stops):
+            found = slide.reveal(dict(zip(slide.start, stop, strict=True)))
+            svg = drawn(found.picture, _SURFACE) if found.picture else ""
+            rows.append((tuple(map(hold, _PIECES.split(svg))), found.note, *found.says))
+        for places in zip(*(map(hold, row) for row in rows), strict=True):
+            whole = np.reshape(places, [*map(len, stops)])
+            for axis in range(whole.ndim):
+                first = whole.take([0], axis)
+                whole = first if (whole == first).all() else whole
+            yield whole.shape, whole.ravel().tolist()
+
+    def step(slide: Slide) -> dict[str, Any]:
+        stops = [[*(one.values or one.options or range(THROWS))] for one in slide.move]
+        move = [
+            {
+                "label": one.label,
+                "kind": "range" if one.values else "radio" if one.options else "button",
+                "names": list(map(one.name, of)),
+                "ends": one.ends,
+                "start": of.index(one.start),
+            }
+            for one, of in zip(slide.move, stops, strict=True)
+        ]
+        told = {name: getattr(slide, name) for name in ("key", "title", "said", "teacher")}
+        asked = slide.predict and asdict(slide.predict)
+        return {**told, "asked": asked, "move": move, "shown": list(shown(slide, stops))}
+
+    lessons = [
+        {name: getattr(lesson, name) for name in ("id", "number", "title", "minutes", "take_home")}
+        | {"slides": list(map(step, lesson.slides))}
+        for lesson in LESSONS.values()
+    ]
+    words = {term.name: term.words for term in glossary.find()}
+    content = {"lessons": lessons, "words": words, "held": list(held)}
+    page = resources.files(__package__).joinpath("lessons.html").read_text("utf-8")
+    told = json.dumps(content, separators=(",", ":"), ensure_ascii=False)
+    return page.replace("{content}", told.replace("</", "<\\/"))
 
 
 # --- the files -----------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from dpmc_core.lab.teach.room import Bounds
@@ -108,6 +109,7 @@ class Dots(NamedTuple):
         turned = f"; {self.turned} turned around" if self.flipped else ""
         return f"{len(self.reports)} dots, {self.yes} of them yes{turned}"
 
+    @lru_cache  # noqa: B019 - a page without server asks a thousand times for the same few
     def drawn(self, colors: Colors) -> Drawn:
         many = len(self.reports)
         across, high = (10, 2.0) if many <= 40 else (20, 1.5) if many <= 120 else (40, 1.0)

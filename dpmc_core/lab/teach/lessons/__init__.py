@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cache, cached_property
 from importlib import resources
 from inspect import signature
 from string import Formatter
@@ -71,6 +71,11 @@ def _named(given: Any, now: Table) -> Any:
     return _Text().get_field(given, (), now)[0] if isinstance(given, str) else given
 
 
+@cache
+def _asked(name: str) -> tuple[str, ...]:
+    return tuple(signature(NUMBERS[name]).parameters)
+
+
 class Now(dict[str, Any]):
     """What a text may name: what is moved, phrases, and numbers, which are computed when asked."""
 
@@ -82,9 +87,8 @@ class Now(dict[str, Any]):
         if phrase := self._phrases.get(name):
             text = phrase if isinstance(phrase, str) else phrase[self[phrase["by"]]]
             return _text(text, now=self)
-        number = NUMBERS[name]
-        asked = (one for one in signature(number).parameters if one in self or one in NUMBERS)
-        self[name] = number(**{one: self[one] for one in asked})
+        number, asked = NUMBERS[name], _asked(name)
+        self[name] = number(**{one: self[one] for one in asked if one in self or one in NUMBERS})
         return self[name]
 
 

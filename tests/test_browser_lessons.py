@@ -1,0 +1,202 @@
+"""All lessons as one HTML file, in Chromium, from the disk, with the network off."""
+
+import re
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import expect
+
+from dpmc_core.lab.teach import paper
+from dpmc_core.lab.teach.lessons import LESSONS
+from tests.browser_helpers import offline
+
+pytestmark = pytest.mark.browser
+
+PHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True}
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory):
+    path = tmp_path_factory.mktemp("lessons") / "lessons.html"
+    path.write_text(paper.alone(), encoding="utf-8")
+    return path.as_uri()
+
+
+@pytest.fixture
+def opened(browser, address):
+    with offline(browser, "#here > *") as open_:
+        yield lambda fragment="", **look: open_(address, fragment, **look)
+
+
+def press(tab, name):
+    tab.get_by_role("button", name=name, exact=True).click()
+
+
+def shows(tab, slide, moved):
+    """What stands there is what the slide reveals."""
+    found = slide.reveal(moved)
+    said = [tab.locator(".first"), *tab.locator(".shows > div:not(.picture) > p").all()]
+    assert [one.text_content() for one in said] == list(found.says)
+    note, drawing = tab.locator(".shows small"), tab.locator(".picture > svg")
+    assert note.text_content() == found.note
+    if found.picture is None:
+        assert drawing.count() == 0
+    else:
+        assert drawing.get_attribute("aria-label") == found.picture.words
+
+
+def walk(tab, lesson):
+    """Through a whole lesson: predict, move everything there is, and on, to its sentence."""
+    for k, slide in enumerate(lesson.slides):
+        expect(tab.locator("h2")).to_have_text(slide.title)
+        assert tab.locator(".said").text_content() == slide.said
+        if slide.predict is not None:
+            assert tab.locator(".shows").text_content() == ""  # nothing before it is predicted
+            press(tab, slide.predict.options[0])
+            said = tab.locator(".verdict")
+            expect(said).to_be_focused()
+            right = slide.predict.right
+            assert ("As you predicted" in said.inner_text()) == (right == 0)
+            assert right is None or slide.predict.options[right] in said.inner_text()
+        moved = dict(slide.start)
+        shows(tab, slide, moved)
+        for control in slide.move:
+            if control.values:
+                slider = tab.get_by_role("slider", name=control.label)
+                for key, value in (("Home", control.values[0]), ("End", control.values[-1])):
+                    slider.press(key)
+                    moved[control.key] = value
+                    shows(tab, slide, moved)
+                    assert slider.get_attribute("aria-valuetext") == control.name(value)
+            elif control.options:
+                moved[control.key] = list(control.options)[-1]
+                tab.get_by_label(control.options[moved[control.key]], exact=True).check()
+                shows(tab, slide, moved)
+            else:
+                for throw in (*range(1, paper.THROWS), 0):
+                    press(tab, control.label)
+                    moved[control.key] = throw
+                    shows(tab, slide, moved)
+                expect(
+                    tab.get_by_text(f"throw 1 of the {paper.THROWS} in this file")
+                ).to_be_visible()
+        assert f"step={slide.key}" in tab.url or k == 0
+        press(tab, "Next")
+    expect(tab.locator(".home")).to_have_text(lesson.take_home)
+
+
+@pytest.mark.parametrize(
+    "id",
+    [
+        one if one in ("again", "public") else pytest.param(one, marks=pytest.mark.slow)
+        for one in LESSONS
+    ],
+)
+def test_a_whole_lesson_says_what_its_slides_reveal(opened, id):
+    tab = opened(f"#lesson={id}")
+    walk(tab, LESSONS[id])
+
+
+def test_from_all_lessons_to_one_and_on_to_the_next(opened):
+    tab = opened()
+    titles = [one.text_content() for one in tab.locator("h2").all()]
+    assert len(titles) == len(LESSONS)
+    press(tab, "Start lesson 1")
+    expect(tab.locator("h2")).to_be_focused()
+    lesson, after, *_ = LESSONS.values()
+    for _ in lesson.slides:  # Without predicting, by keys alone
+        tab.keyboard.press("ArrowRight")
+        expect(tab.locator(".verdict")).to_be_focused()
+        tab.keyboard.press("ArrowRight")
+    expect(tab.locator(".home")).to_have_text(lesson.take_home)
+    press(tab, f"Next lesson: {after.title}")
+    expect(tab.locator("h2")).to_have_text(after.slides[0].title)
+    tab.go_back()
+    expect(tab.locator(".home")).to_be_visible()
+    press(tab, "All lessons")
+    assert tab.get_by_role("button", name="Lesson 1 again").is_visible()
+
+
+def test_arrows_turn_no_step_where_they_move_something(opened):
+    tab = opened("#lesson=coin&step=dial")
+    press(tab, "Up")
+    slider = tab.get_by_role("slider", name="epsilon")
+    slider.press("ArrowRight")
+    assert "step=dial" in tab.url
+    tab.get_by_label("Projector").check()
+    tab.keyboard.press("PageUp")  # of a clicker
+    tab.wait_for_url(re.compile("step=evidence"))
+    tab.keyboard.press("ArrowLeft")
+    tab.wait_for_url(re.compile("step=deny"))
+
+
+def test_a_reload_and_a_copied_address_stand_at_the_step(opened):
+    tab = opened("#lesson=claim&step=sum")
+    expect(tab.locator("h2")).to_have_text(LESSONS["claim"].slide("sum").title)
+    tab.reload()
+    expect(tab.locator("h2")).to_have_text(LESSONS["claim"].slide("sum").title)
+
+
+@pytest.mark.parametrize(
+    ("junk", "heading"),
+    [
+        ("#lesson=%00&step=%", None),
+        ("#lesson=constructor&step=throw", None),
+        ("#<img src=x onerror=alert(1)>", None),
+        ("#lesson=coin&step=9999", LESSONS["coin"].slides[0].title),
+        ("#step=end&lesson=coin&lesson=x", "To take home"),
+    ],
+)
+def test_junk_in_the_address_is_ignored(opened, junk, heading):
+    tab = opened(junk)
+    if heading is None:
+        expect(tab.get_by_role("button", name="Start lesson 1")).to_be_visible()
+    else:
+        expect(tab.locator("h2")).to_have_text(heading)
+    assert tab.locator("img").count() == 0
+
+
+def test_the_projector_has_large_letters_and_nothing_for_the_teacher(opened):
+    tab = opened("#lesson=attacker&step=suspicion")
+    teacher, size = tab.get_by_text("For the teacher"), "getComputedStyle(document.body).fontSize"
+    assert teacher.is_visible()
+    assert tab.evaluate(size) == "16px"
+    tab.get_by_label("Projector").check()
+    assert teacher.is_hidden()
+    assert tab.evaluate(size) == "22px"
+    press(tab, "Show without predicting")
+    for one in (".first", ".picture", "input[type=range] >> nth=-1", "#next"):  # without scrolling
+        box = tab.locator(one).bounding_box()
+        assert box["y"] >= 0
+        assert box["y"] + box["height"] <= 650 or one == ".picture"
+
+
+@pytest.mark.parametrize("look", ["light", "dark"])
+def test_nothing_in_it_keeps_people_out(opened, look):
+    axe = pytest.importorskip("axe_playwright_python", reason="pip install axe-playwright-python")
+    script = (Path(axe.__file__).parent / "axe.min.js").read_text(encoding="utf-8")
+    for fragment in (
+        "",
+        "#lesson=coin&step=evidence",
+        "#lesson=crowd&step=undo",
+        "#lesson=coin&step=end",
+    ):
+        tab = opened(fragment, color_scheme=look)
+        if "step=" in fragment and "end" not in fragment:
+            tab.locator(".options button").first.click()
+        for fold in tab.locator("summary:visible").all():
+            fold.click()
+        tab.evaluate(script)
+        found = tab.evaluate("async () => (await axe.run(document)).violations")
+        assert not [(one["impact"], one["id"], one["nodes"][0]["html"]) for one in found]
+
+
+def test_on_a_phone_nothing_is_wider_than_the_screen(opened):
+    for lesson in LESSONS.values():
+        tab = opened(f"#lesson={lesson.id}", **PHONE)
+        for slide in lesson.slides:
+            assert tab.evaluate("document.documentElement.scrollWidth") <= 390
+            if slide.predict is not None:
+                press(tab, "Show without predicting")
+            assert tab.evaluate("document.documentElement.scrollWidth") <= 390, slide.key
+            press(tab, "Next")
