@@ -9,7 +9,7 @@ import streamlit as st
 from dpmc_core.lab.teach import glossary, pictures
 from dpmc_core.lab.teach.glossary import Term
 from dpmc_core.lab.teach.lessons import LESSONS, Control, Lesson, Predict, Reveal, Slide
-from dpmc_core.lab.teach.paper import SHEETS
+from dpmc_core.lab.teach.paper import FILES
 from pages.ui import blocks, classroom, drawn, shell, state, widgets
 from pages.ui.blocks import escape
 from pages.ui.charts import ENDS, shaded
@@ -215,12 +215,12 @@ def overview() -> None:
 
 
 def to_print() -> None:
-    """Worksheet, answer key and plans; in class mode for the teacher alone."""
+    """What is made of the lessons as files; in class mode for the teacher alone."""
     if not classroom.teacher():
         return
-    st.header("To print", anchor=False)
+    st.header("To print, or to take along", anchor=False)
     with st.container(horizontal=True):
-        for name, sheet in SHEETS.items():
+        for name, sheet in FILES.items():
             st.download_button(
                 sheet.title,
                 sheet.make,
@@ -228,7 +228,7 @@ def to_print() -> None:
                 "text/html",
                 key=f"print {name}",
                 on_click="ignore",
-                icon=":material/print:",
+                icon=":material/download:",
             )
 
 

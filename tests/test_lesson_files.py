@@ -6,6 +6,7 @@ import re
 from html import unescape
 from html.parser import HTMLParser
 from itertools import pairwise
+from random import Random
 
 import pytest
 from page_helpers import all_text, open_page
@@ -15,7 +16,8 @@ from app import SECTIONS
 from dpmc_core.lab.cli import main
 from dpmc_core.lab.teach import glossary, numbers, paper
 from dpmc_core.lab.teach.lessons import LESSONS
-from dpmc_core.lab.teach.paper import SHEETS
+from dpmc_core.lab.teach.paper import FILES, SHEETS
+from dpmc_core.lab.teach.pictures import drawn
 from pages.ui import classroom
 
 EMPTY = {"meta", "input", "br", "hr", "link", "img"}
@@ -245,6 +247,88 @@ def test_the_command_writes_them_and_overwrites_nothing(tmp_path, capsys, sheets
     assert "is a file" in capsys.readouterr().err
 
 
+@pytest.fixture(scope="module")
+def page():
+    return paper.alone()
+
+
+@pytest.fixture(scope="module")
+def content(page):
+    (told,) = re.findall(r'<script type="application/json" id="content">(.*?)</script>', page, re.S)
+    return json.loads(told)
+
+
+def test_the_page_without_server_fetches_nothing_and_is_small(page, content):
+    assert "default-src 'none'" in page
+    assert set(re.findall(r"(?:https?:)?//[\w.]+\.[a-z]+", page)) <= {"http://www.w3.org"}
+    code = page.partition('id="content"')[0] + page.rpartition("<script>")[2]
+    assert not re.search(
+        r"fetch\(|XMLHttp|WebSocket|sendBeacon|import\(|@import|url\(|\b(src|href)=", code
+    )
+    assert len(page.encode()) < 3e6
+    assert "{content}" not in page
+    assert content["words"] == {term.name: term.words for term in glossary.TERMS.values()}
+
+
+def revealed(held, slot, stops):
+    """As the page's script reads it."""
+    at = 0
+    for many, stop in zip(slot[0], stops, strict=True):
+        at = at * many + (stop if many > 1 else 0)
+    found = held[slot[1][at]]
+    return "".join(held[piece] for piece in found) if isinstance(found, list) else found
+
+
+def test_the_page_without_server_says_what_the_slides_reveal(content):
+    """At stops drawn at random too, where one that was taken for another would show."""
+    held, rng = content["held"], Random(0)
+    assert [one["id"] for one in content["lessons"]] == list(LESSONS)
+    for told, lesson in zip(content["lessons"], LESSONS.values(), strict=True):
+        assert told["take_home"] == lesson.take_home
+        for one, slide in zip(told["slides"], lesson.slides, strict=True):
+            assert (one["key"], one["title"], one["said"]) == (slide.key, slide.title, slide.said)
+            if slide.predict is None:
+                assert one["asked"] is None
+            else:
+                assert one["asked"]["options"] == list(slide.predict.options)
+                assert one["asked"]["right"] == slide.predict.right
+            starts = [control["start"] for control in one["move"]]
+            counts = [len(control["names"]) for control in one["move"]]
+            for stops in (starts, *([rng.randrange(n) for n in counts] for _ in range(12))):
+                moved = {
+                    control.key: [*(control.values or control.options or range(paper.THROWS))][stop]
+                    for control, stop in zip(slide.move, stops, strict=True)
+                }
+                svg, note, *says = (revealed(held, slot, stops) for slot in one["shown"])
+                found = slide.reveal(moved)
+                assert says == list(found.says)
+                assert note == found.note
+                drawing = found.picture and drawn(found.picture, paper._SURFACE)
+                assert svg == (drawing or "")
+
+
+def test_the_page_without_server_holds_nothing_of_a_room(page):
+    for lesson in LESSONS.values():
+        for slide in lesson.slides:
+            for said in slide.in_class.says if slide.in_class else ():
+                assert said.partition("{")[0] or said.partition("}")[2]
+                assert max(re.split(r"\{[^}]*\}", said), key=len) not in page.replace(
+                    "\\/", "/"
+                ) or (max(re.split(r"\{[^}]*\}", said), key=len) in " ".join(slide.shows.says))
+
+
+def test_the_command_writes_the_page_and_overwrites_nothing(tmp_path, capsys, page):
+    file, folder = tmp_path / "new" / "lessons.html", tmp_path / "paper"
+    assert main(["lessons", "--html", str(file)]) == 0
+    assert file.read_text("utf-8") == page
+    capsys.readouterr()
+    assert main(["lessons", "--html", str(file), "--out", str(folder)]) == 1
+    assert "lessons.html is there already" in capsys.readouterr().err
+    assert not folder.exists()  # all or nothing
+    assert main(["lessons", "--html", str(tmp_path), "--force"]) == 1
+    assert "is a folder" in capsys.readouterr().err
+
+
 def test_titles_of_others_are_escaped():
     """Texts are plain; what looks like a tag in one stays text."""
     slide = LESSONS["again"].slides[0]
@@ -255,7 +339,7 @@ def test_titles_of_others_are_escaped():
 def test_the_page_offers_them():
     app = open_page("learn")
     there = {one.proto.label for one in app.get("download_button")}
-    assert there == {sheet.title for sheet in SHEETS.values()}
+    assert there == {sheet.title for sheet in FILES.values()}
 
 
 def test_in_a_class_they_are_for_the_teacher(monkeypatch):

@@ -392,7 +392,75 @@ def choose(key, m, *_):
     return [], [e, *numbers, *beside]
 
 
-OWN = {one.__name__: one for one in (coin, crowd, attacker, again, claim, choose)}
+@cache
+def told_with(mechanism, epsilon, data="movie-night"):
+    """The errors with what is publicly known of the items."""
+    return scores(f"{data}-ratings-facts.csv", "rmse")[mechanism, epsilon]
+
+
+def on_the_scale(errors):
+    """Between a person's mean and no privacy, both without facts."""
+    _, guess, clear = map(mean, ends("private-effects", 1.0))
+    return (mean(errors) - guess) / (clear - guess)
+
+
+def half(values):
+    return t.ppf(0.975, len(values) - 1) * stdev(values) / len(values) ** 0.5
+
+
+def helps(data):
+    def clearly(epsilon):
+        without = scores(f"{data}-ratings.csv", "rmse")["private-effects", epsilon]
+        told = told_with("private-effects", epsilon, data)
+        return mean(without) - mean(told) > half(without) + half(told)
+
+    return sum(map(clearly, STOPS))
+
+
+def buys(epsilon):
+    """Where the means without facts, pooled until they fall, reach what is reached with them."""
+    pools = []
+    for stop in STOPS:
+        pools.append([mean(ends("private-effects", stop)[0]), 1])
+        while len(pools) > 1 and pools[-2][0] <= pools[-1][0]:
+            (one, many), (other, more) = pools[-2:]
+            pools[-2:] = [[(one * many + other * more) / (many + more), many + more]]
+    fallen = [height for height, many in pools for _ in range(many)]
+    wanted = mean(told_with("private-effects", epsilon))
+    k = next((k for k, error in enumerate(fallen) if error <= wanted), None)
+    if k is None:
+        return None
+    share = (fallen[k - 1] - wanted) / (fallen[k - 1] - fallen[k])
+    return STOPS[k - 1] * (STOPS[k] / STOPS[k - 1]) ** share
+
+
+def public(key, m, *_):
+    e, whole = m["epsilon"], "private-effects"
+    told_gains = tuple(on_the_scale(told_with(whole, s)) for s in STOPS)
+    gains = tuple(kept(whole, s) for s in STOPS)
+    mine, own = told_gains[STOPS.index(e)], on_the_scale(told_with("alone", None))
+    guess = ends(whole, e)[1]
+    apart = mean(guess) - mean(told_with(whole, e)) > half(guess) + half(told_with(whole, e))
+    if key == "poster":
+        shown = [e, 1e-6, e, 1e-6, *([100 * mine] if apart else []), *told(whole, e)]
+        return [], shown, [], {"with genres": told_gains, "without": gains}
+    if key == "worth":
+        lines = {"without genres": gains, f"with genres at {e:g}": mine}
+        least = buys(e)
+        before = [1, 100 * told_gains[STOPS.index(1)], 1, buys(1), 10]
+        return before, [10 if least is None else least, e, 3], [], lines
+    if key == "alone":
+        lines = {"genres and others' ratings": told_gains, "alone": own}
+        before = per_cent(0, own, told_gains[STOPS.index(1)])
+        return before, [100 * own, e, 100 * mine], [], lines
+    raw = on_the_scale(told_with("reference-ratings", None)) - 1
+    lines = {"genres add": tuple(a - b for a, b in zip(told_gains, gains, strict=True))}
+    adds = 100 * (mine - kept(whole, e))
+    shown = [100 * raw, e, adds, helps("movie-night"), 14, helps("restaurants"), e, 1e-6]
+    return [1], shown, [], lines | {"without privacy": raw}
+
+
+OWN = {one.__name__: one for one in (coin, crowd, attacker, again, claim, choose, public)}
 
 
 def compare(text, wanted):
@@ -420,7 +488,7 @@ def compare_picture(picture, wanted):
         found = dict(picture.lines)
         for name, level in picture.levels.items():
             if name in wanted:
-                assert level == wanted.pop(name)
+                assert level == pytest.approx(wanted.pop(name), **FLOATS)
     assert found.keys() == wanted.keys()
     for name, values in found.items():
         assert values == pytest.approx(wanted[name], **FLOATS), name

@@ -1,7 +1,9 @@
-"""Lessons four to six: what adds up, what was measured of a claim, and what a choice costs."""
+"""Lessons four to seven: what adds up, what was measured of a claim, what a choice costs, and what
+is public."""
 
 import csv
 import math
+import re
 from itertools import product
 from pathlib import Path
 
@@ -17,7 +19,7 @@ from dpmc_core.lab.teach.pictures import percent
 from dpmc_core.lab.teach.room import Room
 from dpmc_core.lab.views.cards import epsilon_text, hundred
 from dpmc_core.model import Task
-from dpmc_core.privacy import RATING
+from dpmc_core.privacy import RATING, USER_EMPTIED
 
 CURVE = Path(__file__).resolve().parent.parent / "sample_data" / "curves" / "movie-night.csv"
 
@@ -204,3 +206,36 @@ def test_the_sentence_to_write_down_names_what_it_is_for():
         slide.predict is None or slide.predict.right is None
         for slide in (LESSONS["choose"].slide(key) for key in ("decide", "write"))
     )
+
+
+def test_what_is_public_costs_nothing_and_is_not_always_worth_something():
+    """Words and numbers agree at every stop: the certificate, what is clear of chance, the end."""
+    for epsilon in EPSILONS:
+        plain, told = (numbers.card(numbers.PER_PERSON, epsilon, known=k) for k in (False, True))
+        assert plain.public != told.public
+        own = [card.certified() for card in (plain, told)]
+        assert own[0].change is own[1].change is USER_EMPTIED
+        assert own[0].epsilon == pytest.approx(own[1].epsilon, rel=1e-9)
+        assert own[0].delta == own[1].delta
+        found = told_at("poster", epsilon)
+        card, without = re.findall(r"epsilon [^:]*? per user", found.says[2])
+        assert card == without == f"epsilon {epsilon:g}, delta 1e-6 per user"
+        bought = numbers.bought(epsilon)
+        assert bought > epsilon
+        assert told_at("worth", epsilon).says[0].startswith("More than 10") == math.isinf(bought)
+        alone = told_at("alone", epsilon)
+        line, level = alone.picture.lines["genres and others' ratings"], alone.picture.levels
+        above = line[alone.picture.at] > level["alone"]
+        assert above or "not clearly more" in alone.says[1]
+        assert ("not clearly" in alone.says[1]) == ("not worth" in alone.says[2])
+    assert "not clearly" in told_at("alone", EPSILONS[0]).says[1]
+    assert "not clearly" not in told_at("alone", 1.0).says[1]
+    assert numbers.helps("movie-night") > 10
+    assert numbers.helps("restaurants") == 0
+    asked = LESSONS["public"].slide("worth").predict
+    assert asked.options == ("1", "2", "10")
+    assert asked.right == 1
+
+
+def told_at(key, epsilon):
+    return told(f"public/{key}", epsilon=epsilon)

@@ -17,6 +17,7 @@ import numpy as np
 
 from dpmc_core import registry
 from dpmc_core.arrays import Floats
+from dpmc_core.data import datasets
 from dpmc_core.errors import DpmcError
 from dpmc_core.lab.refute.report import Shipped, shipped
 from dpmc_core.lab.sweep.presets import EPSILONS
@@ -195,8 +196,11 @@ def bought(epsilon: float) -> float:
 
 @cache
 def card(method: str, epsilon: float, *, known: bool = False) -> Guarantee:
-    """The method's card on the ratings that its curve was measured on; known: with facts."""
-    public = (informed(DATA) if known else curve(method)).lines[0].info.public
+    """The method's card on the ratings that its curve was measured on; known: with what is publicly
+    known of the items."""
+    public = curve(method).lines[0].info.public
+    if known:
+        public = replace(public, features=datasets.load(DATA).ratings.public.known)
     return registry.create(method, epsilon=epsilon).guarantee(public)
 
 

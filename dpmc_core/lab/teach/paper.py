@@ -303,7 +303,7 @@ def alone() -> str:
 
 
 class Sheet(NamedTuple):
-    """A file to print. title: on a button."""
+    """A file. title: on a button."""
 
     title: str
     make: Callable[[], str]
@@ -317,3 +317,4 @@ SHEETS: Mapping[str, Sheet] = {
         for minutes in HOURS
     },
 }
+FILES = {**SHEETS, "lessons.html": Sheet("All lessons, without a server", alone)}

@@ -36,6 +36,11 @@ def percent(share: float) -> str:
     return f"{round(100 * share)} %"
 
 
+def _halo(colors: Colors) -> dict[str, Any]:
+    """Of words that stand on lines."""
+    return {"stroke": colors.paper, "stroke_width": 4, "paint_order": "stroke"}
+
+
 class Worlds(NamedTuple):
     """Bars: of each world (a name), the chance of everything that may be seen in it.
 
@@ -165,7 +170,7 @@ class Spans(NamedTuple):
             anchor = "start" if at < 30 else "end" if at > 70 else "middle"
             parts.append(line(at, 1.3, at, bottom, colors.ink, stroke_dasharray="2 3"))
             parts.append(text(at, 0.9, f"the truth: {percent(self.truth)}", anchor))
-        halo: dict[str, Any] = {"stroke": colors.paper, "stroke_width": 4, "paint_order": "stroke"}
+        halo = _halo(colors)
         for k, (name, row) in enumerate(self.rows.items()):
             color, y = colors.one if k else colors.other, top + 3.2 * k
             told = f"{name}: {percent(row.share)} ({percent(row.low)} to {percent(row.high)})"
@@ -250,7 +255,8 @@ class Bend(NamedTuple):
         for name, level in levels.items():
             _, y = plot.at(0, level)
             parts.append(line(0, y, 100, y, colors.ink, stroke_dasharray="2 3"))
-            parts.append(text(100, y - 0.4, f"{name}: {self.form(level)}", "end"))
+            told = f"{name}: {self.form(level)}"
+            parts.append(text(100, y - 0.4, told, "end", **_halo(colors)))
         for k, stop in enumerate(self.stops):
             beside = at is not None and abs(k - at) == 1  # the chosen one is written there
             if last < 8 or k == at or (not beside and (k % 3 == 0 or k == last)):
