@@ -53,6 +53,7 @@ def test_the_wheel_holds_what_it_should_and_no_more(installed):
     _, names = installed
     assert "dpmc_core/py.typed" in names
     assert "sample_data/movie-night.npz" in names
+    assert "dpmc_core/lab/teach/lessons.html" in names
     places = {name.split("/")[0] for name in names}
     assert {p for p in places if not p.endswith(".dist-info")} == {"dpmc_core", "sample_data"}
     assert not any("__pycache__" in name or name.startswith("tests") for name in names)
