@@ -14,17 +14,21 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from dpmc_core import registry
 from dpmc_core.arrays import Bools, Floats
 from dpmc_core.errors import InvalidSetting, parsed
+from dpmc_core.experiment import Result
 from dpmc_core.lab.teach import room
 from dpmc_core.lab.teach.room import LIST, PICKED, Ballot, Poll, View
-from dpmc_core.lab.teach.room_view import FEWEST, points
+from dpmc_core.lab.teach.room_view import FEWEST, odds, points
+from dpmc_core.lab.views import cards
 from dpmc_core.lab.views.lines import interval
 from dpmc_core.model import Task
 from dpmc_core.problem import Problem, build_problem
 from dpmc_core.ratings import PublicFacts, Ratings
 
 SUM = 4.0  # epsilon of all that a phone sends
+SUMS = (1.0, 2.0, 4.0, 8.0, 12.0, 20.0)
 ASKED = "Would you watch it?"
 SHOWN = 3  # of a phone's list
 CROWDS = (300, 3000)  # simulated people
@@ -102,15 +106,33 @@ def worth(films: int, total: float, phones: int) -> tuple[int, float, float]:
     return reports, own, people
 
 
-def worth_words(films: int, total: float, phones: int = room.CLASS) -> str:
-    """What the shares will be good for, said before anybody answers."""
+def before(films: int, total: float, phones: int = room.CLASS) -> tuple[str, str]:
+    """What a list costs a phone, and what its shares will be good for: said before it is asked."""
     reports, own, people = worth(films, total, phones)
     good = (
         f"good to ± {points(own)} points for this class, ± {points(people)} for people like it"
         if own < 0.5
         else "no better than not asking"
     )
-    return f"{phones} phones, {films} titles: about {reports} reports of each, its share {good}."
+    return (
+        f"Each phone answers all for itself, draws {PICKED} by chance and sends these through the"
+        f" coin, at {total / PICKED:g} each: {total:g} in all.",
+        f"{phones} phones, {films} titles: about {reports} reports of each, its share {good}.",
+    )
+
+
+def promised(ballot: Ballot) -> list[str]:
+    """What is proved for whoever answers a list, and how far it goes."""
+    each, people = ballot.channel, room.attacker(room.coin(ballot.epsilon / PICKED, PICKED))
+    return [
+        f"Protected: all that a phone sends, {PICKED} of its answers. Together they move anyone's"
+        f" odds about it at most {odds(ballot.epsilon):,.1f}-fold.",
+        "Everybody answers every title, and the phone draws which ones are sent: what somebody has"
+        " seen tells nothing.",
+        "Who starts at 50:50 and guesses one answer from its report is right at most"
+        f" {cards.of_hundred(room.attacker(each))} times in 100; between two people who differ in"
+        f" every answer, {cards.of_hundred(people)} times.",
+    ]
 
 
 def shares(ballot: Ballot) -> Floats:
@@ -247,7 +269,15 @@ def matrix(films: Sequence[Film], base: Floats, people: int, seed: Sequence[int]
     return build_problem((part(places), part(~places)), Task.BINARY, name="simulated people")
 
 
-def by_shares(problem: Problem, base: Floats) -> float:
-    """How often each film's released share alone is right of the other answers."""
-    test = problem.test
-    return float(np.mean((base[test.items] > 0.5) == (test.values > 0)))
+def completed(result: Result, base: Floats) -> str:
+    """How often the completed matrix is right of the answers that were not sent, beside each
+    title's own share."""
+    test, guess = result.problem.test, registry.floor_of(type(result.mechanism), ())
+    shares = float(np.mean((base[test.items] > 0.5) == (test.values > 0)))
+    told = {"the completed matrix": result.metrics["accuracy"], "each title's share alone": shares}
+    if guess in result.baselines:
+        told["guessing"] = result.baselines[guess]["accuracy"]
+    if (plain := registry.REFERENCES[Task.BINARY]) in result.baselines:
+        told["without any coin"] = result.baselines[plain]["accuracy"]
+    words = "; ".join(f"{name} {100 * share:.1f} %" for name, share in told.items())
+    return f"Right of the answers that were not sent: {words}. One draw of people and coins."

@@ -367,6 +367,16 @@ def legend(rows: Sequence[ShareRow]) -> str:
     return _LEGEND + (_BEYOND if beyond else "") + (_TRUTH if known else "")
 
 
+def ballot_legend(ballot: Ballot) -> str:
+    """What the marks of a list's picture mean, or of a guess's."""
+    if not ballot.epsilon:
+        return "Share of the phones that guessed so: counted, nothing hides it."
+    return (
+        "Share of yes, with its 95 % intervals: strong for this class, of which chance has chosen"
+        " who reports on a title; faint for people like it. Protected: all that one phone sends."
+    )
+
+
 def counted(view: View) -> tuple[list[tuple[str, str]], str]:
     """How many have answered the question that is on, by who sends, and how many phones are
     connected; and whether more reports are taken."""
@@ -416,7 +426,7 @@ def promise_words(view: View, question: int) -> list[str]:
     right = room.attacker(room.coin(view.costs(question), times))
     told = [
         "Protected: one answer of one person, before it leaves the phone. A report moves anyone's"
-        f" odds about it at most {_odds(view.costs(question)):,.1f}-fold.",
+        f" odds about it at most {odds(view.costs(question)):,.1f}-fold.",
         "Who starts at 50:50 and guesses an answer from"
         f" {'its report' if times == 1 else f'its {times} reports'} is right at most"
         f" {cards.of_hundred(right)} times in 100; who was surer before may be right more often.",
@@ -429,7 +439,7 @@ def promise_words(view: View, question: int) -> list[str]:
     return told
 
 
-def _odds(epsilon: float) -> float:
+def odds(epsilon: float) -> float:
     """e^epsilon, rounded up as on the phone: it is a limit."""
     return math.ceil(10 * math.exp(epsilon)) / 10
 
