@@ -434,8 +434,8 @@ def as_if(poll: Poll, phones: int, seed: Sequence[int]) -> Bounds | None:
     chance, likely = _flips(poll.channel), _likely(poll.parts)
     told = rng.binomial(phones, chance + (1 - 2 * chance) * rng.choice(_SHARES, _DRAWN, p=likely))
     found = (told / phones - chance) / (1 - 2 * chance)
-    low, high = np.quantile(found, (MISSED / 2, 1 - MISSED / 2))
-    return Bounds(float(found[0]), max(min(low, there.low), 0), min(max(high, there.high), 1))
+    one, (low, high) = float(found[0]), np.quantile(found, (MISSED / 2, 1 - MISSED / 2))
+    return Bounds(one, max(min(low, there.low, one), 0), min(max(high, there.high, one), 1))
 
 
 def reports_of(

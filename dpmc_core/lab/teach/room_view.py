@@ -107,7 +107,7 @@ def of_question(view: View, question: int, *, told: bool = False) -> list[ShareR
         for people in AS_IF:
             likely = room.as_if(first, people, (view.seed, question, first.reports))
             name = f"If {people:,} answered like you"
-            rows.append(ShareRow(name, Mark.SIMULATED, likely, people, note="simulated"))
+            rows.append(ShareRow(name, Mark.SIMULATED, likely, people, note=LEFT_OPEN))
     return rows
 
 
@@ -356,6 +356,7 @@ _LEGEND = (
 _BEYOND = " An arrow: chance alone brought the estimate past the end."
 _TRUTH = " Dashed upright: the true share of the simulated phones."
 HIDDEN = "hidden until locked"
+LEFT_OPEN = "simulated; as unsure as this class is of itself"
 SAME = "Their difference may be none, so nobody may say which share is larger."
 DIFFER = "These differ, every two of them, with 95 % for all of this together."
 
