@@ -6,13 +6,14 @@ from typing import Any
 
 import streamlit as st
 
-from dpmc_core.lab.teach import glossary, pictures
+from dpmc_core.lab.teach import glossary, pictures, room_view
 from dpmc_core.lab.teach.glossary import Term
 from dpmc_core.lab.teach.lessons import LESSONS, Control, Lesson, Predict, Reveal, Slide
 from dpmc_core.lab.teach.paper import FILES
 from pages.ui import blocks, classroom, drawn, shell, state, widgets
 from pages.ui.blocks import escape
 from pages.ui.charts import ENDS, shaded
+from pages.ui.charts import room as charts_room
 
 END = "end"  # the step after the last slide
 TICK = 2.0  # seconds between two looks at the room
@@ -311,6 +312,7 @@ def step(
                 verdict(slide.predict, guesses[lesson.id, slide.key])
             else:
                 predict(lesson, slide, slide.predict)
+            phones(f"{lesson.title}: {slide.predict.question}", slide.predict, revealed)
         moved = controls(slide, projector) if revealed else {}
         if not projector and classroom.teacher():
             with st.expander("For the teacher", icon=":material/school:", type="compact"):
@@ -341,6 +343,40 @@ def predict(lesson: Lesson, slide: Slide, asked: Predict) -> None:
                 on_click=guess,
                 args=(lesson, slide, k),
             )
+
+
+def phones(title: str, asked: Predict, revealed: bool) -> None:
+    """The class guesses too, where it is there: one tap a phone, and shown once all is revealed."""
+    room = classroom.room()
+    if room is None or not (classroom.on() and classroom.teacher()):
+        return
+    view = room.view()
+    ballot = next((one for one in reversed(view.ballots) if one.title == title), None)
+    if ballot is None:
+        if not (revealed or view.ended):
+            st.button(
+                "Ask the phones",
+                icon=":material/smartphone:",
+                on_click=room.vote,
+                args=(title, asked.options),
+                kwargs={"right": asked.right},
+            )
+    elif revealed:
+        if not ballot.locked and not view.ended:  # what is said from here on is no guess
+            room.show(ballot.number)
+            room.lock()
+            view = room.view()
+            ballot = view.ballot or ballot
+        rows = room_view.of_ballot(view, ballot)
+        said = f"{len(ballot.reports)} phones guessed"
+        st.html(charts_room.shares(rows, room_view.words(rows, said), state.theme(), alike=True))
+    else:
+
+        @st.fragment(run_every=TICK)
+        def guessing() -> None:
+            st.html(charts_room.counter(*room_view.counted(room.view())))
+
+        guessing()
 
 
 def verdict(asked: Predict, guessed: int | None) -> None:

@@ -6,21 +6,37 @@ from collections.abc import Callable
 
 import streamlit as st
 
+from dpmc_core import registry
 from dpmc_core.errors import DpmcError
 from dpmc_core.lab.sweep.presets import EPSILONS
-from dpmc_core.lab.teach import glossary
+from dpmc_core.lab.teach import films, glossary
 from dpmc_core.lab.teach import room as core
 from dpmc_core.lab.teach import room_view as words
-from dpmc_core.lab.teach.room import CLASS, LONGEST, QUESTIONS, READY, Room, View
+from dpmc_core.lab.teach.room import (
+    CLASS,
+    LIST,
+    LONGEST,
+    PICKED,
+    QUESTIONS,
+    READY,
+    Ballot,
+    Room,
+    View,
+)
 from dpmc_core.lab.teach.room_view import ShareRow
 from dpmc_core.lab.views import cards
-from pages.ui import blocks, classroom, shell, state
+from dpmc_core.mechanisms.one_bit import InputFlip
+from pages.ui import blocks, classroom, film, jobs, runs, shell, state
 from pages.ui.charts import room as charts_room
+from pages.ui.jobs import Snapshot
 
 TICK = 1.0  # seconds between two looks at what has arrived
 PATIENCE = 60.0  # seconds for the first phone
 OWN = "Your own"
-LIST, EPSILON, SHOWN, SECRET = "room list", "room epsilon", "room truth shown", "room secret"
+QUESTIONS_OF, EPSILON = "room list", "room epsilon"
+SHOWN, SECRET = "room truth shown", "room secret"
+KIND, TEXT, TOTAL = "room kind", "room films", "room sum"
+MATRIX, CROWD, TIMES = "matrix", "room crowd", "room times"
 ORDERED, PRIOR, SIZE = "room ordered", "room prior", "room size"
 PRIORS = (0.5, 0.6, 0.8, 0.95)  # how sure an attacker was before
 UNREACHED = """
@@ -40,7 +56,7 @@ def page() -> None:
     try:
         if room is None:
             set_up()
-        elif room.view().now is None:
+        elif room.view().open is None:
             lobby(room)
         else:
             projector(room)
@@ -76,7 +92,8 @@ def marks_of(view: View | None) -> Marks:
         for sender, poll in one.counts.items()
     )
     on = (view.id, view.on, len(view.askings), view.locked, view.ended, view.hides)
-    return (*on, view.questions, view.epsilon, counts, tuple(view.pretended.items()))
+    beside = (view.beside, *((one.locked, len(one.pretended)) for one in view.ballots))
+    return (*on, *beside, view.questions, view.epsilon, counts, tuple(view.pretended.items()))
 
 
 def now_in(room: Room | None) -> View | None:
@@ -129,7 +146,7 @@ def choose_questions() -> list[str]:
         [*READY, OWN],
         default=next(iter(READY)),
         required=True,
-        key=LIST,
+        key=QUESTIONS_OF,
         persist_state="session",
         on_change=fill,
     )
@@ -151,7 +168,7 @@ def choose_questions() -> list[str]:
 
 def fill() -> None:
     """Put a ready list in the fields, to be changed there."""
-    ready = READY.get(st.session_state.get(LIST, next(iter(READY))), ())
+    ready = READY.get(st.session_state.get(QUESTIONS_OF, next(iter(READY))), ())
     for k in range(len(QUESTIONS)):
         st.session_state[f"room question {k}"] = ready[k] if k < len(ready) else ""
 
@@ -223,6 +240,7 @@ def lobby(room: Room) -> None:
         st.caption(blocks.escape(words.cost_words(len(view.questions), view.epsilon)))
         if st.button("Change the questions", icon=":material/edit:"):
             act(classroom.close)
+    ask_a_list(room, view)
 
 
 # --- the projector ------------------------------------------------------------------------------
@@ -230,13 +248,11 @@ def lobby(room: Room) -> None:
 
 def projector(room: Room) -> None:
     view = room.view()
-    if view.now is None:
-        return
-    question = view.now.question
+    ballot, question = view.ballot, view.now.question if view.now else 0
     if classroom.on() and not view.ended:
         st.html(charts_room.phones_enter(classroom.phone_link(), large=False))
     st.html(charts_room.LARGE)
-    st.title(blocks.escape(view.questions[question]), anchor=False)
+    st.title(blocks.escape(ballot.title if ballot else view.questions[question]), anchor=False)
     marks = marks_of(view)
 
     @st.fragment(run_every=TICK if classroom.on() and not view.ended else None)
@@ -244,17 +260,122 @@ def projector(room: Room) -> None:
         now = now_in(classroom.room())
         if now is None or marks_of(now) != marks:
             st.rerun()
-        arrived(now, question)
+        rows = arrived(now, question)
         at_the_door(room, now)
         buttons(room, now, question)
-        rows = [*again(now, question), *overview(now)]
-        alt = words.words(rows, "Shares of yes")
-        blocks.numbers(alt, words.table(rows), key="room numbers")
+        if not ballot:
+            rows = [*again(now, question), *overview(now)]
+        blocks.numbers(words.words(rows, "Shares"), words.table(rows), key="room numbers")
 
-    beside(room, view, question, live)
+    if ballot:
+        live()
+        beside_ballot(room, view, ballot)
+    else:
+        beside(room, view, question, live)
     if not view.ended:
+        ask_a_list(room, view)
         change(room, view)
     promise(view, question)
+
+
+def beside_ballot(room: Room, view: View, ballot: Ballot) -> None:
+    """What stands in for phones, and the matrix that a list would fill if more people answered."""
+    if not ballot.epsilon:
+        return
+    if not view.ended:
+        with st.container(horizontal=True, vertical_alignment="center"):
+            if st.button(f"Ask {CLASS} simulated phones", icon=":material/smartphone:"):
+                act(room.pretend)
+            if ballot.pretended:
+                st.toggle("Show the true shares", key=SHOWN)
+    if (view.locked or view.ended) and ballot.sent:
+        matrix(view, ballot)
+
+
+def matrix(view: View, ballot: Ballot) -> None:
+    """People who are simulated, with the released shares: their matrix fills and completes."""
+    st.header("If more people answered so: simulated", anchor=False)
+    st.caption(
+        "Nobody of this class is in it: people are made up with the shares above, tastes for kinds"
+        " and coins of their own. What this class has sent is never drawn again."
+    )
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        people = st.segmented_control(
+            "Simulated people", films.CROWDS, default=films.CROWDS[0], required=True, key=CROWD
+        )
+        times = st.segmented_control(
+            "Sum of each",
+            (0.5, 1.0, 2.0),
+            default=1.0,
+            required=True,
+            format_func=lambda by: f"{by * ballot.epsilon:g}",
+            key=TIMES,
+        )
+        pressed = st.button("Complete their matrix", type="primary", icon=":material/grid_on:")
+    shares, found = films.shares(ballot), films.of(ballot)
+    name = f"matrix {view.id} {ballot.number} {people} {times}"
+    if pressed:
+        seed = (view.seed, -ballot.number, people)
+        each = min(times * ballot.epsilon / PICKED, EPSILONS[-1])
+        method = registry.create(InputFlip.id, epsilon=each)
+        work = runs.filmed(method, lambda: films.matrix(found, shares, people, seed), name)
+        state.jobs().start(MATRIX, work, name, classroom.places())
+    job = state.jobs().get(MATRIX)
+    if job is None or job.about != name:
+        return
+
+    def body(now: Snapshot) -> None:
+        blocks.progress_or_problem(now)
+        if now.active:
+            st.button("Stop", icon=":material/stop:", key="stop matrix", on_click=job.cancel)
+        if now.shown is not None:
+            film.show(now.shown, live=now.active and now.result is None)
+        if now.result is not None:
+            st.markdown(blocks.escape(films.completed(now.result.result, shares)))
+
+    blocks.ticking(job, jobs.look(job), body)
+
+
+def ask_a_list(room: Room, view: View) -> None:
+    """A list for all phones; those that have been asked."""
+    with st.expander("Ask for a list: films, songs, dishes", icon=":material/movie:"):
+        st.segmented_control(
+            "Begin with", [*films.READY], key=KIND, on_change=begin_list, persist_state="session"
+        )
+        if TEXT not in st.session_state:
+            begin_list()
+        text = st.text_area(
+            f"Up to {LIST} lines: title; genre; year", key=TEXT, height=240, persist_state="session"
+        )
+        total = st.select_slider(
+            "Sum of epsilon of a phone",
+            films.SUMS,
+            value=films.SUM,
+            key=TOTAL,
+            persist_state="session",
+        )
+        try:
+            found = films.listed(text)
+        except DpmcError as error:
+            blocks.problem(error)
+            return
+        phones = max(view.connected, CLASS)
+        for said in films.before(len(found), float(total), phones):
+            st.caption(blocks.escape(said))
+        if st.button("Ask for this list", icon=":material/how_to_vote:"):
+            act(lambda: room.vote(films.ASKED, [one.text for one in found], float(total)))
+        for ballot in view.ballots:
+            if ballot is not view.ballot and st.button(
+                f"Show again: {blocks.escape(ballot.title)} ({-ballot.number})",
+                key=f"room ballot {ballot.number}",
+                type="tertiary",
+            ):
+                act(lambda number=ballot.number: room.show(number))
+
+
+def begin_list() -> None:
+    """Put a ready list in the field, to be changed there."""
+    st.session_state[TEXT] = films.READY[st.session_state.get(KIND) or next(iter(films.READY))]
 
 
 def beside(room: Room, view: View, question: int, live: Callable[[], None]) -> None:
@@ -280,16 +401,22 @@ def beside(room: Room, view: View, question: int, live: Callable[[], None]) -> N
             hands(room, view)
 
 
-def arrived(view: View, question: int) -> None:
+def arrived(view: View, question: int) -> list[ShareRow]:
     """How many reports there are, and what they say."""
     st.html(charts_room.counter(*words.counted(view)))
     if waits := words.waiting(view):
         st.markdown(f":material/visibility_off: {waits}")
     shown = bool(st.session_state.get(SHOWN))
-    rows = words.of_question(view, question, told=shown)
+    if ballot := view.ballot:
+        rows = words.of_ballot(view, ballot, told=shown)
+        legend = words.ballot_legend(ballot)
+    else:
+        rows = words.of_question(view, question, told=shown)
+        legend = words.legend(rows)
     alt = words.words(rows, "Shares of yes, each with its 95 % interval")
-    st.html(charts_room.shares(rows, alt, state.theme()))
-    st.caption(words.legend(rows))
+    st.html(charts_room.shares(rows, alt, state.theme(), alike=bool(ballot)))
+    st.caption(legend)
+    return rows
 
 
 def at_the_door(room: Room, view: View) -> None:
@@ -316,7 +443,14 @@ def buttons(room: Room, view: View, question: int) -> None:
         return
     more = question + 1 < len(view.questions)
     with st.container(horizontal=True):
-        if st.button(
+        if view.ballot and st.button(
+            "To the questions",
+            type="primary" if view.locked else "secondary",
+            icon=":material/arrow_back:",
+            shortcut="B",
+        ):
+            act(lambda: room.press(question))
+        if not view.ballot and st.button(
             "Back",
             icon=":material/arrow_back:",
             shortcut="B",
@@ -324,7 +458,7 @@ def buttons(room: Room, view: View, question: int) -> None:
             help="The question before, as it was left.",
         ):
             act(lambda: room.press(question - 1))
-        if st.button(
+        if not view.ballot and st.button(
             "Next question",
             type="primary",
             icon=":material/arrow_forward:",
@@ -341,7 +475,7 @@ def buttons(room: Room, view: View, question: int) -> None:
             help="Whether reports to this question are taken.",
         ):
             act(lambda: room.lock(not view.locked))
-        if st.button(
+        if not view.ballot and st.button(
             "Ask again",
             icon=":material/replay:",
             shortcut="A",
@@ -485,24 +619,28 @@ def simulated(room: Room, view: View, question: int) -> None:
 def promise(view: View, question: int) -> None:
     """What is promised to whoever answers, and what is not."""
     st.header("What is promised", anchor=False)
-    epsilon = view.costs(question)
-    channel = core.coin(epsilon)
+    ballot = view.ballot
+    if ballot and not ballot.epsilon:
+        st.markdown("Nothing: a guess is sent as it is, without a name.")
+        return
+    epsilon = ballot.epsilon if ballot else view.costs(question)
+    unit = "list" if ballot else "answer"
+    spent = ballot.epsilon if ballot else core.coin(epsilon).loss(1).epsilon
     left, right = st.columns(2, gap="large")
     with left:
-        st.markdown("**Each answer, even from this server**")
-        own = cards.epsilon_text(channel.loss(1).epsilon)
+        st.markdown(f"**Each {unit}, even from this server**")
+        own = cards.epsilon_text(spent)
         st.badge(
-            f"claimed {epsilon:g}, certified: epsilon {own} per answer",
+            f"claimed {epsilon:g}, certified: epsilon {own} per {unit}",
             icon=":material/verified:",
             color="green",
         )
-        st.markdown(
-            "\n".join(f"- {blocks.escape(one)}" for one in words.promise_words(view, question))
-        )
+        told = films.promised(ballot) if ballot else words.promise_words(view, question)
+        st.markdown("\n".join(f"- {blocks.escape(one)}" for one in told))
     with right:
         st.markdown("**In plain words**")
         st.markdown(blocks.escape(classroom.HONEST))
-        st.markdown(blocks.escape(words.cheat_words(epsilon)))
+        st.markdown(blocks.escape(words.cheat_words(epsilon / PICKED if ballot else epsilon)))
 
 
 shell.enter()

@@ -10,6 +10,7 @@ import pytest
 from scipy.stats import binom
 
 from dpmc_core.lab.sweep.presets import EPSILONS
+from dpmc_core.lab.teach import films
 from dpmc_core.lab.teach import room as rooms
 from pages.ui import classroom
 from tests.browser_helpers import serving
@@ -147,7 +148,7 @@ def test_the_raw_answer_never_leaves_a_phone_that_lies(page, server, room, name,
     stored = page.evaluate("Object.values(localStorage)")
     (kept,) = (json.loads(value) for value in stored)
     assert kept["sent"] == {"0": {"bit": 1 - bit, "epsilon": 2}}
-    assert kept.keys() == {"room", "token", "sent"}
+    assert kept.keys() == {"room", "token", "guesser", "sent"}
     assert page.context.cookies() == []
     assert {path for _, path, _ in traffic} == {"/phone", "/asking", "/report"}
 
@@ -535,3 +536,109 @@ def test_the_teachers_link_makes_a_session_the_teachers(browser, tmp_path):
         page.get_by_text("teacher", exact=True).wait_for()
         assert SECRET not in page.evaluate("document.cookie")
         context.close()
+
+
+# --- a list, and a guess ----------------------------------------------------------------------
+
+
+def listed(room, total=4.0):
+    found = films.listed(films.READY["Films"])
+    room.vote(films.ASKED, [film.text for film in found], total)
+    return found
+
+
+def all_yes(page, found, but=()):
+    for film in found:
+        told = "No" if film.title in but else "Yes"
+        page.get_by_role("button", name=f"{film.title}: {told}", exact=True).click()
+
+
+def test_two_of_a_list_are_drawn_and_sent_and_nothing_else(page, server, room):
+    page.set_viewport_size({"width": 320, "height": 640})
+    found = listed(room)
+    traffic = log(page)
+    page.goto(server + "phone")
+    go = page.get_by_role("button", name="to answer")
+    go.wait_for()
+    assert go.is_disabled()
+    all_yes(page, found, but=("Alien",))
+    page.get_by_role("button", name="Send 2 of them").click()
+    arrived(page)
+    (report,) = reports(traffic)
+    assert report.keys() == {"room", "asking", "token", "picks"}
+    (one, _), (two, _) = report["picks"]
+    assert one != two
+    assert {one, two} <= set(range(len(found)))
+    assert "you answered" in text(page, "fell")
+    assert "4 in all" in text(page, "spent")
+    stored = page.evaluate("JSON.stringify(localStorage)")
+    assert "chosen" not in stored
+    page.reload()
+    arrived(page)
+    again = reports(traffic)
+    assert all(body["picks"] == report["picks"] for body in again)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 320
+    ((_, picks),) = room.view().ballot.reports.items()
+    assert [list(pick) for pick in picks] == report["picks"]
+
+
+@pytest.mark.usefixtures("room")
+def test_which_two_are_sent_has_nothing_to_do_with_the_answers(page, server):
+    """20,000 draws of one of ten: each place 2,000 times; 5 standard errors are 212, false alarm of
+    all ten 1 in 170,000."""
+    page.goto(server + "phone")
+    drawn = page.evaluate("Array.from({ length: 20000 }, () => oneOf(10))")
+    counts = np.bincount(drawn, minlength=10)
+    assert len(counts) == 10
+    assert np.abs(counts - 2000).max() < 220
+
+
+@pytest.mark.parametrize("total", [4.0, 20.0])
+def test_a_phone_answers_no_list_that_asks_for_more_of_the_truth(page, server, room, total):
+    listed(room, total)
+    told = room.view().public() | {"below": rooms.lies_below(total / 2) - 1}
+    page.route("**/asking", lambda route: route.fulfill(json=told))
+    page.goto(server + "phone")
+    page.get_by_text("more of the truth than").wait_for()
+    assert not page.locator("#choices").is_visible()
+
+
+def test_a_guess_is_one_tap_under_another_name_and_costs_nothing(page, server, room):
+    room.vote("About how many?", ["12", "50", "88"], right=0)
+    traffic = log(page)
+    page.goto(server + "phone")
+    page.get_by_text("not private").wait_for()
+    press(page, "50")
+    arrived(page)
+    (report,) = reports(traffic)
+    assert report["picks"] == [[1, 1]]
+    assert not page.locator("#spent").is_visible()
+    room.ask(0)
+    press(page, "Yes")
+    arrived(page)
+    assert reports(traffic)[-1]["token"] != report["token"]
+
+
+def test_the_list_on_the_phone_is_that_of_the_mathematics(page, server, room):
+    found = listed(room)
+    page.goto(server + "phone")
+    all_yes(page, found, but=("Alien", "Titanic", "Casablanca"))
+    page.get_by_role("button", name="Send 2 of them").click()
+    arrived(page)
+    for token in range(20):
+        picks = [[token % 10, 1], [(token + 3) % 10, token % 2]]
+        room.report(room.view().id, -1, f"{token:032x}", picks=picks)
+    before = len(log(page))
+    room.lock()
+    page.locator("#lists ol").first.wait_for()
+    own = np.array([film.title not in ("Alien", "Titanic", "Casablanca") for film in found])
+    by, base = films.halves(found), films.shares(room.view().ballot).round(3)
+    for k, start in enumerate((np.full(10, 0.5), base)):
+        scores = by.scores(own[None].astype(float), start)[0]
+        best = [by.shown[j] for j in np.argsort(-scores.round(4), kind="stable")[:3]]
+        shown = page.locator("#lists ol").nth(k).locator("li").all_inner_texts()
+        assert [one.rstrip(" ✓") for one in shown] == [found[j].title for j in best]
+        assert [one.endswith("✓") for one in shown] == [bool(own[j]) for j in best]
+    assert before == 0
+    yours = films.told(room.view())["yours"]
+    assert page.get_by_text("Yours: answers and class").is_visible() == yours

@@ -31,6 +31,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from dpmc_core.errors import DpmcError, parsed
+from dpmc_core.lab.teach import films
 from dpmc_core.lab.teach.room import CLASS, EPSILON, PHONES, Malformed, NotTaken, Room, Waits
 from pages.ui import jobs
 
@@ -334,7 +335,8 @@ async def _asking(request: Request) -> Response:
     _pace(_phones, request)
     room = _here()
     room.visited(request.headers.get("phone", ""))
-    return _json(200, **room.view().public())
+    view = room.view()
+    return _json(200, **view.public(), **films.told(view))
 
 
 @_in_a_class
@@ -358,8 +360,10 @@ async def _body(request: Request) -> dict[str, Any]:
         told = json.loads(body)
     except (ValueError, RecursionError, ClientDisconnect):
         told = None
-    if not isinstance(told, dict) or told.keys() != {"room", "asking", "token", "bit"}:
-        raise NotServed(400, "A report is an object of JSON with room, asking, token and bit.")
+    if not isinstance(told, dict) or told.keys() - {"bit", "picks"} != {"room", "asking", "token"}:
+        raise NotServed(
+            400, "A report is an object of JSON with room, asking, token and bit or picks."
+        )
     return told
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
@@ -55,13 +54,15 @@ def train(
     seed: int,
     *,
     number: int = 0,
+    film: str = "",
     spend: Callable[[Mechanism, Problem], None] = lambda *_: None,
     reference: Sequence[Any] = (),
     **about: Any,
 ) -> Work:
     """Prepare the data, fit the floor, the mechanism, then its twins, reporting every round.
 
-    about: what a `Run` says beside its result and its number.
+    about: what a `Run` says beside its result and its number. film: name of its film, else by the
+    number.
     spend: told of each method with its first round, whether or not it gets further.
     reference: the headline metric without privacy and what that is, where it is known before; it
     decides the axis.
@@ -81,7 +82,7 @@ def train(
                 alone = experiment.run(guess, problem, seed, stop=stopped, with_baselines=False)
                 known[guess.id] = alone.metrics
         least = known[floor][metric] if known else None
-        camera = Camera(mechanism, problem, f"run {number}", least, *reference)
+        camera = Camera(mechanism, problem, film or f"run {number}", least, *reference)
         models: dict[str, Model] = {}
         begun = time.monotonic()
         looked = 0.0
@@ -181,7 +182,6 @@ def example(mechanism: Mechanism, ratings: Ratings) -> Film:
     small = noise.block(ratings, _EXAMPLE, _EXAMPLE)
     rng = generator(0, f"example of {ratings.fingerprint}")
     pair = default_split(mechanism.task)(small, rng)
-    about = {"data": "", "title": "", "split": default_split(mechanism.task), "fresh": False}
     found: list[Run] = []
 
     def report(*_: Any, result: Run | None = None, **__: Any) -> None:
@@ -190,9 +190,16 @@ def example(mechanism: Mechanism, ratings: Ratings) -> Film:
     def enough() -> bool:
         return bool(found and found[-1].clear)  # its twin is not in the picture
 
-    run = train(mechanism, lambda: build_problem(pair, mechanism.task), 0, **about)(report, enough)
+    name = f"example {mechanism!r} on {ratings.fingerprint}"
+    run = filmed(mechanism, lambda: build_problem(pair, mechanism.task), name)(report, enough)
     assert run.film is not None
-    return dataclasses.replace(run.film, id=f"example {mechanism!r} on {ratings.fingerprint}")
+    return run.film
+
+
+def filmed(mechanism: Mechanism, make: Callable[[], Problem], name: str) -> Work:
+    """A run to be looked at under a name, of no data set that pages know."""
+    split = default_split(mechanism.task)
+    return train(mechanism, make, 0, film=name, data="", title="", split=split, fresh=False)
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
+from scipy.stats import hypergeom
 
 from dpmc_core.arrays import Bools, Floats
 from dpmc_core.errors import DpmcError, InvalidSetting, check_number
@@ -33,6 +34,9 @@ QUESTIONS = range(1, 6)
 LONGEST = 140  # characters of a question
 DRAWS = 2**32  # a phone draws 32 random bits
 COINS = 4  # a person throws a coin no more often
+PICKED = 2  # of a list, drawn by each phone
+LIST = 24  # options of a list
+Picks = tuple[tuple[int, int], ...]  # places in a list, and what is told of each
 CLASS = 30  # simulated phones
 _TOKEN = re.compile(r"[0-9a-f]{32}", re.ASCII)
 MISSED = 0.05  # of 95 % intervals
@@ -183,12 +187,14 @@ class Linked(NamedTuple):
 @dataclass(frozen=True)
 class Poll:
     """Reports to one question, and the channel that each of them passed. yes: of them; linked: by
-    how many people where some have reported more than once: the reports of one are one unit."""
+    how many people where some have reported more than once: the reports of one are one unit;
+    among: how many are the class of which chance alone has chosen those who report, if it has."""
 
     yes: int
     reports: int
     channel: RandomizedResponse
     linked: tuple[Linked, ...] = ()
+    among: int = 0
 
     def __post_init__(self) -> None:
         check_number("reports", self.reports, at_least=0, integer=True)
@@ -226,12 +232,16 @@ class Poll:
 
     @property
     def of_class(self) -> Bounds | None:
-        """The share among those who have reported: their answers are fixed, and chance is their
-        phones' alone. Covers it in at least 95 of 100 classes, whatever they answer."""
+        """The share among those who have reported, or of whom they were drawn: their answers are
+        fixed, and chance is their phones' alone. Covers it in at least 95 of 100 classes, whatever
+        they answer."""
         if not self.reports:
             return None
-        low, high = _among(self.parts, MISSED / 2)
-        return Bounds(self.share, low / self.people, high / self.people)
+        if self.among:
+            low, high = _drawn(self, MISSED / 2)
+        else:
+            low, high = _among(self.parts, MISSED / 2)
+        return Bounds(self.share, *(end / (self.among or self.people) for end in (low, high)))
 
     @property
     def of_people(self) -> Bounds | None:
@@ -311,6 +321,17 @@ def _among(parts: tuple[Linked, ...], tail: float) -> tuple[int, int]:
     low, few = (_fewest(side, tail) for side in (parts, [part.mirrored for part in parts]))
     high = people - few
     return (low, high) if low <= high else (min(low, people), min(low, people))
+
+
+def _drawn(poll: Poll, tail: float) -> tuple[int, int]:
+    """As `_among`, where those who report are drawn without replacement from a class."""
+    told = _laws(poll.reports, 1, _flips(poll.channel), 1)
+    many = np.arange(poll.among + 1)[:, None]
+    chosen = hypergeom.pmf(np.arange(poll.reports + 1), poll.among, many, poll.reports)
+    law = chosen @ told
+    tails = law[:, poll.yes :].sum(axis=1), law[:, : poll.yes + 1].sum(axis=1)
+    low, high = (np.flatnonzero(one > tail - _CLOSE) for one in tails)
+    return int(low[0]), int(high[-1])
 
 
 def _fewest(parts: Sequence[Linked], tail: float) -> int:
@@ -413,8 +434,8 @@ def as_if(poll: Poll, phones: int, seed: Sequence[int]) -> Bounds | None:
     chance, likely = _flips(poll.channel), _likely(poll.parts)
     told = rng.binomial(phones, chance + (1 - 2 * chance) * rng.choice(_SHARES, _DRAWN, p=likely))
     found = (told / phones - chance) / (1 - 2 * chance)
-    low, high = np.quantile(found, (MISSED / 2, 1 - MISSED / 2))
-    return Bounds(float(found[0]), max(min(low, there.low), 0), min(max(high, there.high), 1))
+    one, (low, high) = float(found[0]), np.quantile(found, (MISSED / 2, 1 - MISSED / 2))
+    return Bounds(one, max(min(low, there.low, one), 0), min(max(high, there.high, one), 1))
 
 
 def reports_of(
@@ -474,6 +495,65 @@ class Asking:
         return bool(self.reports or self.counts)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Ballot:
+    """What phones answer beside the questions: which of a list somebody would choose, of which each
+    phone draws PICKED and sends them through the coin; or a lesson's guess, which passes none.
+
+    number: from -1 down; options: what there is to choose; epsilon: of all that a phone sends
+    together, 0 where nothing hides it; right: the place of the right guess; reports: places and
+    bits by the token of a browser; pretended: the same of simulated phones, and truth: the share
+    of each option among these.
+    """
+
+    number: int
+    title: str
+    options: tuple[str, ...]
+    epsilon: float = 0.0
+    right: int | None = None
+    locked: bool = False
+    reports: dict[str, Picks] = field(default_factory=dict)
+    pretended: Mapping[str, Picks] = field(default_factory=dict)
+    truth: tuple[float, ...] = ()
+
+    @property
+    def channel(self) -> RandomizedResponse:
+        """What each bit passes."""
+        return coin(self.epsilon / PICKED) if self.epsilon else truth()
+
+    @property
+    def sender(self) -> Sender:
+        """Who is counted: phones where there are any."""
+        return Sender.SIMULATED if self.pretended and not self.reports else Sender.PHONES
+
+    @property
+    def sent(self) -> Mapping[str, Picks]:
+        return self.reports if self.sender is Sender.PHONES else self.pretended
+
+    def polls(self) -> tuple[Poll, ...]:
+        """Of each option, the class being all who have sent anything."""
+        bits: list[list[int]] = [[] for _ in self.options]
+        for picks in self.sent.values():
+            for place, bit in picks:
+                bits[place].append(bit)
+        people = len(self.sent)
+        return tuple(Poll(sum(one), len(one), self.channel, among=people) for one in bits)
+
+    def sound(self, picks: Any) -> Picks | None:
+        """What a phone sends, where it is what was asked for."""
+        wanted = PICKED if self.epsilon else 1
+        if not isinstance(picks, list) or len(picks) != wanted:
+            return None
+        for one in picks:
+            if not isinstance(one, list) or [type(k) for k in one] != [int, int]:
+                return None
+            if not (0 <= one[0] < len(self.options) and one[1] in (0, 1)):
+                return None
+        found = tuple((place, bit) for place, bit in picks)
+        hidden = self.epsilon or found[0][1] == 1
+        return found if hidden and len(dict(found)) == wanted else None
+
+
 @dataclass(frozen=True)
 class View:
     """A room at one moment.
@@ -482,7 +562,8 @@ class View:
     whether nothing is shown of a question while it takes reports; tested: whether a phone has been
     here; opened: when, in seconds of the monotonic clock; seed: of what is drawn to be shown;
     pretended: how many simulated phones answer yes, by the question; connected: pages of phones
-    that are there now; waiting: phones that ask to be let in.
+    that are there now; waiting: phones that ask to be let in; beside: number of the ballot that is
+    on in place of a question, else 0.
     """
 
     id: str
@@ -498,14 +579,25 @@ class View:
     pretended: Mapping[int, int] = field(default_factory=dict)
     connected: int = 0
     waiting: int = 0
+    ballots: tuple[Ballot, ...] = ()
+    beside: int = 0
 
     @property
     def now(self) -> Asking | None:
         return self.askings[self.on] if self.askings else None
 
     @property
+    def ballot(self) -> Ballot | None:
+        return self.ballots[-1 - self.beside] if self.beside else None
+
+    @property
+    def open(self) -> Asking | Ballot | None:
+        """What phones are asked at the moment."""
+        return self.ballot or self.now
+
+    @property
     def locked(self) -> bool:
-        return self.now is not None and self.now.locked
+        return self.open is not None and self.open.locked
 
     @property
     def shown(self) -> View:
@@ -518,10 +610,13 @@ class View:
             return self
         return self.having(replace(now, reports={}, counts={}))
 
-    def having(self, asking: Asking) -> View:
-        """The same with another state of one asking."""
-        before, after = self.askings[: asking.number], self.askings[asking.number + 1 :]
-        return replace(self, askings=(*before, asking, *after))
+    def having(self, one: Asking | Ballot) -> View:
+        """The same with another state of one asking, or of a ballot."""
+        if isinstance(one, Ballot):
+            found = {ballot.number: ballot for ballot in self.ballots} | {one.number: one}
+            return replace(self, ballots=tuple(found.values()))
+        before, after = self.askings[: one.number], self.askings[one.number + 1 :]
+        return replace(self, askings=(*before, one, *after))
 
     def rounds(self, question: int) -> tuple[Asking, ...]:
         """Every asking of a question, in order."""
@@ -572,19 +667,24 @@ class View:
     @property
     def most(self) -> float:
         """The epsilon of somebody who answered every time."""
-        return sum(coin(one.epsilon).loss(1).epsilon for one in self.askings)
+        each = [coin(one.epsilon).loss(1).epsilon for one in self.askings]
+        return sum(each) + sum(one.epsilon for one in self.ballots)
 
     def public(self) -> dict[str, Any]:
         """What every phone may know."""
-        now = self.now
+        now, ballot = self.open, self.ballot
+        question = "" if self.now is None else self.questions[self.now.question]
+        again = 0 if self.now is None or ballot else len(self.rounds(self.now.question)) - 1
         epsilon = self.epsilon if now is None else now.epsilon
+        each = epsilon / PICKED if ballot else epsilon
         return {
             "room": self.id,
             "asking": None if now is None else now.number,
-            "question": "" if now is None else self.questions[now.question],
-            "again": 0 if now is None else len(self.rounds(now.question)) - 1,
+            "question": ballot.title if ballot else question,
+            "options": ballot.options if ballot else (),
+            "again": again,
             "epsilon": epsilon,
-            "below": lies_below(epsilon),
+            "below": lies_below(each) if each else 0,
             "open": now is not None and not self.locked and not self.ended,
             "ended": self.ended,
         }
@@ -620,9 +720,10 @@ class Room:
         """The room as it is now; what arrives later is not in it."""
         with self._lock:
             still = tuple(replace(one, reports=dict(one.reports)) for one in self._view.askings)
+            beside = tuple(replace(one, reports=dict(one.reports)) for one in self._view.ballots)
             since = time.monotonic() - HERE
             here = sum(then > since for then in self._seen.values())
-            return replace(self._view, askings=still, connected=here)
+            return replace(self._view, askings=still, ballots=beside, connected=here)
 
     def _set(self, **changed: Any) -> None:
         with self._lock:
@@ -648,6 +749,7 @@ class Room:
             view = self._unended()
             last = len(view.questions) - 1
             check_number("question", question, at_least=0, at_most=last, integer=True)
+            self._set(beside=0)
             if view.now is not None and view.now.question == question and not view.now.heard:
                 self.lock(False)
                 return
@@ -668,14 +770,14 @@ class Room:
                 self.ask(question)
             else:
                 self._unended()
-                self._set(on=rounds[-1].number)
+                self._set(on=rounds[-1].number, beside=0)
             self._pressed = now
 
     def lock(self, locked: bool = True) -> None:
         """Take no more reports to the question that is on, or take them again."""
         with self._lock:
-            if self._view.now is not None:
-                self._view = self._view.having(replace(self._view.now, locked=locked))
+            if self._view.open is not None:
+                self._view = self._view.having(replace(self._view.open, locked=locked))
 
     def hide(self, hides: bool = True) -> None:
         """Whether a question's results wait until it is locked."""
@@ -693,6 +795,45 @@ class Room:
         with self._lock:
             self._unended()
             self._set(epsilon=float(epsilon))
+
+    def vote(
+        self, title: str, options: Sequence[str], epsilon: float = 0.0, right: int | None = None
+    ) -> None:
+        """Ask all phones for a choice of options, at an epsilon of all that each of them sends, or
+        for a guess that nothing hides. Raises InvalidSetting, NotTaken."""
+        if epsilon:
+            check_number("sum of a phone", epsilon, at_least=0.1 * PICKED, at_most=10 * PICKED)
+            check_number("length of the list", len(options), at_least=PICKED, at_most=LIST)
+        with self._lock:
+            number = -1 - len(self._unended().ballots)
+            ballot = Ballot(
+                number=number, title=title, options=tuple(options), epsilon=epsilon, right=right
+            )
+            self._view = self._view.having(ballot)
+            self._set(beside=number)
+
+    def show(self, number: int) -> None:
+        """Go back to a ballot, as it was left."""
+        self._set(beside=number)
+
+    def pretend(self) -> None:
+        """CLASS simulated phones answer the list that is on, by shares drawn at random. Raises
+        NotTaken."""
+        with self._lock:
+            ballot = self._unended().ballot
+            if ballot is None or not ballot.epsilon:
+                raise NotTaken("No list is on that simulated phones could answer.")
+            size = (CLASS, len(ballot.options))
+            answers = self._rng.random(size) < self._rng.beta(2, 2, len(ballot.options))
+            drawn = self._rng.permuted(np.tile(np.arange(size[1]), (CLASS, 1)), axis=1)[:, :PICKED]
+            told = reports_of(np.take_along_axis(answers, drawn, 1), ballot.channel, self._rng)
+            picks = (
+                tuple(zip(places, bits, strict=True))
+                for places, bits in zip(drawn.tolist(), told.tolist(), strict=True)
+            )
+            pretended = {f"simulated {k}": one for k, one in enumerate(picks)}
+            truth = tuple(answers.mean(axis=0).tolist())
+            self._view = self._view.having(replace(ballot, pretended=pretended, truth=truth))
 
     def end(self) -> None:
         """Take no more reports at all."""
@@ -741,35 +882,51 @@ class Room:
             raise NotTaken("The room is closed.")
         return self._view
 
-    def report(self, room: Any, asking: Any, token: Any, bit: Any, address: str = "") -> Receipt:
-        """Take what a phone sends; the same twice counts once. Raises NotTaken, with a sentence."""
+    def report(
+        self,
+        room: Any,
+        asking: Any,
+        token: Any,
+        bit: Any = None,
+        address: str = "",
+        picks: Any = None,
+    ) -> Receipt:
+        """Take what a phone sends, a bit or, to a ballot, picks; the same twice counts once. Raises
+        NotTaken, with a sentence."""
         if room != self._view.id:
             raise NotTaken("This is a report to another room; open the link of this one.")
         if not isinstance(token, str) or not _TOKEN.fullmatch(token):
             raise Malformed("The report has no valid token: 32 hexadecimal digits.")
-        if type(bit) is not int or bit not in (0, 1):
-            raise Malformed("The report must be 0 or 1.")
         if type(asking) is not int:
             raise Malformed("The report does not say which question it answers.")
+        if asking >= 0 and (type(bit) is not int or bit not in (0, 1)):
+            raise Malformed("The report must be 0 or 1.")
         with self._lock:
             view = self._view
-            known = next((one for one in view.askings if one.number == asking), None)
+            there: Sequence[Asking | Ballot] = (*view.askings, *view.ballots)
+            known = next((one for one in there if one.number == asking), None)
             if known is None:
                 raise NotTaken("This question has not been asked.")
+            told: Any = known.sound(picks) if isinstance(known, Ballot) else bit
+            if told is None:
+                raise Malformed("The report must be what was asked for: places and bits.")
             before = known.reports.get(token)
-            if before == bit:
+            if before == told:
                 return Receipt.AGAIN
             if before is not None:
                 raise NotTaken("This browser has already answered; its first report counts.")
             self._unended()
-            if known is not view.now:
+            if known is not view.open:
                 raise NotTaken("This question is over; the report came too late.")
             if known.locked:
                 raise NotTaken("The teacher has closed this question; the report came too late.")
-            if len(known.reports) >= PHONES:
-                raise NotTaken(f"The room is full: {PHONES} phones have answered.")
-            self._enter(token, address)
-            known.reports[token] = bit
+            hidden = known.epsilon > 0
+            most = PHONES if hidden else self._places
+            if len(known.reports) >= most:
+                raise NotTaken(f"The room is full: {most} phones have answered.")
+            if hidden:  # who guesses does so under a name of its own
+                self._enter(token, address)
+            known.reports[token] = told
             self._set(tested=True)
         return Receipt.NEW
 

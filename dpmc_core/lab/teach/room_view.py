@@ -7,12 +7,12 @@ import enum
 import io
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from dpmc_core.lab.teach import room
-from dpmc_core.lab.teach.room import Bounds, Coins, Poll, Sender, View
+from dpmc_core.lab.teach.room import Ballot, Bounds, Coins, Poll, Sender, View
 from dpmc_core.lab.views import cards
 
 AS_IF = (300, 3000)  # people who might answer like the class
@@ -34,7 +34,8 @@ class Mark(enum.Enum):
 @dataclass(frozen=True)
 class ShareRow:
     """One share on an axis of 0..1. found: None before it is shown; truth: where it is known, which
-    an estimate can be compared with; note: of what it is, or why it is not shown."""
+    an estimate can be compared with; note: of what it is, or why it is not shown; wide: for people
+    like those, where the same row says it."""
 
     name: str
     mark: Mark
@@ -42,6 +43,7 @@ class ShareRow:
     reports: int = 0
     truth: float | None = None
     note: str = ""
+    wide: Bounds | None = None
 
 
 def points(value: float) -> str:
@@ -62,7 +64,8 @@ def range_text(row: ShareRow) -> str:
     if row.found is None or row.mark in (Mark.CERTAINTY, Mark.REPORTED):
         return ""
     beyond = "" if 0 <= row.found.share <= 1 else "estimate, "
-    return f"{beyond}{points(row.found.low)} to {points(row.found.high)}"
+    wide = f" · {points(row.wide.low)} to {points(row.wide.high)}" if row.wide else ""
+    return f"{beyond}{points(row.found.low)} to {points(row.found.high)}{wide}"
 
 
 # --- one question ---------------------------------------------------------------------------------
@@ -104,7 +107,7 @@ def of_question(view: View, question: int, *, told: bool = False) -> list[ShareR
         for people in AS_IF:
             likely = room.as_if(first, people, (view.seed, question, first.reports))
             name = f"If {people:,} answered like you"
-            rows.append(ShareRow(name, Mark.SIMULATED, likely, people, note="simulated"))
+            rows.append(ShareRow(name, Mark.SIMULATED, likely, people, note=LEFT_OPEN))
     return rows
 
 
@@ -130,6 +133,29 @@ def of_text(poll: Poll, sender: Sender) -> str:
     """Of what an estimate is: '30 phones', '60 reports of 30 phones'."""
     of = _plural(poll.people, _one(sender))
     return of if poll.reports == poll.people else f"{poll.reports} reports of {of}"
+
+
+def of_ballot(view: View, ballot: Ballot, *, told: bool = False) -> list[ShareRow]:
+    """A row of each option: of a list its share with both intervals, of a guess how many chose it.
+    Nothing before it is locked, and no option of a list that fewer than FEWEST report on."""
+    rows, people = [], len(ballot.sent)
+    known = ballot.truth if told and ballot.sender is Sender.SIMULATED else ()
+    for place, (option, poll) in enumerate(zip(ballot.options, ballot.polls(), strict=True)):
+        name, _, about = option.partition("; ") if ballot.epsilon else (option, "", "")
+        if not (ballot.locked or view.ended):
+            rows.append(ShareRow(name, Mark.ESTIMATE, None, note=about or HIDDEN))
+        elif not ballot.epsilon:
+            share = poll.reports / people if people else 0.0
+            note = f"{poll.reports} of {people}" + ("; the answer" if place == ballot.right else "")
+            rows.append(ShareRow(name, Mark.CERTAINTY, Bounds(share, share, share), note=note))
+        else:
+            enough = poll.reports >= FEWEST
+            note = _plural(poll.reports, "report") if enough else f"shown from {FEWEST} reports on"
+            note = "; ".join(filter(None, (about, note)))
+            own, wide = (poll.of_class, poll.of_people) if enough else (None, None)
+            truth = known[place] if known else None
+            rows.append(ShareRow(name, Mark.ESTIMATE, own, poll.reports, truth, note, wide))
+    return rows
 
 
 # --- all questions, and all askings ---------------------------------------------------------------
@@ -330,6 +356,7 @@ _LEGEND = (
 _BEYOND = " An arrow: chance alone brought the estimate past the end."
 _TRUTH = " Dashed upright: the true share of the simulated phones."
 HIDDEN = "hidden until locked"
+LEFT_OPEN = "simulated; as unsure as this class is of itself"
 SAME = "Their difference may be none, so nobody may say which share is larger."
 DIFFER = "These differ, every two of them, with 95 % for all of this together."
 
@@ -341,10 +368,25 @@ def legend(rows: Sequence[ShareRow]) -> str:
     return _LEGEND + (_BEYOND if beyond else "") + (_TRUTH if known else "")
 
 
+def ballot_legend(ballot: Ballot) -> str:
+    """What the marks of a list's picture mean, or of a guess's."""
+    if not ballot.epsilon:
+        return "Share of the phones that guessed so: counted, nothing hides it."
+    return (
+        "Share of yes, with its 95 % intervals: strong for this class, of which chance has chosen"
+        " who reports on a title; faint for people like it. Protected: all that one phone sends."
+    )
+
+
 def counted(view: View) -> tuple[list[tuple[str, str]], str]:
     """How many have answered the question that is on, by who sends, and how many phones are
     connected; and whether more reports are taken."""
     now = view.now
+    if ballot := view.ballot:
+        there = [(str(len(ballot.reports)), "answered"), (str(view.connected), "connected")]
+        if ballot.pretended:
+            there.append(_counted(len(ballot.pretended), _one(Sender.SIMULATED)))
+        return there, _open(view)
     if now is None:
         return [], ""
     told, rounds = [], view.rounds(now.question)
@@ -361,12 +403,17 @@ def counted(view: View) -> tuple[list[tuple[str, str]], str]:
         told.append(_counted(view.poll(now.question, sender=sender).people, _one(sender)))
     place = f"Question {now.question + 1} of {len(view.questions)}"
     place += "" if len(rounds) == 1 else f", round {rounds.index(now) + 1}"
-    state = "the class is over" if view.ended else "closed" if view.locked else "open"
-    return told, f"{place} · {state}"
+    return told, f"{place} · {_open(view)}"
+
+
+def _open(view: View) -> str:
+    return "the class is over" if view.ended else "closed" if view.locked else "open"
 
 
 def waiting(view: View) -> str:
     """Why the wall does not change, or nothing."""
+    if view.ballot:
+        return "" if view.locked or view.ended else "Nothing is shown until it is locked (L)."
     if view.shown is view or view.now is None:
         return ""
     if len(view.rounds(view.now.question)) > 1:
@@ -380,7 +427,7 @@ def promise_words(view: View, question: int) -> list[str]:
     right = room.attacker(room.coin(view.costs(question), times))
     told = [
         "Protected: one answer of one person, before it leaves the phone. A report moves anyone's"
-        f" odds about it at most {_odds(view.costs(question)):,.1f}-fold.",
+        f" odds about it at most {odds(view.costs(question)):,.1f}-fold.",
         "Who starts at 50:50 and guesses an answer from"
         f" {'its report' if times == 1 else f'its {times} reports'} is right at most"
         f" {cards.of_hundred(right)} times in 100; who was surer before may be right more often.",
@@ -393,7 +440,7 @@ def promise_words(view: View, question: int) -> list[str]:
     return told
 
 
-def _odds(epsilon: float) -> float:
+def odds(epsilon: float) -> float:
     """e^epsilon, rounded up as on the phone: it is a limit."""
     return math.ceil(10 * math.exp(epsilon)) / 10
 
@@ -450,7 +497,24 @@ def export(view: View) -> str:
                 for of in ("this class", "people like this class"):
                     found = poll.of_class if of == "this class" else poll.of_people
                     write("estimate", question, rounds, sender, poll, of, *(found or ()))
+    for ballot in view.ballots:
+        if ballot.locked or view.ended:
+            table.writerows(_of_ballot(ballot))
     return stream.getvalue()
+
+
+def _of_ballot(ballot: Ballot) -> Iterator[tuple[object, ...]]:
+    """A line of each option; of a list two, where enough report on it."""
+    people = len(ballot.sent)
+    for option, poll in zip(ballot.options, ballot.polls(), strict=True):
+        kind, hidden = ("list", poll.channel.cell_epsilon) if ballot.epsilon else ("guess", "none")
+        asked = kind, _cell(f"{ballot.title} {option}"), ballot.number, hidden, ballot.sender.value
+        if not ballot.epsilon:
+            yield (*asked, people, people, poll.yes, "as sent", poll.yes / people if people else "")
+        elif poll.reports >= FEWEST:
+            sent = *asked, people, poll.reports, poll.yes
+            yield (*sent, "this class", *(poll.of_class or ()))
+            yield (*sent, "people like this class", *(poll.of_people or ()))
 
 
 def _cell(text: str) -> str:
