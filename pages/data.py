@@ -187,8 +187,7 @@ def choices(content: bytes, name: str) -> None:
         if first.known:
             st.markdown(f"This is **{blocks.escape(first.known.words)}**.")
         chosen = columns(first) if first.shape is FileShape.ROWS else {}
-        chosen |= value_range(first)
-        chosen |= remedies()
+        chosen |= value_range(first) | remedies()
         pressed = st.form_submit_button("Read the ratings", type="primary")
     if pressed:
         options = {**how, **chosen, **LIMITS}
@@ -242,17 +241,17 @@ def columns(first: datasets.Layout) -> dict[str, Any]:
         }
         blocks.show_table(rows, alt="The first rows of the file")
     chosen: dict[str, Any] = {}
-    names = [blocks.escape(name) for name in first.columns]
+    names = dict(enumerate(map(blocks.escape, first.columns)))
     for column, (role, label) in zip(st.columns(4), ROLES.items(), strict=True):
-        none = NO_COLUMN.get(role)
-        options = [*([] if none is None else [NONE]), *range(len(names))]
+        labels = {NONE: NO_COLUMN[role]} | names if role in NO_COLUMN else names
+        options = list(labels)
         # A file with a range is never read as clicks unless somebody says so.
         guess = first.roles.get(role, NONE if role == "time" else None)
         position = column.selectbox(
             label,
             options,
             index=options.index(guess) if guess in options else None,
-            format_func=lambda k, none=none: none if k == NONE else names[k],
+            format_func=labels.__getitem__,
             placeholder="choose a column",
         )
         if position is not None:
