@@ -29,7 +29,7 @@ TICK = 1.0  # seconds between two looks at the runs
 SEEDS = core.SEEDS[: core.CURVE]  # of the curve
 
 
-class Plan(NamedTuple):
+class Planned(NamedTuple):
     """A question on some data with what it needs: the method, its runs at the epsilon asked about,
     and its curve."""
 
@@ -175,20 +175,20 @@ def over(question: Inquiry, advice: Advice, data: str) -> Grid:
     return question.grid(advice, data, seeds=SEEDS, epsilons=EPSILONS)
 
 
-def planned(question: Inquiry, where: Place, dataset: Dataset) -> Plan:
+def planned(question: Inquiry, where: Place, dataset: Dataset) -> Planned:
     """The runs of a question, planned once. Raises DpmcError."""
 
-    def made() -> Plan:
+    def made() -> Planned:
         advice = question.advice(dataset.ratings.public)
         data = [sweep.lean(sweep.Whole(dataset))]
         units = sweep.plan(question.grid(advice, where.data), data).units
         keys = sweep.plan(over(question, advice, where.data), data).keys
-        return Plan(question, where, dataset, advice, units, keys)
+        return Planned(question, where, dataset, advice, units, keys)
 
     return state.kept("answer plan", (where, id(dataset), question), made)
 
 
-def instrument(plan: Plan) -> None:
+def instrument(plan: Planned) -> None:
     """What is told before any run, the button, and the answer as it grows."""
     question, where, ratings = plan.question, plan.where, plan.dataset.ratings
     told = state.kept(
@@ -225,7 +225,7 @@ def instrument(plan: Plan) -> None:
     draw()
 
 
-def buttons(plan: Plan, kept: Kept, now: Sweep | None) -> None:
+def buttons(plan: Planned, kept: Kept, now: Sweep | None) -> None:
     """Begin, stop, go on: one button at a time."""
     question, where, method = plan.question, plan.where, plan.method
     if now is not None and now.running:
@@ -262,7 +262,7 @@ def buttons(plan: Plan, kept: Kept, now: Sweep | None) -> None:
         st.rerun()
 
 
-def card(finding: Finding, plan: Plan) -> None:
+def card(finding: Finding, plan: Planned) -> None:
     """The answer, its verdict large."""
     said = words.said(finding)
     with st.container(border=True):
@@ -280,7 +280,7 @@ def card(finding: Finding, plan: Plan) -> None:
         st.caption(f"{said.caution} {blocks.escape(said.tested)}")
 
 
-def take_away(finding: Finding, plan: Plan) -> None:
+def take_away(finding: Finding, plan: Planned) -> None:
     """The answer on one page, and its curve."""
     question, name = plan.question, plan.where.name
     data = "YOUR_FILE" if plan.where.private else name
@@ -296,7 +296,7 @@ def take_away(finding: Finding, plan: Plan) -> None:
     blocks.take(page, picture=plan.curve(), argv=argv)
 
 
-def curve(plan: Plan) -> None:
+def curve(plan: Planned) -> None:
     """What other epsilons keep."""
     question, id, picture = plan.question, plan.method.id, plan.curve()
     found = words.curve(picture, id, question.reference)

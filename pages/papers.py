@@ -38,13 +38,13 @@ HELD = {views.HOLDS[True]: "green", views.HOLDS[False]: "orange", views.HOLDS[No
 
 
 def page() -> None:
+    st.title("Five papers, checked")
     try:
         looks = views.all_looks(papers.PAPERS.values())
     except (DpmcError, OSError) as error:
-        blocks.heading("Five papers, checked", "")
         blocks.problem(error)
         return
-    blocks.heading("Five papers, checked", views.count(looks))
+    st.markdown(views.count(looks))
     found = choose(looks)
     of_link(found)
     one(found)
