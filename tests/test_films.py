@@ -44,9 +44,9 @@ def filled(answers, total, seed):
 def test_a_list_is_read_line_by_line():
     found = films.listed("Alien; horror; 1979\n\n  Tea   time \nUp; 2009; animation")
     assert found == (
-        films.Film("Alien", "horror", 1979),
-        films.Film("Tea time"),
-        films.Film("Up", "animation", 2009),
+        films.Listed("Alien", "horror", 1979),
+        films.Listed("Tea time"),
+        films.Listed("Up", "animation", 2009),
     )
     assert films.listed("\n".join(one.text for one in found)) == found
     for ready in films.READY.values():

@@ -60,7 +60,7 @@ Hummus; Lebanese""",
 }
 
 
-class Film(NamedTuple):
+class Listed(NamedTuple):
     """One line of a list. year: 0 where it is not known."""
 
     title: str
@@ -73,9 +73,9 @@ class Film(NamedTuple):
         return "; ".join(str(part) for part in self if part)
 
 
-def listed(text: str) -> tuple[Film, ...]:
+def listed(text: str) -> tuple[Listed, ...]:
     """A list, a film a line: title; genre; year. Raises InvalidSetting, which names the line."""
-    films: list[Film] = []
+    films: list[Listed] = []
     for number, line in enumerate(text.splitlines(), 1):
         title, *more = (" ".join(part.split()) for part in line.split(";"))
         if not title and not any(more):
@@ -86,13 +86,13 @@ def listed(text: str) -> tuple[Film, ...]:
             raise InvalidSetting(f"line {number}", f"a title of 1 to {_TITLE} characters", line)
         if any(title.casefold() == one.title.casefold() for one in films):
             raise InvalidSetting(f"line {number}", "a title that is not there yet", title)
-        films.append(Film(title, genre, parsed(int, year[:4], f"year of line {number}")))
+        films.append(Listed(title, genre, parsed(int, year[:4], f"year of line {number}")))
     if not PICKED <= len(films) <= LIST:
         raise InvalidSetting("length of the list", f"{PICKED} to {LIST} lines", len(films))
     return tuple(films)
 
 
-def of(ballot: Ballot) -> tuple[Film, ...]:
+def of(ballot: Ballot) -> tuple[Listed, ...]:
     """The films of a list that is asked."""
     return listed("\n".join(ballot.options))
 
@@ -168,7 +168,7 @@ class Halves(NamedTuple):
 
 
 @lru_cache(maxsize=16)
-def halves(films: tuple[Film, ...]) -> Halves:
+def halves(films: tuple[Listed, ...]) -> Halves:
     """Every other film of each genre is foretold, so that every genre is in both halves."""
     genres = np.array([one.genre.casefold() for one in films])
     years = np.array([one.year for one in films], dtype=float)
@@ -225,7 +225,7 @@ def told(view: View) -> dict[str, Any]:
 
 
 @lru_cache(maxsize=16)
-def _told(base: tuple[float, ...], films: tuple[Film, ...]) -> dict[str, Any]:
+def _told(base: tuple[float, ...], films: tuple[Listed, ...]) -> dict[str, Any]:
     by, shares = halves(films), np.array(base)
     people = simulated(films, shares, CROWDS[-1], np.random.default_rng(0))
     found = judged(people, shares, by)
@@ -241,7 +241,9 @@ def _told(base: tuple[float, ...], films: tuple[Film, ...]) -> dict[str, Any]:
 # --- the matrix, simulated ------------------------------------------------------------------------
 
 
-def simulated(films: Sequence[Film], base: Floats, people: int, rng: np.random.Generator) -> Bools:
+def simulated(
+    films: Sequence[Listed], base: Floats, people: int, rng: np.random.Generator
+) -> Bools:
     """Which of people would watch which film: its share, moved by each one's taste for genres."""
     genres, of = np.unique(
         [one.genre.casefold() or one.title for one in films], return_inverse=True
@@ -252,7 +254,7 @@ def simulated(films: Sequence[Film], base: Floats, people: int, rng: np.random.G
     return rng.random(odds.shape) < 1 / (1 + np.exp(-odds))
 
 
-def matrix(films: Sequence[Film], base: Floats, people: int, seed: Sequence[int]) -> Problem:
+def matrix(films: Sequence[Listed], base: Floats, people: int, seed: Sequence[int]) -> Problem:
     """Simulated people who answer all, of whom PICKED answers each are reported; the others are to
     be foretold. seed: of everything but the coins."""
     rng = np.random.default_rng(seed)

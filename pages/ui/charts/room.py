@@ -8,6 +8,7 @@ percents of their row: they and the letters keep their size on a projector and o
 from __future__ import annotations
 
 import html
+import itertools
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -189,15 +190,16 @@ _COINS = """
 
 
 def coins(rule: Coins, words: str, theme: Theme) -> str:
-    """Every throw, whatever the order of its coins, under what it asks for."""
-    sorts = (
-        ("Show the opposite", range(rule.heads + 1)),
-        ("Show your answer", range(rule.heads + 1, rule.coins + 1)),
-    )
+    """Every throw, as often as chance brings it, under what it asks for."""
+    throws = sorted(itertools.product("HT", repeat=rule.coins), key=lambda one: one.count("H"))
+    sorts = {
+        "Show the opposite": [one for one in throws if one.count("H") <= rule.heads],
+        "Show your answer": [one for one in throws if one.count("H") > rule.heads],
+    }
     drawn = "".join(
-        f'<div class="sort"><span class="of">{name}</span>'
-        f"<div>{''.join(_throw(heads, rule.coins) for heads in many)}</div></div>"
-        for name, many in sorts
+        f'<div class="sort"><span class="of">{name}: {len(many)} of {len(throws)}</span>'
+        f"<div>{''.join(map(_throw, many))}</div></div>"
+        for name, many in sorts.items()
     )
     colors = f"--accent: {shaded(ACCENT, theme)}; --ink: {theme.ink}; --paper: {theme.paper}"
     return (
@@ -206,9 +208,9 @@ def coins(rule: Coins, words: str, theme: Theme) -> str:
     )
 
 
-def _throw(heads: int, coins: int) -> str:
-    shown, hidden = '<i class="head">H</i>' * heads, "<i>T</i>" * (coins - heads)
-    return f"<span>{shown}{hidden}</span>"
+def _throw(coins: Sequence[str]) -> str:
+    head = {"H": ' class="head"', "T": ""}
+    return f"<span>{''.join(f'<i{head[one]}>{one}</i>' for one in coins)}</span>"
 
 
 # --- the way in for phones ----------------------------------------------------------------------
