@@ -106,8 +106,7 @@ def read(
     try:
         stamp, names = _stamp(stream)
         if mechanisms is not None:
-            company = map(registry.company_of, map(registry.get, mechanisms))
-            wanted = {*mechanisms}.union(*company)
+            wanted = {*mechanisms}.union(*map(registry.company_of, map(registry.get, mechanisms)))
             names = [name for name in names if name.split()[0] in wanted]
         rows = [row for row in _records(stamp, names, csv.DictReader(stream)) if row["seed"] != but]
     except (ValueError, KeyError, TypeError) as error:

@@ -644,8 +644,7 @@ def _info(row: Any) -> CurveInfo:
         if field.table == "curve":
             found[field.column] = _value(field, found[field.column])
     found["prepare"] = tuple(found["prepare"])
-    public = {name: found.pop(name) for name in PUBLIC}
-    return CurveInfo(public=PublicFacts(**public), **found)
+    return CurveInfo(public=PublicFacts(**{name: found.pop(name) for name in PUBLIC}), **found)
 
 
 def counts(store: Store, source: str) -> list[tuple[CurveInfo, float | None, int]]:

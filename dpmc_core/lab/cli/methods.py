@@ -701,8 +701,7 @@ def scenario_from(scenario: str, asked: PlayOptions) -> tuple[Scenario, dict[str
             "--mechanism", f"left out: it belongs to the {federated.FLOW} flow", asked.mechanism
         )
     cls = simulate.SCENARIOS[scenario]
-    owners = f"scenario {scenario}"
-    given = options.settings(asked.set, ("--epsilon",), lambda _: cls, owners, str)
+    given = options.settings(asked.set, ("--epsilon",), lambda _: cls, f"scenario {scenario}", str)
     whole = published.with_published_scenario(cls, given) if asked.as_published else given
     return cls(epsilon=asked.epsilon, **whole), given
 

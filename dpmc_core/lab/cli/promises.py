@@ -196,8 +196,7 @@ def answer(
             others = total - len(plan.units)  # of seeds that the curve has not
 
             def tell_curve(report: sweep.SweepReport, others: int = others) -> None:
-                done = others + report.skipped + report.ended
-                work.tell("curve", done, total)
+                work.tell("curve", others + report.skipped + report.ended, total)
 
             pool = partial(sweep.LocalPool, plan.sources, min(jobs, len(plan.units)))
             if not work.stopped:
@@ -499,8 +498,7 @@ def _catalogue(asked: str | None, users: str | None, outside: Outside) -> Listed
         raise InvalidSetting(
             "--users", "given with --catalogue: how many there are, or a file of their ids", None
         )
-    items = read_ids(asked)
-    return items, parsed(int, users, "--users") if users.isdecimal() else read_ids(users)
+    return read_ids(asked), parsed(int, users, "--users") if users.isdecimal() else read_ids(users)
 
 
 def _over(

@@ -126,8 +126,7 @@ class GridOptions:
             "split": self.held_out.split,
         }
         given |= {name: value for name, value in parts.items() if value}
-        tried = values_to_try(self.set, "--epsilons")
-        given["settings"] = {**given.get("settings", {}), **tried}
+        given["settings"] = {**given.get("settings", {}), **values_to_try(self.set, "--epsilons")}
         given["tests"] = self.held_out.test or ()
         for text in given["data"]:
             given["reading"] = self.reading.of(text)
@@ -490,8 +489,7 @@ def show(
             raise InvalidSetting(f"--{option}", "left out without --run", str(value))
     chosen = (paper,) if paper else tuple(papers.PAPERS.values())
     if view.report is not None:
-        page = views.html(views.all_looks(papers.PAPERS.values()))
-        _write(view.report, page, "report")
+        _write(view.report, views.html(views.all_looks(papers.PAPERS.values())), "report")
         return None
     if view.bibtex:
         cited = {one.key: one.bibtex for one in chosen}

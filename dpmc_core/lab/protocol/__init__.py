@@ -210,8 +210,7 @@ class FixedPoint:
 
     def reduce(self, words: Words) -> Words:
         """Any 64-bit integers mod P."""
-        reduced: Words = words & np.uint64(2**self.modulus_bits - 1)
-        return reduced
+        return words & np.uint64(2**self.modulus_bits - 1)
 
     def uniform(self, shape: tuple[int, ...], rng: np.random.Generator) -> Words:
         """Uniform integers mod P: a mask."""

@@ -617,8 +617,7 @@ class ScenarioRun:
     def model(self) -> Factors:
         """What users predict with: the published item factors and own factors refitted to them."""
         items = self.published(self.items)
-        users = self.mechanism.fit_users(self.sides, items)
-        return with_offsets(users, items, self.public.middle)
+        return with_offsets(self.mechanism.fit_users(self.sides, items), items, self.public.middle)
 
     def leaving(self, pairs: Ints, t: int) -> Bools:
         """Which of the pairs leave in a round, or in the set-up (0) of the first phase."""

@@ -185,8 +185,7 @@ def exact_items(run: ScenarioRun) -> Floats:
     """
     phase, items = run.phase, run.items.copy()
     squares, moments = normal_equations(run.sides.by_item, phase.user_factors)
-    exact = ridge(squares, moments - phase.noise / 2, phase.penalty)
-    items[phase.active] = exact[phase.active]
+    items[phase.active] = ridge(squares, moments - phase.noise / 2, phase.penalty)[phase.active]
     return items
 
 

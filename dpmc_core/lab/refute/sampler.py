@@ -116,12 +116,10 @@ def _additive(
 
     def ratio(noisy: Floats) -> Floats:
         logs = honest.log_likelihood(noisy, high) - honest.log_likelihood(noisy, low)
-        summed: Floats = logs if logs.ndim == 1 else logs.sum(axis=-1)
-        return summed
+        return logs if logs.ndim == 1 else logs.sum(axis=-1)
 
     def apart(noisy: Floats) -> Floats:
-        gap: Floats = (noisy[:, 0] - noisy[:, 1]) / honest.scale
-        return gap
+        return (noisy[:, 0] - noisy[:, 1]) / honest.scale
 
     a, b = (groups(noisy)[: 4 * DRAWS] for noisy in (here, there))
     views = [ratio] if width == 1 else [ratio, apart]

@@ -390,8 +390,7 @@ class Kept:
     def get(self, key: str) -> ByUser | None:
         if key not in self._found and self._folder is not None:
             with suppress(archives.BadArchive, TypeError):  # or it holds other arrays
-                found = archives.arrays(self._folder / f"{key}.npz")
-                self._found[key] = ByUser(**found)
+                self._found[key] = ByUser(**archives.arrays(self._folder / f"{key}.npz"))
         return self._found.get(key)
 
     def put(self, key: str, scores: ByUser) -> None:
@@ -568,8 +567,7 @@ def answer(
         paired = paired.with_constant(question.reference)
     one, sign = np.eye(3), question.metric.sign
     keeps = paired.share(sign * (one[0] - one[1]), sign * (one[2] - one[1]))
-    ahead = paired.interval(sign * (one[0] - one[2]))
-    beaten = question.reference is None and ahead.sign > 0
+    beaten = question.reference is None and paired.interval(sign * (one[0] - one[2])).sign > 0
     many = paired.seeds > 1 and paired.users > 1
     noisy = [id for id in ids if registry.adds_noise(registry.get(id))]
     card = method.guarantee(question.prepared(public))

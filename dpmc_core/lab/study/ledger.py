@@ -423,14 +423,12 @@ def _cost(plain: Any) -> Cost:
     if isinstance(plain, str):
         return plain
     if "runs" in plain:
-        losses = tuple(_loss(loss) for loss in plain["losses"])
-        return Selection(**plain["runs"], losses=losses)
+        return Selection(**plain["runs"], losses=tuple(_loss(loss) for loss in plain["losses"]))
     return _loss(plain)
 
 
 def _loss(plain: Mapping[str, Any]) -> Loss:
-    pure = tuple(Pure(*part) for part in plain["pure"])
-    return Loss(plain["epsilon"], plain["mu"], pure)
+    return Loss(plain["epsilon"], plain["mu"], tuple(Pure(*part) for part in plain["pure"]))
 
 
 # --- releases that are repeated ------------------------------------------------------------------

@@ -672,8 +672,7 @@ def _placed(ratings: Ratings, places: Ints, items: Ints, count: int, task: Task)
     """A file's ratings over the items of all; places: of its users among all."""
     public = replace(ratings.public, items=count)
     cells = ratings.users, items[ratings.items], ratings.values
-    whole = Ratings.build(*cells, public, times=ratings.times, places=places)
-    return prepare_all(whole, task)[0]
+    return prepare_all(Ratings.build(*cells, public, times=ratings.times, places=places), task)[0]
 
 
 def _split(ratings: Ratings, share: float | None, key: int) -> tuple[Ratings, Ratings | None]:

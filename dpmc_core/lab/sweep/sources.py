@@ -137,8 +137,7 @@ def lean(source: Whole | Pair) -> Whole | Pair:
     if isinstance(source, Pair):
         train, test = _nameless(source.train), _nameless(source.test)
         return Pair(train, test, source.name, source.title)
-    ratings = _nameless(source.dataset.ratings)
-    return Whole(dataclasses.replace(source.dataset, ratings=ratings))
+    return Whole(dataclasses.replace(source.dataset, ratings=_nameless(source.dataset.ratings)))
 
 
 def write_snapshot(dataset: Dataset, path: Path) -> None:
@@ -213,8 +212,7 @@ def _nameless(ratings: Ratings) -> Ratings:
 
 
 def _content(ratings: Ratings) -> list[str | None]:
-    times = None if ratings.times is None else _hash(ratings.times)
-    return [ratings.fingerprint, times]
+    return [ratings.fingerprint, None if ratings.times is None else _hash(ratings.times)]
 
 
 def _truth(dataset: Dataset) -> list[str] | None:

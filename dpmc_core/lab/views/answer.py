@@ -234,8 +234,7 @@ def curve(picture: Picture, mechanism: str, reference: float | None = None) -> l
     for epsilon, value in zip(line.epsilon.tolist(), line.band.mean.tolist(), strict=True):
         kept = numbers.kept(picture, line, epsilon, best)
         if kept is not None:
-            share = _finite(kept.share)
-            found.append(AtEpsilon(epsilon, value, share, kept.words, kept.clear))
+            found.append(AtEpsilon(epsilon, value, _finite(kept.share), kept.words, kept.clear))
     return found
 
 

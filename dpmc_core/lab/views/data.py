@@ -173,8 +173,7 @@ def _ranks(edges: Ints, blocks: Ints) -> str:
 
 def counts(ratings: Ratings) -> tuple[Ints, Ints]:
     """Ratings of each user and of each item."""
-    public = ratings.public
-    return np.diff(ratings.indptr), np.bincount(ratings.items, minlength=public.items)
+    return np.diff(ratings.indptr), np.bincount(ratings.items, minlength=ratings.public.items)
 
 
 def _tail(counts: Ints, points: int) -> Tail:

@@ -164,8 +164,7 @@ def smallest_epsilons(placed: Placed, wanted: Sequence[float]) -> list[Answer]:
     found = []
     for value in wanted:
         goal = direction * value
-        epsilon = float(_reach(x, fitted[None], goal)[0])
-        where = estimate(epsilon, _reach(x, drawn, goal), seeds)
+        where = estimate(float(_reach(x, fitted[None], goal)[0]), _reach(x, drawn, goal), seeds)
         found.append(Answer(placed, value, where, best, at))
     return found
 

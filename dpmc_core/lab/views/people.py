@@ -366,8 +366,7 @@ def asked(mechanism: Mechanism, data: Dataset) -> tuple[Prompt, ...]:
     Empty where a visitor's answers would not be reported sign by sign and then folded into item
     factors, and where no kinds are known: nobody likes an invented title for its name.
     """
-    public = prepared_facts(data.ratings.public, mechanism.task)
-    card = mechanism.guarantee(public)
+    card = mechanism.guarantee(prepared_facts(data.ratings.public, mechanism.task))
     signs = isinstance(main_release(card), RandomizedResponse) and mechanism.task is Task.BINARY
     if not signs or card.trust is not Trust.LOCAL or mechanism.id == mechanism.floor:
         return ()
@@ -429,8 +428,7 @@ class Newcomer(NamedTuple):
         own = self.along[six]
         gram = own @ own.T + (self.spread + noise) * np.eye(len(six))
         weights = np.linalg.solve(gram, values - self.base[six])
-        found: Floats = self.base[items] + self.along[items] @ (own.T @ weights)
-        return found
+        return self.base[items] + self.along[items] @ (own.T @ weights)
 
 
 class Worth(NamedTuple):

@@ -287,8 +287,7 @@ def attendance_table(play: ScenarioPlay) -> dict[str, list[Any]]:
     assert item is not None
     found: Sequence[attacks.Recovered] = ()
     if isinstance(settings, DynamicUsers):
-        users = range(play.part.public.users)
-        leaves = tuple((2 * user + 3, user) for user in users)
+        leaves = tuple((2 * user + 3, user) for user in range(play.part.public.users))
         longer = dataclasses.replace(
             settings,
             phases=1,

@@ -57,23 +57,20 @@ class TopItem(NamedTuple):
 
 def link_of(mechanism: Mechanism) -> Link:
     """How a binary mechanism's score becomes the chance of +1; logistic where it does not say."""
-    link: Link = getattr(mechanism, "link", LOGISTIC)
-    return link
+    return getattr(mechanism, "link", LOGISTIC)
 
 
 def errors(model: Model, task: Task, test: Ratings, link: Link = LOGISTIC) -> Floats:
     """|prediction - truth| per held-out rating: rating points, or for BINARY |P(+1) - 1{Y=+1}|."""
     if task is Task.BINARY:
-        chance = link.probability(model.predict(test.users, test.items))
-        return np.abs(chance - (test.values > 0))
+        return np.abs(link.probability(model.predict(test.users, test.items)) - (test.values > 0))
     clipped = np.clip(model.predict(test.users, test.items), test.public.low, test.public.high)
     return np.abs(clipped - test.values)
 
 
 def cdf(model: Model, task: Task, test: Ratings, link: Link = LOGISTIC) -> ErrorCdf:
     """The error CDF on a grid over all possible errors."""
-    widest = 1.0 if task is Task.BINARY else test.public.width
-    grid = np.linspace(0.0, widest, 101)
+    grid = np.linspace(0.0, 1.0 if task is Task.BINARY else test.public.width, 101)
     return ErrorCdf(grid, error_cdf(errors(model, task, test, link), grid))
 
 
@@ -102,8 +99,7 @@ def spectrum(model: Model, limit: int = 40) -> Floats | None:
     if model.factors is None:
         return None
     left, right = np.linalg.qr(model.factors.left)[1], np.linalg.qr(model.factors.right)[1]
-    values: Floats = np.linalg.svd(left @ right.T, compute_uv=False)[:limit]
-    return values
+    return np.linalg.svd(left @ right.T, compute_uv=False)[:limit]
 
 
 def top_items(model: Model, train: Ratings, user: int) -> tuple[TopItem, ...]:
