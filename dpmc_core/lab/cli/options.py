@@ -6,7 +6,6 @@ import dataclasses
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated, Any
 
 from dpmc_core import registry
@@ -74,7 +73,6 @@ Predicted = Annotated[
 Unit = Annotated[Change, Option(words=UNITS)]
 Seed = Annotated[int, Option("N", f"repeat a run exactly (default {SEED}, as in the app)")]
 Seeds = Annotated[list[str] | None, Option("N")]
-Rows = Annotated[Path | None, Option("FILE", "result store (default: the shared one)")]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -40,7 +40,7 @@ TITLE = "parties send noisy profiles, a server averages them"
 SERVER = "server"
 NOISY, AVERAGE = "noisy profiles", "average profiles"  # kinds of messages
 VARIANTS = tuple(id for id, cls in MECHANISMS.items() if issubclass(cls, Dpimf))
-PAPER = {"parties": 10, "rounds": 100, "local": 20}  # RYHH24, section VI-A
+PAPER: dict[str, Any] = {"parties": 10, "rounds": 100, "local": 20}  # RYHH24, section VI-A
 
 
 @dataclass(frozen=True, kw_only=True)

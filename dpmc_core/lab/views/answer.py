@@ -64,16 +64,26 @@ class Said(NamedTuple):
 
 def said(finding: Finding) -> Said:
     """Everything there is to say of a finding."""
+    question, attack = finding.question, finding.attack
+    groups = "; ".join(map(_payer, finding.pays))
+    often = "at most " * (not attack.exact) + of_hundred(attack.right, int(not attack.exact))
     return Said(
         verdict_words(finding),
         f"{_measured(finding)} {_kept(finding)}".strip(),
         _unit(finding),
-        _attacker(finding),
-        _AGAINST[finding.question.protect],
-        _pays(finding),
-        f"Offline test on raw data, {_fits(finding)}: do not publish.",
-        _tested(finding),
+        f"Best attacker asking “{_ASKED[question.protect, question.task]}”: right {often} times in"
+        " 100; a coin 50.",
+        _AGAINST[question.protect],
+        f"Pays most: {groups}." if groups else "",
+        f"Offline test on raw data, {_many(finding.fits, 'private fit')}: do not publish.",
+        f"{finding.mechanism.name}, certified. Tested on {split_words(finding.split)}:"
+        f" {_many(finding.users, 'user')}, {_many(finding.seeds, 'seed')}."
+        " Intervals (95 %) are paired over users and seeds.",
     )
+
+
+def _many(count: int, what: str) -> str:
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
 def told_words(told: Told, question: Inquiry, own: bool = True) -> str:
@@ -93,11 +103,6 @@ def told_rule(task: Task, protect: Protect) -> str:
         f"Told: a {what} above {CLEAR:g} standard deviations of the noise on it. Counted on raw"
         " data, before any fit: for your eyes."
     )
-
-
-def often_words(times: int) -> str:
-    """How often one publishes in a year."""
-    return OFTEN.get(times, f"{times:,} times a year")
 
 
 def verdict_words(finding: Finding) -> str:
@@ -174,42 +179,18 @@ def _unit(finding: Finding) -> str:
     words = f"Unit: {_UNITS[question.protect, question.task]}; one release; {epsilon}."
     if question.times > 1:
         year, each = epsilon_text(cost.year), epsilon_text(cost.each, least=True)
+        often = capital(OFTEN.get(question.times, f"{question.times:,} times a year"))
         words += (
-            f" **{capital(often_words(question.times))} for a year: epsilon {year}{delta}; to stay"
-            f" at {question.epsilon:g}, use {each} each.**"
+            f" **{often} for a year: epsilon {year}{delta}; to stay at {question.epsilon:g}, use"
+            f" {each} each.**"
         )
     return words
-
-
-def _attacker(finding: Finding) -> str:
-    question, attack = finding.question, finding.attack
-    asked = _ASKED[question.protect, question.task]
-    often = "at most " * (not attack.exact) + of_hundred(attack.right, int(not attack.exact))
-    return f"Best attacker asking “{asked}”: right {often} times in 100; a coin 50."
-
-
-def _pays(finding: Finding) -> str:
-    groups = "; ".join(map(_payer, finding.pays))
-    return f"Pays most: {groups}." if groups else ""
 
 
 def _payer(payer: Payer) -> str:
     if payer.by == "users":
         return f"users under {payer.limit:,} ratings"
     return f"items outside the top {payer.limit:,}"
-
-
-def _fits(finding: Finding) -> str:
-    return f"{finding.fits:,} private fit{'' if finding.fits == 1 else 's'}"
-
-
-def _tested(finding: Finding) -> str:
-    seeds = f"{finding.seeds} seed{'' if finding.seeds == 1 else 's'}"
-    return (
-        f"{finding.mechanism.name}, certified. Tested on {split_words(finding.split)}:"
-        f" {finding.users:,} user{'' if finding.users == 1 else 's'}, {seeds}."
-        " Intervals (95 %) are paired over users and seeds."
-    )
 
 
 class AtEpsilon(NamedTuple):
@@ -267,8 +248,7 @@ def curve_table(found: list[AtEpsilon], picture: Picture) -> dict[str, list[str]
 
 def as_dict(finding: Finding) -> dict[str, Any]:
     """A finding as plain JSON values; null for what is infinite or not there."""
-    question = finding.question
-    cost = finding.cost
+    question, cost = finding.question, finding.cost
     return {
         "verdict": finding.verdict.value,
         "keep": question.keep,
@@ -280,10 +260,7 @@ def as_dict(finding: Finding) -> dict[str, Any]:
         "kept": finding.keeps and _ends(finding.keeps),
         "unit": question.change.unit,
         "neighbours": question.change.neighbours,
-        "certified": {
-            "epsilon": cost.certified.epsilon,
-            "delta": cost.certified.delta,
-        },
+        "certified": {"epsilon": cost.certified.epsilon, "delta": cost.certified.delta},
         "replaced": _finite(cost.replaced),
         "releases_a_year": question.times,
         "epsilon_of_a_year": _finite(cost.year),

@@ -12,7 +12,7 @@ from dpmc_core.lab.protocol import federated
 from dpmc_core.lab.protocol.scenarios import Scenario
 from dpmc_core.lab.protocol.simulate import shown_settings
 from dpmc_core.lab.views import cards
-from dpmc_core.lab.views.text import columns
+from dpmc_core.lab.views.text import Table, columns
 from dpmc_core.privacy import Certified, Guarantee
 from dpmc_core.ratings import PublicFacts
 from dpmc_core.settings import AsPublished, setting_text, show_setting
@@ -129,7 +129,7 @@ def words(found: Switched) -> tuple[str, ...]:
     return tuple(sentence(text) for text in (*told, found.note) if text)
 
 
-def table(ids: Collection[str], public: PublicFacts, epsilon: float) -> dict[str, list[str]]:
+def table(ids: Collection[str], public: PublicFacts, epsilon: float) -> Table:
     """What changes and what it costs, for many methods at once; unchanged ones are left out."""
     rows = []
     for id in ids:

@@ -26,7 +26,7 @@ from dpmc_core.lab.refute.probe import run
 from dpmc_core.lab.refute.report import TIGHT, Shipped, shipped
 from dpmc_core.lab.views import cards
 from dpmc_core.lab.views.lines import Line
-from dpmc_core.lab.views.text import columns
+from dpmc_core.lab.views.text import Table, columns
 from dpmc_core.mechanisms.one_bit import Output
 from dpmc_core.privacy import Change
 from dpmc_core.ratings import Ratings
@@ -195,7 +195,7 @@ def shipped_of(id: str) -> Shipped | None:
     return shipped(registry.create(id, epsilon=1.0)) if private else None
 
 
-def table(report: Report) -> dict[str, list[object]]:
+def table(report: Report) -> Table:
     """Every release of every method in columns of text."""
     rows = [
         (

@@ -27,7 +27,7 @@ from dpmc_core.lab.views.numbers import (
     means,
     resamples,
 )
-from dpmc_core.lab.views.text import columns
+from dpmc_core.lab.views.text import Table, columns
 
 HOW = (
     "Pairs are compared seed by seed: in each seed all mechanisms train and are tested on the same"
@@ -155,7 +155,7 @@ def standing_words(one: Standing, k: int) -> str:
     return "nothing is clearly better"
 
 
-def standings_table(found: Sequence[Standing]) -> dict[str, list[object]]:
+def standings_table(found: Sequence[Standing]) -> Table:
     """Every epsilon of every line with what is clearly better and worse there."""
     rows = [
         (

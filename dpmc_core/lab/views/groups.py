@@ -101,11 +101,11 @@ def grouped(found: Mapping[str, Guarantee]) -> tuple[Group, ...]:
             recommended=_recommended(id, card),
         )
         groups.setdefault((_PROTECTS[card.change], card.trust), []).append(choice)
+    kinds = list(PREDICTS.values())
+    for choices in groups.values():
+        choices.sort(key=lambda one: (kinds.index(one.predicts), not one.recommended))
     places = sorted(groups, key=lambda g: (order[g[0]], list(_TRUST).index(g[1])))
-    return tuple(
-        Group(protects, _TRUST[trust], tuple(sorted(groups[protects, trust], key=_rank)))
-        for protects, trust in places
-    )
+    return tuple(Group(place[0], _TRUST[place[1]], tuple(groups[place])) for place in places)
 
 
 def summary(groups: Iterable[Group], epsilon: float) -> str:
@@ -116,15 +116,6 @@ def summary(groups: Iterable[Group], epsilon: float) -> str:
         return f"All {len(choices)} claims are proved at epsilon {epsilon:g}"
     verb = "is" if open_ == 1 else "are"
     return f"{open_} of {len(choices)} claims {verb} not proved at epsilon {epsilon:g}"
-
-
-def words(groups: Iterable[Group]) -> str:
-    """The groups as text."""
-    said = []
-    for group in groups:
-        names = [f"{c.name}{'' if c.upheld else ' (claimed only)'}" for c in group.choices]
-        said.append(f"{group.title}: {', '.join(names)}.")
-    return " ".join(said)
 
 
 def published(what: Publishes) -> str:
@@ -139,19 +130,11 @@ def promised(card: Guarantee) -> str:
     return f"{what[:1].lower()}{what[1:]}, {_TRUST[card.trust]}{claimed}"
 
 
-def _rank(choice: Choice) -> tuple[int, bool]:
-    return list(PREDICTS.values()).index(choice.predicts), not choice.recommended
-
-
 def _recommended(id: str, card: Guarantee) -> str:
-    task = registry.get(id).task
-    here = [e for e in EPSILONS if _advised(task, card, e) == id]
+    asked = registry.get(id).task, card.change, card.public
+    here = [e for e in EPSILONS if advised(*asked, e, card.trust) == id]
     if not here:
         return ""
     if here[-1] < EPSILONS[-1]:
         return f"recommended up to epsilon {here[-1]:g}"
     return "recommended" + f" from epsilon {here[0]:g} on" * (here[0] > EPSILONS[0])
-
-
-def _advised(task: Task, card: Guarantee, epsilon: float) -> str | None:
-    return advised(task, card.change, card.public, epsilon, card.trust)

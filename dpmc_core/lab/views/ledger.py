@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from dpmc_core.errors import capital
-from dpmc_core.lab.study.ledger import Kind, LedgerPart, Repeats, Study
+from dpmc_core.lab.study.ledger import Kind, Repeats, Study
 from dpmc_core.lab.views.cards import budget_text, certified, epsilon_text
+from dpmc_core.lab.views.text import Table, columns
 from dpmc_core.privacy import (
     CELL,
     RATING,
@@ -79,32 +79,38 @@ def budget(found: Certified) -> str:
     return certified(found)
 
 
-def table(study: Study) -> dict[str, list[str]]:
+def table(study: Study) -> Table:
     """Both sums for every unit; what a phone has room for comes first."""
-    return {
-        "for": list(UNITS.values()),
-        "all published": [epsilon_text(study.published(c).epsilon) for c in Change],
-        "released": [
-            epsilon_text(study.released(c).epsilon) if study.count(Kind.RELEASE) else "nothing"
-            for c in Change
-        ],
-        "what an epsilon counts": [f"{c.label}: {c.relation}" for c in Change],
-    }
-
-
-def parts(study: Study) -> dict[str, list[str]]:
-    """What the sum of everything is made of, by kind and method."""
-    found = study.parts()
-    return {
-        "what": [KINDS[part.kind] for part in found],
-        "method": [part.mechanism for part in found],
-        "runs": [f"{part.runs:,}" for part in found],
-        "epsilon each": [_range(part) for part in found],
-        **{
-            name: [epsilon_text(part.composed[change].epsilon) for part in found]
+    some = study.count(Kind.RELEASE)
+    return columns(
+        ("for", "all published", "released", "what an epsilon counts"),
+        (
+            (
+                name,
+                epsilon_text(study.published(change).epsilon),
+                epsilon_text(study.released(change).epsilon) if some else "nothing",
+                f"{change.label}: {change.relation}",
+            )
             for change, name in UNITS.items()
-        },
-    }
+        ),
+    )
+
+
+def parts(study: Study) -> Table:
+    """What the sum of everything is made of, by kind and method."""
+    return columns(
+        ("what", "method", "runs", "epsilon each", *UNITS.values()),
+        (
+            (
+                KINDS[part.kind],
+                part.mechanism,
+                f"{part.runs:,}",
+                " to ".join(f"{end:g}" for end in dict.fromkeys(part.epsilons)),
+                *(epsilon_text(part.composed[change].epsilon) for change in UNITS),
+            )
+            for part in study.parts()
+        ),
+    )
 
 
 def reasons(study: Study) -> list[str]:
@@ -164,8 +170,3 @@ def plain(found: Certified) -> float | None:
 
 def _many(count: int, what: str) -> str:
     return f"{count:,} {what}{'' if count == 1 else 's'}"
-
-
-def _range(part: LedgerPart) -> str:
-    ends: Sequence[float] = dict.fromkeys(part.epsilons)  # type: ignore[assignment]
-    return " to ".join(f"{end:g}" for end in ends)

@@ -16,7 +16,7 @@ from dpmc_core.errors import number_text, sentence
 from dpmc_core.experiment import EVALUATION_ONLY, Result, settings_dict
 from dpmc_core.lab.views import cards, numbers
 from dpmc_core.lab.views.lines import WITHOUT, Picture, guess_name
-from dpmc_core.lab.views.text import escape_markdown
+from dpmc_core.lab.views.text import Table, escape_markdown
 from dpmc_core.lab.views.training import Film, TopItem, top_items
 from dpmc_core.metrics import METRICS, Metric, headline
 from dpmc_core.model import Mechanism, Model
@@ -167,16 +167,14 @@ def keep(run: Run, about: str) -> KeptRun:
 def _settings(mechanism: Mechanism) -> dict[str, str]:
     """Its settings for people."""
     return {
-        name: cards.delta_text(value) if name == "delta" else _text(value)
+        name: (cards.delta_text if name == "delta" else number_text)(value)
+        if isinstance(value, float)
+        else str(value)
         for name, value in settings_dict(mechanism).items()
     }
 
 
-def _text(value: Any) -> str:
-    return number_text(value) if isinstance(value, float) else str(value)
-
-
-def differing(one: KeptRun, other: KeptRun) -> dict[str, list[str]]:
+def differing(one: KeptRun, other: KeptRun) -> Table:
     """What decided two runs, where it differs, as columns; own settings left alone do not count."""
     names = [
         name
@@ -191,15 +189,18 @@ def differing(one: KeptRun, other: KeptRun) -> dict[str, list[str]]:
     }
 
 
-def rounds_table(one: KeptRun, other: KeptRun) -> dict[str, list[Any]]:
+def rounds_table(one: KeptRun, other: KeptRun) -> Table:
     """The metric of two runs by round, as columns."""
-    seen = [{f.round: f.metric for f in run.film.frames} for run in (one, other)]
-    rounds = sorted(seen[0] | seen[1])
-    columns: dict[str, list[Any]] = {"round": rounds}
-    for run, values in zip((one, other), seen, strict=True):
-        found = [values.get(k) for k in rounds]
-        columns[f"run {run.number}"] = ["" if v is None else run.metric.text(v) for v in found]
-    return columns
+    shown = {
+        f"run {run.number}": {
+            f.round: run.metric.text(f.metric) for f in run.film.frames if f.metric is not None
+        }
+        for run in (one, other)
+    }
+    rounds = sorted({f.round for run in (one, other) for f in run.film.frames})
+    return {"round": rounds} | {
+        name: [values.get(k, "") for k in rounds] for name, values in shown.items()
+    }
 
 
 def compared(one: KeptRun, other: KeptRun) -> str:
@@ -221,7 +222,7 @@ def compared(one: KeptRun, other: KeptRun) -> str:
     )
 
 
-def metrics_table(found: Mapping[str, Mapping[str, float]]) -> dict[str, list[str]]:
+def metrics_table(found: Mapping[str, Mapping[str, float]]) -> Table:
     """Metrics by method as columns of text; those of the first."""
     return {"method": list(found)} | {
         name: [METRICS[name].text(values[name]) for values in found.values()]

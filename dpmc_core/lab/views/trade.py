@@ -20,7 +20,7 @@ from dpmc_core.lab.views.audits import Tick, shipped_of, tick_of
 from dpmc_core.lab.views.cards import TYPICAL, capped, of_hundred
 from dpmc_core.lab.views.lines import Interval, Line, Picture
 from dpmc_core.lab.views.noise import main_release, two_values
-from dpmc_core.lab.views.text import columns
+from dpmc_core.lab.views.text import Table, columns
 from dpmc_core.model import Mechanism, Task
 from dpmc_core.privacy import (
     CELL,
@@ -321,7 +321,7 @@ def words(trade: Trade, epsilon: float) -> str:
     return " ".join(map(sentence, [head, *sentences(trade, epsilon), *levels, *ticks]))
 
 
-def table(trade: Trade) -> dict[str, list[object]]:
+def table(trade: Trade) -> Table:
     """Every bead of every line."""
     rows = (
         (

@@ -15,6 +15,7 @@ from dpmc_core.arrays import Floats, Ints
 from dpmc_core.lab.sweep import toplists
 from dpmc_core.lab.views.data import busiest, counts, grid, title, user_name
 from dpmc_core.lab.views.lines import GUESSING, WITHOUT, guess_name
+from dpmc_core.lab.views.text import Table, columns
 from dpmc_core.links import LOGISTIC, Link
 from dpmc_core.metrics import Metric, error_cdf, headline
 from dpmc_core.model import Mechanism, Model, Step, Task
@@ -349,12 +350,13 @@ def film_words(film: Film) -> str:
     return "; ".join(parts) + "."
 
 
-def film_table(film: Film) -> dict[str, list[Any]]:
+def film_table(film: Film) -> Table:
     """The film's rounds as columns: the metric, and what leads the list of the middle person."""
-    return {
-        "round": [f.round for f in film.frames],
-        film.metric.spoken: [
-            "" if f.metric is None else film.metric.text(f.metric) for f in film.frames
-        ],
-        "first in the list": [f.top[0].title if f.top else "" for f in film.frames],
-    }
+    text = film.metric.text
+    return columns(
+        ("round", film.metric.spoken, "first in the list"),
+        (
+            (f.round, "" if f.metric is None else text(f.metric), f.top[0].title if f.top else "")
+            for f in film.frames
+        ),
+    )
