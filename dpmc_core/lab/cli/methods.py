@@ -54,7 +54,7 @@ from dpmc_core.lab.refute import RUNS, refute
 from dpmc_core.lab.refute import Method as Way
 from dpmc_core.lab.refute import Report as Audit
 from dpmc_core.lab.refute.faults import Flaw
-from dpmc_core.lab.refute.report import Shipped, record, records_text, shipped
+from dpmc_core.lab.refute.report import record, records_text, shipped
 from dpmc_core.lab.study import ledger
 from dpmc_core.lab.study.answer import recommend as advise
 from dpmc_core.lab.sweep import Pair, partitioned
@@ -65,7 +65,7 @@ from dpmc_core.lab.views.run_card import SEED_NOTE, methods, metrics_table
 from dpmc_core.mechanisms.one_bit import Output
 from dpmc_core.model import Mechanism, Task
 from dpmc_core.paths import whole_file
-from dpmc_core.privacy import DELTA, ROW_VALUES, USER_EMPTIED, Change, Guarantee, Trust
+from dpmc_core.privacy import DELTA, ROW_VALUES, USER_EMPTIED, Change, Trust
 from dpmc_core.problem import (
     SEED,
     Problem,
@@ -329,7 +329,8 @@ def guarantees(
         given |= reading.ends
     known = (reading if data else Reading()).load(data or "movie-night")
     public = dataclasses.replace(known.ratings.public, **given)
-    document, rows, told = [], [], []
+    document: list[dict[str, Any]] = []
+    rows, told = [], []
     refused: dict[str, InvalidSetting] = {}  # these facts do not suit them, say why
     for id, cls in registry.MECHANISMS.items():
         if not registry.adds_noise(cls):
@@ -341,8 +342,21 @@ def guarantees(
             refused[id] = error
             continue
         tick = shipped(mechanism) if measured else None
-        more = {"measured": tick and _measured(tick)} if measured else {}
-        document.append(describe_card(id, card) | more)
+        units = [
+            {
+                "unit": proved.change.unit,
+                "neighbours": proved.change.neighbours,
+                "epsilon": proved.epsilon if proved.finite else None,
+                "delta": proved.delta,
+                "reason": proved.reason,
+            }
+            for proved in map(card.certified, Change)
+        ]
+        document.append({"mechanism": id, **card.as_dict(), "units": units})
+        if measured:
+            names = ("delta", "unit", "neighbours", "confidence", "method", "refuted", "given")
+            told_of = {name: getattr(tick, name) for name in names} if tick else {}
+            document[-1]["measured"] = tick and {"epsilon": tick.measured, **told_of}
         row = cards.card_row(id, card)
         proved = (row.claimed, row.certified, row.per_rating, row.per_user, row.per_user_other)
         words = [id, card.change.label, card.trust.value, *map(cards.epsilon_text, proved)]
@@ -363,27 +377,6 @@ def guarantees(
         "\n".join(paragraph(reason, "  ", "") for reason in told),
     ]
     return CommandReport(document, text)
-
-
-def _measured(found: Shipped) -> dict[str, Any]:
-    """A tick as plain JSON: the bound, how it was found, and what it contradicts."""
-    names = ("delta", "unit", "neighbours", "confidence", "method", "refuted", "given")
-    return {"epsilon": found.measured, **{name: getattr(found, name) for name in names}}
-
-
-def describe_card(id: str, card: Guarantee) -> dict[str, Any]:
-    """A card as plain JSON, with the certified epsilon of every unit (null: infinite)."""
-    units = [
-        {
-            "unit": proved.change.unit,
-            "neighbours": proved.change.neighbours,
-            "epsilon": proved.epsilon if proved.finite else None,
-            "delta": proved.delta,
-            "reason": proved.reason,
-        }
-        for proved in map(card.certified, Change)
-    ]
-    return {"mechanism": id, **card.as_dict(), "units": units}
 
 
 @extensible
@@ -458,8 +451,8 @@ def audit(
         raise InvalidSetting("--write", "left out without --all", str(write))
     made, steps = budget.mechanism(mechanism), options.steps_of(prepare)
     if data is None:
-        found, lit = audited(made, seed), _lit(made)
-        return CommandReport(found.as_dict() | lit, _told(found) + _lights(lit))
+        found, (lit, words) = audited(made, seed), _lit(made)
+        return CommandReport(found.as_dict() | lit, _told(found) + words)
     loaded = reading.load(data, made.task, prepare)
     ratings, _ = prepare_all(loaded.ratings, made.task, steps)
     found = audited(made, seed, ratings)
@@ -513,24 +506,18 @@ def _told(report: Audit) -> list[str]:
     return paragraphs
 
 
-def _lit(mechanism: Mechanism) -> dict[str, Any]:
-    """What one rating moves in output perturbation, on its known instance."""
+def _lit(mechanism: Mechanism) -> tuple[dict[str, Any], list[str]]:
+    """What one rating moves in output perturbation, on its known instance; and in words."""
     if not isinstance(mechanism, Output):
-        return {}
+        return {}, []
     found = audits.lights(*audits.known_instance(mechanism.epsilon))
     names = ("user", "item", "cells", "total", "allowed", "epsilon", "claimed")
-    return {"lights": {name: getattr(found, name) for name in names}}
-
-
-def _lights(lit: dict[str, Any]) -> list[str]:
-    return [
-        paragraph(
-            f"One rating (item {found['item']} of user {found['user']}) on the known instance moves"
-            f" {found['cells']:,} cells of the matrix, by {found['total']:.3g} together; the proof"
-            f" allows {found['allowed']:g}, so epsilon is at least {found['epsilon']:.3g} there."
-        )
-        for found in lit.values()
-    ]
+    told = (
+        f"One rating (item {found.item} of user {found.user}) on the known instance moves"
+        f" {found.cells:,} cells of the matrix, by {found.total:.3g} together; the proof allows"
+        f" {found.allowed:g}, so epsilon is at least {found.epsilon:.3g} there."
+    )
+    return {"lights": {name: getattr(found, name) for name in names}}, [paragraph(told)]
 
 
 # --- protocols, message by message ------------------------------------------------------------
@@ -601,8 +588,7 @@ def protocol(
 
     Scenario 1, with a trusted recommender, is `dpmc fit DATA dpmf`.
     """
-    play = _federated if scenario == federated.FLOW else _scenario
-    return play(scenario, data, asked)
+    return (_federated if scenario == federated.FLOW else _scenario)(scenario, data, asked)
 
 
 def _scenario(scenario: str, data: str | None, asked: PlayOptions) -> CommandReport:
@@ -618,12 +604,6 @@ def _scenario(scenario: str, data: str | None, asked: PlayOptions) -> CommandRep
         tell = partial(progress.update, "beside scenario 1")
         gap = simulate.gap(settings, problem, asked.seed, tell)
     found = simulate.report(run, problem, asked.seed, gap)
-    switch = None
-    if asked.as_published:
-        switch = published.scenario(type(settings), asked.epsilon, given, run.public)
-        found["as_published"] = switch.as_dict()
-    if asked.attack:
-        found["attacks"] = simulate.attack(run)
     skipped = "; ".join(f"{n} {what}" for what, n in found["skipped"].items())
     more = [words.gap_words(gap)]
     if isinstance(settings, DynamicUsers) and settings.picked:
@@ -644,8 +624,14 @@ def _scenario(scenario: str, data: str | None, asked: PlayOptions) -> CommandRep
         card_text(cards.card(settings.guarantee(run.public))),
     ]
     if asked.attack:
+        found["attacks"] = simulate.attack(run)
         text.append(_attacks(found["attacks"]))
-    return _with_messages(found, text, run.transcript, switch)
+    return _with_messages(
+        *(found, text, run.transcript),
+        published.scenario(type(settings), asked.epsilon, given, run.public)
+        if asked.as_published
+        else None,
+    )
 
 
 def _federated(scenario: str, data: str | None, asked: PlayOptions) -> CommandReport:
@@ -662,10 +648,6 @@ def _federated(scenario: str, data: str | None, asked: PlayOptions) -> CommandRe
         for t in run.play():
             progress.update("federated flow", t, flow.rounds)
     found = federated.report(run, problem, asked.seed)
-    switch = None
-    if asked.as_published:
-        switch = published.federation(flow.mechanism.id, asked.epsilon, given, public)
-        found["as_published"] = switch.as_dict()
     budget = words.budget_rows(flow.budget(public))
     rows = [(what, cards.epsilon_text(value)) for what, value in budget.items()]
     budget_table = table([(f"budget, {flow.rounds} x {flow.local} solves", "epsilon"), *rows], "  ")
@@ -677,7 +659,12 @@ def _federated(scenario: str, data: str | None, asked: PlayOptions) -> CommandRe
         _traffic(found["communication"]),
         "\n".join((budget_table, *why)),
     ]
-    return _with_messages(found, text, run.transcript, switch)
+    return _with_messages(
+        *(found, text, run.transcript),
+        published.federation(flow.mechanism.id, asked.epsilon, given, public)
+        if asked.as_published
+        else None,
+    )
 
 
 def _problem(data: str, task: Task, asked: PlayOptions) -> Problem:
@@ -751,7 +738,10 @@ def _with_messages(
         if len(messages) > _SHOWN:
             lines.append(f"  ... {len(messages) - _SHOWN} more: --json has all")
         text.append("\n".join(lines))
-    return CommandReport(found, [*text, _switched(switch)] if switch else text)
+    if switch:
+        found["as_published"] = switch.as_dict()
+        text.append(_switched(switch))
+    return CommandReport(found, text)
 
 
 def _attacks(found: dict[str, Any]) -> str:

@@ -321,7 +321,14 @@ def ledger(
         raise InvalidSetting(missing, f"given where {given} is", "none")
     task = None if mechanism is None else registry.get(mechanism).task
     source = sweep.open_source(data, test, **reading.of(data, task))
-    study = _study(source.fingerprint, store, delta)
+    about, noted = source.fingerprint, books.noted(source.fingerprint)
+    try:  # the rows of a store, and what was noted
+        with Store(store, read_only=True) as opened:
+            study = books.study(about, opened, noted, delta)
+    except StoreMissing:
+        if store is not None:  # it was asked for
+            raise
+        study = books.study(about, None, noted, delta)
     document = words.as_dict(study) | {"data": source.name, "source": source.fingerprint}
     text = _books(source.name, study)
     if mechanism is not None and repeat is not None:
@@ -329,18 +336,6 @@ def ledger(
         document["repeated"], told = _repeated(mechanism, repeat, public, epsilon, delta, unit)
         text.append(paragraph(told))
     return CommandReport(document, text)
-
-
-def _study(source: str, store: Path | None, delta: float) -> books.Study:
-    """Everything known of a data set: rows of a store, and what was noted. Raises DpmcError."""
-    noted = books.noted(source)
-    try:
-        with Store(store, read_only=True) as opened:
-            return books.study(source, opened, noted, delta)
-    except StoreMissing:
-        if store is not None:  # it was asked for
-            raise
-    return books.study(source, None, noted, delta)
 
 
 def _books(name: str, study: books.Study) -> list[str]:

@@ -55,14 +55,8 @@ class Message:
 
     def as_dict(self) -> dict[str, Any]:
         """The message as plain JSON values, its content in words."""
-        return {
-            "round": self.round,
-            "sender": self.sender,
-            "receiver": self.receiver,
-            "kind": self.kind,
-            "bytes": self.bytes,
-            "payload": self.summary,
-        }
+        names = ("round", "sender", "receiver", "kind", "bytes")
+        return {name: getattr(self, name) for name in names} | {"payload": self.summary}
 
 
 class Transcript(list[Message]):

@@ -697,8 +697,8 @@ class StaticUsers(Scenario):
     rounds of one user would differ by the raw difference of gradients: the difference attack.
     """
 
-    number: ClassVar[str] = "2"
-    title: ClassVar[str] = "untrusted recommender, static users"
+    number = "2"
+    title = "untrusted recommender, static users"
     masks: bool = setting(True, "hide each gradient from the third party by a mask")
 
     def _words(self) -> tuple[int, int]:
@@ -754,10 +754,10 @@ class DynamicUsers(Scenario):
     that is summed up, every set paid for with epsilon; the paper has no such thing, nor has this.
     """
 
-    number: ClassVar[str] = "3"
-    title: ClassVar[str] = "untrusted recommender, users come and go"
-    addends: ClassVar[int] = 2  # a gradient, and a piece of the noise
-    published: ClassVar[AsPublished] = AsPublished(
+    number = "3"
+    title = "untrusted recommender, users come and go"
+    addends = 2  # a gradient, and a piece of the noise
+    published = AsPublished(
         Scenario.published.settings,
         f"{Scenario.published.note}; nor how many of those online it picks: all of them",
     )

@@ -191,15 +191,12 @@ class Study:
             LedgerPart(
                 *group,
                 sum(entry.count for entry in found),
-                (min(_setting(e) for e in found), max(_setting(e) for e in found)),
+                (min(settings), max(settings)),
                 {change: compose(found, change, self.delta) for change in Change},
             )
             for group, found in sorted(groups.items(), key=lambda one: list(Kind).index(one[0][0]))
+            for settings in [[entry.epsilon or 0.0 for entry in found]]
         )
-
-
-def _setting(entry: LedgerEntry) -> float:
-    return entry.epsilon or 0.0
 
 
 def compose(entries: Iterable[LedgerEntry], change: Change, delta: float) -> Certified:
@@ -274,11 +271,6 @@ def release(mechanism: Mechanism, card: Guarantee) -> LedgerEntry:
     )
 
 
-def stored(store: Store, source: str) -> list[LedgerEntry]:
-    """The runs of a data set in a store."""
-    return [_row(info, epsilon, count) for info, epsilon, count in counts(store, source)]
-
-
 def study(
     source: str, store: Store | None, others: Iterable[LedgerEntry] = (), delta: float = DELTA
 ) -> Study:
@@ -290,7 +282,7 @@ def study(
     known = {entry.key or str(number): entry for number, entry in enumerate(others)}
     rows: list[LedgerEntry] = []
     if store is not None:
-        rows = stored(store, source)
+        rows = [_row(*row) for row in counts(store, source)]
         for key in store.present(known):
             del known[key]
     return Study((*rows, *known.values()), delta)
@@ -336,11 +328,13 @@ def note(source: str, name: str, entries: Iterable[LedgerEntry]) -> None:
     """
     there = {entry.key for entry in noted(source) if entry.key}
     now = datetime.now(UTC).isoformat(timespec="seconds")
-    lines = [
-        json.dumps({"time": now, "source": source, "name": name, **_plain(entry)})
-        for entry in entries
-        if entry.key not in there
-    ]
+    lines = []
+    for entry in entries:
+        if entry.key not in there:
+            costs = {change.value: _plain_cost(cost) for change, cost in entry.costs.items()}
+            plain = dataclasses.asdict(dataclasses.replace(entry, costs={}))
+            plain |= {"kind": entry.kind.value, "costs": costs}
+            lines.append(json.dumps({"time": now, "source": source, "name": name, **plain}))
     if not lines:
         return
     try:
@@ -376,7 +370,9 @@ def noted(source: str) -> list[LedgerEntry]:
         try:
             plain = json.loads(line)
             if plain["source"] == source:
-                found.append(_entry(plain))
+                costs = {_CHANGES[unit]: _cost(cost) for unit, cost in plain["costs"].items()}
+                own = {name: plain[name] for name in ("mechanism", "epsilon", "count", "key")}
+                found.append(LedgerEntry(kind=Kind(plain["kind"]), costs=costs, **own))
         except (ValueError, KeyError, TypeError):
             raise DpmcError(
                 f"line {number} of the ledger {path()} cannot be read: put it right, or move the"
@@ -393,30 +389,11 @@ def _is_cut(last: str | bytes) -> bool:
         return True
 
 
-def _plain(entry: LedgerEntry) -> dict[str, Any]:
-    costs = {change.value: _plain_cost(cost) for change, cost in entry.costs.items()}
-    return dataclasses.asdict(dataclasses.replace(entry, costs={})) | {
-        "kind": entry.kind.value,
-        "costs": costs,
-    }
-
-
 def _plain_cost(cost: Cost) -> Any:
     if isinstance(cost, Selection):
         losses = [dataclasses.asdict(loss) for loss in cost.losses]
         return {"runs": {"mean": cost.mean, "eta": cost.eta}, "losses": losses}
     return cost if isinstance(cost, str) else dataclasses.asdict(cost)
-
-
-def _entry(plain: Mapping[str, Any]) -> LedgerEntry:
-    return LedgerEntry(
-        kind=Kind(plain["kind"]),
-        mechanism=plain["mechanism"],
-        epsilon=plain["epsilon"],
-        costs={_CHANGES[unit]: _cost(cost) for unit, cost in plain["costs"].items()},
-        count=plain["count"],
-        key=plain["key"],
-    )
 
 
 def _cost(plain: Any) -> Cost:

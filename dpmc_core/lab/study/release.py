@@ -464,15 +464,6 @@ def on_grid(release: Additive, array: NDArray[Any]) -> bool:
     return bool(np.array_equal(steps, np.rint(steps)))
 
 
-def certificate(
-    mechanism: Mechanism, public: PublicFacts, observed: int, catalogue: Catalogue
-) -> Guarantee:
-    """The card's guarantee: as sampled, with the conditions under which it holds."""
-    found = secured(mechanism.guarantee(public), observed)
-    known = (catalogue.condition,) if found.change.covers_existence else ()
-    return dataclasses.replace(found, caveats=(*found.caveats, *known, *LIMITS))
-
-
 def card_of(
     mechanism: Mechanism,
     public: PublicFacts,
@@ -489,8 +480,11 @@ def card_of(
     of ratings, which matters where it is public; parts, formula: of `parts_of`, which arrays fit.
     """
     plain = mechanism.guarantee(public)
-    guarantee = certificate(mechanism, public, observed, catalogue)
-    existence = guarantee.change.covers_existence
+    existence = plain.change.covers_existence
+    known = (catalogue.condition,) if existence else ()
+    guarantee = dataclasses.replace(
+        secured(plain, observed), caveats=(*plain.caveats, *known, *LIMITS)
+    )
     card = {
         "mechanism": mechanism.id,
         "revision": mechanism.revision,

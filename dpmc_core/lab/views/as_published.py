@@ -36,7 +36,7 @@ class Switched(NamedTuple):
 
     def as_dict(self) -> dict[str, Any]:
         """As plain JSON values."""
-        before, after = (self.before.as_dict(), self.after.as_dict())
+        before, after = self.before.as_dict(), self.after.as_dict()
         return {
             "settings": {
                 name: {"before": old, "published": new} for name, (old, new) in self.changes.items()
@@ -57,10 +57,8 @@ def switched(
     delta: float | None = None,
 ) -> Switched:
     """What the paper's settings change of a method with the settings given. Raises DpmcError."""
-    both = [
-        registry.create(id, epsilon=epsilon, delta=delta, **settings)
-        for settings in (given, with_published(id, given))
-    ]
+    tried = (given, with_published(id, given))
+    both = [registry.create(id, epsilon=epsilon, delta=delta, **settings) for settings in tried]
     cards = [made.guarantee(public) for made in both]
     return _switched(registry.published(id), given, map(settings_dict, both), cards)
 
@@ -140,13 +138,8 @@ def table(ids: Collection[str], public: PublicFacts, epsilon: float) -> Table:
         changes = (f"{name} = {_text(new)}" for name, (_, new) in one.changes.items())
         if one.changes:
             rows.append((registry.get(id).name, ", ".join(changes), *map(_short, one.certified)))
-    heads = (
-        "mechanism",
-        "as published",
-        f"certified at epsilon {epsilon:g}, before",
-        "as published, certified",
-    )
-    return columns(heads, rows)
+    before = f"certified at epsilon {epsilon:g}, before"
+    return columns(("mechanism", "as published", before, "as published, certified"), rows)
 
 
 def _cost(found: Switched) -> str:

@@ -143,17 +143,14 @@ def _rating(value: float | None) -> str:
 def releases(found: Measured) -> list[tuple[str, ...]]:
     """Rows of one method's releases, the head first."""
     probe = found.method is Method.PROBE
-    head = ("release", "moves", "card allows", "norm") if probe else _SAMPLED
-    rows: list[tuple[str, ...]] = [head]
+    heads = ("moves", "card allows", "norm") if probe else ("at least", "card counts", "p")
+    rows: list[tuple[str, ...]] = [("release", *heads)]
     for release in found.releases:
         measured, allowed = f"{release.measured:.4g}", cards.epsilon_text(release.allowed)
         last = release.norm if probe else f"{release.p_value:.2g}"
         mark = "" if release.counts or not probe else " (after earlier answers)"
         rows.append((release.name + mark, measured, allowed, last))
     return rows
-
-
-_SAMPLED = ("release", "at least", "card counts", "p")
 
 
 def tick(found: Shipped) -> str:

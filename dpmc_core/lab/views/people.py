@@ -98,7 +98,7 @@ def people(train: Ratings, plain: Sequence[Sequence[int]], items: Collection[int
     users, counts = toplists.sample(train), np.diff(train.indptr)
     order = np.argsort(counts[users], kind="stable")
     places = dict.fromkeys(int(order[round(q * (len(order) - 1))]) for q in QUANTILES)
-    known = np.bincount(train.items, minlength=train.public.items)
+    known = _counts(train)
     popular = toplists.popular(train)
     found = [
         Person(
@@ -288,7 +288,7 @@ def scores(mechanisms: Sequence[Mechanism], train: Ratings) -> tuple[Scores, ...
     items, query = train.public.items, releases[0].query
     seen = experiment.publications(mechanisms[0], train, {query})[-1]
     draw = (seen.published - seen.private) / releases[0].scale
-    order = np.argsort(-np.bincount(train.items, minlength=items), kind="stable")
+    order = np.argsort(-_counts(train), kind="stable")
     chosen = dict.fromkeys(int(order[int(rank * (items - 1))]) for rank in _RANKS)
     return tuple(
         Scores(

@@ -257,7 +257,7 @@ def markdown(run: Run) -> str:
         f"- rounds: {result.rounds}, {result.seconds:.1f} s",
         "- seed: from the operating system, not kept" if run.fresh else f"- seed: {result.seed}",
         "",
-        *([] if run.fresh else [SEED_NOTE, ""]),
+        *[SEED_NOTE, ""] * (not run.fresh),
     ]
     return "\n".join(lines)
 
@@ -300,15 +300,15 @@ def code(run: Run) -> str:
     )
     return "\n".join(
         [
-            *(["import secrets", ""] if run.fresh else []),
+            *["import secrets", ""] * run.fresh,
             "import dpmc_core as dpmc",
-            *(["from dpmc_core import registry"] if parsed else []),
-            *(["from dpmc_core.data import parse_step"] if steps else []),
-            *([] if usual else [f"from dpmc_core.problem import {type(split).__name__}"]),
-            *(["from dpmc_core.settings import parse_setting"] if parsed else []),
+            *["from dpmc_core import registry"] * parsed,
+            *["from dpmc_core.data import parse_step"] * bool(steps),
+            *[f"from dpmc_core.problem import {type(split).__name__}"] * (not usual),
+            *["from dpmc_core.settings import parse_setting"] * parsed,
             "",
             f"data = dpmc.load({opened})",
-            *([f"cls = registry.get({mechanism.id!r})"] if parsed else []),
+            *[f"cls = registry.get({mechanism.id!r})"] * parsed,
             f"mechanism = dpmc.create({made})",
             f"result = dpmc.run({ran})",
             "print(result.metrics, result.guarantee.certified())",
