@@ -22,6 +22,7 @@ from typing import IO, Any
 from dpmc_core import registry
 from dpmc_core.data.datasets import Dataset
 from dpmc_core.errors import BadRatings
+from dpmc_core.lab import Plain
 from dpmc_core.lab.store import (
     MEMORY,
     PUBLIC,
@@ -138,7 +139,7 @@ def _opened(data: str, task: Task, facts: bool) -> AbstractContextManager[IO[str
     return path.open(encoding="utf-8", newline="") if path.is_file() else nullcontext()
 
 
-def _stamp(stream: IO[str]) -> tuple[dict[str, Any], list[str]]:
+def _stamp(stream: IO[str]) -> tuple[Plain, list[str]]:
     """The first line of a file, and the mechanisms in it that this program computes so, too."""
     stamp = json.loads(stream.readline().removeprefix("# "))
     return stamp, [name for name in stamp["settings"] if _is_current(stamp, name)]
@@ -157,7 +158,7 @@ def _records(
     public, prepared = PublicFacts(**stamp["public"]), stamp["prepared"]
 
     @cache
-    def made(name: str, at: str) -> tuple[Mechanism, dict[str, Any], dict[str, Any]]:
+    def made(name: str, at: str) -> tuple[Mechanism, Plain, Plain]:
         settings = stamp["settings"][name] | ({"epsilon": float(at)} if at else {})
         mechanism = restored(name.split()[0], settings)
         card = mechanism.guarantee(public).given(tuple(prepared))

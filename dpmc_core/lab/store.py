@@ -24,6 +24,7 @@ from typing import IO, Any, NamedTuple
 
 from dpmc_core import paths, registry
 from dpmc_core.errors import DpmcError, InvalidSetting, shown, unknown_name
+from dpmc_core.lab import Plain
 from dpmc_core.lab.locks import Claims
 from dpmc_core.metrics import METRICS
 from dpmc_core.model import Mechanism
@@ -171,7 +172,7 @@ def digest(*parts: Any) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
-def without_epsilon(settings: Mapping[str, Any]) -> dict[str, Any]:
+def without_epsilon(settings: Mapping[str, Any]) -> Plain:
     return {name: value for name, value in settings.items() if name != "epsilon"}
 
 
@@ -199,7 +200,7 @@ def unit_key(
     return digest(source, list(prepare), split, mechanism, revision, settings, *seed)
 
 
-def every_unit(guarantee: Guarantee) -> dict[str, Any]:
+def every_unit(guarantee: Guarantee) -> Plain:
     """The certified epsilon of every unit by its column name, and why some are infinite."""
     found = {change.value: guarantee.certified(change) for change in Change}
     return {
@@ -208,7 +209,7 @@ def every_unit(guarantee: Guarantee) -> dict[str, Any]:
     }
 
 
-def _to_tables(record: Record) -> tuple[dict[str, Any], str, dict[str, Any]]:
+def _to_tables(record: Record) -> tuple[Plain, str, Plain]:
     """The rows of `curve` and `result`, and between them the card."""
     guarantee, data, settings = record["guarantee"], record["data"], record["settings"]
     if unknown := sorted(set(record["metrics"]) - set(METRICS)):
@@ -229,12 +230,12 @@ def _to_tables(record: Record) -> tuple[dict[str, Any], str, dict[str, Any]]:
     return curve, json.dumps(card | {"prepared": list(data["prepared"])}), result
 
 
-def _from_tables(row: Mapping[str, Any]) -> dict[str, Any]:
+def _from_tables(row: Mapping[str, Any]) -> Plain:
     """The record behind a joined row of the three tables; the inverse of `_to_tables`.
 
     Raises ValueError, TypeError or another error of Python's for what `_to_tables` never wrote.
     """
-    record: dict[str, Any] = {}
+    record: Plain = {}
     for (*groups, name), field in _STORED:
         place = record
         for group in groups:
@@ -722,7 +723,7 @@ def _epsilons(store: Store, id: int) -> list[float | None]:
     return found
 
 
-def records(store: Store, ids: Sequence[int] | None = None) -> Iterator[dict[str, Any]]:
+def records(store: Store, ids: Sequence[int] | None = None) -> Iterator[Plain]:
     """Whole records, curve by curve, by epsilon and seed; all curves where ids is None."""
     if ids is None:
         ids = [info.id for info in curves(store, count=False)]
@@ -837,5 +838,5 @@ def _write_parquet(store: Store, curves: Sequence[CurveInfo], path: Path) -> int
     return count
 
 
-def _rows(store: Store, curves: Sequence[CurveInfo]) -> Iterator[dict[str, Any]]:
+def _rows(store: Store, curves: Sequence[CurveInfo]) -> Iterator[Plain]:
     return map(dict, map(flatten, records(store, [info.id for info in curves])))

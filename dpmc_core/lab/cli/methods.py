@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from dpmc_core.data import read_pair
 from dpmc_core.errors import DpmcError, InvalidSetting, check_number, number_text, unknown_name
 from dpmc_core.experiment import EVALUATION_ONLY, baselines_of, settings_dict
 from dpmc_core.experiment import run as run_experiment
+from dpmc_core.lab import Plain
 from dpmc_core.lab.cli import options
 from dpmc_core.lab.cli.interface import (
     CommandReport,
@@ -102,7 +103,7 @@ def listing(mechanism: Method | None = None) -> CommandReport:
     return CommandReport(found, (known, "Settings of one: dpmc list MECHANISM"))
 
 
-def describe(cls: type[Mechanism]) -> dict[str, Any]:
+def describe(cls: type[Mechanism]) -> Plain:
     """A method's facts and settings as plain JSON values."""
     return {
         "id": cls.id,
@@ -168,7 +169,7 @@ def fit(
     `dpmc list` names the mechanisms, `dpmc list MECHANISM` their settings, `dpmc data` the samples.
     """
     made = budget.mechanism(mechanism, as_published)  # mistakes are told before a file is read
-    known: dict[str, Any] = {"steps": options.steps_of(prepare), "seed": seed}
+    known: Plain = {"steps": options.steps_of(prepare), "seed": seed}
     with ExitStack() as held:
         problem: Problem
         if cluster is not None:
@@ -265,7 +266,7 @@ def recommend(
     if delta != DELTA:
         command += ["--delta", number_text(delta)]
     command += options_text(found.reading, (), None)
-    document: dict[str, Any] = {
+    document: Plain = {
         "mechanism": mechanism.id,
         "task": task.value,
         "settings": settings,
@@ -323,13 +324,13 @@ def guarantees(
     """
     if data is not None and (users is not None or items is not None):
         raise InvalidSetting("--data", "left out where --users or --items is given", data)
-    given: dict[str, Any] = {"users": users, "items": items, "cap": cap}
+    given: Plain = {"users": users, "items": items, "cap": cap}
     given = {name: value for name, value in given.items() if value is not None}
     if data is None:
         given |= reading.ends
     known = (reading if data else Reading()).load(data or "movie-night")
     public = dataclasses.replace(known.ratings.public, **given)
-    document: list[dict[str, Any]] = []
+    document: list[Plain] = []
     rows, told = [], []
     refused: dict[str, InvalidSetting] = {}  # these facts do not suit them, say why
     for id, cls in registry.MECHANISMS.items():
@@ -506,7 +507,7 @@ def _told(report: Audit) -> list[str]:
     return paragraphs
 
 
-def _lit(mechanism: Mechanism) -> tuple[dict[str, Any], list[str]]:
+def _lit(mechanism: Mechanism) -> tuple[Plain, list[str]]:
     """What one rating moves in output perturbation, on its known instance; and in words."""
     if not isinstance(mechanism, Output):
         return {}, []
@@ -672,13 +673,13 @@ def _problem(data: str, task: Task, asked: PlayOptions) -> Problem:
     return build_problem(asked.reading.load(data), task, split=split, seed=asked.seed)
 
 
-def _size(found: dict[str, Any]) -> str:
+def _size(found: Plain) -> str:
     data = found["data"]
     users, items, ratings = data["users"], data["items"], data["ratings"]
     return f"{data['name']}: {users:,} users x {items:,} items, {ratings:,}"
 
 
-def scenario_from(scenario: str, asked: PlayOptions) -> tuple[Scenario, dict[str, Any]]:
+def scenario_from(scenario: str, asked: PlayOptions) -> tuple[Scenario, Plain]:
     """The scenario's settings from the options, and those that --set gives.
 
     Raises InvalidSetting.
@@ -693,7 +694,7 @@ def scenario_from(scenario: str, asked: PlayOptions) -> tuple[Scenario, dict[str
     return cls(epsilon=asked.epsilon, **whole), given
 
 
-def federation_from(asked: PlayOptions) -> tuple[Federation, dict[str, Any]]:
+def federation_from(asked: PlayOptions) -> tuple[Federation, Plain]:
     """The flow from the options, and the settings that --set gives; `rounds` is the flow's own.
 
     Raises InvalidSetting.
@@ -714,7 +715,7 @@ def federation_from(asked: PlayOptions) -> tuple[Federation, dict[str, Any]]:
     return federated.build(variant, asked.epsilon, **paper | given), given
 
 
-def _traffic(sent: dict[str, Any]) -> str:
+def _traffic(sent: Plain) -> str:
     """Counted messages and bytes by kind and together, and by formula where there is one."""
     kinds = sent["by kind"] | {"together": sent, "by formula": sent["by formula"]}
     rows = [{"message": kind} | count for kind, count in kinds.items() if count]
@@ -722,7 +723,7 @@ def _traffic(sent: dict[str, Any]) -> str:
 
 
 def _with_messages(
-    found: dict[str, Any],
+    found: Plain,
     text: list[str],
     transcript: Transcript,
     switch: published.Switched | None,
@@ -744,7 +745,7 @@ def _with_messages(
     return CommandReport(found, text)
 
 
-def _attacks(found: dict[str, Any]) -> str:
+def _attacks(found: Plain) -> str:
     d, a = found["difference"], found["attendance"]
     passive = "too few rounds" if found["passive"] is None else f"{found['passive']:.2g}"
     return "\n".join(

@@ -6,7 +6,7 @@ import dataclasses
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated
 
 from dpmc_core import registry
 from dpmc_core.data import Dataset, ReadOptions, Transform, datasets, parse_step
@@ -18,6 +18,7 @@ from dpmc_core.errors import (
     parsed,
     unknown_name,
 )
+from dpmc_core.lab import Plain
 from dpmc_core.lab.cli.interface import OneOf, Option, reader, table
 from dpmc_core.lab.views import as_published as published
 from dpmc_core.lab.views.answer import OFTEN
@@ -102,7 +103,7 @@ class Reading:
         low, high = self.range or (self.low, self.high)
         return {name: end for name, end in (("low", low), ("high", high)) if end is not None}
 
-    def of(self, data: str, task: Task | None = None, steps: Iterable[str] = ()) -> dict[str, Any]:
+    def of(self, data: str, task: Task | None = None, steps: Iterable[str] = ()) -> Plain:
         """Everything `datasets.load` is asked for beside the data.
 
         Args:
@@ -112,7 +113,7 @@ class Reading:
         Raises:
             InvalidSetting: an option that reading has not.
         """
-        found: dict[str, Any] = dict(self.ends)
+        found: Plain = dict(self.ends)
         if self.items is not None:
             found["items"] = self.items
         if ranks_only([task] if task else (), steps):
@@ -164,7 +165,7 @@ class Budgeted:
     delta: Delta | None = None
     set: Given = ()
 
-    def given(self, id: str) -> dict[str, Any]:
+    def given(self, id: str) -> Plain:
         """The settings that --set gives. Raises InvalidSetting."""
         cls = registry.get(id)
 
@@ -182,7 +183,7 @@ class Budgeted:
         return registry.create(id, epsilon=self.epsilon, delta=self.delta, **given)
 
 
-def settings_facts(cls: type[Mechanism]) -> list[dict[str, Any]]:
+def settings_facts(cls: type[Mechanism]) -> list[Plain]:
     """Name, help, default and accepted values of each setting, as plain JSON values."""
     return [
         {
@@ -268,7 +269,7 @@ def settings(
     owner: Callable[[str], type],
     owners: str,
     hint: Callable[[str], str],
-) -> dict[str, Any]:
+) -> Plain:
     """The values of --set NAME=VALUE by name.
 
     Args:
@@ -280,7 +281,7 @@ def settings(
     Raises:
         InvalidSetting: no such setting, or no such value of it.
     """
-    found: dict[str, Any] = {}
+    found: Plain = {}
     for text in texts:
         name, value = _assignment("--set", text, options)
         try:

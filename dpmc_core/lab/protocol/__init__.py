@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpmc_core.arrays import Floats, Ints, Words
+from dpmc_core.arrays import Floats, Ints, Rng, Words
 from dpmc_core.errors import InvalidSetting, check_number
 
 RECOMMENDER, THIRD_PARTY, USERS = "recommender", "third party", "users"
@@ -206,7 +206,7 @@ class FixedPoint:
         """Any 64-bit integers mod P."""
         return words & np.uint64(2**self.modulus_bits - 1)
 
-    def uniform(self, shape: tuple[int, ...], rng: np.random.Generator) -> Words:
+    def uniform(self, shape: tuple[int, ...], rng: Rng) -> Words:
         """Uniform integers mod P: a mask."""
         return self.reduce(rng.integers(0, 2**64 - 1, shape, dtype=np.uint64, endpoint=True))
 

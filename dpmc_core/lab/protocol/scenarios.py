@@ -33,7 +33,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dpmc_core.arrays import Bools, Floats, Ints, Words
+from dpmc_core.arrays import Bools, Floats, Ints, Rng, Words
 from dpmc_core.errors import BadRatings, DpmcError, InvalidSetting
 from dpmc_core.lab.protocol import (
     RECOMMENDER,
@@ -105,9 +105,7 @@ class HeldUserFactors:
         """The same as scenario 1 has them; None for factors fitted on the ratings."""
         return None if self.source == "pmf" else PublicUserFactors(self.source)
 
-    def load(
-        self, mechanism: DPMF, sides: Sides, public: PublicFacts, rng: np.random.Generator
-    ) -> Floats:
+    def load(self, mechanism: DPMF, sides: Sides, public: PublicFacts, rng: Rng) -> Floats:
         """users x rank, rows of length 1 at most. Raises InvalidSetting where a file won't fit."""
         if self.public is not None:
             return self.public.load(public.users, mechanism.rank)
@@ -162,7 +160,7 @@ class Recommender:
     raters: Ints
     penalty: float
     fixed: FixedPoint
-    rng: np.random.Generator
+    rng: Rng
     noise: Words | None = None  # scenario 3: noise + the third party's secret, mod P
 
     def mask(self, count: int) -> Words:
@@ -196,7 +194,7 @@ class ThirdParty:
 
     secret: Words  # scenario 3: alpha, items x d
     fixed: FixedPoint
-    rng: np.random.Generator
+    rng: Rng
 
     def add(self, words: Words, groups: Ints) -> Words:
         """The sum of each group, mod P."""
@@ -518,7 +516,7 @@ class ScenarioRun:
         self,
         settings: Scenario,
         ratings: Ratings,
-        rng: np.random.Generator,
+        rng: Rng,
         *,
         watch: int | None = None,
     ) -> None:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from dpmc_core import registry
 from dpmc_core.errors import DpmcError, sentence
 from dpmc_core.experiment import settings_dict
+from dpmc_core.lab import Plain
 from dpmc_core.lab.protocol import federated
 from dpmc_core.lab.protocol.scenarios import Scenario
 from dpmc_core.lab.protocol.simulate import shown_settings
@@ -34,7 +35,7 @@ class Switched(NamedTuple):
         """Before and after, in the claim's own unit."""
         return self.before.certified(), self.after.certified()
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> Plain:
         """As plain JSON values."""
         before, after = self.before.as_dict(), self.after.as_dict()
         return {
@@ -101,12 +102,12 @@ def _switched(
     )
 
 
-def with_published(id: str, given: Mapping[str, Any]) -> dict[str, Any]:
+def with_published(id: str, given: Mapping[str, Any]) -> Plain:
     """The settings given, and for the others those of the paper."""
     return {**registry.published(id).settings, **given}
 
 
-def with_published_scenario(cls: type[Scenario], given: Mapping[str, Any]) -> dict[str, Any]:
+def with_published_scenario(cls: type[Scenario], given: Mapping[str, Any]) -> Plain:
     """The same of a scenario; several phases, which refit user factors, leave none to hold."""
     paper = dict(cls.published.settings)
     if given.get("phases") not in (None, 1):

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmc_core import registry
-from dpmc_core.arrays import Floats
+from dpmc_core.arrays import Floats, Rng
 from dpmc_core.errors import DpmcError, capital
 from dpmc_core.experiment import publications
 from dpmc_core.lab.views.cards import of_hundred
@@ -262,7 +262,7 @@ def channel(
 
 
 def _outputs(
-    release: RandomizedResponse | SymbolChannel, symbol: int, draws: int, rng: np.random.Generator
+    release: RandomizedResponse | SymbolChannel, symbol: int, draws: int, rng: Rng
 ) -> NDArray[np.integer]:
     """Fresh outputs for one input; of a symbol channel 0 is a missing cell."""
     if isinstance(release, RandomizedResponse):

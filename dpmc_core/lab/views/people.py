@@ -17,7 +17,7 @@ from typing import IO, NamedTuple
 import numpy as np
 
 from dpmc_core import experiment, registry
-from dpmc_core.arrays import Floats, Ints
+from dpmc_core.arrays import Floats, Ints, Rng
 from dpmc_core.data.datasets import Dataset
 from dpmc_core.data.synthetic import SAMPLES
 from dpmc_core.errors import DpmcError, capital
@@ -572,9 +572,7 @@ class _Judge(NamedTuple):
         enough = len(six) and len(others) >= _OTHERS
         return cls(six, signs[six], others, signs[others]) if enough else None
 
-    def likes(
-        self, taste: Newcomer, counts: Ints, flips: Flips, coins: np.random.Generator
-    ) -> Floats:
+    def likes(self, taste: Newcomer, counts: Ints, flips: Flips, coins: Rng) -> Floats:
         no, yes, gain, noise = flips
 
         def share(scores: Floats | Ints) -> float:
