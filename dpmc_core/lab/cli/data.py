@@ -366,34 +366,27 @@ def lessons(*, out: Path | None = None, force: bool = False) -> CommandReport:
         }
         for lesson in LESSONS.values()
     ]
-    written = [] if out is None else _print(out, force)
-    if written:
-        wrote = [f"Wrote {path}" for path in written]
-        text = ["\n".join([*wrote, "Open them in a browser to print."])]
-    else:
+    if out is None:
         more = "To print: dpmc lessons --out FOLDER. To do one: the page Learn of the app."
         text = [listed(found, lesson="id", title="title", minutes="minutes"), more]
-    return CommandReport({"lessons": found, "files": list(map(str, written))}, text)
-
-
-def _print(folder: Path, force: bool) -> list[Path]:
-    """The files in a folder, which is made where it is not there. Raises DpmcError before any is
-    written."""
+        return CommandReport({"lessons": found, "files": []}, text)
     from dpmc_core.lab.teach.paper import SHEETS
 
-    if folder.exists() and not folder.is_dir():
-        raise DpmcError(f"--out must be a folder, and {folder} is a file")
-    files = {folder / name: sheet for name, sheet in SHEETS.items()}
+    if out.exists() and not out.is_dir():
+        raise DpmcError(f"--out must be a folder, and {out} is a file")
+    files = {out / name: sheet for name, sheet in SHEETS.items()}
     there = next((path for path in files if path.exists()), None)
     if there and not force:
         raise DpmcError(
             f"{there} is there already: name another folder with --out, or overwrite with --force"
         )
-    folder.mkdir(parents=True, exist_ok=True)
+    out.mkdir(parents=True, exist_ok=True)
     for path, sheet in files.items():
         with paths.whole_file(path) as part:
             part.write_text(sheet.make(), encoding="utf-8")
-    return list(files)
+    wrote = [f"Wrote {path}" for path in files]
+    text = ["\n".join([*wrote, "Open them in a browser to print."])]
+    return CommandReport({"lessons": found, "files": list(map(str, files))}, text)
 
 
 # Where it is a checkout: the app lies beside the library.

@@ -13,6 +13,7 @@ from dpmc_core.lab.study.paired import Bracket
 from dpmc_core.lab.views import numbers
 from dpmc_core.lab.views.cards import delta_text, epsilon_text, of_hundred
 from dpmc_core.lab.views.lines import Interval, Picture, guess_name
+from dpmc_core.lab.views.text import Table, columns
 from dpmc_core.model import Task
 from dpmc_core.problem import split_words
 
@@ -75,15 +76,11 @@ def said(finding: Finding) -> Said:
         " 100; a coin 50.",
         _AGAINST[question.protect],
         f"Pays most: {groups}." if groups else "",
-        f"Offline test on raw data, {_many(finding.fits, 'private fit')}: do not publish.",
+        f"Offline test on raw data, {many(finding.fits, 'private fit')}: do not publish.",
         f"{finding.mechanism.name}, certified. Tested on {split_words(finding.split)}:"
-        f" {_many(finding.users, 'user')}, {_many(finding.seeds, 'seed')}."
+        f" {many(finding.users, 'user')}, {many(finding.seeds, 'seed')}."
         " Intervals (95 %) are paired over users and seeds.",
     )
-
-
-def _many(count: int, what: str) -> str:
-    return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
 def told_words(told: Told, question: Inquiry, own: bool = True) -> str:
@@ -234,16 +231,19 @@ def curve_words(found: list[AtEpsilon], keep: float) -> str:
     return f"{where}, by the means over seeds."
 
 
-def curve_table(found: list[AtEpsilon], picture: Picture) -> dict[str, list[str]]:
+def curve_table(found: list[AtEpsilon], picture: Picture) -> Table:
     """The same as columns."""
-    return {
-        "epsilon": [f"{one.epsilon:g}" for one in found],
-        picture.metric.title: [picture.metric.text(one.value) for one in found],
-        "share of the gain": [
-            f"{100 * one.share:.0f} %" if one.clear and one.share is not None else one.said
+    return columns(
+        ("epsilon", picture.metric.title, "share of the gain"),
+        (
+            (
+                f"{one.epsilon:g}",
+                picture.metric.text(one.value),
+                f"{100 * one.share:.0f} %" if one.clear and one.share is not None else one.said,
+            )
             for one in found
-        ],
-    }
+        ),
+    )
 
 
 def as_dict(finding: Finding) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dpmc_core.arrays import Floats, Ints
+from dpmc_core.arrays import Floats
 from dpmc_core.lab.views.lines import (
     AS_CLAIMED,
     LEVEL,
@@ -123,25 +123,22 @@ def standings(placed: Sequence[Placed], found: Sequence[Duel]) -> list[Standing]
     found: their duels.
     """
     units = list(dict.fromkeys(one.counts for one in placed))
-    ordered = sorted(placed, key=lambda one: units.index(one.counts))
-    return [_standing(one, [d for d in found if one.line in (d.one, d.other)]) for one in ordered]
-
-
-def _standing(one: Placed, mine: Sequence[Duel]) -> Standing:
-    ahead: list[tuple[str, ...]] = []
-    behind: list[tuple[str, ...]] = []
-    rivals = []
-    for x in one.x:
-        signs: dict[str, int] = {}
-        for found in mine:
-            rival, side = (found.other, 1) if found.one is one.line else (found.one, -1)
-            near = np.flatnonzero(np.isclose(found.x, x, rtol=1e-8, atol=0))
-            if len(near) and found.signs:
-                signs[rival.label] = side * found.signs[near[0]]
-        ahead.append(tuple(label for label, sign in signs.items() if sign > 0))
-        behind.append(tuple(label for label, sign in signs.items() if sign < 0))
-        rivals.append(len(signs))
-    return Standing(one, tuple(ahead), tuple(behind), tuple(rivals))
+    stands = []
+    for one in sorted(placed, key=lambda one: units.index(one.counts)):
+        signs: list[dict[str, int]] = [{} for _ in one.x]  # by the label of the rival
+        for duel in found:
+            if one.line in (duel.one, duel.other) and duel.signs:
+                rival, side = (duel.other, 1) if duel.one is one.line else (duel.one, -1)
+                for at, x in zip(signs, one.x, strict=True):
+                    near = np.flatnonzero(np.isclose(duel.x, x, rtol=1e-8, atol=0))
+                    if len(near):
+                        at[rival.label] = side * duel.signs[near[0]]
+        ahead, behind = (
+            tuple(tuple(label for label, sign in at.items() if sign == wanted) for at in signs)
+            for wanted in (1, -1)
+        )
+        stands.append(Standing(one, ahead, behind, tuple(map(len, signs))))
+    return stands
 
 
 def standing_words(one: Standing, k: int) -> str:
@@ -219,7 +216,11 @@ def duel(a: Placed, b: Placed) -> Duel:
         start, end = run[0], run[-1]
         decided = bool(signs[start : end + 1].all())
         better, worse = (a.line, b.line) if sign > 0 else (b.line, a.line)
-        crossing = _crossing(x, sign * difference, start, drawn) if leads else None
+        crossing = None
+        if leads:  # where this lead, positive from here on, was last zero before
+            lead = sign * difference
+            zeros = np.array([_last_zero(x, row, start) for row in means(lead, drawn)])
+            crossing = estimate(_last_zero(x, lead.mean(axis=1), start), zeros, seeds)
         leads.append(Lead(better, worse, float(x[start]), float(x[end]), decided, crossing))
     hollow = [side.line.label for side in (a, b) if not side.solid]
     claimed = hollow[0] if len(hollow) == 1 else ""
@@ -289,12 +290,6 @@ def _shared_axis(a: Floats, b: Floats) -> Floats:
     return inside
 
 
-def _at(x: Floats, values: Floats, wanted: Floats) -> Floats:
-    """Values (E x S) at other epsilons, linear in log epsilon between neighbours: W x S."""
-    place, grid = np.log(wanted), np.log(x)
-    return np.stack([np.interp(place, grid, column) for column in values.T], axis=1)
-
-
 def _differences(a: Placed, b: Placed, x: Floats) -> tuple[Floats, int]:
     """a - b in the direction of better, at x, for the seeds that both have everywhere: X x S."""
     sides = []
@@ -302,15 +297,10 @@ def _differences(a: Placed, b: Placed, x: Floats) -> tuple[Floats, int]:
     common &= set(b.line.seeds[complete(b.line.values)].tolist())
     for side in (a, b):
         kept = side.line.values[:, np.isin(side.line.seeds, sorted(common))]
-        sides.append(_at(side.x, kept, x) if common and len(x) else np.empty((len(x), 0)))
+        place, own = np.log(x), np.log(side.x)  # linear in log epsilon between neighbours
+        found = [np.interp(place, own, column) for column in kept.T]
+        sides.append(np.stack(found, axis=1) if common and len(x) else np.empty((len(x), 0)))
     return a.line.metric.sign * (sides[0] - sides[1]), len(common)
-
-
-def _crossing(x: Floats, lead: Floats, start: int, drawn: Ints) -> Estimate:
-    """Where the lead (X x S), positive from `start` on, was last zero before."""
-    value = _last_zero(x, lead.mean(axis=1), start)
-    found = np.array([_last_zero(x, row, start) for row in means(lead, drawn)])
-    return estimate(value, found, lead.shape[1])
 
 
 def _last_zero(x: Floats, lead: Floats, start: int) -> float:

@@ -7,7 +7,7 @@ from typing import Any
 from dpmc_core.errors import capital
 from dpmc_core.lab.study.ledger import Kind, Repeats, Study
 from dpmc_core.lab.views.cards import budget_text, certified, epsilon_text
-from dpmc_core.lab.views.text import Table, columns
+from dpmc_core.lab.views.text import Table, columns, many
 from dpmc_core.privacy import (
     CELL,
     RATING,
@@ -44,13 +44,13 @@ NOTES = (
 def summary(study: Study) -> str:
     """'42 private fits for your eyes; nothing released.'"""
     looked = [kind for kind in KINDS if kind is not Kind.RELEASE]
-    words = [_many(study.count(kind), KINDS[kind]) for kind in looked if study.count(kind)]
+    words = [many(study.count(kind), KINDS[kind]) for kind in looked if study.count(kind)]
     eyes = " and ".join(filter(None, [", ".join(words[:-1]), *words[-1:]]))
     released = study.count(Kind.RELEASE)
     found = f"{eyes or 'no private fit'} for your eyes; "
-    found += _many(released, "release") if released else "nothing released"
+    found += many(released, "release") if released else "nothing released"
     if study.without_privacy:
-        clear = _many(study.without_privacy, "run")
+        clear = many(study.without_privacy, "run")
         found += f"; {clear} without privacy, in no epsilon"
     return f"{capital(found)}."
 
@@ -166,7 +166,3 @@ def as_dict(study: Study) -> dict[str, Any]:
 
 def plain(found: Certified) -> float | None:
     return found.epsilon if found.finite else None
-
-
-def _many(count: int, what: str) -> str:
-    return f"{count:,} {what}{'' if count == 1 else 's'}"

@@ -282,12 +282,14 @@ def command(run: Run) -> str:
 def code(run: Run) -> str:
     """The Python lines that repeat the run."""
     result, split, mechanism = run.result, run.split, run.result.mechanism
-    given = {
-        s.name: _literal(mechanism, s.name)
-        for s in settings_of(type(mechanism))
-        if s.name in ("epsilon", "delta") or getattr(mechanism, s.name) != s.default
-    }
-    parsed = any(text.startswith("parse_setting") for text in given.values())
+    given, parsed = dict[str, str](), False
+    for s in settings_of(type(mechanism)):
+        value = getattr(mechanism, s.name)
+        if s.name in ("epsilon", "delta") or value != s.default:
+            given[s.name] = repr(value)
+            if not isinstance(value, bool | int | float | None):
+                given[s.name] = f"parse_setting(cls, {s.name!r}, {show_setting(value)!r})"
+                parsed = True
     steps = ", ".join(f"parse_step({step!r})" for step in result.problem.steps)
     usual = split == default_split(mechanism.task)
     opened = _arguments(repr(run.data), {k: repr(v) for k, v in _reading(run).items()})
@@ -338,10 +340,3 @@ def _reading(run: Run) -> dict[str, Any]:
         for name, value in run.reading.items()
         if value is not None and not name.startswith("max_")
     }
-
-
-def _literal(mechanism: Mechanism, name: str) -> str:
-    value = getattr(mechanism, name)
-    if value is None or isinstance(value, bool | int | float):
-        return repr(value)
-    return f"parse_setting(cls, {name!r}, {show_setting(value)!r})"

@@ -38,6 +38,11 @@ def columns(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> Table:
     return {name: [row[k] for row in found] for k, name in enumerate(names)}
 
 
+def many(count: int, what: str) -> str:
+    """'1 seed', '2,000 seeds'."""
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
+
+
 # --- HTML documents that open anywhere ---------------------------------------------------------
 
 STYLE = """

@@ -197,9 +197,9 @@ def log_odds(right: float) -> float:
     return math.log(right / (1 - right))
 
 
-def trade(picture: Picture, task: Task, asked: Switches, rated: int = TYPICAL) -> Trade:
+def trade(picture: Picture, task: Task, asked: Switches) -> Trade:
     """The lines of a picture under the question of three switches. Raises DpmcError."""
-    return ask(picture, asked.question(task, rated), asked.seat)
+    return ask(picture, asked.question(task), asked.seat)
 
 
 def ask(picture: Picture, question: Question, seat: Seat = Seat.READER) -> Trade:
