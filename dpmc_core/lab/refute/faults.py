@@ -43,18 +43,6 @@ class Flaw(enum.Enum):
     SHARED = "shared"
     UNCLIPPED = "unclipped"
 
-    @property
-    def words(self) -> str:
-        """The same for people."""
-        return _WORDS[self]
-
-
-_WORDS = {
-    Flaw.HALVED: "half the noise",
-    Flaw.SHARED: "one draw of noise for all numbers of an answer",
-    Flaw.UNCLIPPED: "nothing is clipped",
-}
-
 
 def faults_of(mechanism: Mechanism, public: PublicFacts) -> tuple[Flaw, ...]:
     """The faults that change anything in a mechanism on these public facts.

@@ -130,11 +130,7 @@ def _raised(release: Release, count: int, sensitivity: float) -> float:
         return release.scale * exact_noise.gaussian_mu(release.scale, count, sensitivity)
     assert isinstance(release, CHANNELS)
     once = dataclasses.replace(release, times=1).loss(1.0).epsilon
-    return (
-        sensitivity * exact_noise.channel_epsilon(release.matrix) / once
-        if once > 0
-        else sensitivity
-    )
+    return sensitivity * (exact_noise.channel_epsilon(release.matrix) / once if once > 0 else 1)
 
 
 def counted(guarantee: Guarantee, observed: int) -> Counter[tuple[str, float, int]]:

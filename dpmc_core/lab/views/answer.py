@@ -13,7 +13,7 @@ from dpmc_core.lab.study.paired import Bracket
 from dpmc_core.lab.views import numbers
 from dpmc_core.lab.views.cards import delta_text, epsilon_text, of_hundred
 from dpmc_core.lab.views.lines import Interval, Picture, guess_name
-from dpmc_core.lab.views.text import Table, columns
+from dpmc_core.lab.views.text import Table, columns, many
 from dpmc_core.model import Task
 from dpmc_core.problem import split_words
 

@@ -102,7 +102,7 @@ def _switched(
     )
 
 
-def with_published(id: str, given: Plain) -> Plain:
+def with_published(id: str, given: Mapping[str, Any]) -> Plain:
     """The settings given, and for the others those of the paper."""
     return {**registry.published(id).settings, **given}
 

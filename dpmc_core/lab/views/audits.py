@@ -98,7 +98,12 @@ def noticed(report: Report) -> str:
     if report.flaw is None:
         return ""
     saw = "noticed" if report.refuted is not Refuted.NOTHING else "not noticed"
-    return f"Planted in a copy: {report.flaw.words}. The audit has {saw} it."
+    what = {
+        Flaw.HALVED: "half the noise",
+        Flaw.SHARED: "one draw of noise for all numbers of an answer",
+        Flaw.UNCLIPPED: "nothing is clipped",
+    }[report.flaw]
+    return f"Planted in a copy: {what}. The audit has {saw} it."
 
 
 def finding(found: Measured, change: Change) -> str:

@@ -312,19 +312,20 @@ def shipped(
     seeds: only these. facts: with public facts about items, and then, last, the line without.
     Raises DpmcError where its file cannot be read.
     """
-    rows = {key: one.only(seeds) for key, one in shipped_rows(data, mechanism).items()}
-    metrics = metrics_of(registry.get(mechanism).task)
-    sides = [
-        {key: one for key, one in rows.items() if uses_facts(one) == side} for side in (False, True)
-    ]
-    plain, told = (
-        tuple(picture(side, [mechanism], metric) for metric in metrics) for side in sides
-    )
-    if not facts:
-        return plain if plain[0].lines else None
-    both = zip(told, plain, strict=True)
-    found = tuple(one._replace(lines=(*one.lines, *before.lines[:1])) for one, before in both)
-    return found if told[0].lines else None
+    rows, metrics = shipped_rows(data, mechanism), metrics_of(registry.get(mechanism).task)
+
+    def drawn(side: bool) -> tuple[Picture, ...]:
+        found = {key: one.only(seeds) for key, one in rows.items() if uses_facts(one) == side}
+        return tuple(picture(found, [mechanism], metric) for metric in metrics)
+
+    shown = plain = drawn(False)
+    if facts:
+        both = zip(drawn(True), plain, strict=True)
+        shown = tuple(
+            one._replace(lines=one.lines and (*one.lines, *before.lines[:1]))
+            for one, before in both
+        )
+    return shown if shown[0].lines else None
 
 
 def uses_facts(curve: CurveRows | Line) -> bool:

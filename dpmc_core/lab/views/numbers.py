@@ -147,15 +147,12 @@ def smallest_epsilons(placed: Placed, wanted: Sequence[float]) -> list[Answer]:
     direction = line.metric.sign
     whole = complete(line.values)
     x, seeds = placed.x, max(1, int(whole.sum()))
+    there = line.values[:, whole] if seeds > 1 else line.values
+    weights = np.sum(~np.isnan(there), axis=1).astype(float)
+    fitted = isotonic(np.nanmean(direction * there, axis=1), weights)
+    drawn = fitted[None]
     if seeds > 1:
-        values = direction * line.values[:, whole]
-        weights = np.ones(len(x))
-        fitted = isotonic(values.mean(axis=1), weights)
-        drawn = isotonic(means(values, resamples(seeds)), weights)
-    else:
-        weights = np.sum(~np.isnan(line.values), axis=1).astype(float)
-        fitted = isotonic(direction * np.nanmean(line.values, axis=1), weights)
-        drawn = fitted[None]
+        drawn = isotonic(means(direction * there, resamples(seeds)), weights)
     near = fitted[-1] - 1e-12 * abs(fitted[-1])  # equal means differ by rounding
     best, at = direction * float(fitted[-1]), float(x[np.argmax(fitted >= near)])
     found = []

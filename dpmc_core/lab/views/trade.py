@@ -19,7 +19,7 @@ from dpmc_core.lab.store import restored
 from dpmc_core.lab.views.audits import Tick, shipped_of, tick_of
 from dpmc_core.lab.views.cards import TYPICAL, capped, of_hundred
 from dpmc_core.lab.views.lines import Interval, Line, Picture
-from dpmc_core.lab.views.noise import main_release, two_values
+from dpmc_core.lab.views.noise import two_values
 from dpmc_core.lab.views.text import Table, columns
 from dpmc_core.model import Mechanism, Task
 from dpmc_core.privacy import (
@@ -351,20 +351,19 @@ def guess(mechanism: Mechanism, card: Guarantee, question: Question) -> dict[str
     """
     if question.rated is not None or not 0.5 <= question.right(card) < 1:
         return None
-    releases = [release for _, release in card.releases]
-    release = main_release(card)
-    if isinstance(release, RandomizedResponse) and len(releases) == 1:
-        no, yes = two_values(mechanism.task) or ("0", "1")
-        chances = release.matrix
-        return {"symbols": [no, yes], "no": chances[0].tolist(), "yes": chances[1].tolist()}
-    if isinstance(release, SymbolChannel) and len(releases) == 1:
-        public = card.public
-        values = [public.middle + public.half_width * level for level in release.levels]
+    releases, public = [release for _, release in card.releases], card.public
+    only = releases[0] if len(releases) == 1 else None
+    if isinstance(only, RandomizedResponse):
+        names = list(two_values(mechanism.task) or ("0", "1"))
+        no, yes = only.matrix[:2].tolist()
+        return {"symbols": names, "no": no, "yes": yes}
+    if isinstance(only, SymbolChannel):
+        values = (public.middle + public.half_width * level for level in only.levels)
         names = ["no report", *(f"{value:.3g}" for value in values)]
-        rows = release.matrix
-        return {"symbols": names, "no": rows[1].tolist(), "yes": rows[-1].tolist()}
-    if isinstance(release, ModifiedLaplace) and len(releases) == 1:
-        return {"law": "laplace", "shift": 2 / release.scale}
+        no, yes = only.matrix[[1, -1]].tolist()
+        return {"symbols": names, "no": no, "yes": yes}
+    if isinstance(only, ModifiedLaplace):
+        return {"law": "laplace", "shift": 2 / only.scale}
     spent = card.loss(question.change)
     if any(isinstance(release, LocalChannel) for release in releases):
         return None
