@@ -420,11 +420,12 @@ def audit(
     that finds nothing confirms nothing.
     """
 
+    asked = {"mechanism": mechanism, "data": data, "unit": unit, "plant": plant}
+
     def audited(made: Mechanism, seed: int, ratings: Ratings | None = None) -> Audit:
         with Progress() as progress:
             return refute(
-                made,
-                ratings,
+                *(made, ratings),
                 data=data or "",
                 change=unit,
                 runs=runs,
@@ -437,12 +438,7 @@ def audit(
             )
 
     if all:
-        for name, value in {
-            "mechanism": mechanism,
-            "data": data,
-            "unit": unit,
-            "plant": plant,
-        }.items():
+        for name, value in asked.items():
             if value is not None:
                 raise InvalidSetting(name, "left out with --all", getattr(value, "value", value))
         return _audit_all(audited, budget, seed, write)

@@ -193,11 +193,6 @@ def answer(
         document.update(answers.as_dict(finding))
         yield _said(*answers.said(finding))
         for plan in plans[1:]:  # over the fourteen epsilons, as far as they were computed
-            others = total - len(plan.units)  # of seeds that the curve has not
-
-            def tell_curve(report: sweep.SweepReport, others: int = others) -> None:
-                work.tell("curve", others + report.skipped + report.ended, total)
-
             pool = partial(sweep.LocalPool, plan.sources, min(jobs, len(plan.units)))
             if not work.stopped:
                 work.do(partial(sweep.run, plan.units, rows, pool, on_progress=tell_curve))
@@ -212,13 +207,17 @@ def answer(
             document["curve_seeds"] = len(few)
             note_runs(rows)
 
+    def tell_curve(report: sweep.SweepReport) -> None:
+        others = total - report.total  # of seeds that the curve has not
+        work.tell("curve", others + report.skipped + report.ended, total)
+
     def note_runs(rows: Store) -> None:
         """Put the runs of a store that does not last in the ledger."""
         if store is None:
-            units = [unit for plan in plans for unit in plan.units]
-            there = rows.present(unit.key for unit in units)
-            public = question.prepared(ratings.public)
-            done = books.units_done((unit for unit in units if unit.key in there), public)
+            found = {unit.key: unit for plan in plans for unit in plan.units}
+            there = rows.present(found)
+            runs = (unit for key, unit in found.items() if key in there)
+            done = books.units_done(runs, question.prepared(ratings.public))
             note(source.fingerprint, source.name, done)
 
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)

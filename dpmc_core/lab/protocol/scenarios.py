@@ -525,9 +525,8 @@ class ScenarioRun:
         own, self.rng, masks, secrets = rng.spawn(4)
         self.sides: Sides = self.mechanism.sides(ratings)
         first = self.mechanism.first_items(public.items, own)
-        self._held: Floats | None = None
-        if settings.user_factors is not None:
-            self._held = settings.user_factors.load(self.mechanism, self.sides, public, own)
+        held = settings.user_factors
+        self._held = None if held is None else held.load(self.mechanism, self.sides, public, own)
         self.parts, self.releases = settings.parts(public.users), settings.releases(public)
         self.raters = raters = np.bincount(ratings.items, minlength=public.items)
         fewest = self.releases[0].fewest

@@ -153,9 +153,9 @@ class Measured:
 
     def as_dict(self) -> Plain:
         """Plain JSON values. Infinite is null."""
-        fits = [{"fits": release.fits} for release in self.releases]
         found: Plain = _plain(dataclasses.asdict(self))
-        found["releases"] = [a | b for a, b in zip(found["releases"], fits, strict=True)]
+        for one, release in zip(found["releases"], self.releases, strict=True):
+            one["fits"] = release.fits
         return found
 
 

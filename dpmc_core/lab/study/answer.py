@@ -272,14 +272,12 @@ class Inquiry:
 def command(question: Inquiry, data: str, store: Path, *, curve: bool = True) -> list[str]:
     """The command line of a child process that runs what an answer needs into a store."""
     words = [sys.executable, "-m", "dpmc_core", *argv(question, data), "--store", str(store)]
-    words += [] if curve else ["--no-curve"]
-    return [*words, "--progress"]
+    return [*words, *["--no-curve"] * (not curve), "--progress"]
 
 
 def argv(question: Inquiry, data: str) -> list[str]:
     """The words of the command after `dpmc`."""
-    words = ["answer", data]
-    words += ["--protect", question.protect.value, "--task", question.task.value]
+    words = ["answer", data, "--protect", question.protect.value, "--task", question.task.value]
     words += ["--epsilon", number_text(question.epsilon), "--delta", number_text(question.delta)]
     return [*words, *["--facts"] * question.facts]
 

@@ -359,7 +359,6 @@ def seeds_text(seeds: Sequence[int]) -> str:
 
 def command(grid: Grid, *, store: Path | None = None, jobs: int | None = None) -> list[str]:
     """The command line of a child process that sweeps a grid and reports on standard output."""
-    words = [sys.executable, "-m", "dpmc_core", "sweep", *grid.argv()]
-    words += [] if store is None else ["--store", str(store)]
-    words += [] if jobs is None else ["--jobs", str(jobs)]
-    return [*words, "--json"]
+    more = {"--store": store, "--jobs": jobs}
+    words = (word for name, v in more.items() if v is not None for word in (name, str(v)))
+    return [sys.executable, "-m", "dpmc_core", "sweep", *grid.argv(), *words, "--json"]

@@ -46,16 +46,18 @@ NOT_YET = "Not yet a bound."
 
 def verdict(report: Report) -> str:
     """One sentence on all findings."""
-    passed = _passed(report)
+    passed, least = "", cards.epsilon_text(report.measured, least=True)
+    for limit, word in ((report.claimed, "claimed"), (report.certified.epsilon, "certified")):
+        if limit is not None and report.measured > limit * TIGHT:
+            passed = f" least {least} where {cards.epsilon_text(limit)} is {word}"
     if report.refuted is Refuted.NOTHING:
         if not report.valid:
             return NOT_YET
         if passed:
-            return f"{passed}; chance does that in 1 of 20 audits: try other seeds."
-        least = cards.epsilon_text(report.measured, least=True)
+            return f"At{passed}; chance does that in 1 of 20 audits: try other seeds."
         return f"No contradiction found (at least {least}); privacy is not confirmed by this."
     if passed:
-        return f"Refuted: {passed[0].lower()}{passed[1:]}."
+        return f"Refuted: at{passed}."
     (first, *more) = [
         _unfit(found.method, release)
         for found in report.findings
@@ -65,18 +67,6 @@ def verdict(report: Report) -> str:
     ]
     others = f" (and {len(more)} more)" if more else ""
     return f"Refuted: {first}{others}."
-
-
-def _passed(report: Report) -> str:
-    """Which limit the bound is above, if any."""
-    for limit, word in (
-        (report.certified.epsilon, "certified"),
-        (report.claimed, "claimed"),
-    ):
-        if limit is not None and report.measured > limit * TIGHT:
-            least = cards.epsilon_text(report.measured, least=True)
-            return f"At least {least} where {cards.epsilon_text(limit)} is {word}"
-    return ""
 
 
 def _unfit(method: Method, release: Spent) -> str:

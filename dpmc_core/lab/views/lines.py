@@ -157,9 +157,9 @@ class Picture(NamedTuple):
         """The lines without an epsilon, each with what it stands for."""
         found = []
         for level in self.twins:
-            reference = registry.REFERENCES[registry.get(level.mechanism).task]
             own = f"{WITHOUT}: {level.label.removesuffix(', no privacy')}"
-            found.append((WITHOUT if level.mechanism == reference else own, level))
+            best = level.mechanism in registry.REFERENCES.values()
+            found.append((WITHOUT if best else own, level))
         return found + [(guess_name(level.mechanism), level) for level in self.floors]
 
     @property
@@ -360,9 +360,8 @@ def _line(rows: CurveRows, metric: Metric) -> Line | None:
 
 
 def _reference(rows: CurveRows, metric: Metric) -> Reference | None:
-    found = rows.points[metric.name]
+    found, info = rows.points[metric.name], rows.info
     values = [found[place] for place in sorted(p for p in found if p[0] is None)]
-    info = rows.info
     return Reference(info.key, info.mechanism, label(info), np.array(values)) if values else None
 
 

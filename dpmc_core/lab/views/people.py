@@ -100,30 +100,19 @@ def people(train: Ratings, plain: Sequence[Sequence[int]], items: Collection[int
     places = dict.fromkeys(int(order[round(q * (len(order) - 1))]) for q in QUANTILES)
     known = _counts(train)
     popular = toplists.popular(train)
-    found = [
-        Person(
-            user_name(train, int(users[k])),
-            int(counts[users[k]]),
-            _cells(train, int(users[k]), known, popular[k]),
-            tuple(plain[k]),
-            k,
-        )
-        for k in places
-    ]
+    found = []
+    for k in places:
+        user = int(users[k])
+        own = slice(train.indptr[user], train.indptr[user + 1])
+        items_of, values = train.items[own], train.values[own]
+        # the best known items that somebody rated, and some without a rating
+        best = np.argsort(-known[items_of], kind="stable")[:_RATED]
+        rated = [(title(train, int(items_of[n])), float(values[n])) for n in best]
+        cells = (*rated, *((title(train, item), None) for item in popular[k][:_MISSING]))
+        found.append(Person(user_name(train, user), int(counts[user]), cells, tuple(plain[k]), k))
     named = {*items, *(item for person in found for item in person.plain)}
     titles = {item: title(train, item) for item in sorted(named)}
     return People(tuple(found), titles, _mean(toplists.shared(popular, plain)))
-
-
-def _cells(
-    train: Ratings, user: int, known: Ints, unrated: Sequence[int]
-) -> tuple[tuple[str, float | None], ...]:
-    """The best known items that somebody rated, and some without a rating."""
-    own = slice(train.indptr[user], train.indptr[user + 1])
-    items, values = train.items[own], train.values[own]
-    best = np.argsort(-known[items], kind="stable")[:_RATED]
-    rated = [(title(train, int(items[k])), float(values[k])) for k in best]
-    return (*rated, *((title(train, item), None) for item in unrated[:_MISSING]))
 
 
 def _mean(values: Sequence[int]) -> float:

@@ -49,7 +49,7 @@ from dpmc_core.lab.protocol.scenarios import (
 )
 from dpmc_core.lab.protocol.simulate import SCENARIOS, Gap, Spread
 from dpmc_core.lab.views.cards import epsilon_text
-from dpmc_core.lab.views.data import title, user_name
+from dpmc_core.lab.views.data import counts, title, user_name
 from dpmc_core.lab.views.noise import block
 from dpmc_core.lab.views.text import Table, columns
 from dpmc_core.mechanisms.dpimf import Profiles
@@ -165,7 +165,7 @@ class ScenarioPlay(MessagePlay):
 def small_items(ratings: Ratings) -> dict[int, str]:
     """Items whose raters fit on a screen, by index, with their titles. Raises BadRatings."""
     check_varied(Task.RATINGS, ratings)
-    raters = np.bincount(ratings.items, minlength=ratings.public.items)
+    _, raters = counts(ratings)
     enough = np.flatnonzero(raters >= 2)
     if len(enough) == 0:
         raise BadRatings("no item has two raters, so nobody could hide behind another")
@@ -358,7 +358,7 @@ def _spread(value: Spread) -> str:
 def picked_words(ratings: Ratings, settings: DynamicUsers) -> str:
     """What it does on these ratings that the recommender picks some of an item's raters."""
     picked = settings.picked
-    raters = np.bincount(ratings.items, minlength=ratings.public.items)
+    _, raters = counts(ratings)
     raters = raters[raters >= fewest_sharing(settings.colluding)]
     most, asked = int(raters.max()), np.minimum(raters, picked)
     share = raters.sum() / asked.sum()

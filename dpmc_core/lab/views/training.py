@@ -285,8 +285,7 @@ def axis(metric: Metric, floor: float | None, reference: float | None) -> tuple[
 def corner(task: Task, problem: Problem) -> Corner:
     """Which users and items are shown; held-out ratings count too, so no split changes them."""
     train = problem.train
-    pairs = zip(counts(train), counts(problem.test), strict=True)
-    by_user, by_item = (mine + theirs for mine, theirs in pairs)
+    by_user, by_item = map(np.add, counts(train), counts(problem.test))
     there = busiest(by_user, int(np.count_nonzero(by_user)))
     places = np.linspace(0, len(there) - 1, min(SIDE, len(there))).round().astype(np.int64)
     users, items = there[places], busiest(by_item, SIDE)
