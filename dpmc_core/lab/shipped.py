@@ -141,15 +141,12 @@ def _opened(data: str, task: Task, facts: bool) -> AbstractContextManager[IO[str
 
 def _stamp(stream: IO[str]) -> tuple[Plain, list[str]]:
     """The first line of a file, and the mechanisms in it that this program computes so, too."""
-    stamp = json.loads(stream.readline().removeprefix("# "))
-    return stamp, [name for name in stamp["settings"] if _is_current(stamp, name)]
-
-
-def _is_current(stamp: Mapping[str, Any], name: str) -> bool:
-    cls = registry.MECHANISMS.get(name.split()[0])
-    if cls is None or cls.revision != stamp["revisions"][name]:
-        return False
-    return name == _variant({"mechanism": cls.id, "settings": stamp["settings"][name]})
+    stamp, names = json.loads(stream.readline().removeprefix("# ")), []
+    for name, settings in stamp["settings"].items():
+        cls = registry.MECHANISMS.get(name.split()[0])
+        if cls is not None and cls.revision == stamp["revisions"][name]:
+            names += [name] * (name == _variant({"mechanism": cls.id, "settings": settings}))
+    return stamp, names
 
 
 def _records(

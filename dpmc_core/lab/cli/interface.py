@@ -308,14 +308,14 @@ def table(found: Sequence[Sequence[str]] | Mapping[str, Sequence[str]], indent: 
 
 def listed(found: Iterable[Mapping[str, Any]], indent: str = "", **columns: str) -> str:
     """A document as a table. columns: the name of a value, by the head of its column."""
-    rows = ([_cell(one[name]) for name in columns.values()] for one in found)
+
+    def cell(value: Any) -> str:
+        if isinstance(value, bool):
+            return "yes" if value else "no"
+        return f"{value:,}" if isinstance(value, int) else value or "-"
+
+    rows = ([cell(one[name]) for name in columns.values()] for one in found)
     return table([tuple(columns), *rows], indent)
-
-
-def _cell(value: Any) -> str:
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    return f"{value:,}" if isinstance(value, int) else value or "-"
 
 
 def paragraph(text: str, indent: str = "", first: str | None = None) -> str:

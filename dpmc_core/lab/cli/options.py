@@ -19,7 +19,7 @@ from dpmc_core.errors import (
     unknown_name,
 )
 from dpmc_core.lab import Plain
-from dpmc_core.lab.cli.interface import OneOf, Option, reader, table
+from dpmc_core.lab.cli.interface import OneOf, Option, listed, reader
 from dpmc_core.lab.views import as_published as published
 from dpmc_core.lab.views.answer import OFTEN
 from dpmc_core.model import Mechanism, Task
@@ -200,15 +200,11 @@ def settings_facts(cls: type[Mechanism]) -> list[Plain]:
 def settings_table(cls: type[Mechanism]) -> str:
     """The same as a table; '' of none."""
     rows = [
-        (
-            one["name"],
-            "required" if one["required"] else str(one["default"]).lower(),
-            one["accepts"],
-            one["help"],
-        )
+        one | {"default": "required" if one["required"] else str(one["default"]).lower()}
         for one in settings_facts(cls)
     ]
-    return table([("setting", "default", "accepts", "what it is"), *rows], "  ") if rows else ""
+    heads = {"setting": "name", "default": "default", "accepts": "accepts", "what it is": "help"}
+    return listed(rows, "  ", **heads) if rows else ""
 
 
 def _accepts(s: Setting) -> str:

@@ -120,23 +120,17 @@ def _measured(finding: Finding) -> str:
     """The metric with privacy, without, and of the floor."""
     task, own = finding.question.task, finding.question.reference is not None
     values = finding.method, finding.reference, finding.floor
-    without = "by your own model" if own else "without privacy"
-    floor = _FLOORS.get(finding.guess, "with the floor")
-    if task is Task.RATINGS:
-        shown, best, least = (_bracket(v, ".3f", 1.0, bare=k > 0) for k, v in enumerate(values))
-        unit = finding.question.metric.on(finding.public).unit
-        return f"Predictions are off by {shown} {unit} (RMSE); {best} {without}; {least} {floor}."
     base = 100 if min(v.value for v in values) >= 0.1 else 1000
-    shown, best, least = (_bracket(v, ".0f", base, bare=k > 0) for k, v in enumerate(values))
-    if task is Task.BINARY:
-        return (
-            f"Of {base:,} held-out ratings, {shown} are told right as like or dislike; {best}"
-            f" {without}; {least} {floor}."
-        )
-    return (
-        f"Of {base:,} users shown ten items, {shown} find the held-out one; {best} {without};"
-        f" {least} {floor}."
-    )
+    form, factor = (".3f", 1) if task is Task.RATINGS else (".0f", base)
+    shown, best, least = (_bracket(v, form, factor, bare=k > 0) for k, v in enumerate(values))
+    told = {
+        Task.RATINGS: f"Predictions are off by {shown}"
+        f" {finding.question.metric.on(finding.public).unit} (RMSE)",
+        Task.BINARY: f"Of {base:,} held-out ratings, {shown} are told right as like or dislike",
+        Task.RANKING: f"Of {base:,} users shown ten items, {shown} find the held-out one",
+    }[task]
+    without = "by your own model" if own else "without privacy"
+    return f"{told}; {best} {without}; {least} {_FLOORS.get(finding.guess, 'with the floor')}."
 
 
 def _kept(finding: Finding) -> str:

@@ -23,7 +23,6 @@ from dpmc_core.privacy import (
     NormLaplace,
     Notion,
     RandomizedResponse,
-    Release,
     SampledLaplace,
     Trust,
     sensitivity_at,
@@ -115,11 +114,15 @@ def ledger(guarantee: Guarantee, change: Change | None = None) -> tuple[LedgerRo
     for _, release in guarantee.releases:
         counted = sensitivity_at(release.sensitivity, change or guarantee.change, guarantee.public)
         size = " x ".join("observed" if n is None else f"{n:,}" for n in release.shape)
+        scale, size_of = "", getattr(release, "scale", None)
+        if isinstance(release, RandomizedResponse):
+            flips = 1 - release.matrix.diagonal()
+            scale = "flips " + " / ".join(dict.fromkeys(f"{100 * p:.1f} %" for p in flips))
         rows.append(
             LedgerRow(
                 query=release.query,
                 noise=_NOISE.get(type(release), type(release).__name__),
-                scale=scale_text(release),
+                scale=scale if size_of is None else f"{size_of:.4g}",
                 answers=size or "one number",
                 times=release.times,
                 sensitivity=counted,
@@ -373,14 +376,3 @@ def upheld(guarantee: Guarantee) -> bool:
     """Whether what is certified, in the claim's own unit, is at most what is claimed."""
     claimed = guarantee.claimed
     return claimed is not None and guarantee.certified().epsilon <= claimed.epsilon * _SLACK
-
-
-def scale_text(release: Release) -> str:
-    """The size of a release's noise in words: its scale, or the chance of a flip."""
-    scale = getattr(release, "scale", None)
-    if scale is not None:
-        return f"{scale:.4g}"
-    if isinstance(release, RandomizedResponse):
-        flips = 1 - release.matrix.diagonal()
-        return "flips " + " / ".join(dict.fromkeys(f"{100 * p:.1f} %" for p in flips))
-    return ""

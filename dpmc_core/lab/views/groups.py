@@ -92,13 +92,21 @@ def grouped(found: Mapping[str, Guarantee]) -> tuple[Group, ...]:
     groups: dict[tuple[str, Trust], list[Choice]] = {}
     order = {protects: k for k, protects in enumerate(dict.fromkeys(_PROTECTS.values()))}
     for id, card in found.items():
+        cls = registry.get(id)
+        asked = cls.task, card.change, card.public
+        here = [e for e in EPSILONS if advised(*asked, e, card.trust) == id]
+        recommended = "recommended" if here else ""
+        if here and here[-1] < EPSILONS[-1]:
+            recommended += f" up to epsilon {here[-1]:g}"
+        elif here and here[0] > EPSILONS[0]:
+            recommended += f" from epsilon {here[0]:g} on"
         choice = Choice(
             id=id,
-            name=registry.get(id).name,
-            predicts=PREDICTS[registry.get(id).task],
+            name=cls.name,
+            predicts=PREDICTS[cls.task],
             publishes=published(card.publishes),
             upheld=cards.upheld(card),
-            recommended=_recommended(id, card),
+            recommended=recommended,
         )
         groups.setdefault((_PROTECTS[card.change], card.trust), []).append(choice)
     kinds = list(PREDICTS.values())
@@ -128,13 +136,3 @@ def promised(card: Guarantee) -> str:
     what = _PROTECTS[card.change]
     claimed = "" if cards.upheld(card) else " (claimed only)"
     return f"{what[:1].lower()}{what[1:]}, {_TRUST[card.trust]}{claimed}"
-
-
-def _recommended(id: str, card: Guarantee) -> str:
-    asked = registry.get(id).task, card.change, card.public
-    here = [e for e in EPSILONS if advised(*asked, e, card.trust) == id]
-    if not here:
-        return ""
-    if here[-1] < EPSILONS[-1]:
-        return f"recommended up to epsilon {here[-1]:g}"
-    return "recommended" + f" from epsilon {here[0]:g} on" * (here[0] > EPSILONS[0])

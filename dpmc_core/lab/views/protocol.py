@@ -331,23 +331,19 @@ def gap_words(gap: Gap) -> str:
     """How far scenario 2 is from scenario 1 on test ratings, and why, in sentences."""
     more = Spread(gap.refit.mean + gap.split.mean, gap.distributed.error + gap.trusted.error)
     many = "one phase" if gap.phases == 1 else f"{gap.phases} phases"
-    split = (
-        f", and {_spread(gap.split)} because epsilon is divided over {many}"
-        if gap.phases > 1
-        else ", nothing because epsilon is divided: there is one phase"
-    )
-    if gap.held:
-        causes = f"{_spread(gap.refit)} of it because gradient steps end, user factors being held"
-    else:
-        causes = (
-            f"{_spread(gap.refit)} of it because users fit their factors to published item factors,"
-            f" each alone{split}"
+    causes = "gradient steps end, user factors being held"
+    if not gap.held:
+        causes = "users fit their factors to published item factors, each alone"
+        causes += (
+            f", and {_spread(gap.split)} because epsilon is divided over {many}"
+            if gap.phases > 1
+            else ", nothing because epsilon is divided: there is one phase"
         )
     return (
         f"Test RMSE {_spread(gap.distributed)} in {many}, everybody online; a trusted server with"
         f" the same form of noise (scenario 1) has {_spread(gap.trusted)}. That is"
-        f" {_spread(more)} more: {causes}. Means of {gap.draws} draws of start and noise, ± twice"
-        " the standard error."
+        f" {_spread(more)} more: {_spread(gap.refit)} of it because {causes}. Means of {gap.draws}"
+        " draws of start and noise, ± twice the standard error."
     )
 
 
