@@ -80,17 +80,17 @@ class Selection:
         """A bound on the Renyi divergence of the best run at each of `_ORDERS` (Theorem 2)."""
         from scipy.optimize import brentq  # half a second that no other ledger needs
 
+        def excess(t: float) -> float:
+            rising = -math.expm1(-self.eta * t) / self.eta if self.eta > 0 else t
+            return math.expm1(t) / rising - self.mean
+
         one = np.max([renyi(loss, _ORDERS) for loss in self.losses], axis=0)
         # ln(1/gamma) of the paper's gamma, from the mean
-        t = 0.0 if self.mean == 1 else brentq(self._excess, 1e-12, 50.0, xtol=1e-15)
+        t = 0.0 if self.mean == 1 else brentq(excess, 1e-12, 50.0, xtol=1e-15)
         # The inner order may approach 1, where the first term vanishes.
         inner = np.append((1 - 1 / _ORDERS) * one + t / _ORDERS, t)
         found: Floats = one + (1 + self.eta) * inner.min() + math.log(self.mean) / (_ORDERS - 1)
         return found
-
-    def _excess(self, t: float) -> float:
-        rising = -math.expm1(-self.eta * t) / self.eta if self.eta > 0 else t
-        return math.expm1(t) / rising - self.mean
 
     def epsilon_at(self, delta: float) -> float:
         """The epsilon of publishing the best run alone.

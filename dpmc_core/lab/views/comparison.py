@@ -35,6 +35,7 @@ HOW = (
     " all epsilons together."
 )
 _WHERE = "wherever the seeds tell them apart"
+_SLACK = 1 + 1e-9  # of epsilons
 
 
 # --- who is better, and where ------------------------------------------------------------
@@ -202,7 +203,11 @@ def duel(a: Placed, b: Placed) -> Duel:
     for all epsilons at once (Bonferroni). A crossing lies where the mean difference changes its
     sign, linear in log epsilon; its interval comes from resampled seeds, widened for their number.
     """
-    x = _shared_axis(a.x, b.x)
+    low, high = max(a.x.min(), b.x.min()), min(a.x.max(), b.x.max())
+    x = np.unique(np.concatenate([a.x, b.x]))
+    # Two units may give epsilons that differ in the last digits only.
+    x = x[np.concatenate([[True], np.diff(np.log(x)) > 1e-9])]
+    x = x[(x >= low / _SLACK) & (x <= high * _SLACK)]
     difference, seeds = _differences(a, b, x)
     if not len(x) or seeds < FEWEST:
         return Duel(a.line, b.line, x, seeds, ())
@@ -277,17 +282,6 @@ def _range(lead: Lead, x: Floats) -> str:
     if lead.first == x[0] and lead.last < x[-1]:
         return f"up to epsilon {short(lead.last)}"
     return f"from epsilon {short(lead.first)} to {short(lead.last)}"
-
-
-def _shared_axis(a: Floats, b: Floats) -> Floats:
-    """The epsilons of both, where both have values."""
-    low, high = max(a.min(), b.min()), min(a.max(), b.max())
-    together = np.unique(np.concatenate([a, b]))
-    # Two units may give epsilons that differ in the last digits only.
-    together = together[np.concatenate([[True], np.diff(np.log(together)) > 1e-9])]
-    slack = 1 + 1e-9
-    inside: Floats = together[(together >= low / slack) & (together <= high * slack)]
-    return inside
 
 
 def _differences(a: Placed, b: Placed, x: Floats) -> tuple[Floats, int]:

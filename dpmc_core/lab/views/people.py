@@ -323,22 +323,20 @@ class Around(NamedTuple):
 
 def around(found: People, data: Dataset, mechanism: Mechanism) -> Around:
     """The people of a data set as somebody, and whether a visitor can join them."""
-    return Around(tuple(_somebody(one, data) for one in found.people), asked(mechanism, data))
-
-
-def _somebody(person: Person, data: Dataset) -> str:
     ratings, (names, kinds) = data.ratings, _kinds(data)
     items = SAMPLES[data.name].items if data.name in SAMPLES else "titles"
-    done = "clicked" if ratings.clicks else "rated"
-    known = ratings.user_ids
-    user = int(person.name) - 1 if known is None else known.index(person.name)
-    own = kinds[ratings.items[ratings.indptr[user] : ratings.indptr[user + 1]]] > 0
-    words = f"somebody who {done} {person.rated} {items}"
-    if not own.any():
-        return words
-    often = own.mean(axis=0)
-    most = int(np.argmax(often))
-    return f"{words}, {'mostly' if often[most] > 0.5 else 'most often'} {names[most].lower()}"
+    done, who = "clicked" if ratings.clicks else "rated", []
+    for person in found.people:
+        known = ratings.user_ids
+        user = int(person.name) - 1 if known is None else known.index(person.name)
+        own = kinds[ratings.items[ratings.indptr[user] : ratings.indptr[user + 1]]] > 0
+        who.append(f"somebody who {done} {person.rated} {items}")
+        if own.any():
+            often = own.mean(axis=0)
+            most = int(np.argmax(often))
+            how = "mostly" if often[most] > 0.5 else "most often"
+            who[-1] += f", {how} {names[most].lower()}"
+    return Around(tuple(who), asked(mechanism, data))
 
 
 def _kinds(data: Dataset) -> tuple[Sequence[str], Floats]:
