@@ -97,8 +97,7 @@ class Protect(enum.Enum):
 # sizes and epsilon, and sees no rating.
 
 
-@dataclass(frozen=True)
-class Advice:
+class Advice(NamedTuple):
     """mechanism: at the largest setting that certifies at most what was asked for.
 
     certified: for the unit asked for; at delta 0 where the noise allows a pure promise. reason: why

@@ -11,7 +11,6 @@ import enum
 import math
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from dpmc_core.errors import InvalidSetting, sentence
@@ -75,8 +74,7 @@ class Stand(enum.Enum):
     RAW = "sees it raw"
 
 
-@dataclass(frozen=True)
-class Question:
+class Question(NamedTuple):
     """What an attacker asks. short: on a switch. answers: that it is so, and that it is not.
 
     change: what the two differ in. rated: of a person, whose ratings are asked for all at once;
