@@ -268,20 +268,15 @@ def stored(*, chosen: Chosen) -> CommandReport:
             ", ".join(info.prepare) or "-",
             split_words(info.split),
             info.mechanism + _standing(info),
-            _differing(info) or "-",
+            ", ".join(f"{name}={str(value).lower()}" for name, value in changed.items()) or "-",
             f"{info.rows:,}",
         )
         for info in found
+        for changed in [registry.changed_settings(info.mechanism, info.settings)]
     ]
     count = sum(info.rows for info in found)
     head = ("data", "prepared", "tested on", "mechanism", "settings", "rows")
     return CommandReport(document, (table([head, *lines]), f"{count:,} rows in {store.path}"))
-
-
-def _differing(info: CurveInfo) -> str:
-    """The settings that are not the mechanism's defaults, as NAME=VALUE."""
-    changed = registry.changed_settings(info.mechanism, info.settings)
-    return ", ".join(f"{name}={str(value).lower()}" for name, value in changed.items())
 
 
 def _standing(info: CurveInfo) -> str:
@@ -440,8 +435,16 @@ def explorable(
     if data not in SAMPLES:
         raise unknown_name("data", data, SAMPLES)
     ids = list(dict.fromkeys(mechanism))
+    there = [
+        id
+        for id in registry.offered(clicks=SAMPLES[data].clicks)
+        if id in shipped.ready(data, registry.get(id).task)
+    ]
     for id in ids:
-        _check_curve(data, id)
+        registry.get(id)  # a wrong one is told as that
+        if id not in there:
+            limit = f"one whose curve came with {data}"
+            raise InvalidSetting("--mechanism", limit, id, f"one of {', '.join(there)}")
     (paths.check_folder if force else paths.check_new)(out)
     if out.is_dir():
         raise InvalidSetting("--out", "a file", str(out), "this is a folder")
@@ -461,16 +464,3 @@ def explorable(
     with paths.whole_file(out) as part:
         part.write_bytes(done.stdout)
     print(f"Wrote {out} ({len(done.stdout) / 1e6:.1f} MB): open it in a browser.")
-
-
-def _check_curve(data: str, id: str) -> None:
-    """Raise InvalidSetting where no curve of a method came with a sample."""
-
-    def ready(one: str) -> bool:
-        return one in shipped.ready(data, registry.get(one).task)
-
-    if not ready(id) or not registry.adds_noise(registry.get(id)):
-        there = filter(ready, registry.offered(clicks=SAMPLES[data].clicks))
-        raise InvalidSetting(
-            "--mechanism", f"one whose curve came with {data}", id, f"one of {', '.join(there)}"
-        )
