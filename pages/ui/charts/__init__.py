@@ -9,11 +9,10 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpmc_core.arrays import Floats
 from dpmc_core.lab.views.audits import Tick
-from dpmc_core.lab.views.lines import Band
+from dpmc_core.lab.views.lines import ALONE, GUESSING, WITHOUT, Band
 from dpmc_core.lab.views.numbers import isotonic
 from dpmc_core.registry import style as style
 from dpmc_core.style import BLUE, GREEN, ORANGE, PURPLE, RED, SKY, Style
@@ -55,16 +54,16 @@ def faded(color: str, opacity: float) -> str:
     return f"rgba({red},{green},{blue},{opacity:g})"
 
 
-_FADED = {faded(c, 0)[:-3]: faded(_SHADES[c], 0)[:-3] for c in (PAPER, MUTED, ACCENT)}
+_SHADES |= {faded(c, 0)[:-3]: faded(_SHADES[c], 0)[:-3] for c in (PAPER, MUTED, ACCENT)}
 
 
 def shaded(look: Any, theme: Theme) -> Any:
     """Colours as this surface shows them, wherever they are in what is drawn."""
-    if theme is LIGHT or look is None:
+    if theme is LIGHT:
         return look
     if isinstance(look, str):
         head, comma, opacity = look.rpartition(",")
-        return _SHADES.get(look, _FADED.get(head, head) + comma + opacity)
+        return _SHADES.get(look) or _SHADES.get(head, head) + comma + opacity
     if isinstance(look, dict):
         return {key: shaded(value, theme) for key, value in look.items()}
     if isinstance(look, list | tuple):
@@ -76,61 +75,71 @@ LONG_LEGEND = {"font": {"size": 12}, "maxheight": 400}  # in a column on a phone
 
 
 def wrapped(name: str) -> str:
-    """A name of the legend in lines that fit a phone; a remark after " · " has its own."""
-    width = 42
-    if len(name) <= width:
-        return name
-    first, *remarks = name.split(" · ")
-    lines = textwrap.wrap(first, width, break_long_words=False)
-    return "<br>".join([*lines, *(f"· {remark}" for remark in remarks)])
+    """A name of the legend in lines that fit a phone."""
+    return "<br>".join(textwrap.wrap(name, 42, break_long_words=False))
 
 
-def _template() -> dict[str, Any]:
-    axis = {
-        "gridcolor": GRID,
-        "linecolor": GRID,
-        "zeroline": False,
-        "ticks": "",
-        "automargin": True,
-        "exponentformat": "power",  # never "5k" or "600µ"
-        "minexponent": 5,
-        "title": {"font": {"size": 13, "color": MUTED}, "standoff": 10},
-    }
-    return {
+_AXIS = {
+    "gridcolor": GRID,
+    "linecolor": GRID,
+    "zeroline": False,
+    "ticks": "",
+    "automargin": True,
+    "exponentformat": "power",  # never "5k" or "600µ"
+    "minexponent": 5,
+    "title": {"font": {"size": 13, "color": MUTED}, "standoff": 10},
+}
+_BARE = "rgba(0,0,0,0)"
+_TEMPLATE = {
+    "layout": {
         "font": {"family": '"Source Sans", sans-serif', "size": 14, "color": INK},
-        "paper_bgcolor": "rgba(0,0,0,0)",
-        "plot_bgcolor": "rgba(0,0,0,0)",
+        "paper_bgcolor": _BARE,
+        "plot_bgcolor": _BARE,
         "colorway": [BLUE, ORANGE, GREEN, RED, SKY, PURPLE],
         "margin": {"l": 8, "r": 8, "t": 34, "b": 8},
         "height": HEIGHT,
-        "xaxis": axis,
-        "yaxis": axis,
+        "xaxis": _AXIS,
+        "yaxis": _AXIS,
         "legend": {
             "orientation": "h",
             "yanchor": "bottom",
             "y": 1.0,
-            "xanchor": "left",
-            "x": 0,
             "font": {"size": 13},
-            "bgcolor": "rgba(0,0,0,0)",
+            "bgcolor": _BARE,
         },
         "hovermode": "closest",
-        "hoverlabel": {
-            "bgcolor": PAPER,
-            "bordercolor": GRID,
-            "font": {"color": INK, "size": 13},
-        },
-        "modebar": {
-            "bgcolor": "rgba(0,0,0,0)",
-            "color": MUTED,
-            "activecolor": INK,
-        },
+        "hoverlabel": {"bgcolor": PAPER, "bordercolor": GRID, "font": {"color": INK, "size": 13}},
+        "modebar": {"bgcolor": _BARE, "color": MUTED, "activecolor": INK},
         "dragmode": False,  # a page scrolls under a finger; zooming is in the tool bar
         "bargap": 0.08,
-    }
+        "annotationdefaults": {"showarrow": False, "borderpad": 0},
+    },
+    "data": {"heatmap": [{"colorbar": {"thickness": 12, "outlinewidth": 0}}]},
+}
+LOG: dict[str, Any] = {"type": "log", "dtick": 1, "tickformat": ",.10~g"}  # ticks at powers of ten
+EPSILON_AXIS: dict[str, Any] = LOG | {
+    "title": {"text": "epsilon (left: more private)"},
+    "tickvals": [0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100],
+}
+# Of what has no epsilon, or has one and is no method: colour and dash.
+LEVELS = {WITHOUT: (INK, "dash"), GUESSING: (MUTED, "dot"), ALONE: (MUTED, "dot")}
+TOLD = "%{text}<extra></extra>"  # where one points: a text for each point
 
 
-_TEMPLATE = {"layout": _template()}
+def put(into: dict[str, Any], said: Mapping[str, Any]) -> dict[str, Any]:
+    """Add what is said in Plotly's short form, where line_color is the color of the line."""
+    for name, value in said.items():
+        *path, last = name.split("_")
+        place = into
+        for part in path:
+            place = place.setdefault(part, {})
+        place[last] = put({}, value) if isinstance(value, dict) else value
+    return into
+
+
+def figure(**layout: Any) -> Figure:
+    """An empty figure in the house style, with what is said of its layout in the short form."""
+    return Figure(put({}, layout) | {"template": _TEMPLATE})
 
 
 @dataclass(frozen=True)
@@ -138,7 +147,7 @@ class Figure:
     """What Plotly draws in the browser, written down as it goes there.
 
     Plotly's own figures check and copy every part of themselves, which took half of the processor
-    time of a rerun. panel: of several, counted from 1.
+    time of a rerun. All is said in Plotly's short form. panel: of several, "", "2", "3", ...
     """
 
     layout: dict[str, Any]
@@ -146,45 +155,42 @@ class Figure:
 
     def on(self, theme: Theme) -> dict[str, Any]:
         """What Plotly is given on a surface."""
-        found: dict[str, Any] = shaded({"data": self.data, "layout": self.layout}, theme)
-        return found
+        return dict(shaded({"data": self.data, "layout": self.layout}, theme))
 
-    def draw(self, kind: str, *, panel: int = 1, hover: str = "", **trace: Any) -> None:
+    def update(self, **layout: Any) -> None:
+        """Say more of the layout."""
+        put(self.layout, layout)
+
+    def draw(
+        self, kind: str = "scatter", *, panel: str = "", hover: str = "", **trace: Any
+    ) -> None:
         """A trace: scatter, bar or heatmap. Arrays go as numbers that need no text.
 
         hover: what is said where one points; nothing without it.
         """
-        place = {} if panel == 1 else {"xaxis": f"x{panel}", "yaxis": f"y{panel}"}
-        packed = {k: _packed(v) if isinstance(v, np.ndarray) else v for k, v in trace.items()}
         told = {"hovertemplate": hover} if hover else {"hoverinfo": "skip"}
-        self.data.append({"type": kind} | packed | told | place)
+        place = {"xaxis": f"x{panel}", "yaxis": f"y{panel}"}
+        packed = {name: _packed(value) for name, value in trace.items()}
+        self.data.append(put({"type": kind} | told | place, packed))
 
-    def line(
-        self, x: Values, y: Values, look: Style, hover: str, *, width: float = 2.5, **more: Any
-    ) -> None:
+    def line(self, x: Values, y: Values, look: Style, hover: str, **more: Any) -> None:
         """A line with markers in the look of a method; more: what else the trace says."""
-        drawn = {
-            "mode": "lines+markers",
-            "line": {"color": look.color, "dash": look.dash, "width": width},
-            "marker": {"symbol": look.marker, "size": 8},
-        }
-        self.draw("scatter", x=list(x), y=list(y), hover=hover, **drawn | more)
+        marker = {"marker_symbol": look.marker, "marker_size": 8}
+        drawn = {"mode": "lines+markers", "line_dash": look.dash, "line_width": 2.5} | marker
+        self.stroke(list(x), list(y), look.color, hover=hover, **drawn | more)
 
-    def stroke(
-        self, x: Values, y: Values, color: str, *, width: float = 2, dash: str = "", **more: Any
-    ) -> None:
+    def stroke(self, x: Values, y: Values, color: str, **more: Any) -> None:
         """A line without markers."""
-        line = {"color": color, "width": width} | ({"dash": dash} if dash else {})
-        self.draw("scatter", x=x, y=y, line=line, **{"mode": "lines"} | more)
+        self.draw(x=x, y=y, **{"mode": "lines", "line_color": color} | more)
 
     def level(self, ends: Ends, at: float, look: tuple[str, str], text: str, **more: Any) -> None:
         """A line at the level of a method without epsilon; look: its colour and dash."""
-        color, dash = look
-        self.stroke(list(ends), [at] * 2, color, dash=dash, hover=f"{text}<extra></extra>", **more)
+        told = {"line_dash": look[1], "hover": f"{text}<extra></extra>"}
+        self.stroke(list(ends), [at] * 2, look[0], **told | more)
 
     def dots(self, x: Values, y: Values, marker: Mapping[str, Any], **more: Any) -> None:
         """Markers alone."""
-        self.draw("scatter", x=x, y=y, mode="markers", marker=marker, **more)
+        self.draw(x=x, y=y, mode="markers", marker=marker, **more)
 
     def marker(self, look: Style, *, solid: bool, size: int = 9) -> dict[str, Any]:
         """A filled marker for what is certified, else a hollow one.
@@ -209,94 +215,54 @@ class Figure:
         several = np.flatnonzero(over.seeds > 1)
         for run in np.split(several, np.flatnonzero(np.diff(several) > 1) + 1):
             if len(run):
-                part = slice(run[0], run[-1] + 1)
-                x = [*over.x[part], *over.x[part][::-1]]
-                y = [*over.high[part], *over.low[part][::-1]]
-                filled = {"fill": "toself", "fillcolor": color, "line": {"width": 0}}
-                self.draw("scatter", x=x, y=y, mode="lines", **filled, **more)
+                x, y = [*over.x[run], *over.x[run[::-1]]], [*over.high[run], *over.low[run[::-1]]]
+                filled = {"fill": "toself", "fillcolor": color, "line_width": 0}
+                self.stroke(x, y, color, **filled | more)
 
-    def rule(self, at: float, *, dash: str = "solid") -> None:
+    def rule(self, at: float, *, dash: str = "solid", panel: str = "") -> None:
         """The vertical rule at the chosen epsilon, or size."""
-        look = {"line": {"color": INK, "width": 1.5, "dash": dash}, "opacity": 0.55}
-        for name in [name for name in self.layout if name.startswith("xaxis")] or ["xaxis"]:
-            k = name.removeprefix("xaxis")
-            ends = {"y0": 0, "y1": 1, "yref": f"y{k} domain"}
-            self.shape(type="line", x0=at, x1=at, xref=f"x{k}", **ends, **look)
+        look = {"line_color": INK, "line_width": 1.5, "line_dash": dash, "opacity": 0.55}
+        place = {"xref": f"x{panel}", "yref": f"y{panel} domain"}
+        self.shape(type="line", x0=at, x1=at, y0=0, y1=1, **place, **look)
 
-    def note(self, *, size: float | None = None, color: str | None = None, **note: Any) -> None:
+    def note(self, **note: Any) -> None:
         """Words in the picture, without an arrow unless one is asked for."""
-        font = {k: v for k, v in (("size", size), ("color", color)) if v is not None}
-        whole = {"showarrow": False} | ({"font": font} if font else {}) | note
-        self.layout.setdefault("annotations", []).append(whole)
+        self.layout.setdefault("annotations", []).append(put({}, note))
+
+    def title(self, panel: str, text: str) -> None:
+        """A name above a panel."""
+        place = {"xref": f"x{panel} domain", "yref": f"y{panel} domain", "yanchor": "bottom"}
+        self.note(text=text, x=0.5, y=1, font_size=16, **place)
 
     def shape(self, **shape: Any) -> None:
-        self.layout.setdefault("shapes", []).append(shape)
+        self.layout.setdefault("shapes", []).append(put({}, shape))
 
-    def x(self, title: str | None = None, *, panel: int = 1, **axis: Any) -> None:
-        """Say more of a horizontal axis."""
-        self._axis(f"xaxis{_number(panel)}", title, axis)
+    def beside(
+        self, names: Sequence[tuple[str, float, str]], up: Sequence[float], high: float
+    ) -> list[float]:
+        """Names at the right of the frame, near what they name and apart from each other.
 
-    def y(self, title: str | None = None, *, panel: int = 1, **axis: Any) -> None:
-        """Say more of a vertical axis."""
-        self._axis(f"yaxis{_number(panel)}", title, axis)
-
-    def panels(self, rows: int, columns: int, *, across: float = 0.1, down: float = 0.2) -> range:
-        """Split into panels, row by row from above, with gaps (shares of the whole) between."""
-        wide = (1 - across * (columns - 1)) / columns
-        high = (1 - down * (rows - 1)) / rows
-        for k in (found := range(1, rows * columns + 1)):
-            row, column = divmod(k - 1, columns)
-            left, top = column * (wide + across), 1 - row * (high + down)
-            self.x(panel=k, anchor=f"y{_number(k)}", domain=[left, left + wide])
-            self.y(panel=k, anchor=f"x{_number(k)}", domain=[max(0.0, top - high), top])
-        return found
-
-    def name(self, panel: int, text: str) -> None:
-        """A name above a panel."""
-        left, right = self.layout[f"xaxis{_number(panel)}"]["domain"]
-        top = self.layout[f"yaxis{_number(panel)}"]["domain"][1]
-        place = {"x": (left + right) / 2, "xref": "paper", "xanchor": "center"}
-        place |= {"y": top, "yref": "paper", "yanchor": "bottom"}
-        self.note(text=text, size=16, **place)
-
-    def _axis(self, name: str, title: str | None, more: dict[str, Any]) -> None:
-        axis = self.layout.setdefault(name, {})
-        axis |= more | ({} if title is None else {"title": {"text": title}})
+        names: with what they name on the upright axis, and their colours. up: its ends. high: the
+        frame, in pixels. The heights they stand at.
+        """
+        scale = (up[1] - up[0]) / high
+        wanted = [(up[1] - at) / scale for _, at, _ in names]
+        places = spread(wanted, [16 * text.count("<br>") + 20 for text, *_ in names], high)
+        look = {"x": 1, "xref": "paper", "xanchor": "left", "align": "left", "font_size": 12}
+        for place, (text, _, color) in zip(places, names, strict=True):
+            y = {"y": 1 - place / high, "yref": "paper", "yanchor": "middle"}
+            self.note(text=text, font_color=color, xshift=13, **look, **y)
+        return [up[1] - place * scale for place in places]
 
 
-def _number(panel: int) -> str:
-    return "" if panel == 1 else str(panel)
-
-
-def _packed(values: NDArray[Any]) -> dict[str, str] | list[Any]:
+def _packed(values: Any) -> Any:
     """An array as Plotly reads it fastest; words and the like as a list."""
+    if not isinstance(values, np.ndarray):
+        return values
     if values.dtype.kind not in "iuf":
         return values.tolist()
-    raw = np.ascontiguousarray(values, dtype="<f8")
-    packed = {"dtype": "f8", "bdata": base64.b64encode(raw).decode("ascii")}
-    return packed | ({"shape": ", ".join(map(str, raw.shape))} if raw.ndim > 1 else {})
-
-
-def figure(**layout: Any) -> Figure:
-    """An empty figure in the house style."""
-    return Figure({"template": _TEMPLATE, **layout})
-
-
-def ticks(values: list[float]) -> dict[str, object]:
-    """Ticks of a logarithmic axis at round numbers only."""
-    return {"tickmode": "array", "tickvals": values, "ticktext": [f"{v:,.10g}" for v in values]}
-
-
-def powers(low: int, high: int, step: int = 1) -> dict[str, object]:
-    """Ticks of a logarithmic axis at powers of ten, from 10**low to below 10**high."""
-    return ticks([10.0**k for k in range(low, high, step)])
-
-
-EPSILON_AXIS: dict[str, Any] = {
-    "type": "log",
-    "title": "epsilon (left: more private)",
-    **ticks([0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100]),
-}
+    raw = base64.b64encode(values.astype("<f8").tobytes()).decode()
+    return {"dtype": "f8", "bdata": raw, "shape": ", ".join(map(str, values.shape))}
 
 
 def spread(wanted: Sequence[float], heights: Sequence[float], room: float) -> list[float]:

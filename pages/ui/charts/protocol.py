@@ -8,7 +8,7 @@ from dpmc_core.lab.protocol import RECOMMENDER, THIRD_PARTY, Message
 from dpmc_core.lab.protocol.federated import SERVER
 from dpmc_core.lab.views.protocol import NAMES, BytesCurve, bytes_text
 from dpmc_core.mechanisms.dpimf import Profiles
-from pages.ui.charts import ACCENT, GRID, INK, MUTED, PAPER, Figure, Style, faded, figure, powers
+from pages.ui.charts import ACCENT, GRID, INK, LOG, MUTED, PAPER, Figure, Style, faded, figure
 from pages.ui.text import in_chart
 
 _STYLES = {
@@ -23,74 +23,43 @@ _SYMBOLS = {RECOMMENDER: "square", SERVER: "square", THIRD_PARTY: "diamond"}
 def stage(parties: Sequence[str], before: Sequence[Message], now: Message | None) -> Figure:
     """The parties in place; faint lines where messages went, an arrow for the one on its way."""
     places = _places(parties)
-    fig = figure(showlegend=False, margin={"l": 8, "r": 8, "t": 8, "b": 8})
+    fig = figure(
+        showlegend=False,
+        margin_t=8,
+        xaxis={"visible": False, "range": [-0.08, 1.08], "fixedrange": True},
+        yaxis={"visible": False, "range": [-0.2, 1.2], "fixedrange": True},
+    )
     for pair in dict.fromkeys(frozenset((m.sender, m.receiver)) for m in before):
-        (x0, y0), (x1, y1) = (places[name] for name in sorted(pair))
-        fig.shape(
-            type="line",
-            x0=x0,
-            y0=y0,
-            x1=x1,
-            y1=y1,
-            line={"color": GRID, "width": 2},
-            layer="below",
-        )
+        x, y = zip(*(places[name] for name in sorted(pair)), strict=True)
+        fig.stroke(x, y, GRID)
     speaking = set() if now is None else {now.sender, now.receiver}
+    x, y = zip(*(places[name] for name in parties), strict=True)
     fig.draw(
-        "scatter",
-        x=[places[name][0] for name in parties],
-        y=[places[name][1] for name in parties],
+        x=x,
+        y=y,
         mode="markers+text",
         text=[
             f"<b>{in_chart(name)}</b>" if name in speaking else in_chart(name) for name in parties
         ],
-        textposition=["top center" if places[n][1] > 0.5 else "bottom center" for n in parties],
-        textfont={"color": INK, "size": 15},
-        marker={
-            "size": 40,
-            "symbol": [_SYMBOLS.get(name, "circle") for name in parties],
-            "color": [ACCENT if name in speaking else PAPER for name in parties],
-            "line": {"color": MUTED, "width": 2},
-        },
+        textposition=["top center" if at > 0.5 else "bottom center" for at in y],
+        textfont_color=INK,
+        textfont_size=15,
+        marker_size=40,
+        marker_symbol=[_SYMBOLS.get(name, "circle") for name in parties],
+        marker_color=[ACCENT if name in speaking else PAPER for name in parties],
+        marker_line_color=MUTED,
+        marker_line_width=2,
         cliponaxis=False,
     )
     if now is not None:
-        _arrow(fig, places[now.sender], places[now.receiver], now.kind)
-    fig.x(visible=False, range=[-0.08, 1.08], fixedrange=True)
-    fig.y(visible=False, range=[-0.2, 1.2], fixedrange=True)
+        (x0, y0), (x1, y1) = places[now.sender], places[now.receiver]
+        arrow = {"showarrow": True, "arrowhead": 2, "arrowwidth": 3, "arrowcolor": ACCENT}
+        tail = {"ax": x0, "ay": y0, "axref": "x", "ayref": "y", "startstandoff": 28}
+        fig.note(text="", x=x1, y=y1, standoff=28, **tail, **arrow)
+        box = {"bgcolor": PAPER, "bordercolor": faded(ACCENT, 0.6), "borderpad": 4}
+        kind = in_chart(now.kind)
+        fig.note(text=kind, x=(x0 + x1) / 2, y=(y0 + y1) / 2, font_size=16, **box)
     return fig
-
-
-def _arrow(fig: Figure, start: tuple[float, float], end: tuple[float, float], kind: str) -> None:
-    (x0, y0), (x1, y1) = start, end
-    fig.note(
-        x=x1,
-        y=y1,
-        ax=x0,
-        ay=y0,
-        xref="x",
-        yref="y",
-        axref="x",
-        ayref="y",
-        text="",
-        showarrow=True,
-        arrowhead=2,
-        arrowsize=1.1,
-        arrowwidth=3,
-        arrowcolor=ACCENT,
-        standoff=28,
-        startstandoff=28,
-    )
-    fig.note(
-        x=(x0 + x1) / 2,
-        y=(y0 + y1) / 2,
-        text=in_chart(kind),
-        color=INK,
-        size=16,
-        bgcolor=PAPER,
-        bordercolor=faded(ACCENT, 0.6),
-        borderpad=4,
-    )
 
 
 def _places(parties: Sequence[str]) -> dict[str, tuple[float, float]]:
@@ -103,14 +72,19 @@ def _places(parties: Sequence[str]) -> dict[str, tuple[float, float]]:
 
 def communication(along: str, lines: Sequence[BytesCurve], now: int) -> Figure:
     """Bytes of a whole run against one measure of its size, both axes logarithmic."""
-    fig = figure(height=340)
+    marks = [10**k for k in range(19)]
+    fig = figure(
+        height=340,
+        xaxis=LOG,
+        xaxis_title_text=along,
+        yaxis_type="log",
+        yaxis_title_text="sent in a whole run",
+        yaxis_tickvals=marks,
+        yaxis_ticktext=[*map(bytes_text, marks)],
+    )
     hover = "%{x:,} " + along + ": <b>%{text}</b><extra>%{fullData.name}</extra>"
     for one in lines:
-        texts = [bytes_text(count) for count in one.bytes]
+        texts = [*map(bytes_text, one.bytes)]
         fig.line(one.x, one.bytes, _STYLES[one.name], hover, name=one.name, text=texts)
     fig.rule(now)
-    fig.x(type="log", title=along, dtick=1, tickformat=",d")
-    marks = powers(0, 19)
-    marks["ticktext"] = [bytes_text(power) for power in marks["tickvals"]]
-    fig.y(type="log", title="sent in a whole run", **marks)
     return fig
