@@ -199,8 +199,10 @@ def test_a_price_is_filled_hollow_open_or_not_reached():
     assert notes[3] == "<b>1 or less</b>"
     assert notes[4] == "not reached: best 60.3 %"
     assert notes[5] == "not reached: best 68.3 %"  # though an interval reaches it
-    arrows = [t for t in fig.data if t.get("marker", {}).get("symbol") == "triangle-right"]
-    assert [arrow["y"] for arrow in arrows] == [[-4]]
+    arrows = [
+        (t["y"], t["marker"]["size"]) for t in fig.data if "triangle-right" in str(t.get("marker"))
+    ]
+    assert [y for y, (_, right) in arrows if right] == [[-4, -4]]
 
 
 def test_all_pictures_of_a_comparison_have_one_axis():

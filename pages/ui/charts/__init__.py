@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import base64
+import copy
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from dpmc_core import facts
 from dpmc_core.arrays import Floats
 from dpmc_core.lab.views.audits import Tick
 from dpmc_core.lab.views.lines import ALONE, GUESSING, WITHOUT, Band
 from dpmc_core.lab.views.numbers import isotonic
 from dpmc_core.registry import style as style
-from dpmc_core.style import BLUE, GREEN, ORANGE, PURPLE, RED, SKY, Style
+from dpmc_core.style import BLUE, RED, Style
 
 Values = Sequence[Any] | Floats
 Ends = tuple[float, float]
-
-HEIGHT = 380
 
 
 class Theme(NamedTuple):
@@ -71,56 +71,15 @@ def shaded(look: Any, theme: Theme) -> Any:
     return look
 
 
-LONG_LEGEND = {"font": {"size": 12}, "maxheight": 400}  # in a column on a phone, none cut off
-
-
 def wrapped(name: str) -> str:
     """A name of the legend in lines that fit a phone."""
     return "<br>".join(textwrap.wrap(name, 42, break_long_words=False))
 
 
-_AXIS = {
-    "gridcolor": GRID,
-    "linecolor": GRID,
-    "zeroline": False,
-    "ticks": "",
-    "automargin": True,
-    "exponentformat": "power",  # never "5k" or "600µ"
-    "minexponent": 5,
-    "title": {"font": {"size": 13, "color": MUTED}, "standoff": 10},
-}
-_BARE = "rgba(0,0,0,0)"
-_TEMPLATE = {
-    "layout": {
-        "font": {"family": '"Source Sans", sans-serif', "size": 14, "color": INK},
-        "paper_bgcolor": _BARE,
-        "plot_bgcolor": _BARE,
-        "colorway": [BLUE, ORANGE, GREEN, RED, SKY, PURPLE],
-        "margin": {"l": 8, "r": 8, "t": 34, "b": 8},
-        "height": HEIGHT,
-        "xaxis": _AXIS,
-        "yaxis": _AXIS,
-        "legend": {
-            "orientation": "h",
-            "yanchor": "bottom",
-            "y": 1.0,
-            "font": {"size": 13},
-            "bgcolor": _BARE,
-        },
-        "hovermode": "closest",
-        "hoverlabel": {"bgcolor": PAPER, "bordercolor": GRID, "font": {"color": INK, "size": 13}},
-        "modebar": {"bgcolor": _BARE, "color": MUTED, "activecolor": INK},
-        "dragmode": False,  # a page scrolls under a finger; zooming is in the tool bar
-        "bargap": 0.08,
-        "annotationdefaults": {"showarrow": False, "borderpad": 0},
-    },
-    "data": {"heatmap": [{"colorbar": {"thickness": 12, "outlinewidth": 0}}]},
-}
-LOG: dict[str, Any] = {"type": "log", "dtick": 1, "tickformat": ",.10~g"}  # ticks at powers of ten
-EPSILON_AXIS: dict[str, Any] = LOG | {
-    "title": {"text": "epsilon (left: more private)"},
-    "tickvals": [0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100],
-}
+LOOK = facts.load(__name__, "look.toml")
+LOG: dict[str, Any] = LOOK["log"]
+EPSILON_AXIS: dict[str, Any] = LOOK["epsilon"]
+BAR = {"thickness": 12, "outlinewidth": 0}  # of colours
 # Of what has no epsilon, or has one and is no method: colour and dash.
 LEVELS = {WITHOUT: (INK, "dash"), GUESSING: (MUTED, "dot"), ALONE: (MUTED, "dot")}
 TOLD = "%{text}<extra></extra>"  # where one points: a text for each point
@@ -133,13 +92,17 @@ def put(into: dict[str, Any], said: Mapping[str, Any]) -> dict[str, Any]:
         place = into
         for part in path:
             place = place.setdefault(part, {})
-        place[last] = put({}, value) if isinstance(value, dict) else value
+        if isinstance(value, dict):
+            put(place.setdefault(last, {}), value)
+        else:
+            place[last] = value
     return into
 
 
-def figure(**layout: Any) -> Figure:
-    """An empty figure in the house style, with what is said of its layout in the short form."""
-    return Figure(put({}, layout) | {"template": _TEMPLATE})
+def figure(name: str = "", **layout: Any) -> Figure:
+    """An empty figure in the house style, as look.toml has it by its name; layout: what else."""
+    own = copy.deepcopy(LOOK["figures"].get(name, {}))
+    return Figure(put(own, layout) | {"template": LOOK["template"]})
 
 
 @dataclass(frozen=True)
@@ -185,8 +148,8 @@ class Figure:
 
     def level(self, ends: Ends, at: float, look: tuple[str, str], text: str, **more: Any) -> None:
         """A line at the level of a method without epsilon; look: its colour and dash."""
-        told = {"line_dash": look[1], "hover": f"{text}<extra></extra>"}
-        self.stroke(list(ends), [at] * 2, look[0], **told | more)
+        more |= {"line_dash": look[1], "hover": f"{text}<extra></extra>"}
+        self.stroke(list(ends), [at] * 2, look[0], **more)
 
     def dots(self, x: Values, y: Values, marker: Mapping[str, Any], **more: Any) -> None:
         """Markers alone."""
@@ -229,6 +192,16 @@ class Figure:
         """Words in the picture, without an arrow unless one is asked for."""
         self.layout.setdefault("annotations", []).append(put({}, note))
 
+    def over_epsilon(
+        self, epsilon: float, lines: Iterable[tuple[str, Values, Values, Style]], form: str
+    ) -> None:
+        """Named lines over the axis of epsilon, with the rule; form: of their values."""
+        self.update(xaxis=EPSILON_AXIS)
+        for name, x, y, look in lines:
+            hover = f"{name}<br>epsilon %{{x:g}}: <b>%{{y:{form}}}</b><extra></extra>"
+            self.line(x, y, look, hover, name=name)
+        self.rule(epsilon)
+
     def title(self, panel: str, text: str) -> None:
         """A name above a panel."""
         place = {"xref": f"x{panel} domain", "yref": f"y{panel} domain", "yanchor": "bottom"}
@@ -270,12 +243,9 @@ def spread(wanted: Sequence[float], heights: Sequence[float], room: float) -> li
 
     All between 0 and `room`, in its unit, where there is room for them.
     """
-    if not len(wanted):
-        return []
+    high = np.array(heights, dtype=float)
     order = np.argsort(wanted, kind="stable")
-    high = np.asarray(heights, dtype=float)[order]
-    middle = np.cumsum(high) - high / 2  # of each, were they packed at 0
-    moved = isotonic(np.asarray(wanted, dtype=float)[order] - middle, np.ones(len(order)))
-    places = np.empty(len(order))
-    places[order] = np.clip(moved, 0, max(0.0, room - float(high.sum()))) + middle
-    return [float(place) for place in places]
+    middle = np.cumsum(high[order]) - high[order] / 2  # of each, were they packed at 0
+    moved = isotonic(np.array(wanted, dtype=float)[order] - middle, np.ones(len(order)))
+    high[order] = np.clip(moved, 0, max(0.0, room - high.sum())) + middle
+    return high.tolist()

@@ -35,18 +35,12 @@ def kept(mechanism: str, share: Bracket, limit: float, guess: str, best: str) ->
     guess, best: what it is counted from, and up to.
     """
     color, (value, low, high) = style(mechanism).color, np.clip(share, *_FAR).tolist()
-    fig = figure(
-        height=150,
-        showlegend=False,
-        margin={"l": 8, "r": 8, "t": 26, "b": 26},
-        xaxis={"range": _reach(low, high), "visible": False, "fixedrange": True},
-        yaxis={"range": [-1, 1], "visible": False, "fixedrange": True},
-    )
+    fig = figure("kept", xaxis_range=_reach(low, high))
     for k, (at, name, ink, dash) in enumerate(_levels(guess, best, limit)):
         fig.stroke([at] * 2, [-1, 1], ink, line_dash=dash)
         # the limit has its name below, the others above
         place = {"y": k < 2, "yref": "paper", "yanchor": "bottom" if k < 2 else "top"}
-        fig.note(text=name, x=at, font_color=ink, font_size=13, **place)
+        fig.note(text=name, x=at, font_color=ink, **place)
     text = f"{100 * share.value:.0f} %"
     fig.stroke([low, high], [0, 0], color, line_width=8)
     mark = fig.marker(style(mechanism), solid=True, size=20)
@@ -75,20 +69,17 @@ def shares(
     ends = (min(*x, epsilon), max(*x, epsilon))
     places = [math.log10(end) for end in ends]
     fig = figure(
-        height=320,
-        showlegend=False,
+        "shares",
         xaxis=EPSILON_AXIS,
         xaxis_title_text=f"epsilon {counted} (left: more private)",
         xaxis_range=[places[0] - 0.06, places[1] + 0.06],
-        yaxis_title_text="share of the gain kept",
         yaxis_range=_reach(min(y), max(y)),
-        yaxis_tickformat=".0%",
     )
     sides = ((1, "right", "top"), (0, "left", "bottom"), (0, "left", "top"))
     for (at, name, ink, dash), side in zip(_levels(guess, best, limit), sides, strict=True):
         fig.level(ends, at, (ink, dash), name)
         place = {"x": places[side[0]], "xanchor": side[1], "yanchor": side[2]}
-        fig.note(text=name, y=at, font_color=ink, font_size=13, **place)
+        fig.note(text=name, y=at, font_color=ink, **place)
     hover = "epsilon %{x:g}<br><b>%{y:.0%}</b> of the gain<extra></extra>"
     fig.line(x, y, style(mechanism), hover)
     fig.rule(epsilon)

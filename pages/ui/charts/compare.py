@@ -37,12 +37,14 @@ from pages.ui.charts import (
     INK,
     LEVELS,
     LOG,
+    LOOK,
     MUTED,
     PAPER,
     TOLD,
     Ends,
     Figure,
     Style,
+    Values,
     faded,
     figure,
     style,
@@ -72,7 +74,7 @@ class Tag(NamedTuple):
 
     def name(self, up: Sequence[float]) -> tuple[str, float, str]:
         """As a figure sets it beside its frame."""
-        color = MUTED if self.solid is None and self.look.color != INK else INK
+        color = MUTED if self.solid is None else INK
         return named(self.text), up[0] if self.at is None else self.at, color
 
 
@@ -100,10 +102,9 @@ def between(
     each beside other methods.
     """
     metric, tags = picture.metric, []
-    several = [name for name, _ in picture.levels].count(GUESSING) + len(guesses) > 1
 
     def tag(name: str, label: str, value: float, color: str, end: float) -> None:
-        words = f"{name}: {label.lower()}" if several and name == GUESSING else name
+        words = f"{name}: {label.lower()}" if name == GUESSING else name
         tags.append(Tag(f"{words} {metric.text(value)}", value, Style(color, "circle"), end=end))
 
     for name, level in picture.levels:
@@ -115,8 +116,9 @@ def between(
     for line, over, texts in guesses:
         color = style(line.mechanism).color if len(guesses) > 1 else MUTED
         x, y, label = over.x.tolist(), over.mean.tolist(), f"{GUESSING}: {line.label}"
-        told = {"name": label, "text": [f"{label}<br>{text}" for text in texts], **more}
-        fig.stroke(x, y, color, line_dash="dot", hover=TOLD * bool(texts), **told)
+        hover = f"{label}<br>%{{text}}<b>%{{y:{metric.form}}}</b><extra></extra>"
+        told = {"name": label, "text": texts, "hover": hover, **more}
+        fig.stroke(x, y, color, line_dash="dot", **told)
         tag(GUESSING, line.label, y[-1], color, x[-1])
     return tags
 
@@ -155,14 +157,7 @@ def compare(
     fig = _framed(_LEAST, across, placed)
     ids = [*{one.line.mechanism for one in placed}, *waiting]
     drawn = [
-        (
-            one.line,
-            one.band,
-            [
-                f"epsilon {x:.4g} {one.counts}<br><b>{text(y)}</b>"
-                for x, y in zip(one.x, one.band.mean, strict=True)
-            ],
-        )
+        (one.line, one.band, [f"epsilon {x:.4g} {one.counts}<br>" for x in one.x])
         for one in guesses
     ]
     tags = between(fig, picture, across, drawn, ids)
@@ -230,15 +225,13 @@ def _framed(high: float, across: Ends, placed: Sequence[Placed], above: int = 34
     units = {one.counts for one in placed}
     counted = f"epsilon {units.pop()}" if len(units) == 1 else "epsilon"
     return figure(
+        "framed",
         height=high + above + _FRAME["b"],
         margin=_FRAME | {"t": above},
-        showlegend=False,
         # an epsilon per user may be thousands
         xaxis=LOG if across[1] > 200 else EPSILON_AXIS,
         xaxis_title_text=f"{counted} (left: more private)",
         xaxis_range=[low, end + _LEADER * (end - low)],  # beyond it are names
-        xaxis_automargin=False,
-        yaxis_automargin=False,
     )
 
 
@@ -262,9 +255,9 @@ def _column(
 ) -> None:
     """The upright axis, and names beside the frame, as near as may be to what they name, and led
     to it."""
-    fig.update(yaxis_range=up, yaxis_nticks=8, yaxis_tickformat=metric.ticks)
+    fig.update(yaxis_range=up, yaxis_tickformat=metric.ticks)
     left = {"xref": "paper", "xanchor": "left", "yref": "paper", "yanchor": "bottom", "yshift": 8}
-    fig.note(text=metric.axis, x=0, y=1, font_size=13, font_color=MUTED, **left)
+    fig.note(text=metric.axis, x=0, y=1, font_color=MUTED, **left)
     low, right = fig.layout["xaxis"]["range"]
     near, edge = low + _NEAR * (right - low), right
     if "type" in fig.layout["xaxis"]:
@@ -288,7 +281,6 @@ def _column(
 
 _EDGE = log_odds(MOST)  # where the axis ends and the gutter begins
 _NO_BOUND, _RAW = _EDGE + 1.3, _EDGE + 3.0  # lanes of the gutter
-_LANES = {Stand.USELESS: _NO_BOUND, Stand.NONE: _NO_BOUND, Stand.RAW: _RAW}
 _SOLID = (Stand.BOUND, Stand.USELESS)  # certified
 _APART = 0.2  # on the axis: nearer ones need no arrow
 
@@ -307,22 +299,20 @@ def trade(shown: Trade, epsilon: float, high: float = _LEAST) -> Figure:
     named = {log_odds(right): f"{100 * right:g}" for right in (0.75, 0.9, 0.99, MOST)}
     named |= {0.0: "50<br>coin", _NO_BOUND: "<br>no<br>bound"} | ({_RAW: "<br>raw"} if raw else {})
     fig = figure(
+        "framed",
+        **LOOK["figures"]["trade"],
         height=high + 110,
         margin=_FRAME | {"t": 34, "b": 76},
-        showlegend=False,
-        xaxis_title_text="attacker right at most, in 100",
         xaxis_range=[-0.25, end * (1 + _LEADER)],
         xaxis_tickvals=list(named),
         xaxis_ticktext=list(named.values()),
-        xaxis_tickangle=0,
-        xaxis_automargin=False,
-        yaxis_automargin=False,
     )
     gutter = {"type": "rect", "x0": _EDGE + 0.4, "x1": end, "y0": 0, "y1": 1, "yref": "y domain"}
     fig.shape(**gutter, fillcolor=faded(MUTED, 0.12), line_width=0, layer="below")
     fig.stroke([0, 0], up, MUTED, line_dash="dot", line_width=1)
     guesses = [
-        (one.line, _placed(one), [_said(one, bead) for bead in one.beads]) for one in shown.guesses
+        (one.line, _placed(one), [f"attacker: {said(bead)}<br>" for bead in one.beads])
+        for one in shown.guesses
     ]
     tags = between(fig, picture, (0, end), guesses, [line.mechanism for line in lines])
     for one in shown.tracks:
@@ -366,38 +356,40 @@ def trade(shown: Trade, epsilon: float, high: float = _LEAST) -> Figure:
 def trade_at(shown: Trade, epsilon: float) -> dict[str, list[Any]]:
     """What an epsilon moves, as `Plotly.restyle` takes it for the last three traces: arrows, where
     papers put the methods (hollow), where their releases do."""
-    x: list[list[Any]] = [[], [], []]
-    y: list[list[Any]] = [[], [], []]
-    texts, fills = [], []
-    for one in shown.tracks:
-        bead, paper = one.at(epsilon), None
-        at, mean = _across(bead), bead.value.mean
-        if bead.claimed is not None:
-            paper = _NO_BOUND if bead.claimed > MOST else log_odds(bead.claimed)
-        apart = paper is not None and abs(paper - at) > _APART
-        for k, places in enumerate(([paper, at, None] if apart else [None] * 3, [paper], [at])):
-            x[k] += places
-            y[k] += [mean] * len(places)
-        texts.append(_told(one, bead))
-        fills.append(style(one.line.mechanism).color if bead.stand in _SOLID else PAPER)
-    return {"x": x, "y": y, "text": ["", "", texts], "marker.color": [MUTED, PAPER, fills]}
+    beads = [one.at(epsilon) for one in shown.tracks]
+    mean, at = [bead.value.mean for bead in beads], [*map(_across, beads)]
+    papers = [None if bead.claimed is None else _odds(bead.claimed) for bead in beads]
+    arrows: list[float | None] = []
+    for paper, own in zip(papers, at, strict=True):
+        apart = paper is not None and abs(paper - own) > _APART
+        arrows += (paper, own, None) if apart else (None,) * 3
+    fills = [
+        style(one.line.mechanism).color if bead.stand in _SOLID else PAPER
+        for one, bead in zip(shown.tracks, beads, strict=True)
+    ]
+    return {
+        "x": [arrows, papers, at],
+        "y": [np.repeat(mean, 3).tolist(), mean, mean],
+        "text": ["", "", [*map(_told, shown.tracks, beads)]],
+        "marker.color": [MUTED, PAPER, fills],
+    }
+
+
+def _odds(right: float) -> float:
+    return _NO_BOUND if right > MOST else log_odds(right)
 
 
 def _across(bead: Bead) -> float:
-    return _LANES[bead.stand] if bead.stand in _LANES else log_odds(bead.right)
+    return _RAW if bead.stand is Stand.RAW else _odds(bead.right)
 
 
 def _placed(one: Track) -> Band:
     return one.line.band._replace(x=np.array([_across(bead) for bead in one.beads]))
 
 
-def _said(one: Track, bead: Bead) -> str:
-    value = one.line.metric.text(bead.value.mean)
-    return f"epsilon {bead.epsilon:g}: {value}<br>attacker: {said(bead)}"
-
-
 def _told(one: Track, bead: Bead) -> str:
-    return f"{one.line.label}<br>{_said(one, bead)}"
+    value = one.line.metric.text(bead.value.mean)
+    return f"{one.line.label}<br>epsilon {bead.epsilon:g}: {value}<br>attacker: {said(bead)}"
 
 
 # --- rows of mechanisms ------------------------------------------------------------------------
@@ -412,28 +404,21 @@ def price(answers: Sequence[Answer], across: Ends, waiting: Sequence[str] = ()) 
     fig, edge = _rows(placed, across, waiting)
     for k, one in enumerate(answers):
         here, (value, low, high, seeds) = one.placed, one.epsilon
-        look, label = style(here.line.mechanism), here.line.label
-        first, last, text = float(here.x[0]), float(here.x[-1]), reach_words(one)
-        if math.isfinite(low) and seeds > 1:  # an arrow where it goes on beyond what was computed
-            fig.stroke(
-                (max(low, first), min(high, edge)),
-                [-k] * 2,
-                faded(look.color, 0.5),
-                line_width=7,
-                mode="lines+markers",
-                marker_symbol=["triangle-left", "triangle-right"],
-                marker_size=[10 * (low <= first < value), 10 * (high > last)],
-                marker_color=look.color,
-                cliponaxis=False,
-            )
-        if not math.isfinite(value):
-            _say(fig, -k, edge, f"{text}: best {here.line.metric.text(one.best)}", MUTED)
-            continue
-        span = span_words(one.epsilon, first, last) if seeds > 1 else "unknown: one seed"
-        hover = f"{label}<br>epsilon {text} {_counted(here)}<br>interval {span}<extra></extra>"
-        mark = fig.marker(look, solid=here.solid, size=12)
-        fig.dots([value], [-k], mark, hover=hover, name=label)
-        _say(fig, -k, value, f"<b>{text}</b>{_unit(here, placed, ' ')}")
+        color, text = style(here.line.mechanism).color, reach_words(one)
+        first, last = float(here.x[0]), float(here.x[-1])
+        if math.isfinite(low) and seeds > 1:
+            ends = (max(low, first), min(high, edge))
+            # an arrow where it goes on beyond what was computed
+            beyond = [10 * (low <= first < value), 10 * (high > last)]
+            head = {"symbol": ["triangle-left", "triangle-right"], "size": beyond, "color": color}
+            more = {"mode": "lines+markers", "marker": head, "cliponaxis": False}
+            _stretch(fig, k, [ends], faded(color, 0.5), 7, **more)
+        if math.isfinite(value):
+            span = span_words(one.epsilon, first, last) if seeds > 1 else "unknown: one seed"
+            _mark(fig, k, here, [value], [f"{text}, interval {span}"], size=12)
+            _say(fig, k, value, f"<b>{text}</b>{_unit(here, placed, ' ')}")
+        else:
+            _say(fig, k, edge, f"{text}: best {here.line.metric.text(one.best)}", MUTED)
     return fig
 
 
@@ -441,52 +426,58 @@ def standing(found: Sequence[Standing], across: Ends, waiting: Sequence[str] = (
     """Where each mechanism is clearly the best (thick), where none is clearly better (thin)."""
     fig, edge = _rows([one.placed for one in found], across, waiting)
     for k, one in enumerate(found):
-        here, x, look = one.placed, one.placed.x, style(one.placed.line.mechanism)
+        x, color = one.placed.x, style(one.placed.line.mechanism).color
         if not any(one.rivals):
-            _say(fig, -k, edge, "nothing to compare with", MUTED)
-            continue
+            _say(fig, k, edge, "nothing to compare with", MUTED)
         middle = np.sqrt(x[:-1] * x[1:])  # each reaches half way to its neighbours
         cells = np.clip([x[0] / 1.1, *middle, x[-1] * 1.1], *across).tolist()
-        good = [some and not worse for some, worse in zip(one.rivals, one.behind, strict=True)]
+        good = [some > 0 and not worse for some, worse in zip(one.rivals, one.behind, strict=True)]
         for width, there in ((4, good), (15, one.best)):
             pairs = zip(itertools.pairwise(cells), there, strict=True)
-            ends = [(*ends, None) if yes else (None,) * 3 for ends, yes in pairs]
-            y = [-k] * (3 * len(ends))
-            fig.stroke([*itertools.chain(*ends)], y, look.color, line_width=width)
-        fig.dots(
-            x.tolist(),
-            [-k] * len(x),
-            fig.marker(look, solid=here.solid, size=8)
-            | {"opacity": [float(bool(yes)) for yes in good]},
-            name=here.line.label,
-            hover=f"{here.line.label}<br>epsilon %{{x:.4g}} {here.counts}<br>{TOLD}",
-            text=[standing_words(one, j) for j in range(len(x))],
-        )
+            _stretch(fig, k, [ends if yes else (None, None) for ends, yes in pairs], color, width)
+        told = [standing_words(one, j) for j in range(len(x))]
+        shown = [float(yes) for yes in good]
+        _mark(fig, k, one.placed, x.tolist(), told, size=8, marker_opacity=shown)
     return fig
 
 
 def _rows(placed: Sequence[Placed], across: Ends, waiting: Sequence[str]) -> tuple[Figure, float]:
     """A frame with a row for each mechanism, named at the right; those that wait come last."""
     names = [*map(named, [*_names(placed), *map(registry.short_name, waiting)])]
-    row = max([_ROW, *(16 * name.count("<br>") + 22 for name in names)])
     count = len(names)
-    fig = _framed(count * row, across, placed, above=8)
-    up = [0.5 - count, 0.5]
-    fig.update(yaxis_range=up, yaxis_showticklabels=False, yaxis_showgrid=False)
-    fig.beside([(name, -k, INK) for k, name in enumerate(names)], up, count * row)
+    high = count * max([_ROW, *(16 * name.count("<br>") + 22 for name in names)])
+    fig, up = _framed(high, across, placed, above=8), [0.5 - count, 0.5]
+    fig.update(**LOOK["figures"]["rows"], yaxis_range=up)
+    fig.beside([(name, -k, INK) for k, name in enumerate(names)], up, high)
     edge = 10 ** fig.layout["xaxis"]["range"][1]
     colors = [style(one.line.mechanism).color for one in placed] + [MUTED] * len(waiting)
     for k, color in enumerate(colors):
-        ends = [across[0], edge]
-        fig.stroke(ends, [-k] * 2, faded(color, 0.45), line_width=1.5, line_dash="dot")
+        _stretch(fig, k, [(across[0], edge)], faded(color, 0.45), 1.5, line_dash="dot")
         if k >= len(placed):
-            _say(fig, -k, edge, MISSING, MUTED)
+            _say(fig, k, edge, MISSING, MUTED)
     return fig, edge
 
 
-def _say(fig: Figure, row: float, x: float, text: str, color: str = INK) -> None:
+def _stretch(
+    fig: Figure, row: int, ends: Sequence[tuple[Any, Any]], color: str, width: float, **more: Any
+) -> None:
+    """Parts of a row."""
+    x = [end for pair in ends for end in (*pair, None)][:-1]
+    fig.stroke(x, [-row] * len(x), color, line_width=width, **more)
+
+
+def _mark(
+    fig: Figure, row: int, one: Placed, x: Values, texts: Sequence[str], size: int, **more: Any
+) -> None:
+    """A mechanism's marks in its row."""
+    label, marker = one.line.label, style(one.line.mechanism)
+    hover = f"{label}<br>epsilon %{{x:.4g}} {_counted(one)}<br>{TOLD}"
+    mark = fig.marker(marker, solid=one.solid, size=size)
+    fig.dots(x, [-row] * len(x), mark, name=label, text=texts, hover=hover, **more)
+
+
+def _say(fig: Figure, row: int, x: float, text: str, color: str = INK) -> None:
     """Words above a row, at an epsilon, inside the frame: by its share, Plotly picks their side."""
     low, right = fig.layout["xaxis"]["range"]
-    place = {"x": (math.log10(x) - low) / (right - low), "xref": "x domain"}
-    words = {"yanchor": "bottom", "yshift": 8, "font_size": 13, "font_color": color}
-    fig.note(text=text, y=row, **place, **words)
+    place = {"x": (math.log10(x) - low) / (right - low), "xref": "x domain", "yanchor": "bottom"}
+    fig.note(text=text, y=-row, yshift=8, font_color=color, **place)

@@ -17,6 +17,7 @@ from dpmc_core.lab.views.lines import Band, Line, Picture, bars, uses_facts
 from pages.ui.charts import (
     EPSILON_AXIS,
     INK,
+    LOOK,
     MUTED,
     PAPER,
     Figure,
@@ -44,22 +45,14 @@ def instrument(picture: Picture, epsilons: Sequence[float], *, certified: bool) 
     places = {e: float(k) for k, e in enumerate(epsilons)}
     across, up = (-ROOM, len(epsilons) - 1 + ROOM), reach(picture, picture.lines, picture.guesses)
     fig = figure(
+        "instrument",
         height=HEIGHT,
         margin=MARGIN,
-        showlegend=False,
-        hovermode="x",
         xaxis_range=list(across),
         xaxis_tickvals=list(places.values()),
         xaxis_ticktext=[f"{e:g}" for e in epsilons],
-        xaxis_automargin=False,
-        xaxis_ticklabelstandoff=12,  # the slider's knob lies on the axis
-        xaxis_showgrid=False,
-        xaxis_fixedrange=True,
         yaxis_range=up,
         yaxis_tickformat=picture.metric.ticks,
-        yaxis_automargin=False,
-        yaxis_nticks=5,
-        yaxis_fixedrange=True,
     )
     fig.rule(0)
     if not picture.lines:
@@ -89,9 +82,18 @@ def _at(one: Line, places: Mapping[float, float]) -> Band:
 
 
 def _runs(
-    fig: Figure, picture: Picture, places: Mapping[float, float], *, certified: bool, **more: Any
+    fig: Figure,
+    picture: Picture,
+    places: Mapping[float, float],
+    said: str = "",
+    *,
+    certified: bool,
+    **more: Any,
 ) -> list[Tag]:
-    """The lines of a mechanism: what this program makes of the reports, and behind it another."""
+    """The lines of a mechanism: what this program makes of the reports, and behind it another.
+
+    said: first of all where one points.
+    """
     text, tags = picture.metric.text, []
     for one in reversed(picture.lines):
         look, over, name = style(one.mechanism), _at(one, places), ""
@@ -103,7 +105,7 @@ def _runs(
             over.x.tolist(),
             over.mean.tolist(),
             look._replace(dash="dot") if name else look,
-            f"<b>%{{y:{picture.metric.form}}}</b> (%{{customdata}})<extra>{name}</extra>",
+            f"{said}<b>%{{y:{picture.metric.form}}}</b> (%{{customdata}})<extra>{name}</extra>",
             line_width=1.5 if name else 2.5,
             marker=fig.marker(look, solid=certified, size=4 if name else 8),
             customdata=[
@@ -118,8 +120,6 @@ def _runs(
 def standing(fig: Figure, stops: Sequence[Mapping[str, Any]]) -> list[Figure]:
     """The instrument's picture with its dot and its rule at each stop."""
     *others, dot = fig.data
-    if not dot["x"]:
-        return [fig] * len(stops)
     (rule,) = fig.layout["shapes"]
     return [
         Figure(
@@ -132,14 +132,7 @@ def standing(fig: Figure, stops: Sequence[Mapping[str, Any]]) -> list[Figure]:
 
 def over_slider(fig: Figure) -> Figure:
     """Another picture in the same place: its own axis on top, since the slider lies below it."""
-    fixed = {"fixedrange": True, "automargin": False}
-    fig.update(
-        height=HEIGHT,
-        margin=MARGIN | {"t": 48},
-        legend={"orientation": "v", "x": 1.02, "y": 1, "yanchor": "top"},
-        xaxis=fig.layout["xaxis"] | fixed | {"side": "top"},
-        yaxis=fig.layout["yaxis"] | fixed,
-    )
+    fig.update(height=HEIGHT, margin=MARGIN | {"t": 48}, **LOOK["figures"]["over_slider"])
     return fig
 
 
@@ -154,7 +147,7 @@ def colors(theme: Theme, mechanism: str) -> dict[str, Any]:
 
 def run_bars(mechanism: str, methods: Mapping[str, Mapping[str, float]]) -> Figure:
     """Four groups of bars: HR@10 and NDCG@10 under both candidate sets; the first is the run's."""
-    fig = figure(barmode="group", yaxis_rangemode="tozero")
+    fig = figure("run_bars")
     looks = ((style(mechanism).color, ""), (INK, "/"), (MUTED, "."))
     for k, (name, values) in enumerate(bars(methods).items()):
         fig.draw(
@@ -173,17 +166,14 @@ def run_bars(mechanism: str, methods: Mapping[str, Mapping[str, float]]) -> Figu
 
 def against_epsilon(panels: Sequence[Picture], epsilon: float, *, certified: bool) -> Figure:
     """One small chart per metric, with no privacy dashed and popularity dotted."""
-    grid = {"rows": 2, "columns": 2, "pattern": "independent"}
-    fig = figure(height=520, showlegend=False, grid=grid)
+    fig = figure("against_epsilon")
     for panel, shown in zip(("", "2", "3", "4"), panels, strict=True):
         fig.title(panel, shown.metric.panel)
         epsilons = shown.lines[0].epsilon.tolist()
         places = dict(zip(epsilons, epsilons, strict=True))
-        guesses = [
-            (one, one.band, [*map(shown.metric.text, one.band.mean)]) for one in shown.guesses
-        ]
+        guesses = [(one, one.band, ()) for one in shown.guesses]
         between(fig, shown, (epsilons[0], epsilons[-1]), guesses, panel=panel)
-        _runs(fig, shown, places, certified=certified, panel=panel)
+        _runs(fig, shown, places, "epsilon %{x:g}: ", certified=certified, panel=panel)
         fig.rule(epsilon, panel=panel)
         axis = EPSILON_AXIS | {"title": {}}
         fig.update(**{f"xaxis{panel}": axis, f"yaxis{panel}_tickformat": shown.metric.ticks})

@@ -5,19 +5,12 @@ from __future__ import annotations
 import math
 
 from dpmc_core.lab.views.data import Histogram, Sparsity, Tail
-from pages.ui.charts import DENSE, LOG, PAPER, THIN, Figure, figure
+from pages.ui.charts import BAR, DENSE, LOG, PAPER, THIN, Figure, figure
 
 
 def sparsity(view: Sparsity) -> Figure:
     """Share of cells rated, users down and items across, both from most to least rated."""
-    fig = figure(
-        height=360,
-        xaxis_title_text="items, most rated first",
-        xaxis_showgrid=False,
-        yaxis_title_text="users, busiest first",
-        yaxis_showgrid=False,
-        yaxis_autorange="reversed",
-    )
+    fig = figure("sparsity")
     fig.draw(
         "heatmap",
         z=100 * view.share,
@@ -26,6 +19,7 @@ def sparsity(view: Sparsity) -> Figure:
         colorscale=[[0, PAPER], [0.02, THIN], [0.3, "#0072b2"], [1, DENSE]],
         zmin=0,
         zmax=100,
+        colorbar=BAR,
         colorbar_title_text="% rated",
         hover="users around rank %{y:.0f}, items around rank %{x:.0f}<br>"
         "<b>%{z:.1f} %</b> of the cells are rated<extra></extra>",
@@ -35,12 +29,7 @@ def sparsity(view: Sparsity) -> Figure:
 
 def histogram(view: Histogram) -> Figure:
     """How often each rating is given."""
-    fig = figure(
-        height=300,
-        showlegend=False,
-        xaxis_title_text="rating (rating points)",
-        yaxis_title_text="ratings",
-    )
+    fig = figure("histogram")
     if len(view.centers) <= 12:
         fig.update(xaxis_tickvals=view.centers)
     fig.draw(
@@ -57,14 +46,7 @@ def histogram(view: Histogram) -> Figure:
 def tails(users: Tail, items: Tail) -> Figure:
     """Ratings per user and per item against their rank, both logarithmic."""
     most = math.log10(max(users.ratings[0], items.ratings[0]))
-    fig = figure(
-        height=300,
-        xaxis=LOG,
-        xaxis_title_text="rank, most rated first",
-        yaxis=LOG,
-        yaxis_title_text="ratings",
-        yaxis_range=[-0.1, most + 0.15],
-    )
+    fig = figure("tails", xaxis=LOG, yaxis=LOG, yaxis_range=[-0.1, most + 0.15])
     for tail, name, color, dash in (
         (users, "users", "#e69f00", "solid"),
         (items, "items", "#009e73", "longdash"),

@@ -12,6 +12,7 @@ from dpmc_core.lab.views.cards import CardRow, epsilon_text
 from dpmc_core.lab.views.groups import Group
 from pages.ui.charts import (
     ACCENT,
+    BAR,
     EPSILON_AXIS,
     GRID,
     INK,
@@ -39,7 +40,7 @@ def claims(
     end = 4 * max([*finite, 1.0])
     low = math.log10(min([*finite, 1.0])) - 0.5
     far = math.log10(end) + 0.28 * (math.log10(end) - low)
-    fig = figure(showlegend=False, bargap=0, margin_t=4, yaxis_showgrid=False)
+    fig = figure("claims")
     places: dict[str, int] = {}
     told, at = [], 0
     for group in groups:
@@ -75,7 +76,6 @@ def claims(
     fig.update(
         xaxis=LOG | {"dtick": 1 if far - low < 4 else 2},
         xaxis_range=[low, far],
-        xaxis_tickangle=0,
         yaxis_range=[at - 0.4, -0.7],
         yaxis_tickvals=y,
         yaxis_ticktext=[rows[id].mechanism for id in places],
@@ -101,14 +101,7 @@ def _promised(
 
 def attacker(epsilons: Sequence[float], shares: Sequence[float], epsilon: float) -> Figure:
     """How often the best attacker is right, against epsilon."""
-    fig = figure(
-        height=320,
-        showlegend=False,
-        xaxis=EPSILON_AXIS,
-        yaxis_title_text="attacker right",
-        yaxis_tickformat=".0%",
-        yaxis_range=[0.48, 1.02],
-    )
+    fig = figure("attacker", xaxis=EPSILON_AXIS)
     hover = "epsilon %{x:g}: right at most <b>%{y:.1%}</b><extra></extra>"
     fig.stroke(list(epsilons), list(shares), INK, line_width=2.5, hover=hover)
     fig.rule(epsilon)
@@ -129,8 +122,8 @@ def audit(report: Report, words: Mapping[Method, str]) -> Figure:
     known = [1.0, *(e for e in (claimed, proved, report.measured) if e and math.isfinite(e))]
     low, high = 0.02 * min(known), 3 * max(known)
     fig = figure(
+        "audit",
         height=110 + 46 * len(rows),
-        showlegend=False,
         xaxis=LOG,
         xaxis_title_text=f"epsilon, {report.change.label}",
         xaxis_range=[math.log10(low), math.log10(high)],
@@ -163,20 +156,14 @@ def audit(report: Report, words: Mapping[Method, str]) -> Figure:
 
 def lights(view: Lights) -> Figure:
     """How far every published cell moves when one rating turns around."""
-    fig = figure(
-        height=300,
-        xaxis_title_text="items",
-        xaxis_showgrid=False,
-        yaxis_title_text="users",
-        yaxis_showgrid=False,
-        yaxis_autorange="reversed",
-    )
+    fig = figure("lights")
     fig.draw(
         "heatmap",
         z=view.moved,
         zmin=0,
         zmax=float(view.moved.max()),
         colorscale=[[0, PAPER], [1, style(view.mechanism.id).color]],
+        colorbar=BAR,
         colorbar_title_text="moves by",
         hover="user %{y}, item %{x}: <b>%{z:.2f}</b><extra></extra>",
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -25,14 +25,12 @@ from pages.ui.charts import (
     EPSILON_AXIS,
     INK,
     LOG,
-    LONG_LEGEND,
     MISSING,
     MUTED,
     PAPER,
     TOLD,
     Figure,
     Style,
-    Values,
     faded,
     figure,
     style,
@@ -65,21 +63,14 @@ def shape(
     if isinstance(view, ChannelChances):
         return _channel(mechanism, view, names[1], pinned)
     color, (reach, top) = style(mechanism).color, view.frame
-    fig = figure(
-        bargap=0,
-        xaxis_title_text="noise added to one number",
-        xaxis_range=[-reach, reach],
-        yaxis_title_text="density",
-        yaxis_range=[-0.25 * top * (ruler is not None), top],
-        yaxis_nticks=4,  # so few that none is below 0, where the ruler lies
-    )
+    ends = [-0.25 * top * (ruler is not None), top]
+    fig = figure("shape", xaxis_range=[-reach, reach], yaxis_range=ends)
     fig.draw(
         "bar",
         x=view.bar_centers,
         y=view.bar_heights,
         name="fresh draws",
         marker_color=faded(color, 0.35),
-        marker_line_width=0,
         hover="around %{x:.2f}: density %{y:.3g}<extra>draws</extra>",
     )
     for one, name, *look in ((pinned, names[1], INK, "dot"), (view, names[0], color, "solid")):
@@ -108,13 +99,7 @@ def shape(
 def _channel(mechanism: str, view: ChannelChances, name: str, pinned: Any) -> Figure:
     """Chances of each answer for each true value; those at another epsilon as hollow bars."""
     color, count = style(mechanism).color, len(view.matrix)
-    fig = figure(
-        barmode="group",
-        bargap=0.3,
-        yaxis_title_text="chance",
-        yaxis_tickformat=".0%",
-        yaxis_range=[0, 1],
-    )
+    fig = figure("channel")
     two = two_values(registry.get(mechanism).task) if count == 2 else None
     values = two or [*map(str, range(count))]
     true = [f"true: {value}" for value in values]
@@ -175,8 +160,8 @@ def scales(
         math.log10(pick(x for _, _, view in views for x in view.epsilon)) for pick in (min, max)
     ]
     fig = figure(
+        "scales",
         height=320 + 12 * len({id for id, _, _ in views}),
-        legend=LONG_LEGEND,
         xaxis=EPSILON_AXIS,
         xaxis_range=[ends[0] - 0.06, ends[1] + 0.06],
         yaxis=LOG if unit == "noise scale" else {"tickformat": ".0%", "rangemode": "tozero"},
@@ -224,12 +209,7 @@ def strip(
         axis = {"tickvals": [0, 1], "ticktext": words, "range": [-0.2, 1.2]}
     elif math.isfinite(room):
         axis["range"] = [low - room, high + room]
-    fig = figure(
-        height=260,
-        xaxis_title_text="items, most rated first",
-        xaxis_showticklabels=False,
-        yaxis=axis,
-    )
+    fig = figure("strip", yaxis=axis)
     pairs = np.column_stack([before, shown, [None] * len(here)]).ravel()  # a gap after every pair
     fig.stroke(np.repeat(here, 3), pairs, faded(look.color, 0.4), showlegend=False)
     arrows = {-1: "triangle-down", 0: look.marker, 1: "triangle-up"}
@@ -267,23 +247,12 @@ def heat(mechanism: str, view: BeforeAfter, usual: BeforeAfter | None = None) ->
     if names is not None:
         middle = reach = 0.5
     fig = figure(
-        height=340,
-        grid={"rows": 1, "columns": 2, "pattern": "independent", "xgap": 0.05},
-        legend={"y": -0.12, "yanchor": "top"},  # the top has the halves' names
-        coloraxis={
-            "cmin": middle - reach,
-            "cmax": middle + reach,
-            "colorscale": [[0, ENDS[0]], [0.5, PAPER], [1, ENDS[1]]],
-            "colorbar": {"thickness": 12, "outlinewidth": 0},
-            "showscale": names is None,
-        },
+        "heat",
+        coloraxis={"cmin": middle - reach, "cmax": middle + reach, "showscale": names is None},
+        yaxis_title_text=view.rows,
     )
-    fig.layout["plot_bgcolor"] = MISSING
-    bare = {"showgrid": False, "showticklabels": False}
     for panel, half, values in (("", "before", view.before), ("2", "after", view.after)):
         fig.title(panel, half)
-        fig.update(**{f"xaxis{panel}": bare | {"title_text": "items"}})
-        fig.update(**{f"yaxis{panel}": bare | {"autorange": "reversed"}})
         fig.draw(
             "heatmap",
             panel=panel,
@@ -294,7 +263,6 @@ def heat(mechanism: str, view: BeforeAfter, usual: BeforeAfter | None = None) ->
             + ("%{z:.2f}" if names is None else "%{text}")
             + "</b><extra></extra>",
         )
-    fig.update(yaxis_title_text=view.rows, yaxis2_matches="y")
     entries = {} if names is None else dict(zip(names, ENDS, strict=True))
     if np.isnan([view.before, view.after]).any():
         entries["no value"] = MISSING
@@ -311,39 +279,33 @@ def _named(values: np.ndarray, names: tuple[str, str]) -> list[list[str]]:
 def residual(mechanism: str, view: RecoveryBounds, epsilon: float) -> Figure:
     """Distance of the reports from the truth: measured, by moments, and by each bound where that is
     near."""
-    bounds = {
-        "Theorem 3": (near(view.theorem, view.rho), Style(MUTED, "triangle-down-open", "dash")),
-        "our bound": (near(view.tight, view.rho), Style(MUTED, "diamond-open", "dash")),
-    }
-    lines = {name: one for name, one in bounds.items() if not np.isnan(one[0]).all()} | {
-        "by the moments": (view.moments, Style(INK, "circle-open", "dot")),
-        "measured": (view.rho, style(mechanism)._replace(dash="solid")),
-    }
-    return _recovered(view, lines, epsilon, LOG | {"title_text": "residual at the truth"})
+    bounds = (
+        ("Theorem 3", near(view.theorem, view.rho), "triangle-down-open"),
+        ("our bound", near(view.tight, view.rho), "diamond-open"),
+    )
+    lines = [
+        (name, view.epsilon, values, Style(MUTED, mark, "dash"))
+        for name, values, mark in bounds
+        if not np.isnan(values).all()
+    ]
+    lines += [
+        ("by the moments", view.epsilon, view.moments, Style(INK, "circle-open", "dot")),
+        ("measured", view.epsilon, view.rho, style(mechanism)._replace(dash="solid")),
+    ]
+    fig = figure("residual", yaxis=LOG)
+    fig.over_epsilon(epsilon, lines, ".3g")
+    return fig
 
 
 def error(mechanism: str, view: RecoveryBounds, epsilon: float) -> Figure:
     """Distance of both recoveries from the truth, and of the zero matrix."""
-    lines = {
-        "the zero matrix": (view.size, Style(MUTED, "line-ns-open", "dot")),
-        "as they come": (view.naive, _SECOND),
-        "allowing for spurious": (view.debiased, style(mechanism)._replace(dash="solid")),
-    }
-    axis = {"title_text": "error of the recovery", "rangemode": "tozero"}
-    return _recovered(view, lines, epsilon, axis)
-
-
-def _recovered(
-    view: RecoveryBounds,
-    lines: Mapping[str, tuple[Values, Style]],
-    epsilon: float,
-    axis: dict[str, Any],
-) -> Figure:
-    fig = figure(height=340, xaxis=EPSILON_AXIS, yaxis=axis)
-    for name, (values, look) in lines.items():
-        hover = f"{name}<br>epsilon %{{x:g}}: <b>%{{y:.3g}}</b><extra></extra>"
-        fig.line(view.epsilon, values, look, hover, name=name)
-    fig.rule(epsilon)
+    own, fig = style(mechanism)._replace(dash="solid"), figure("error")
+    lines = [
+        ("the zero matrix", view.epsilon, view.size, Style(MUTED, "line-ns-open", "dot")),
+        ("as they come", view.epsilon, view.naive, _SECOND),
+        ("allowing for spurious", view.epsilon, view.debiased, own),
+    ]
+    fig.over_epsilon(epsilon, lines, ".3g")
     return fig
 
 
@@ -353,13 +315,8 @@ def densities(view: Sequence[VariantNoise], coefficient: str) -> Figure:
     top = max(float(density.max()) for density in found)
     low = max(min(float(density.min()) for density in found), top * 1e-6)
     ends = [math.log10(low) - 0.1, math.log10(top) + 0.25]
-    fig = figure(
-        height=360,
-        xaxis_title_text=f"noise in one number of the {COEFFICIENTS[coefficient]}",
-        yaxis=LOG,
-        yaxis_title_text="density, per unit of noise",
-        yaxis_range=ends,
-    )
+    title = f"noise in one number of the {COEFFICIENTS[coefficient]}"
+    fig = figure("densities", xaxis_title_text=title, yaxis=LOG, yaxis_range=ends)
     for one in view:
         name, x, y = variant(one.mechanism), one.x, one.density
         hover = f"noise %{{x:.3g}}: density <b>%{{y:.3g}}</b><extra>{name}, scale {one.scale:.3g}"
@@ -373,12 +330,7 @@ def densities(view: Sequence[VariantNoise], coefficient: str) -> Figure:
 
 def weights(view: SamplingWeights) -> Figure:
     """Each strategy's weight of a user's click against the length of the user's factor."""
-    fig = figure(
-        height=340,
-        xaxis_title_text="length of the user's factor (sum of sizes)",
-        yaxis=LOG | {"dtick": "D2"},
-        yaxis_title_text="how often a drawn click counts",
-    )
+    fig = figure("weights", yaxis=LOG, yaxis_dtick="D2")
     at = np.unique(np.linspace(0, len(view.norm) - 1, _SHOWN).round().astype(int))
     for name, values in view.weights.items():
         fig.line(

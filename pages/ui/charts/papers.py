@@ -13,7 +13,6 @@ from dpmc_core.lab.views import svg
 from dpmc_core.lab.views.lines import Band
 from pages.ui.charts import INK, LOG, MUTED, Figure, Style, Theme, faded, figure, shaded
 
-HEIGHT = 380
 _LINE = 52  # letters that stand beside the axis, one above the other
 
 
@@ -37,7 +36,7 @@ def legend(found: Look, theme: Theme) -> str:
 
 def experiment(found: Look) -> Figure:
     """Our curves with their bands; what is printed as hollow marks with the error of reading."""
-    one, fig = found.experiment, figure(height=HEIGHT, showlegend=False, margin_t=10)
+    one, fig = found.experiment, figure("experiment")
     drawn = looks(found)
     for curve in found.made.series if found.made is not None else ():
         _curve(fig, curve, drawn[curve.label], one.y)

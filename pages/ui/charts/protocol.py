@@ -23,12 +23,7 @@ _SYMBOLS = {RECOMMENDER: "square", SERVER: "square", THIRD_PARTY: "diamond"}
 def stage(parties: Sequence[str], before: Sequence[Message], now: Message | None) -> Figure:
     """The parties in place; faint lines where messages went, an arrow for the one on its way."""
     places = _places(parties)
-    fig = figure(
-        showlegend=False,
-        margin_t=8,
-        xaxis={"visible": False, "range": [-0.08, 1.08], "fixedrange": True},
-        yaxis={"visible": False, "range": [-0.2, 1.2], "fixedrange": True},
-    )
+    fig = figure("stage")
     for pair in dict.fromkeys(frozenset((m.sender, m.receiver)) for m in before):
         x, y = zip(*(places[name] for name in sorted(pair)), strict=True)
         fig.stroke(x, y, GRID)
@@ -73,15 +68,9 @@ def _places(parties: Sequence[str]) -> dict[str, tuple[float, float]]:
 def communication(along: str, lines: Sequence[BytesCurve], now: int) -> Figure:
     """Bytes of a whole run against one measure of its size, both axes logarithmic."""
     marks = [10**k for k in range(19)]
-    fig = figure(
-        height=340,
-        xaxis=LOG,
-        xaxis_title_text=along,
-        yaxis_type="log",
-        yaxis_title_text="sent in a whole run",
-        yaxis_tickvals=marks,
-        yaxis_ticktext=[*map(bytes_text, marks)],
-    )
+    words = [*map(bytes_text, marks)]
+    fig = figure("communication", xaxis=LOG, xaxis_title_text=along)
+    fig.update(yaxis_tickvals=marks, yaxis_ticktext=words)
     hover = "%{x:,} " + along + ": <b>%{text}</b><extra>%{fullData.name}</extra>"
     for one in lines:
         texts = [*map(bytes_text, one.bytes)]

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
 
 from dpmc_core.lab.views import training
 from dpmc_core.lab.views.lines import GUESSING, WITHOUT
@@ -17,20 +16,11 @@ Points = Sequence[tuple[int, float]]  # round and value
 def objective(mechanism: str, points: Points) -> Figure:
     """The objective by round."""
     rounds, values = zip(*points, strict=True)
-    fig = figure(
-        height=300,
-        xaxis_title_text="round",
-        xaxis_range=[0.5, rounds[-1] + 0.5],
-        yaxis_title_text="objective",
-    )
+    fig = figure("objective", xaxis_range=[0.5, rounds[-1] + 0.5])
     hover = "round %{x}: <b>%{y:.4~g}</b><extra></extra>"
     mode = "lines+markers" if len(points) < 40 else "lines"
-    fig.line(rounds, values, _solid(mechanism), hover, mode=mode)
+    fig.line(rounds, values, style(mechanism)._replace(dash="solid"), hover, mode=mode)
     return fig
-
-
-def _solid(mechanism: str) -> Style:
-    return style(mechanism)._replace(dash="solid")
 
 
 def both(one: KeptRun, other: KeptRun) -> Figure:
@@ -41,8 +31,7 @@ def both(one: KeptRun, other: KeptRun) -> Figure:
     ends = [end for f in films for end in training.axis(metric, f.floor, f.reference)]
     lower = ", lower is better" * metric.lower
     fig = figure(
-        height=340,
-        xaxis_title_text="round",
+        "both",
         xaxis_range=[0, last + 1],
         yaxis_title_text=f"{metric.title}<br>(held out{lower})",
         yaxis_range=[min(ends), max(ends)],
@@ -59,7 +48,7 @@ def both(one: KeptRun, other: KeptRun) -> Figure:
     alike = one.mechanism == other.mechanism
     for run in (one, other):
         again = alike and run is other  # smaller or dashed, as hollow would mean: only claimed
-        look = _solid(run.mechanism)
+        look = style(run.mechanism)._replace(dash="solid")
         seen = [(f.round, f.metric) for f in run.film.frames if f.metric is not None]
         rounds, values = zip(*seen, strict=True) if seen else ((), ())
         fig.line(
@@ -74,19 +63,19 @@ def both(one: KeptRun, other: KeptRun) -> Figure:
 
 
 def _learned(
+    look: str,
     mechanism: str,
     name: str,
     hover: str,
-    sides: Sequence[tuple[Values, Values] | None],
+    sides: Iterable[tuple[Values, Values] | None],
     mode: str = "lines+markers",
-    **layout: Any,
 ) -> Figure:
-    """Values against others, with privacy and, drawn first, without."""
-    fig = figure(height=340, **layout)
-    looks = (_solid(mechanism), name), (Style(INK, "circle-open", "dash"), "no privacy")
-    for side, (look, text) in list(zip(sides, looks, strict=True))[::-1]:
+    """Values against others, with privacy and, drawn first, without; look: of the figure."""
+    fig, private = figure(look), style(mechanism)._replace(dash="solid")
+    looks = ((private, name), (Style(INK, "circle-open", "dash"), "no privacy"))
+    for side, (own, text) in reversed([*zip(sides, looks, strict=True)]):
         if side is not None:
-            fig.line(*side, look, hover, name=text, mode=mode)
+            fig.line(*side, own, f"{hover}<extra></extra>", name=text, mode=mode)
     return fig
 
 
@@ -94,17 +83,10 @@ def errors(
     mechanism: str, private: ErrorCdf, clear: ErrorCdf | None, name: str, axis: str
 ) -> Figure:
     """Share of held-out ratings within an error, with and without privacy."""
-    return _learned(
-        mechanism,
-        name,
-        "error up to %{x:.2f}: <b>%{y:.1%}</b> of ratings<extra></extra>",
-        (private, clear),
-        "lines",
-        xaxis_title_text=axis,
-        yaxis_title_text="share of held-out ratings",
-        yaxis_tickformat=".0%",
-        yaxis_range=[0, 1.02],
-    )
+    hover = "error up to %{x:.2f}: <b>%{y:.1%}</b> of ratings"
+    fig = _learned("errors", mechanism, name, hover, (private, clear), "lines")
+    fig.update(xaxis_title_text=axis)
+    return fig
 
 
 def calibration(
@@ -115,18 +97,10 @@ def calibration(
     chances: bool,
 ) -> Figure:
     """Mean truth against mean prediction in equal groups; on the diagonal a model is honest."""
-    form = ".0%" if chances else None
-    fig = _learned(
-        mechanism,
-        name,
-        "predicted %{x:.2f}, true <b>%{y:.2f}</b><extra></extra>",
-        (private[:2], clear and clear[:2]),
-        xaxis_title_text="predicted chance of +1" if chances else "predicted rating",
-        xaxis_tickformat=form,
-        yaxis_title_text="true share of +1" if chances else "true rating",
-        yaxis_tickformat=form,
-    )
-    seen = [float(v) for view in (private, clear) if view for part in view[:2] for v in part]
+    sides = (private[:2], clear and clear[:2])
+    hover, look = "predicted %{x:.2f}, true <b>%{y:.2f}</b>", "chances" if chances else "ratings"
+    fig = _learned(look, mechanism, name, hover, sides)
+    seen = [float(v) for side in sides if side for part in side for v in part]
     ends = [0.0, 1.0] if chances else [min(seen), max(seen)]
     fig.stroke(ends, ends, MUTED, line_dash="dot", name="perfect")
     return fig
@@ -136,12 +110,5 @@ def spectrum(
     mechanism: str, private: Sequence[float], clear: Sequence[float] | None, name: str
 ) -> Figure:
     """Singular values of the completed matrix, from large to small."""
-    return _learned(
-        mechanism,
-        name,
-        "number %{x}: <b>%{y:.4~g}</b><extra></extra>",
-        [None if v is None else (range(1, len(v) + 1), v) for v in (private, clear)],
-        xaxis_title_text="number, largest first",
-        yaxis_title_text="singular value",
-        yaxis_rangemode="tozero",
-    )
+    sides = (None if v is None else (range(1, len(v) + 1), v) for v in (private, clear))
+    return _learned("spectrum", mechanism, name, "number %{x}: <b>%{y:.4~g}</b>", sides)
