@@ -49,12 +49,8 @@ _SHADES |= {BLUE: "#4a8cf0", ACCENT: "#9aa6f2", DENSE: "#a9dcff", THIN: "#00466e
 
 
 def faded(color: str, opacity: float) -> str:
-    """A hex colour with an opacity, for bands and fills."""
-    red, green, blue = (int(color[k : k + 2], 16) for k in (1, 3, 5))
-    return f"rgba({red},{green},{blue},{opacity:g})"
-
-
-_SHADES |= {faded(c, 0)[:-3]: faded(_SHADES[c], 0)[:-3] for c in (PAPER, MUTED, ACCENT)}
+    """A hex colour with an opacity as two more digits, for bands and fills."""
+    return f"{color}{round(255 * opacity):02x}"
 
 
 def shaded(look: Any, theme: Theme) -> Any:
@@ -62,8 +58,7 @@ def shaded(look: Any, theme: Theme) -> Any:
     if theme is LIGHT:
         return look
     if isinstance(look, str):
-        head, comma, opacity = look.rpartition(",")
-        return _SHADES.get(look) or _SHADES.get(head, head) + comma + opacity
+        return _SHADES.get(look[:7], look[:7]) + look[7:]
     if isinstance(look, dict):
         return {key: shaded(value, theme) for key, value in look.items()}
     if isinstance(look, list | tuple):
@@ -209,23 +204,6 @@ class Figure:
 
     def shape(self, **shape: Any) -> None:
         self.layout.setdefault("shapes", []).append(put({}, shape))
-
-    def beside(
-        self, names: Sequence[tuple[str, float, str]], up: Sequence[float], high: float
-    ) -> list[float]:
-        """Names at the right of the frame, near what they name and apart from each other.
-
-        names: with what they name on the upright axis, and their colours. up: its ends. high: the
-        frame, in pixels. The heights they stand at.
-        """
-        scale = (up[1] - up[0]) / high
-        wanted = [(up[1] - at) / scale for _, at, _ in names]
-        places = spread(wanted, [16 * text.count("<br>") + 20 for text, *_ in names], high)
-        look = {"x": 1, "xref": "paper", "xanchor": "left", "align": "left", "font_size": 12}
-        for place, (text, _, color) in zip(places, names, strict=True):
-            y = {"y": 1 - place / high, "yref": "paper", "yanchor": "middle"}
-            self.note(text=text, font_color=color, xshift=13, **look, **y)
-        return [up[1] - place * scale for place in places]
 
 
 def _packed(values: Any) -> Any:

@@ -47,6 +47,7 @@ from pages.ui.charts import (
     Values,
     faded,
     figure,
+    spread,
     style,
 )
 
@@ -72,17 +73,32 @@ class Tag(NamedTuple):
     solid: bool | None = None
     end: float = 0.0
 
-    def name(self, up: Sequence[float]) -> tuple[str, float, str]:
-        """As a figure sets it beside its frame."""
-        color = MUTED if self.solid is None else INK
-        return named(self.text), up[0] if self.at is None else self.at, color
+    @property
+    def lines(self) -> str:
+        """Its text in lines for the column; a line break in it stays."""
+        parts = self.text.replace(" %", "\u00a0%").split("\n")
+        whole = {"break_long_words": False, "break_on_hyphens": False}
+        return "<br>".join(line for part in parts for line in textwrap.wrap(part, _WIDE, **whole))
+
+    @property
+    def high(self) -> int:
+        """The pixels it takes."""
+        return 16 * self.lines.count("<br>") + 20
 
 
-def named(text: str) -> str:
-    """A name in lines for the column; a line break in it stays."""
-    parts = text.replace(" %", "\u00a0%").split("\n")
-    whole = {"break_long_words": False, "break_on_hyphens": False}
-    return "<br>".join(line for part in parts for line in textwrap.wrap(part, _WIDE, **whole))
+def beside(fig: Figure, tags: Sequence[Tag], up: Sequence[float], high: float) -> list[float]:
+    """Names at the right of the frame, near what they name and apart from each other.
+
+    up: the ends of the upright axis. high: the frame, in pixels. The heights they stand at.
+    """
+    scale = (up[1] - up[0]) / high
+    wanted = [high if tag.at is None else (up[1] - tag.at) / scale for tag in tags]
+    places = spread(wanted, [tag.high for tag in tags], high)
+    look = {"xref": "paper", "xanchor": "left", "xshift": 13, "yref": "paper", "yanchor": "middle"}
+    for place, tag in zip(places, tags, strict=True):
+        words = {"font_color": MUTED if tag.solid is None else INK, "font_size": 12}
+        fig.note(text=tag.lines, x=1, y=1 - place / high, align="left", **words, **look)
+    return [up[1] - place * scale for place in places]
 
 
 # --- curves ------------------------------------------------------------------------------------
@@ -102,24 +118,22 @@ def between(
     each beside other methods.
     """
     metric, tags = picture.metric, []
-
-    def tag(name: str, label: str, value: float, color: str, end: float) -> None:
-        words = f"{name}: {label.lower()}" if name == GUESSING else name
-        tags.append(Tag(f"{words} {metric.text(value)}", value, Style(color, "circle"), end=end))
-
     for name, level in picture.levels:
         value = level.level.mean
         own = [style(id).color for id in ids if registry.get(id).twin == level.mechanism]
         look = LEVELS.get(name) or (own[0] if len(own) == 1 else MUTED, "dash")
         fig.level(ends, value, look, f"{name}: {metric.text(value)}", **more)
-        tag(name, level.label, value, look[0], ends[1])
+        words = f"{name}: {level.label.lower()}" if name == GUESSING else name
+        words += f" {metric.text(value)}"
+        tags.append(Tag(words, value, Style(look[0], "circle"), end=ends[1]))
     for line, over, texts in guesses:
         color = style(line.mechanism).color if len(guesses) > 1 else MUTED
         x, y, label = over.x.tolist(), over.mean.tolist(), f"{GUESSING}: {line.label}"
-        hover = f"{label}<br>%{{text}}<b>%{{y:{metric.form}}}</b><extra></extra>"
-        told = {"name": label, "text": texts, "hover": hover, **more}
-        fig.stroke(x, y, color, line_dash="dot", **told)
-        tag(GUESSING, line.label, y[-1], color, x[-1])
+        told = "%{text}" * bool(texts)
+        hover = f"{label}<br>{told}<b>%{{y:{metric.form}}}</b><extra></extra>"
+        fig.stroke(x, y, color, line_dash="dot", name=label, text=texts, hover=hover, **more)
+        words = f"{GUESSING}: {line.label.lower()} {metric.text(y[-1])}"
+        tags.append(Tag(words, y[-1], Style(color, "circle"), end=x[-1]))
     return tags
 
 
@@ -129,13 +143,14 @@ def reach(picture: Picture, lines: Sequence[Line], guesses: Sequence[Line]) -> l
     Bands reach up to a third beyond that: one wild seed hides no curve.
     """
     means = [level.level.mean for _, level in picture.levels]
-    means += [float(v) for one in (*lines, *guesses) for v in one.band.mean]
+    means += [v for one in (*lines, *guesses) for v in one.band.mean]
     if not means:
         return [0.0, 1.0]
-    third = (max(means) - min(means)) / 3
-    low = min([*means, *(float(one.band.low.min()) for one in lines)])
-    high = max([*means, *(float(one.band.high.max()) for one in lines)])
-    low, high = max(low, min(means) - third), min(high, max(means) + third)
+    low, high = min(means), max(means)
+    bands = [v for one in lines for v in (*one.band.low, *one.band.high)]
+    third = (high - low) / 3
+    ends = np.clip([*means, *bands], low - third, high + third)
+    low, high = float(ends.min()), float(ends.max())
     room = 0.06 * (high - low) or 0.01
     step = next((s for s in _STEPS if high - low <= 12 * s), _STEPS[-1])
     return [step * math.floor((low - room) / step), step * math.ceil((high + room) / step)]
@@ -196,7 +211,7 @@ def compare(
             fig.tick(found.measured, here and here.mean, look, found)
     tags += [Tag(f"{registry.short_name(id)}\n{MISSING}", None, style(id), True) for id in waiting]
     lines, guessed = ([one.line for one in side] for side in (placed, guesses))
-    high = max(_LEAST, sum(16 * named(tag.text).count("<br>") + 20 for tag in tags))
+    high = max(_LEAST, sum(tag.high for tag in tags))
     fig.layout["height"] += high - _LEAST
     _column(fig, picture.metric, tags, reach(picture, lines, guessed), high)
     return fig
@@ -262,8 +277,7 @@ def _column(
     near, edge = low + _NEAR * (right - low), right
     if "type" in fig.layout["xaxis"]:
         near, edge = 10**near, 10**edge
-    heights = fig.beside([tag.name(up) for tag in tags], up, high)
-    for tag, y in zip(tags, heights, strict=True):
+    for tag, y in zip(tags, beside(fig, tags, up, high), strict=True):
         led = tag.at is not None and tag.end >= near
         mark = fig.marker(tag.look, solid=bool(tag.solid))
         fig.stroke(
@@ -443,16 +457,18 @@ def standing(found: Sequence[Standing], across: Ends, waiting: Sequence[str] = (
 
 def _rows(placed: Sequence[Placed], across: Ends, waiting: Sequence[str]) -> tuple[Figure, float]:
     """A frame with a row for each mechanism, named at the right; those that wait come last."""
-    names = [*map(named, [*_names(placed), *map(registry.short_name, waiting)])]
-    count = len(names)
-    high = count * max([_ROW, *(16 * name.count("<br>") + 22 for name in names)])
-    fig, up = _framed(high, across, placed, above=8), [0.5 - count, 0.5]
+    looks = [style(one.line.mechanism) for one in placed] + [Style(MUTED, "")] * len(waiting)
+    names = [*_names(placed), *map(registry.short_name, waiting)]
+    tags = [
+        Tag(name, -k, look, True) for k, (name, look) in enumerate(zip(names, looks, strict=True))
+    ]
+    high = len(tags) * max([_ROW, *(tag.high + 2 for tag in tags)])
+    fig, up = _framed(high, across, placed, above=8), [0.5 - len(tags), 0.5]
     fig.update(**LOOK["figures"]["rows"], yaxis_range=up)
-    fig.beside([(name, -k, INK) for k, name in enumerate(names)], up, high)
+    beside(fig, tags, up, high)
     edge = 10 ** fig.layout["xaxis"]["range"][1]
-    colors = [style(one.line.mechanism).color for one in placed] + [MUTED] * len(waiting)
-    for k, color in enumerate(colors):
-        _stretch(fig, k, [(across[0], edge)], faded(color, 0.45), 1.5, line_dash="dot")
+    for k, look in enumerate(looks):
+        _stretch(fig, k, [(across[0], edge)], faded(look.color, 0.45), 1.5, line_dash="dot")
         if k >= len(placed):
             _say(fig, k, edge, MISSING, MUTED)
     return fig, edge

@@ -27,7 +27,7 @@ from pages.ui.charts import (
     shaded,
     style,
 )
-from pages.ui.charts.compare import Tag, between, reach
+from pages.ui.charts.compare import Tag, beside, between, reach
 
 PUBLISHED, WITHOUT_FACTS = "the paper's estimate", "without public facts"
 HEIGHT = 340  # at least: the component gives it what room the window has
@@ -67,7 +67,7 @@ def instrument(picture: Picture, epsilons: Sequence[float], *, certified: bool) 
         at = float(np.interp(math.log(found.measured), np.log(epsilons), range(len(epsilons))))
         here = only.at(found.epsilon)
         fig.tick(at, here and here.mean, look, found)
-    fig.beside([tag.name(up) for tag in tags], up, HEIGHT - MARGIN["t"] - MARGIN["b"])
+    beside(fig, tags, up, HEIGHT - MARGIN["t"] - MARGIN["b"])
     fill, edge = (look.color, PAPER) if certified else (PAPER, look.color)
     # where the slider stands; the component moves it
     fig.dots([0], [None], {"size": 16, "color": fill, "line_color": edge, "line_width": 3})

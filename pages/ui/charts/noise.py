@@ -116,10 +116,7 @@ def _channel(mechanism: str, view: ChannelChances, name: str, pinned: Any) -> Fi
             marker_line_width=1.5,
             text=[_chance(p) for p in view.matrix[:, k] if count == 2],
             textposition="inside",
-            insidetextanchor="start",
             insidetextfont_color=INK if k else "#101214",
-            constraintext="none",
-            textangle=0,
             customdata=view.drawn[:, k],
             hover="%{x}: <b>%{y:.1%}</b> exactly, %{customdata:.1%} of the draws"
             f"<extra>answers: {answer}</extra>",

@@ -59,10 +59,9 @@ def stage(parties: Sequence[str], before: Sequence[Message], now: Message | None
 
 def _places(parties: Sequence[str]) -> dict[str, tuple[float, float]]:
     """Who computes above, everybody else in a row below."""
-    above = {RECOMMENDER: 0.15, THIRD_PARTY: 0.85, SERVER: 0.5}
+    above = {RECOMMENDER: (0.15, 1.0), THIRD_PARTY: (0.85, 1.0), SERVER: (0.5, 1.0)}
     below = [name for name in parties if name not in above]
-    places = {name: (above[name], 1.0) for name in parties if name in above}
-    return places | {name: ((k + 0.5) / len(below), 0.0) for k, name in enumerate(below)}
+    return above | {name: ((k + 0.5) / len(below), 0.0) for k, name in enumerate(below)}
 
 
 def communication(along: str, lines: Sequence[BytesCurve], now: int) -> Figure:
