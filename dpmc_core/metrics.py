@@ -69,7 +69,7 @@ class Metric:
     @property
     def ticks(self) -> str | None:
         """The format of an axis; None for the chart's own."""
-        return ".1~%" if self.share else None
+        return ".0%" if self.share else None
 
     def text(self, value: float) -> str:
         """A value for people."""

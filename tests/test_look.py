@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import re
 import tomllib
 from pathlib import Path
 from unittest.mock import Mock
@@ -97,6 +98,14 @@ def test_methods_stand_out_from_a_dark_surface_and_from_each_other():
     faint = charts.faded(charts.MUTED, 0.3)
     assert charts.shaded(faint, charts.DARK) == charts.faded(charts.DARK.muted, 0.3)
     assert charts.shaded(blue, charts.LIGHT) == blue
+
+
+def test_the_colours_in_the_table_of_looks_are_those_that_both_surfaces_know():
+    text = Path(charts.__file__).with_name("look.toml").read_text("utf-8")
+    known = {*charts.LIGHT, charts.ACCENT, *(charts.style(id).color for id in registry.MECHANISMS)}
+    used = set(re.findall(r"#[0-9a-f]{6}", text))
+    assert used <= known
+    assert {charts.INK, charts.MISSING, charts.ACCENT} <= used
 
 
 @pytest.mark.parametrize("theme", THEMES, ids=lambda theme: theme.name)

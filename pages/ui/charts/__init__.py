@@ -77,6 +77,7 @@ EPSILON_AXIS: dict[str, Any] = LOOK["epsilon"]
 BAR = {"thickness": 12, "outlinewidth": 0}  # of colours
 # Of what has no epsilon, or has one and is no method: colour and dash.
 LEVELS = {WITHOUT: (INK, "dash"), GUESSING: (MUTED, "dot"), ALONE: (MUTED, "dot")}
+FINE = ".1~%"  # ticks of shares, no two alike
 TOLD = "%{text}<extra></extra>"  # where one points: a text for each point
 
 
@@ -168,24 +169,39 @@ class Figure:
         mark = {"symbol": "line-ns", "size": 15, "line": {"color": look.color, "width": 3}}
         self.dots([x], [y], mark, hover=f"{found.words}<extra></extra>", showlegend=False)
 
-    def band(self, over: Band, color: str, **more: Any) -> None:
-        """The band over seeds behind a line; one seed has none."""
-        several = np.flatnonzero(over.seeds > 1)
+    def curve(
+        self,
+        over: Band,
+        look: Style,
+        hover: str,
+        *,
+        fill: float = 0.16,
+        panel: str = "",
+        **more: Any,
+    ) -> None:
+        """A line over its band over seeds; one seed has none. fill: the opacity of the band."""
+        several, color = np.flatnonzero(over.seeds > 1), faded(look.color, fill)
         for run in np.split(several, np.flatnonzero(np.diff(several) > 1) + 1):
             if len(run):
                 x, y = [*over.x[run], *over.x[run[::-1]]], [*over.high[run], *over.low[run[::-1]]]
                 filled = {"fill": "toself", "fillcolor": color, "line_width": 0}
-                self.stroke(x, y, color, **filled | more)
+                self.stroke(x, y, color, panel=panel, showlegend=False, **filled)
+        self.line(over.x.tolist(), over.mean.tolist(), look, hover, panel=panel, **more)
 
     def rule(self, at: float, *, dash: str = "solid", panel: str = "") -> None:
         """The vertical rule at the chosen epsilon, or size."""
-        look = {"line_color": INK, "line_width": 1.5, "line_dash": dash, "opacity": 0.55}
         place = {"xref": f"x{panel}", "yref": f"y{panel} domain"}
-        self.shape(type="line", x0=at, x1=at, y0=0, y1=1, **place, **look)
+        self.shape("rule", x0=at, x1=at, line_dash=dash, **place)
 
-    def note(self, **note: Any) -> None:
-        """Words in the picture, without an arrow unless one is asked for."""
-        self.layout.setdefault("annotations", []).append(put({}, note))
+    def note(self, kind: str = "", **note: Any) -> None:
+        """Words in the picture; kind: how they look, of look.toml."""
+        self._add("annotations", LOOK["notes"].get(kind, {}), note)
+
+    def shape(self, kind: str, **shape: Any) -> None:
+        self._add("shapes", LOOK["shapes"][kind], shape)
+
+    def _add(self, to: str, look: dict[str, Any], more: dict[str, Any]) -> None:
+        self.layout.setdefault(to, []).append(put(put({}, look), more))
 
     def over_epsilon(
         self, epsilon: float, lines: Iterable[tuple[str, Values, Values, Style]], form: str
@@ -199,11 +215,7 @@ class Figure:
 
     def title(self, panel: str, text: str) -> None:
         """A name above a panel."""
-        place = {"xref": f"x{panel} domain", "yref": f"y{panel} domain", "yanchor": "bottom"}
-        self.note(text=text, x=0.5, y=1, font_size=16, **place)
-
-    def shape(self, **shape: Any) -> None:
-        self.layout.setdefault("shapes", []).append(put({}, shape))
+        self.note("panel", text=text, xref=f"x{panel} domain", yref=f"y{panel} domain")
 
 
 def _packed(values: Any) -> Any:

@@ -9,7 +9,7 @@ import numpy as np
 
 from dpmc_core.lab.study.paired import Bracket
 from dpmc_core.lab.views.answer import AtEpsilon
-from pages.ui.charts import EPSILON_AXIS, INK, MUTED, PAPER, Figure, faded, figure, style
+from pages.ui.charts import EPSILON_AXIS, INK, MUTED, Figure, figure, style
 
 _ENDS = (-0.12, 1.12)  # what always shows of the axis, as a share of the gain
 _FAR = (-0.6, 1.6)  # where an interval is cut
@@ -39,14 +39,13 @@ def kept(mechanism: str, share: Bracket, limit: float, guess: str, best: str) ->
     for k, (at, name, ink, dash) in enumerate(_levels(guess, best, limit)):
         fig.stroke([at] * 2, [-1, 1], ink, line_dash=dash)
         # the limit has its name below, the others above
-        place = {"y": k < 2, "yref": "paper", "yanchor": "bottom" if k < 2 else "top"}
+        place = {"y": int(k < 2), "yref": "paper", "yanchor": "bottom" if k < 2 else "top"}
         fig.note(text=name, x=at, font_color=ink, **place)
     text = f"{100 * share.value:.0f} %"
     fig.stroke([low, high], [0, 0], color, line_width=8)
     mark = fig.marker(style(mechanism), solid=True, size=20)
     fig.dots([value], [0], mark, hover=f"{text} of the gain<extra></extra>")
-    over = {"yshift": 24, "font_size": 17, "bgcolor": faded(PAPER, 0.8)}
-    fig.note(text=f"<b>{text}</b>", x=value, y=0, **over)
+    fig.note("kept", text=f"<b>{text}</b>", x=value)
     return fig
 
 

@@ -34,6 +34,7 @@ from dpmc_core.lab.views.trade import MOST, Bead, Stand, Track, Trade, log_odds,
 from dpmc_core.metrics import Metric
 from pages.ui.charts import (
     EPSILON_AXIS,
+    FINE,
     INK,
     LEVELS,
     LOG,
@@ -94,10 +95,9 @@ def beside(fig: Figure, tags: Sequence[Tag], up: Sequence[float], high: float) -
     scale = (up[1] - up[0]) / high
     wanted = [high if tag.at is None else (up[1] - tag.at) / scale for tag in tags]
     places = spread(wanted, [tag.high for tag in tags], high)
-    look = {"xref": "paper", "xanchor": "left", "xshift": 13, "yref": "paper", "yanchor": "middle"}
     for place, tag in zip(places, tags, strict=True):
-        words = {"font_color": MUTED if tag.solid is None else INK, "font_size": 12}
-        fig.note(text=tag.lines, x=1, y=1 - place / high, align="left", **words, **look)
+        color = MUTED if tag.solid is None else INK
+        fig.note("beside", text=tag.lines, y=1 - place / high, font_color=color)
     return [up[1] - place * scale for place in places]
 
 
@@ -189,15 +189,12 @@ def compare(
             customdata=list(zip(best.winners, map(text, best.value.tolist()), strict=True)),
         )
     told = {one.line.mechanism for one in placed if uses_facts(one.line)}
-    for one in placed:
-        fig.band(one.band, faded(style(one.line.mechanism).color, 0.16))
     for name, one in zip(_names(placed), placed, strict=True):
         line, look = one.line, style(one.line.mechanism)
         before = not uses_facts(line) and line.mechanism in told
         x, mean, low, high, seeds = (part.tolist() for part in one.band)
-        fig.line(
-            x,
-            mean,
+        fig.curve(
+            one.band,
             look._replace(dash="dot") if before else look,
             f"{line.label}<br>epsilon %{{x:.4g}} {_counted(one)}<br><b>%{{customdata[0]}}</b>,"
             " band %{customdata[1]} to %{customdata[2]}, seeds: %{customdata[3]}<extra></extra>",
@@ -270,9 +267,8 @@ def _column(
 ) -> None:
     """The upright axis, and names beside the frame, as near as may be to what they name, and led
     to it."""
-    fig.update(yaxis_range=up, yaxis_tickformat=metric.ticks)
-    left = {"xref": "paper", "xanchor": "left", "yref": "paper", "yanchor": "bottom", "yshift": 8}
-    fig.note(text=metric.axis, x=0, y=1, font_color=MUTED, **left)
+    fig.update(yaxis_range=up, yaxis_tickformat=metric.ticks and FINE)
+    fig.note("axis", text=metric.axis)
     low, right = fig.layout["xaxis"]["range"]
     near, edge = low + _NEAR * (right - low), right
     if "type" in fig.layout["xaxis"]:
@@ -313,16 +309,13 @@ def trade(shown: Trade, epsilon: float, high: float = _LEAST) -> Figure:
     named = {log_odds(right): f"{100 * right:g}" for right in (0.75, 0.9, 0.99, MOST)}
     named |= {0.0: "50<br>coin", _NO_BOUND: "<br>no<br>bound"} | ({_RAW: "<br>raw"} if raw else {})
     fig = figure(
-        "framed",
-        **LOOK["figures"]["trade"],
+        "trade",
         height=high + 110,
-        margin=_FRAME | {"t": 34, "b": 76},
         xaxis_range=[-0.25, end * (1 + _LEADER)],
         xaxis_tickvals=list(named),
         xaxis_ticktext=list(named.values()),
     )
-    gutter = {"type": "rect", "x0": _EDGE + 0.4, "x1": end, "y0": 0, "y1": 1, "yref": "y domain"}
-    fig.shape(**gutter, fillcolor=faded(MUTED, 0.12), line_width=0, layer="below")
+    fig.shape("gutter", x0=_EDGE + 0.4, x1=end)
     fig.stroke([0, 0], up, MUTED, line_dash="dot", line_width=1)
     guesses = [
         (one.line, _placed(one), [f"attacker: {said(bead)}<br>" for bead in one.beads])
@@ -330,28 +323,26 @@ def trade(shown: Trade, epsilon: float, high: float = _LEAST) -> Figure:
     ]
     tags = between(fig, picture, (0, end), guesses, [line.mechanism for line in lines])
     for one in shown.tracks:
-        look, over = style(one.line.mechanism), _placed(one)
-        fig.band(over, faded(look.color, 0.16))
+        look, over, last = style(one.line.mechanism), _placed(one), one.beads[-1]
         if one.tick is not None:
             here, least = one.at(one.tick.epsilon), log_odds(min(one.least, MOST))
             if here.stand is not Stand.BOUND:
                 ends = [least, _across(here)]
                 fig.stroke(ends, [here.value.mean] * 2, faded(look.color, 0.4), line_width=7)
             fig.tick(least, here.value.mean, look, one.tick)
-        solid = [bead.stand in _SOLID for bead in one.beads]
-        fig.line(
-            x := over.x.tolist(),
-            mean := over.mean.tolist(),
+        fig.curve(
+            over,
             look,
             TOLD,
             line_width=2,
             marker_size=6,
             marker_line_color=look.color,
             marker_line_width=1.5,
-            marker_color=[look.color if yes else PAPER for yes in solid],
+            marker_color=[_fill(one, bead) for bead in one.beads],
             text=[_told(one, bead) for bead in one.beads],
         )
-        tags.append(Tag(short_label(one.line), mean[-1], look, solid[-1], x[-1]))
+        end = _across(last)
+        tags.append(Tag(short_label(one.line), last.value.mean, look, last.stand in _SOLID, end))
     _column(fig, metric, tags, up, high)
     x, y, texts, colors = trade_at(shown, epsilon).values()
     looks = [style(line.mechanism) for line in lines]
@@ -377,16 +368,16 @@ def trade_at(shown: Trade, epsilon: float) -> dict[str, list[Any]]:
     for paper, own in zip(papers, at, strict=True):
         apart = paper is not None and abs(paper - own) > _APART
         arrows += (paper, own, None) if apart else (None,) * 3
-    fills = [
-        style(one.line.mechanism).color if bead.stand in _SOLID else PAPER
-        for one, bead in zip(shown.tracks, beads, strict=True)
-    ]
     return {
         "x": [arrows, papers, at],
         "y": [np.repeat(mean, 3).tolist(), mean, mean],
         "text": ["", "", [*map(_told, shown.tracks, beads)]],
-        "marker.color": [MUTED, PAPER, fills],
+        "marker.color": [MUTED, PAPER, [*map(_fill, shown.tracks, beads)]],
     }
+
+
+def _fill(one: Track, bead: Bead) -> str:
+    return style(one.line.mechanism).color if bead.stand in _SOLID else PAPER
 
 
 def _odds(right: float) -> float:
@@ -493,7 +484,7 @@ def _mark(
 
 
 def _say(fig: Figure, row: int, x: float, text: str, color: str = INK) -> None:
-    """Words above a row, at an epsilon, inside the frame: by its share, Plotly picks their side."""
+    """Words above a row, at an epsilon."""
     low, right = fig.layout["xaxis"]["range"]
-    place = {"x": (math.log10(x) - low) / (right - low), "xref": "x domain", "yanchor": "bottom"}
-    fig.note(text=text, y=-row, yshift=8, font_color=color, **place)
+    x = (math.log10(x) - low) / (right - low)
+    fig.note("row", text=text, x=x, y=-row, font_color=color)

@@ -16,13 +16,13 @@ from dpmc_core.lab.views.audits import tick_of
 from dpmc_core.lab.views.lines import Band, Line, Picture, bars, uses_facts
 from pages.ui.charts import (
     EPSILON_AXIS,
+    FINE,
     INK,
     LOOK,
     MUTED,
     PAPER,
     Figure,
     Theme,
-    faded,
     figure,
     shaded,
     style,
@@ -52,7 +52,7 @@ def instrument(picture: Picture, epsilons: Sequence[float], *, certified: bool) 
         xaxis_tickvals=list(places.values()),
         xaxis_ticktext=[f"{e:g}" for e in epsilons],
         yaxis_range=up,
-        yaxis_tickformat=picture.metric.ticks,
+        yaxis_tickformat=picture.metric.ticks and FINE,
     )
     fig.rule(0)
     if not picture.lines:
@@ -100,12 +100,11 @@ def _runs(
         if one is not picture.lines[0]:
             name = WITHOUT_FACTS if uses_facts(picture.lines[0]) else PUBLISHED
             tags.append(Tag(name, float(over.mean[-1]), look))
-        fig.band(over, faded(look.color, 0.1 if name else 0.22), **more)
-        fig.line(
-            over.x.tolist(),
-            over.mean.tolist(),
+        fig.curve(
+            over,
             look._replace(dash="dot") if name else look,
             f"{said}<b>%{{y:{picture.metric.form}}}</b> (%{{customdata}})<extra>{name}</extra>",
+            fill=0.1 if name else 0.22,
             line_width=1.5 if name else 2.5,
             marker=fig.marker(look, solid=certified, size=4 if name else 8),
             customdata=[
@@ -176,5 +175,7 @@ def against_epsilon(panels: Sequence[Picture], epsilon: float, *, certified: boo
         _runs(fig, shown, places, "epsilon %{x:g}: ", certified=certified, panel=panel)
         fig.rule(epsilon, panel=panel)
         axis = EPSILON_AXIS | {"title": {}}
-        fig.update(**{f"xaxis{panel}": axis, f"yaxis{panel}_tickformat": shown.metric.ticks})
+        fig.update(
+            **{f"xaxis{panel}": axis, f"yaxis{panel}_tickformat": shown.metric.ticks and FINE}
+        )
     return fig

@@ -45,7 +45,7 @@ def claims(
     told, at = [], 0
     for group in groups:
         title = f"<b>{group.title}</b>, {rows[group.choices[0].id].guarantee.change.label}"
-        fig.note(text=title, x=0, xref="x domain", xanchor="left", xshift=-100, y=at)
+        fig.note("group", text=title, y=at)
         for choice in group.choices:
             at, id = at + 1, choice.id
             row, look, found, places[id] = rows[id], style(id), measured.get(id), at
@@ -167,6 +167,5 @@ def lights(view: Lights) -> Figure:
         colorbar_title_text="moves by",
         hover="user %{y}, item %{x}: <b>%{z:.2f}</b><extra></extra>",
     )
-    arrow = {"ax": 90, "ay": 40, "showarrow": True, "arrowcolor": INK, "bgcolor": PAPER}
-    fig.note(text="the rating that changed", x=view.item, y=view.user, **arrow)
+    fig.note("changed", x=view.item, y=view.user)
     return fig

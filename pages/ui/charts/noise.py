@@ -27,7 +27,6 @@ from pages.ui.charts import (
     LOG,
     MISSING,
     MUTED,
-    PAPER,
     TOLD,
     Figure,
     Style,
@@ -83,7 +82,7 @@ def shape(
         x, y = [0, min(ruler.length, reach)], [-0.06 * top] * 2
         more = {"mode": "lines+markers", "marker": mark, "showlegend": False}
         fig.stroke(x, y, INK, line_width=3, **more)
-        fig.note(text=ruler.words, x=0, y=-0.1 * top, yanchor="top", font_size=12)
+        fig.note("ruler", text=ruler.words, y=-0.1 * top)
     # what the fixed axes cut off: the peak of little noise, the ends of much
     peak = 0.0 if view.density is None else float(view.density.max())
     for there, text, x, side in (
@@ -91,8 +90,7 @@ def shape(
         (view.beyond > 0.005, f"{view.beyond:.0%} of it lies beyond", 1, "right"),
     ):
         if there:
-            place = {"xref": "x domain", "yref": "y domain", "yanchor": "top", "bgcolor": PAPER}
-            fig.note(text=text, x=x, y=1, xanchor=side, font_size=12, font_color=MUTED, **place)
+            fig.note("beyond", text=text, x=x, xanchor=side)
     return fig
 
 

@@ -11,7 +11,7 @@ from dpmc_core.lab.papers.engine import Axis, Series
 from dpmc_core.lab.papers.views import Look
 from dpmc_core.lab.views import svg
 from dpmc_core.lab.views.lines import Band
-from pages.ui.charts import INK, LOG, MUTED, Figure, Style, Theme, faded, figure, shaded
+from pages.ui.charts import INK, LOG, MUTED, Figure, Style, Theme, figure, shaded
 
 _LINE = 52  # letters that stand beside the axis, one above the other
 
@@ -53,10 +53,8 @@ def _curve(fig: Figure, curve: Series, look: Style, y: Axis) -> None:
     grid = [np.array(part) for part in (curve.x, curve.mean, curve.low, curve.high, curve.seeds)]
     if y.log:  # which has no place for what is not above 0
         grid[2] = np.maximum(grid[2], grid[1] / 1000)
-    fig.band(Band(*grid), faded(look.color, 0.16), showlegend=False)
-    fig.line(
-        curve.x,
-        curve.mean,
+    fig.curve(
+        Band(*grid),
         look,
         f"{curve.label}<br>%{{x:.4g}}<br><b>%{{y:.4g}}</b>, band %{{customdata[0]:.4g}} to"
         " %{customdata[1]:.4g}<extra></extra>",

@@ -8,7 +8,7 @@ from dpmc_core.lab.protocol import RECOMMENDER, THIRD_PARTY, Message
 from dpmc_core.lab.protocol.federated import SERVER
 from dpmc_core.lab.views.protocol import NAMES, BytesCurve, bytes_text
 from dpmc_core.mechanisms.dpimf import Profiles
-from pages.ui.charts import ACCENT, GRID, INK, LOG, MUTED, PAPER, Figure, Style, faded, figure
+from pages.ui.charts import ACCENT, GRID, INK, LOG, MUTED, PAPER, Figure, Style, figure
 from pages.ui.text import in_chart
 
 _STYLES = {
@@ -48,12 +48,9 @@ def stage(parties: Sequence[str], before: Sequence[Message], now: Message | None
     )
     if now is not None:
         (x0, y0), (x1, y1) = places[now.sender], places[now.receiver]
-        arrow = {"showarrow": True, "arrowhead": 2, "arrowwidth": 3, "arrowcolor": ACCENT}
-        tail = {"ax": x0, "ay": y0, "axref": "x", "ayref": "y", "startstandoff": 28}
-        fig.note(text="", x=x1, y=y1, standoff=28, **tail, **arrow)
-        box = {"bgcolor": PAPER, "bordercolor": faded(ACCENT, 0.6), "borderpad": 4}
+        fig.note("arrow", x=x1, y=y1, ax=x0, ay=y0)
         kind = in_chart(now.kind)
-        fig.note(text=kind, x=(x0 + x1) / 2, y=(y0 + y1) / 2, font_size=16, **box)
+        fig.note("message", text=kind, x=(x0 + x1) / 2, y=(y0 + y1) / 2)
     return fig
 
 
