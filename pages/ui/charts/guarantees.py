@@ -10,9 +10,9 @@ from dpmc_core.lab.refute import Method, Refuted, Report
 from dpmc_core.lab.views.audits import Lights, Tick
 from dpmc_core.lab.views.cards import CardRow, epsilon_text
 from dpmc_core.lab.views.groups import Group
+from dpmc_core.style import GREEN, RED
 from pages.ui.charts import (
     ACCENT,
-    BAR,
     EPSILON_AXIS,
     GRID,
     INK,
@@ -63,15 +63,13 @@ def claims(
         at += 1
     y = list(places.values())
     fig.draw(
-        "bar",
-        orientation="h",
+        "pointed",
         base=10**low,
         x=[10**far] * len(y),
         y=y,
         customdata=[[id] for id in places],
         marker_color=[faded(ACCENT, 0.18 * (id == chosen)) for id in places],
         hovertext=told,
-        hover="%{hovertext}<extra></extra>",
     )
     fig.update(
         xaxis=LOG | {"dtick": 1 if far - low < 4 else 2},
@@ -108,9 +106,6 @@ def attacker(epsilons: Sequence[float], shares: Sequence[float], epsilon: float)
     return fig
 
 
-_FOUND = {Refuted.NOTHING: "#009e73", Refuted.CLAIM: "#d55e00", Refuted.CERTIFICATE: "#d55e00"}
-
-
 def audit(report: Report, words: Mapping[Method, str]) -> Figure:
     """What each method proves at least, beside the claim (hollow) and the certificate (filled).
 
@@ -120,7 +115,7 @@ def audit(report: Report, words: Mapping[Method, str]) -> Figure:
     found = [f for f in report.findings if f.epsilon is not None]
     rows = [*(words[f.method] for f in found), "promised"]
     known = [1.0, *(e for e in (claimed, proved, report.measured) if e and math.isfinite(e))]
-    low, high = 0.02 * min(known), 3 * max(known)
+    low, high, colors = 0.02 * min(known), 3 * max(known), (RED, GREEN)
     fig = figure(
         "audit",
         height=110 + 46 * len(rows),
@@ -131,21 +126,16 @@ def audit(report: Report, words: Mapping[Method, str]) -> Figure:
         yaxis_range=[-0.6, len(rows) - 0.3],
     )
     fig.draw(
-        "bar",
-        orientation="h",
+        "least",
         y=rows[:-1],
         x=[max(f.epsilon or 0.0, low) - low / 2 for f in found],
         base=[low / 2] * len(found),
-        width=0.42,
-        marker_color=[_FOUND[f.refuted] if f.valid else GRID for f in found],
+        marker_color=[colors[f.refuted is Refuted.NOTHING] if f.valid else GRID for f in found],
         text=[
             f"at least {epsilon_text(f.epsilon, least=True)}" if f.valid else "not yet a bound"
             for f in found
         ],
-        textposition="auto",
-        insidetextanchor="end",
         insidetextfont_color=["#ffffff" if f.valid else INK for f in found],
-        cliponaxis=False,
     )
     told = f"  claimed {epsilon_text(claimed)}, certified {epsilon_text(proved)}"
     _promised(fig, style(report.mechanism.id), (claimed, proved), rows[-1], high, told)
@@ -158,14 +148,10 @@ def lights(view: Lights) -> Figure:
     """How far every published cell moves when one rating turns around."""
     fig = figure("lights")
     fig.draw(
-        "heatmap",
+        "moved",
         z=view.moved,
-        zmin=0,
         zmax=float(view.moved.max()),
         colorscale=[[0, PAPER], [1, style(view.mechanism.id).color]],
-        colorbar=BAR,
-        colorbar_title_text="moves by",
-        hover="user %{y}, item %{x}: <b>%{z:.2f}</b><extra></extra>",
     )
     fig.note("changed", x=view.item, y=view.user)
     return fig

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from dpmc_core import registry
+from dpmc_core.arrays import Floats
 from dpmc_core.lab.papers.ryhh24 import COEFFICIENTS, SamplingWeights, VariantNoise, variant
 from dpmc_core.lab.papers.z16 import RecoveryBounds, near
 from dpmc_core.lab.views.noise import (
@@ -26,10 +27,9 @@ from pages.ui.charts import (
     INK,
     LOG,
     MISSING,
-    MUTED,
+    STYLES,
     TOLD,
     Figure,
-    Style,
     faded,
     figure,
     style,
@@ -37,12 +37,6 @@ from pages.ui.charts import (
 )
 from pages.ui.text import in_chart
 
-_SECOND = Style("#d55e00", "x", "8px,3px")  # a second recovery beside the mechanism's own
-_STRATEGIES = {
-    "importance": Style("#009e73", "cross", "solid"),
-    "utility-optimal": Style("#d55e00", "circle", "dot"),
-    "uniform": Style("#0072b2", "square", "longdash"),
-}
 _SHOWN = 160  # users of a weights picture: more only cover each other
 
 
@@ -65,12 +59,10 @@ def shape(
     ends = [-0.25 * top * (ruler is not None), top]
     fig = figure("shape", xaxis_range=[-reach, reach], yaxis_range=ends)
     fig.draw(
-        "bar",
+        "draws",
         x=view.bar_centers,
         y=view.bar_heights,
-        name="fresh draws",
         marker_color=faded(color, 0.35),
-        hover="around %{x:.2f}: density %{y:.3g}<extra>draws</extra>",
     )
     for one, name, *look in ((pinned, names[1], INK, "dot"), (view, names[0], color, "solid")):
         if one is not None and one.density is not None:
@@ -104,16 +96,14 @@ def _channel(mechanism: str, view: ChannelChances, name: str, pinned: Any) -> Fi
     for k, answer in enumerate(values):
         # dark on the full colour in either theme, the theme's own ink on a thin one
         fig.draw(
-            "bar",
+            "answers",
             x=true,
             y=view.matrix[:, k],
             name=f"answers: {answer}",
             offsetgroup=answer,
             marker_color=faded(color, 1 - 0.7 * k / (count - 1)),
             marker_line_color=color,
-            marker_line_width=1.5,
             text=[_chance(p) for p in view.matrix[:, k] if count == 2],
-            textposition="inside",
             insidetextfont_color=INK if k else "#101214",
             customdata=view.drawn[:, k],
             hover="%{x}: <b>%{y:.1%}</b> exactly, %{customdata:.1%} of the draws"
@@ -121,15 +111,12 @@ def _channel(mechanism: str, view: ChannelChances, name: str, pinned: Any) -> Fi
         )
     for k, answer in enumerate(values if pinned else ()):
         fig.draw(
-            "bar",
+            "ghosts",
             x=true,
             y=pinned.matrix[:, k],
             name=name,
             offsetgroup=answer,
             showlegend=not k,
-            marker_color="rgba(0,0,0,0)",
-            marker_line_color=INK,
-            marker_line_width=2,
             hover=f"%{{x}}: <b>%{{y:.1%}}</b><extra>{name}, answers: {answer}</extra>",
         )
     return fig
@@ -249,10 +236,9 @@ def heat(mechanism: str, view: BeforeAfter, usual: BeforeAfter | None = None) ->
     for panel, half, values in (("", "before", view.before), ("2", "after", view.after)):
         fig.title(panel, half)
         fig.draw(
-            "heatmap",
+            "corner",
             panel=panel,
             z=values,
-            coloraxis="coloraxis",
             text=None if names is None else _named(values, names),
             hover="user %{y}, item %{x}: <b>"
             + ("%{z:.2f}" if names is None else "%{text}")
@@ -262,8 +248,7 @@ def heat(mechanism: str, view: BeforeAfter, usual: BeforeAfter | None = None) ->
     if np.isnan([view.before, view.after]).any():
         entries["no value"] = MISSING
     for name, color in entries.items():
-        square = {"symbol": "square", "size": 12, "color": color}
-        fig.dots([None], [None], square, name=name, showlegend=True)  # a single entry too
+        fig.draw("square", x=[None], y=[None], name=name, marker_color=color)
     return fig
 
 
@@ -274,33 +259,40 @@ def _named(values: np.ndarray, names: tuple[str, str]) -> list[list[str]]:
 def residual(mechanism: str, view: RecoveryBounds, epsilon: float) -> Figure:
     """Distance of the reports from the truth: measured, by moments, and by each bound where that is
     near."""
-    bounds = (
-        ("Theorem 3", near(view.theorem, view.rho), "triangle-down-open"),
-        ("our bound", near(view.tight, view.rho), "diamond-open"),
-    )
-    lines = [
-        (name, view.epsilon, values, Style(MUTED, mark, "dash"))
-        for name, values, mark in bounds
-        if not np.isnan(values).all()
-    ]
-    lines += [
-        ("by the moments", view.epsilon, view.moments, Style(INK, "circle-open", "dot")),
-        ("measured", view.epsilon, view.rho, style(mechanism)._replace(dash="solid")),
-    ]
-    fig = figure("residual", yaxis=LOG)
-    fig.over_epsilon(epsilon, lines, ".3g")
-    return fig
+    found = {
+        "Theorem 3": near(view.theorem, view.rho),
+        "our bound": near(view.tight, view.rho),
+        "by the moments": view.moments,
+        "measured": view.rho,
+    }
+    there = {name: values for name, values in found.items() if not np.isnan(values).all()}
+    return _recovered("residual", mechanism, view, there, epsilon, yaxis=LOG)
 
 
 def error(mechanism: str, view: RecoveryBounds, epsilon: float) -> Figure:
     """Distance of both recoveries from the truth, and of the zero matrix."""
-    own, fig = style(mechanism)._replace(dash="solid"), figure("error")
-    lines = [
-        ("the zero matrix", view.epsilon, view.size, Style(MUTED, "line-ns-open", "dot")),
-        ("as they come", view.epsilon, view.naive, _SECOND),
-        ("allowing for spurious", view.epsilon, view.debiased, own),
-    ]
-    fig.over_epsilon(epsilon, lines, ".3g")
+    found = {
+        "the zero matrix": view.size,
+        "as they come": view.naive,
+        "allowing for spurious": view.debiased,
+    }
+    return _recovered("error", mechanism, view, found, epsilon)
+
+
+def _recovered(
+    name: str,
+    mechanism: str,
+    view: RecoveryBounds,
+    found: Mapping[str, Floats],
+    epsilon: float,
+    **layout: Any,
+) -> Figure:
+    """found: the values by name; what has no style of its own is the mechanism's."""
+    fig, own = figure(name, xaxis=EPSILON_AXIS, **layout), style(mechanism)._replace(dash="solid")
+    for name, values in found.items():
+        hover = f"{name}<br>epsilon %{{x:g}}: <b>%{{y:.3g}}</b><extra></extra>"
+        fig.line(view.epsilon, values, STYLES.get(name, own), hover, name=name)
+    fig.rule(epsilon)
     return fig
 
 
@@ -331,7 +323,7 @@ def weights(view: SamplingWeights) -> Figure:
         fig.line(
             view.norm[at],
             values[at],
-            _STRATEGIES[name],
+            STYLES[name],
             f"length %{{x:.3g}}: weight <b>%{{y:.3g}}</b><extra>{name}</extra>",
             name=name,
             mode="markers" if name == "utility-optimal" else "lines",  # it goes by another norm

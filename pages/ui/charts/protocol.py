@@ -6,17 +6,10 @@ from collections.abc import Sequence
 
 from dpmc_core.lab.protocol import RECOMMENDER, THIRD_PARTY, Message
 from dpmc_core.lab.protocol.federated import SERVER
-from dpmc_core.lab.views.protocol import NAMES, BytesCurve, bytes_text
-from dpmc_core.mechanisms.dpimf import Profiles
-from pages.ui.charts import ACCENT, GRID, INK, LOG, MUTED, PAPER, Figure, Style, figure
+from dpmc_core.lab.views.protocol import BytesCurve, bytes_text
+from pages.ui.charts import ACCENT, GRID, LOG, PAPER, STYLES, Figure, figure
 from pages.ui.text import in_chart
 
-_STYLES = {
-    "scenario 2": Style("#0072b2", "circle", "solid"),
-    "scenario 3": Style("#d55e00", "square", "longdash"),
-    NAMES[Profiles.ITEMS]: Style("#009e73", "diamond", "solid"),
-    NAMES[Profiles.USERS]: Style("#cc79a7", "triangle-up", "longdash"),
-}
 _SYMBOLS = {RECOMMENDER: "square", SERVER: "square", THIRD_PARTY: "diamond"}
 
 
@@ -30,21 +23,15 @@ def stage(parties: Sequence[str], before: Sequence[Message], now: Message | None
     speaking = set() if now is None else {now.sender, now.receiver}
     x, y = zip(*(places[name] for name in parties), strict=True)
     fig.draw(
+        "parties",
         x=x,
         y=y,
-        mode="markers+text",
         text=[
             f"<b>{in_chart(name)}</b>" if name in speaking else in_chart(name) for name in parties
         ],
         textposition=["top center" if at > 0.5 else "bottom center" for at in y],
-        textfont_color=INK,
-        textfont_size=15,
-        marker_size=40,
         marker_symbol=[_SYMBOLS.get(name, "circle") for name in parties],
         marker_color=[ACCENT if name in speaking else PAPER for name in parties],
-        marker_line_color=MUTED,
-        marker_line_width=2,
-        cliponaxis=False,
     )
     if now is not None:
         (x0, y0), (x1, y1) = places[now.sender], places[now.receiver]
@@ -70,6 +57,6 @@ def communication(along: str, lines: Sequence[BytesCurve], now: int) -> Figure:
     hover = "%{x:,} " + along + ": <b>%{text}</b><extra>%{fullData.name}</extra>"
     for one in lines:
         texts = [*map(bytes_text, one.bytes)]
-        fig.line(one.x, one.bytes, _STYLES[one.name], hover, name=one.name, text=texts)
+        fig.line(one.x, one.bytes, STYLES[one.name], hover, name=one.name, text=texts)
     fig.rule(now)
     return fig

@@ -8,7 +8,7 @@ from dpmc_core.lab.views import training
 from dpmc_core.lab.views.lines import GUESSING, WITHOUT
 from dpmc_core.lab.views.run_card import KeptRun
 from dpmc_core.lab.views.training import CalibrationCurve, ErrorCdf
-from pages.ui.charts import INK, LEVELS, MUTED, Figure, Style, Values, figure, style, wrapped
+from pages.ui.charts import LEVELS, MUTED, STYLES, Figure, Values, figure, style, wrapped
 
 Points = Sequence[tuple[int, float]]  # round and value
 
@@ -72,7 +72,7 @@ def _learned(
 ) -> Figure:
     """Values against others, with privacy and, drawn first, without; look: of the figure."""
     fig, private = figure(look), style(mechanism)._replace(dash="solid")
-    looks = ((private, name), (Style(INK, "circle-open", "dash"), "no privacy"))
+    looks = ((private, name), (STYLES["no privacy"], "no privacy"))
     for side, (own, text) in reversed([*zip(sides, looks, strict=True)]):
         if side is not None:
             fig.line(*side, own, f"{hover}<extra></extra>", name=text, mode=mode)
