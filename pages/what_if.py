@@ -38,7 +38,7 @@ from pages.ui import (
     sweeps,
     widgets,
 )
-from pages.ui.charts import ranking as charts_ranking
+from pages.ui.charts import curve as charts_curve
 from pages.ui.jobs import Job
 from pages.ui.rows import GridRows, Place
 from pages.ui.scene import Scene
@@ -389,7 +389,7 @@ def numbers(found: tuple[Picture, ...], *, certified: bool) -> None:
         blocks.show_table(lines.table_of(line), alt="The curve, point by point")
         if registry.get(line.mechanism).task is Task.RANKING:
             blocks.chart(
-                charts_ranking.against_epsilon(found, epsilon, certified=certified),
+                charts_curve.against_epsilon(found, epsilon, certified=certified),
                 alt=lines.panels_words(found),
                 caption="Ten items, ranked among 99 drawn at random or among all unseen ones:"
                 " compare numbers of one kind only.",

@@ -7,9 +7,9 @@ percents of their row: they and the letters keep their size on a projector and o
 
 from __future__ import annotations
 
-import html
 import itertools
 from collections.abc import Iterable, Sequence
+from html import escape
 from typing import NamedTuple
 
 import segno
@@ -95,19 +95,19 @@ def shares(
     drawn = "".join(_row(row, axis, theme) for row in rows)
     colors = f"--ink: {theme.ink}; --muted: {theme.muted}; --grid: {theme.grid}"
     return (
-        f'<style>{_SHARES}</style><div class="shares" role="img" aria-label="{_quoted(words)}"'
+        f'<style>{_SHARES}</style><div class="shares" role="img" aria-label="{escape(words)}"'
         f' style="{colors}; --paper: {theme.paper}"><div class="{"alike" if alike else "first"}">'
         f"{drawn}{_numbers(axis)}</div></div>"
     )
 
 
 def _row(row: ShareRow, axis: ShareAxis, theme: Theme) -> str:
-    note = f"<small>{_quoted(row.note)}</small>" if row.note else ""
+    note = f"<small>{escape(row.note)}</small>" if row.note else ""
     strong = row.mark in (Mark.ESTIMATE, Mark.PEOPLE, Mark.CERTAINTY)
     color = shaded(ACCENT, theme) if strong else theme.muted
     return (
         f'<div class="row {row.mark.value}" style="--mark: {color}">'
-        f'<div class="name">{_quoted(row.name)}{note}</div>'
+        f'<div class="name">{escape(row.name)}{note}</div>'
         f'<div class="track">{_ticks(axis)}{_marks(row, axis)}</div>'
         f'<div class="said">{share_text(row)}<small>{range_text(row)}</small></div></div>'
     )
@@ -148,10 +148,6 @@ def _numbers(axis: ShareAxis) -> str:
     return f'<div class="row numbers"><div></div><div class="track">{drawn}</div><div></div></div>'
 
 
-def _quoted(text: str) -> str:
-    return html.escape(text)
-
-
 # The question, to be read from the last row too.
 LARGE = (
     "<style>.stMainBlockContainer h1 { font-size: clamp(1.75rem, 3.2vw, 3.2rem);"
@@ -169,12 +165,12 @@ _COUNTED = """
 def counter(counts: Iterable[tuple[str, str]], state: str) -> str:
     """How many have arrived, to be read from the last row."""
     told = "".join(
-        f'<div><b>{_quoted(number)}</b> <span class="of">{_quoted(of)}</span></div>'
+        f'<div><b>{escape(number)}</b> <span class="of">{escape(of)}</span></div>'
         for number, of in counts
     )
     return (
         f'<style>{_COUNTED}</style><div class="counted">{told}'
-        f'<div class="state">{_quoted(state)}</div></div>'
+        f'<div class="state">{escape(state)}</div></div>'
     )
 
 
@@ -192,25 +188,22 @@ _COINS = """
 def coins(rule: Coins, words: str, theme: Theme) -> str:
     """Every throw, as often as chance brings it, under what it asks for."""
     throws = sorted(itertools.product("HT", repeat=rule.coins), key=lambda one: one.count("H"))
+    faces = {"H": '<i class="head">H</i>', "T": "<i>T</i>"}
+    shown = [(f"<span>{''.join(faces[coin] for coin in one)}</span>", one.count("H")) for one in throws]
     sorts = {
-        "Show the opposite": [one for one in throws if one.count("H") <= rule.heads],
-        "Show your answer": [one for one in throws if one.count("H") > rule.heads],
+        "Show the opposite": [text for text, heads in shown if heads <= rule.heads],
+        "Show your answer": [text for text, heads in shown if heads > rule.heads],
     }
     drawn = "".join(
         f'<div class="sort"><span class="of">{name}: {len(many)} of {len(throws)}</span>'
-        f"<div>{''.join(map(_throw, many))}</div></div>"
+        f"<div>{''.join(many)}</div></div>"
         for name, many in sorts.items()
     )
     colors = f"--accent: {shaded(ACCENT, theme)}; --ink: {theme.ink}; --paper: {theme.paper}"
     return (
-        f'<style>{_COINS}</style><div class="throws" role="img" aria-label="{_quoted(words)}"'
+        f'<style>{_COINS}</style><div class="throws" role="img" aria-label="{escape(words)}"'
         f' style="{colors}">{drawn}</div>'
     )
-
-
-def _throw(coins: Sequence[str]) -> str:
-    head = {"H": ' class="head"', "T": ""}
-    return f"<span>{''.join(f'<i{head[one]}>{one}</i>' for one in coins)}</span>"
 
 
 # --- the way in for phones ----------------------------------------------------------------------
@@ -235,8 +228,8 @@ def phones_enter(link: str, *, large: bool) -> str:
     beside everything else, and folded where there is no room beside it."""
     code = segno.make(link, micro=False, error="m")
     source = code.svg_data_uri(border=3, dark="#000", light="#fff", omitsize=True)
-    said = _quoted(link.removeprefix("http://"))
-    shown = f'<img src="{source}" alt="QR code of {_quoted(link)}"><div>{said}</div>'
+    said = escape(link.removeprefix("http://"))
+    shown = f'<img src="{source}" alt="QR code of {escape(link)}"><div>{said}</div>'
     if large:
         return f'<style>{_LINK}</style><div class="phone-link large">{shown}</div>'
     return (
