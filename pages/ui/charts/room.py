@@ -189,7 +189,9 @@ def coins(rule: Coins, words: str, theme: Theme) -> str:
     """Every throw, as often as chance brings it, under what it asks for."""
     throws = sorted(itertools.product("HT", repeat=rule.coins), key=lambda one: one.count("H"))
     faces = {"H": '<i class="head">H</i>', "T": "<i>T</i>"}
-    shown = [(f"<span>{''.join(faces[coin] for coin in one)}</span>", one.count("H")) for one in throws]
+    shown = [
+        (f"<span>{''.join(faces[coin] for coin in one)}</span>", one.count("H")) for one in throws
+    ]
     sorts = {
         "Show the opposite": [text for text, heads in shown if heads <= rule.heads],
         "Show your answer": [text for text, heads in shown if heads > rule.heads],
