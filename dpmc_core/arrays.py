@@ -1,4 +1,4 @@
-"""Types of arrays, and of the generator that every draw takes."""
+"""Types of arrays, of the generator that every draw takes, and of plain JSON values."""
 
 from __future__ import annotations
 
@@ -19,3 +19,5 @@ Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 Words = NDArray[np.uint64]
 Rng = np.random.Generator
+
+Plain = dict[str, Any]  # JSON values by name

@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import IO, Any
 
 from dpmc_core import registry
+from dpmc_core.arrays import Plain
 from dpmc_core.data.datasets import Dataset
 from dpmc_core.errors import BadRatings
-from dpmc_core.lab import Plain
 from dpmc_core.lab.store import (
     MEMORY,
     PUBLIC,

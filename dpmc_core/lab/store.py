@@ -23,8 +23,8 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 from dpmc_core import paths, registry
+from dpmc_core.arrays import Plain
 from dpmc_core.errors import DpmcError, InvalidSetting, shown, unknown_name
-from dpmc_core.lab import Plain
 from dpmc_core.lab.locks import Claims
 from dpmc_core.metrics import METRICS
 from dpmc_core.model import Mechanism

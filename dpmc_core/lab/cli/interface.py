@@ -30,8 +30,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple, NoReturn, TypeVar
 
+from dpmc_core.arrays import Plain
 from dpmc_core.errors import DpmcError, printable, shown
-from dpmc_core.lab import Plain
 from dpmc_core.lab.views.cards import delta_text
 from dpmc_core.model import Mechanism, Step
 

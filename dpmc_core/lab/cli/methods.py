@@ -15,11 +15,11 @@ from typing import Annotated
 import numpy as np
 
 from dpmc_core import registry
+from dpmc_core.arrays import Plain
 from dpmc_core.data import read_pair
 from dpmc_core.errors import DpmcError, InvalidSetting, check_number, number_text, unknown_name
 from dpmc_core.experiment import EVALUATION_ONLY, baselines_of, settings_dict
 from dpmc_core.experiment import run as run_experiment
-from dpmc_core.lab import Plain
 from dpmc_core.lab.cli import options
 from dpmc_core.lab.cli.interface import (
     CommandReport,

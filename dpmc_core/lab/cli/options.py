@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from dpmc_core import registry
+from dpmc_core.arrays import Plain
 from dpmc_core.data import Dataset, ReadOptions, Transform, datasets, parse_step
 from dpmc_core.data.synthetic import DRAWN
 from dpmc_core.errors import (
@@ -18,7 +19,6 @@ from dpmc_core.errors import (
     parsed,
     unknown_name,
 )
-from dpmc_core.lab import Plain
 from dpmc_core.lab.cli.interface import OneOf, Option, listed, reader
 from dpmc_core.lab.views import as_published as published
 from dpmc_core.lab.views.answer import OFTEN

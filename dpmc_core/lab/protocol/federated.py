@@ -17,10 +17,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from dpmc_core import registry
-from dpmc_core.arrays import Floats, Ints, Rng
+from dpmc_core.arrays import Floats, Ints, Plain, Rng
 from dpmc_core.errors import InvalidSetting, check_number, unknown_name
 from dpmc_core.experiment import baselines_of
-from dpmc_core.lab import Plain
 from dpmc_core.lab.protocol import WORD, Message, Traffic, Transcript, vector_words
 from dpmc_core.lab.protocol.simulate import communication, data_facts, measured, shown_settings
 from dpmc_core.mechanisms.dpimf import ALONE, Coefficients, Dpimf, Profiles

@@ -12,8 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dpmc_core import experiment, metrics
-from dpmc_core.arrays import Floats, Rng
-from dpmc_core.lab import Plain
+from dpmc_core.arrays import Floats, Plain, Rng
 from dpmc_core.lab.protocol import Traffic, Transcript, attacks
 from dpmc_core.lab.protocol.scenarios import DynamicUsers, Scenario, ScenarioRun, StaticUsers
 from dpmc_core.mechanisms.factorization import DPMF

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpmc_core.arrays import Plain
 from dpmc_core.errors import CannotRelease, InvalidSetting
-from dpmc_core.lab import Plain
 from dpmc_core.model import Mechanism
 from dpmc_core.privacy import (
     Additive,

@@ -13,9 +13,9 @@ from importlib.resources import files
 from typing import Any
 
 from dpmc_core import registry
+from dpmc_core.arrays import Plain
 from dpmc_core.errors import DpmcError, InvalidSetting
 from dpmc_core.experiment import settings_dict
-from dpmc_core.lab import Plain
 from dpmc_core.lab.refute.faults import Flaw
 from dpmc_core.model import Mechanism
 from dpmc_core.privacy import Certified, Change, Guarantee

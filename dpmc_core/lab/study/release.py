@@ -31,10 +31,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmc_core import registry
+from dpmc_core.arrays import Plain
 from dpmc_core.data.transforms import is_free, parse_step
 from dpmc_core.errors import CannotRelease, InvalidSetting, shown
 from dpmc_core.experiment import settings_dict
-from dpmc_core.lab import Plain
 from dpmc_core.model import ArrayPart, Constant, Dense, Mechanism, Model, OwnSide, Step, Task
 from dpmc_core.paths import check_new, version, whole_file
 from dpmc_core.privacy import (

@@ -6,9 +6,9 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple
 
 from dpmc_core import registry
+from dpmc_core.arrays import Plain
 from dpmc_core.errors import DpmcError, sentence
 from dpmc_core.experiment import settings_dict
-from dpmc_core.lab import Plain
 from dpmc_core.lab.protocol import federated
 from dpmc_core.lab.protocol.scenarios import Scenario
 from dpmc_core.lab.protocol.simulate import shown_settings

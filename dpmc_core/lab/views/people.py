@@ -11,6 +11,7 @@ import dataclasses
 import json
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import IO, NamedTuple
 
 import numpy as np
@@ -44,7 +45,8 @@ _RANKS = (0.0, 0.03, 0.1, 0.3)  # of the items by number of ratings, whose numbe
 _RATED, _MISSING = 6, 2  # cells of a person that are shown
 
 
-class Person(NamedTuple):
+@dataclass(frozen=True)
+class Person:
     """Somebody of the data set.
 
     rated: how many ratings are trained on. cells: title and rating of some of them, and some titles
@@ -59,7 +61,8 @@ class Person(NamedTuple):
     place: int
 
 
-class People(NamedTuple):
+@dataclass(frozen=True)
+class People:
     """Some people of a data set, the titles of all items in lists, and the list of the popular.
 
     popular: how many items of one list for everybody, the most rated ones, are in somebody's list
@@ -71,7 +74,8 @@ class People(NamedTuple):
     popular: float
 
 
-class Lists(NamedTuple):
+@dataclass(frozen=True)
+class Lists:
     """What people are shown at one epsilon, with one seed.
 
     items: of the list of each person. shared: how many of them are in that person's list without
@@ -150,11 +154,12 @@ def of_store(
 def write(found: People, shown: Mapping[str, Mapping[float, Lists]], stream: IO[str]) -> None:
     """The file that lies beside the curves of a data set and task."""
     text = {
-        "people": [person._asdict() for person in found.people],
+        "people": [dataclasses.asdict(person) for person in found.people],
         "titles": found.titles,
         "popular": found.popular,
         "curves": {
-            key: {f"{e:g}": at for e, at in by_epsilon.items()} for key, by_epsilon in shown.items()
+            key: {f"{e:g}": dataclasses.astuple(at) for e, at in by_epsilon.items()}
+            for key, by_epsilon in shown.items()
         },
     }
     json.dump(text, stream, separators=(",", ":"))
