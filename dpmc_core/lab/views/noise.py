@@ -253,8 +253,28 @@ def channel(
     release: RandomizedResponse | SymbolChannel, seed: int = 0, draws: int = 1_000
 ) -> ChannelChances:
     """The channel matrix and the shares of `draws` fresh outputs for each input."""
-    drawn = np.random.default_rng(seed).multinomial(draws, release.matrix) / draws
+    rng = np.random.default_rng(seed)
+    drawn = np.empty_like(release.matrix)
+    for symbol in range(len(drawn)):
+        outputs = _outputs(release, symbol, draws, rng)
+        drawn[symbol] = np.bincount(outputs, minlength=drawn.shape[1]) / draws
     return ChannelChances(release.query, release.matrix, drawn)
+
+
+def _outputs(
+    release: RandomizedResponse | SymbolChannel, symbol: int, draws: int, rng: np.random.Generator
+) -> NDArray[np.integer]:
+    """Fresh outputs for one input, by the release itself; of a symbol channel 0 is a missing cell."""
+    if isinstance(release, RandomizedResponse):
+        loose = dataclasses.replace(release, shape=(None,), sensitivity={})
+        return loose.publish(np.full(draws, symbol), rng)
+    from scipy.sparse import csr_array
+
+    row = dataclasses.replace(release, shape=(1, draws), sensitivity={})
+    cells = (np.full(draws, float(symbol)), np.arange(draws), [0, draws])
+    given = csr_array(cells, shape=(1, draws)) if symbol else csr_array((1, draws))
+    reported = row.publish(given, rng).data.astype(np.int64)
+    return np.concatenate([reported, np.zeros(draws - len(reported), dtype=np.int64)])
 
 
 def channel_table(view: ChannelChances, task: Task) -> Table:
