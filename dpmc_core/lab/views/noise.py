@@ -264,7 +264,7 @@ def channel(
 def _outputs(
     release: RandomizedResponse | SymbolChannel, symbol: int, draws: int, rng: np.random.Generator
 ) -> NDArray[np.integer]:
-    """Fresh outputs for one input, by the release itself; of a symbol channel 0 is a missing cell."""
+    """Fresh outputs for one input by the release; of a symbol channel 0 is a missing cell."""
     if isinstance(release, RandomizedResponse):
         loose = dataclasses.replace(release, shape=(None,), sensitivity={})
         return loose.publish(np.full(draws, symbol), rng)
