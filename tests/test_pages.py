@@ -628,7 +628,7 @@ def test_a_curve_not_yet_there_is_computed_on_request():
     app = upload(open_page("data"), CSV)
     go(app, "pages/what_if.py")
     assert at_stop(app)["value"] is None
-    assert "not been computed: it takes 132 short training runs" in app.info[0].value
+    assert "been computed here yet: it takes 132 short training runs" in app.info[0].value
     press(app, "Compute the curve")
     assert "of 132 runs" in app.progress[0].text
     run_until_whole(app)
@@ -647,7 +647,7 @@ def test_a_curve_not_yet_there_is_computed_on_request():
 def test_without_a_curve_the_slider_and_what_is_promised_are_there_already():
     app = upload(open_page("data"), CSV)
     go(app, "pages/what_if.py")
-    assert "not been computed" in app.info[0].value
+    assert "been computed here yet" in app.info[0].value
     assert "claimed" in all_text(app) or "certified" in all_text(app)
     right = instrument(app)["right"][0][0]
     assert right[EPSILONS.index(1.0)] == "73"

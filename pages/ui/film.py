@@ -77,7 +77,7 @@ def data_of(film: Film, live: bool, theme: Theme) -> dict[str, Any]:
         "legend": _legend(film.task, theme),
         "frames": [_frame(film, frame) for frame in frames],
         "names": titles,
-        "person": f"For person {shown.names[shown.middle]}",
+        "person": f"For {shown.who}",
         "total": film.total,
         "of": last,
         "waits": "before round 1" if frames or not film.total else "no model before the noise",

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from dpmc_core import experiment, registry
 from dpmc_core.data import Dataset, Refused, datasets, public_sets
@@ -34,18 +34,14 @@ _LOOKS, _LOOK_SHARE = 0.5, 0.1
 _EXAMPLE = 60  # users and items
 
 
-@dataclass(frozen=True)
-class Round:
-    """One round as the live chart shows it; metric is None where it was not looked at.
+class Round(NamedTuple):
+    """The objective of a round, where there is one.
 
-    raw: whether the objective was computed from raw ratings, without noise.
+    raw: whether it was computed from raw ratings, without noise.
     """
 
-    mechanism: str
     round: int
-    total: int
     objective: float | None
-    metric: float | None
     raw: bool
 
 
@@ -74,14 +70,15 @@ def train(
             problem = make()
         known: dict[str, Mapping[str, float]] = {}
         floor = registry.floor_of(type(mechanism), problem.steps)
-        for guess in experiment.baselines_of(mechanism, problem.steps):
-            if guess.id == floor:  # cheap, and where the picture of the run starts from
-                report(0, 0, f"{guess.name}, for comparison: starting")
-                spend(guess, problem)
-                alone = experiment.run(guess, problem, seed, stop=stopped, with_baselines=False)
-                known[guess.id] = alone.metrics
+        beside = {one.id: one for one in experiment.baselines_of(mechanism, problem.steps)}
+        if guess := beside.get(floor):  # cheap, and where the picture of the run starts from
+            report(0, 0, f"{guess.name}, for comparison: starting")
+            spend(guess, problem)
+            alone = experiment.run(guess, problem, seed, stop=stopped, with_baselines=False)
+            known[floor] = alone.metrics
         least = known[floor][metric] if known else None
-        camera = Camera(mechanism, problem, f"run {number}", least, *reference)
+        told = (f"run {number}", least, *reference)
+        camera = Camera(mechanism, problem, *told, data=about.get("data", ""))
         models: dict[str, Model] = {}
         begun = time.monotonic()
         looked = 0.0
@@ -113,28 +110,23 @@ def train(
             if step.index == 1:
                 camera.tell(total=step.total)
             camera.hear(heard)
-            value = None
             if step.model is not None and camera.wants(step):
-                value = look(step, step.model)
-                camera.see(step.index, step.model, value)
-            objective, raw = step.trace.get("objective"), "objective" in step.raw
+                camera.see(step.index, step.model, look(step, step.model))
             report(
                 step.index,
                 step.total,
                 f"{method.name}: round {step.index} of at most {step.total}",
-                Round(method.id, step.index, step.total, objective, value, raw),
+                Round(step.index, step.trace.get("objective"), "objective" in step.raw),
                 shown=camera.film,
                 halt=not (step.final or step.index == step.total),
             )
 
-        beside = experiment.baselines_of(mechanism, problem.steps)
-        others = [method.id for method in beside]
         twin = registry.REFERENCES[mechanism.task]
 
         def show(result: experiment.Result) -> None:
             """The private model first; methods without privacy join it later."""
-            left = [id for id in others if id not in result.baselines]
-            label = f"{registry.get(left[0]).name}, for comparison: starting" if left else ""
+            left = [one.name for id, one in beside.items() if id not in result.baselines]
+            label = f"{left[0]}, for comparison: starting" if left else ""
             report(0, 0, label, result=so_far(result), shown=camera.film)
 
         def so_far(result: experiment.Result) -> Run:
@@ -173,15 +165,15 @@ def what_it_spends(mechanism: Mechanism, problem: Problem) -> str:
     return f"what it had begun counts as spent, {budget}"
 
 
-def example(mechanism: Mechanism, ratings: Ratings) -> Film:
+def example(mechanism: Mechanism, ratings: Ratings, data: str = "") -> Film:
     """A run on the busiest users and most rated items of a sample: small enough not to wait for.
 
-    Raises DpmcError.
+    data: the sample's name. Raises DpmcError.
     """
     small = noise.block(ratings, _EXAMPLE, _EXAMPLE)
     rng = generator(0, f"example of {ratings.fingerprint}")
     pair = default_split(mechanism.task)(small, rng)
-    about = {"data": "", "title": "", "split": default_split(mechanism.task), "fresh": False}
+    about = {"data": data, "title": "", "split": default_split(mechanism.task), "fresh": False}
     found: list[Run] = []
 
     def report(*_: Any, result: Run | None = None, **__: Any) -> None:

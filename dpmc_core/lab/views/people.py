@@ -19,12 +19,11 @@ import numpy as np
 from dpmc_core import experiment, registry
 from dpmc_core.arrays import Floats, Ints
 from dpmc_core.data.datasets import Dataset
-from dpmc_core.data.synthetic import SAMPLES
 from dpmc_core.errors import DpmcError, capital
 from dpmc_core.lab import shipped
 from dpmc_core.lab.store import Store, curves, top_lists
 from dpmc_core.lab.sweep import LISTS_OF, toplists
-from dpmc_core.lab.views.data import title, user_name
+from dpmc_core.lab.views.data import somebody, title, user_name
 from dpmc_core.lab.views.lines import LEVEL, interval
 from dpmc_core.lab.views.noise import main_release
 from dpmc_core.model import Mechanism, Model, Task
@@ -339,12 +338,10 @@ def around(found: People, data: Dataset, mechanism: Mechanism) -> Around:
 
 def _somebody(person: Person, data: Dataset) -> str:
     ratings, (names, kinds) = data.ratings, _kinds(data)
-    items = SAMPLES[data.name].items if data.name in SAMPLES else "titles"
-    done = "clicked" if ratings.clicks else "rated"
     known = ratings.user_ids
     user = int(person.name) - 1 if known is None else known.index(person.name)
     own = kinds[ratings.items[ratings.indptr[user] : ratings.indptr[user + 1]]] > 0
-    words = f"somebody who {done} {person.rated} {items}"
+    words = somebody(person.rated, data.name, clicks=ratings.clicks)
     if not own.any():
         return words
     often = own.mean(axis=0)
