@@ -40,6 +40,7 @@ from pages.ui.charts import Figure
 from pages.ui.charts import compare as charts_compare
 from pages.ui.report import Exhibit
 from pages.ui.rows import GridRows, Place
+from pages.ui.text import escape
 
 MOST_SEEDS = 100
 _GRIDS = {
@@ -278,7 +279,7 @@ def others(asked: Sought) -> None:
             counts = other.counts
             done = counts.get("skipped", 0) + counts.get("done", 0)
             far = f": {done:,} of {counts['total']:,} runs" if counts else ""
-            title = blocks.escape(str(other.about.get("title", "other data")))
+            title = escape(str(other.about.get("title", "other data")))
             url = widgets.address(other.about.get("link", {}))
             st.markdown(f"Another grid is being computed on {title}{far}. [Look at it]({url})")
             if st.button("Stop it", key=f"stop {other.key}", icon=":material/stop:"):
@@ -328,7 +329,7 @@ def show(asked: Sought, press: str, *, running: bool) -> None:
         blocks.numbers(words, lines.table(placed), "comparison")
         hollow = [f"{one.line.label} is hollow: {one.reason}." for one in placed if not one.solid]
         for sentence in (*lines.apart_words(picture), *hollow):
-            st.caption(blocks.escape(sentence))
+            st.caption(escape(sentence))
         if where.private:
             rows.ledger()
     found = conclusions(shown, parts) if placed and not running else []
@@ -357,10 +358,10 @@ def trading(shown: Shown, switches: Switches, parts: stage.Stage) -> None:
     )
     words = trade.words(found, epsilon)
     figure(charts_compare.trade(found, epsilon), words, parts)
-    head, *told = map(blocks.escape, trade.sentences(found, epsilon))
+    head, *told = map(escape, trade.sentences(found, epsilon))
     with parts.below:
         st.markdown("\n- ".join([f"{head}\n", *told]))
-        st.caption(blocks.escape(f"{blocks.EVALUATION} {trade.LEGEND}"))
+        st.caption(escape(f"{blocks.EVALUATION} {trade.LEGEND}"))
         blocks.numbers(words, trade.table(found), "trade")
 
 
@@ -393,11 +394,11 @@ def conclusions(shown: Shown, parts: stage.Stage) -> list[Exhibit]:
     won, rest = comparison.verdicts(placed, duels)
     leader = comparison.leader_words(found)
     floor = numbers.guess_words(picture) if Count.PAPER in marks else ""
-    cost = blocks.escape(numbers.cost_words(answers, picture.without))
+    cost = escape(numbers.cost_words(answers, picture.without))
     first.header(cost.replace(" %", "\u00a0%"), anchor=False)
     with parts.panel:
         for sentence in filter(None, (leader or won[0], floor)):
-            st.markdown(blocks.escape(sentence.removesuffix(".") + "."))
+            st.markdown(escape(sentence.removesuffix(".") + "."))
         onwards(answers)
     price = f"What {metric.spoken} {metric.text(wanted)} costs"
     better = leader or "Which is better, and where?"

@@ -42,6 +42,7 @@ from pages.ui import (
 )
 from pages.ui.charts import train as charts_train
 from pages.ui.jobs import Job, Snapshot, look
+from pages.ui.text import escape
 
 JOB = "train"
 
@@ -146,7 +147,7 @@ def paper_s(
     except DpmcError as error:
         blocks.problem(error)
         return None
-    st.caption(blocks.escape(" ".join(as_published.words(switched))))
+    st.caption(escape(" ".join(as_published.words(switched))))
     return as_published.with_published(id, chosen)
 
 
@@ -299,10 +300,10 @@ def card(run: KeptRun) -> None:
     shelf, number = state.shelf(), run.number
     with st.container(border=True, width=200, gap="small", key=f"card {number}"):
         more = " · stopped" if run.stopped else ""
-        st.markdown(f"**Run {number}** · {blocks.escape(run.facts['mechanism'])}")
+        st.markdown(f"**Run {number}** · {escape(run.facts['mechanism'])}")
         epsilon = run.facts.get("epsilon")
         at = "" if epsilon is None else f" · epsilon {epsilon}"
-        st.caption(f"{blocks.escape(run.title)}{at}{more}")
+        st.caption(f"{escape(run.title)}{at}{more}")
         st.markdown(f"{run.metric.title} **{run.metric.full(run.value)}**")
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
             key = f"tick {number}"
@@ -362,11 +363,11 @@ def shown(
     one, other = ({item.item for item in top} for top in two.values())
     lists = {name: top for name, top in {**two, **more}.items() if top is not None}
     same = f": {len(one & other)} in both (bold)" * bool(one and other)
-    st.markdown(f"**{blocks.escape(whose)}{same}**")
+    st.markdown(f"**{escape(whose)}{same}**")
     for column, (name, top) in zip(st.columns(len(lists)), lists.items(), strict=True):
         with column:
             st.markdown(f"**{name}**")
-            text = [(blocks.escape(item.title), item.item in one & other) for item in top]
+            text = [(escape(item.title), item.item in one & other) for item in top]
             marked = [f"1. **{words}**" if strong else f"1. {words}" for words, strong in text]
             st.markdown("\n".join(marked) or "Not there yet, or stopped before.")
 
@@ -381,7 +382,7 @@ def found(run: Run, *, trained: bool) -> None:
     st.header(run_card.finding(result), anchor=False)
     epsilon = cards.epsilon_text(result.guarantee.claimed.epsilon)
     st.caption(
-        f"{result.mechanism.name} on {blocks.escape(run.title)}, epsilon {epsilon}"
+        f"{result.mechanism.name} on {escape(run.title)}, epsilon {epsilon}"
         f" {result.guarantee.change.label}"
     )
     if result.stopped:
@@ -391,7 +392,7 @@ def found(run: Run, *, trained: bool) -> None:
     elif not trained:
         st.warning("Stopped before everything was trained that it is compared with.")
     if (pair := state.shelf().pair) is not None:
-        st.markdown(blocks.escape(run_card.compared(*pair)) + ".")
+        st.markdown(escape(run_card.compared(*pair)) + ".")
     else:
         st.markdown("Move epsilon and train again: the two runs will stand side by side.")
     st.page_link(
@@ -415,7 +416,7 @@ def answer(run: Run) -> None:
             st.metric(name, value, width="content")
     st.caption(
         f"{metric.panel} on {split_words(found.problem.split)}: one split and one draw of noise"
-        + blocks.escape(f"; {curve}" * bool(curve)),
+        + escape(f"; {curve}" * bool(curve)),
         help=f"{metric.means} {glossary.help('held_out', 'guessing')}",
     )
 
@@ -432,7 +433,7 @@ def result(run: Run) -> None:
         table = run_card.metrics_table(run_card.methods(found))
         blocks.show_table(table, alt="All metrics of the run and its baselines")
     rounds = "round" if found.rounds == 1 else "rounds"
-    steps = blocks.escape(", ".join(found.problem.steps)) or "nothing"
+    steps = escape(", ".join(found.problem.steps)) or "nothing"
     st.caption(
         f"{blocks.EVALUATION} {found.rounds} {rounds} in {found.seconds:.1f} s; prepared with"
         f" {steps}; " + ("seed not kept." if run.fresh else f"seed {found.seed}.")

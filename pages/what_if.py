@@ -1,7 +1,7 @@
 """What does epsilon cost? One slider over computed curves; nothing is trained while it moves."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -19,8 +19,8 @@ from dpmc_core.lab.views import answer as words
 from dpmc_core.lab.views import cards, groups, lines, people
 from dpmc_core.lab.views.lines import Picture
 from dpmc_core.lab.views.numbers import words_at
-from dpmc_core.lab.views.people import YOU, Scores, Shown
-from dpmc_core.model import Mechanism, Task
+from dpmc_core.lab.views.people import YOU, Shown
+from dpmc_core.model import Task
 from dpmc_core.privacy import Guarantee
 from dpmc_core.problem import build_problem
 from dpmc_core.ratings import PublicFacts
@@ -46,16 +46,13 @@ from pages.ui.scene import Scene
 KEY = "instrument"
 OWN = "own"  # a promise of neither kind, made by a method that somebody chose
 # What the instrument is set to, by its name in session and address: its name in the component, the
-# usual value, and how text is read.
-HELD: Mapping[str, tuple[str, Any, Callable[[str], Any]]] = {
-    "epsilon": ("stop", 1.0, lambda text: {f"{e:g}": e for e in EPSILONS}[text]),
-    "person": (
-        *("person", 0),
-        lambda text: text if text == YOU else range(len(people.QUANTILES))[int(text)],
-    ),
-    "asked": ("asked", 0, lambda text: range(2)[int(text)]),
-    "need": ("wanted", None, lambda text: wanted(text)),
-    "layer": ("layer", scene.LAYERS[0], {name: name for name in scene.LAYERS}.__getitem__),
+# usual value, and all it may be; a quality may be any number.
+HELD: Mapping[str, tuple[str, Any, Sequence[Any]]] = {
+    "epsilon": ("stop", 1.0, EPSILONS),
+    "person": ("person", 0, (*range(len(people.QUANTILES)), YOU)),
+    "asked": ("asked", 0, (0, 1)),
+    "need": ("wanted", None, ()),
+    "layer": ("layer", scene.LAYERS[0], scene.LAYERS),
 }
 
 
@@ -249,7 +246,10 @@ def look(where: Place, id: str, found: tuple[Picture, ...], *, running: bool = F
         if shown is None:
             return bare
         around = people.around(shown[0], sources.get(where.name), methods[0])
-        return bare._replace(scores=leaving(where, methods), around=around)
+        leaves = partial(scene.leaving, methods)  # a server that is trusted with raw ratings
+        return bare._replace(
+            scores=sources.look(where.name, leaves, f"scores of {id}"), around=around
+        )
 
     return state.kept("scene", (where.name, where.steps, id, found, running), seen)
 
@@ -270,16 +270,6 @@ def known(where: Place, picture: Picture) -> Shown | None:
     return None
 
 
-def leaving(where: Place, methods: tuple[Mechanism, ...]) -> tuple[Scores, ...]:
-    """What leaves a server that is trusted with raw ratings."""
-    found: tuple[Scores, ...] = sources.look(
-        where.name,
-        lambda ratings: scene.leaving(methods, ratings),
-        f"scores of {methods[0].id}",
-    )
-    return found
-
-
 def standing() -> dict[str, Any]:
     """Where the instrument stands, from the session or the address; junk is noted.
 
@@ -287,29 +277,34 @@ def standing() -> dict[str, Any]:
     """
     written: dict[str, str | None] = st.session_state.setdefault(state.WRITTEN, {})
     found = {}
-    for name, (told, usual, parsed) in HELD.items():
+    for name, (told, usual, values) in HELD.items():
         asked = st.query_params.get(name)
         if name not in st.session_state or (name in written and asked != written[name]):
             st.session_state[name] = usual
             if asked is not None:
                 try:
-                    st.session_state[name] = parsed(asked)
+                    st.session_state[name] = read(asked, values)
                 except (ValueError, LookupError):
                     state.impossible(name, f"the {name}")
         value = found[told] = st.session_state[name]
-        text = f"{value:g}" if isinstance(value, int | float) else value
-        written[name] = None if value == usual else text
-        if asked != written[name]:
-            if written[name] is None:
+        text = written[name] = None if value == usual else spelt(value)
+        if asked != text:
+            if text is None:
                 del st.query_params[name]
             else:
-                st.query_params[name] = written[name]
+                st.query_params[name] = text
     epsilon = found.pop("stop")
     return found | {"stop": min(range(len(EPSILONS)), key=lambda k: abs(EPSILONS[k] - epsilon))}
 
 
-def wanted(text: str) -> float:
-    """A quality out of an address. Raises ValueError."""
+def spelt(value: Any) -> str:
+    return value if isinstance(value, str) else f"{value:g}"
+
+
+def read(text: str, values: Sequence[Any]) -> Any:
+    """A value out of an address, one of these or any number. Raises ValueError, LookupError."""
+    if values:
+        return {spelt(value): value for value in values}[text]
     value = float(text)
     if not math.isfinite(value):
         raise ValueError(text)

@@ -306,7 +306,7 @@ def test_forgetting_an_upload_drops_the_file_and_all_that_came_of_it():
     go(app, "pages/protocol.py")
     go(app, "pages/compare.py")
     go(app, "pages/data.py")
-    assert {"live figure", "federated play", "comparison figure"} <= set(app.session_state["kept"])
+    assert {"ledger", "federated play", "comparison figure"} <= set(app.session_state["kept"])
     press(app, "Forget this upload")
     assert "upload" not in app.session_state
     assert "kept" not in app.session_state
@@ -483,7 +483,7 @@ def test_training_shows_what_the_core_measures_and_survives_a_page_change():
         "Guessing": METRICS["accuracy"].text(alone.baselines["private-majority"]["accuracy"]),
         "No privacy": METRICS["accuracy"].text(alone.baselines["reference-binary"]["accuracy"]),
     }
-    (warning,) = (c.help for c in app.caption if "Do not publish" in c.value)
+    (warning,) = (c.value for c in app.caption if "Do not publish" in c.value)
     assert "dpmc release" in warning
     go(app, "pages/data.py")
     go(app, "pages/train.py")

@@ -319,7 +319,7 @@ def standing(where: Place, name: str, there: GridRows, total: int, press: str) -
             f"{there.done:,} of {total:,} runs are there"
             f"{'' if barred else f': press {press} for the others'}."
             if there.done
-            else f"Nothing of this has been computed here yet: it takes {total:,} short training"
+            else f"This has not been computed here yet: it takes {total:,} short training"
             " runs. The first points appear within seconds."
         )
         if where.private:

@@ -102,7 +102,12 @@ def train(
             if step.index == 1:
                 spend(method, problem)
                 if method.id == mechanism.id:
-                    spent.append(what_it_spends(method, problem))
+                    card = method.guarantee(problem.train.public).given(problem.train.prepared)
+                    own = card.certified()
+                    budget = cards.budget_text(own.epsilon, own.delta)
+                    spent.append(
+                        f"what it had begun counts as spent, epsilon {budget} {card.change.label}"
+                    )
             if method.id != mechanism.id:
                 words = f"{method.name}, for comparison: round {step.index} of at most {step.total}"
                 report(step.index, step.total, words)
@@ -155,14 +160,6 @@ def train(
             raise DpmcError(f"{error}; {spent[-1]}") if stopped() else error from None
 
     return told
-
-
-def what_it_spends(mechanism: Mechanism, problem: Problem) -> str:
-    """What a run has spent once its first round is over, whether or not it gets further."""
-    card = mechanism.guarantee(problem.train.public).given(problem.train.prepared)
-    own = card.certified()
-    budget = f"epsilon {cards.budget_text(own.epsilon, own.delta)} {card.change.label}"
-    return f"what it had begun counts as spent, {budget}"
 
 
 def example(mechanism: Mechanism, ratings: Ratings, data: str = "") -> Film:
