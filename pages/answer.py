@@ -9,10 +9,10 @@ from dpmc_core import registry
 from dpmc_core.data import Dataset
 from dpmc_core.errors import DpmcError
 from dpmc_core.lab import sweep
-from dpmc_core.lab.store import StoreError, digest
+from dpmc_core.lab.store import digest
 from dpmc_core.lab.study import answer as core
 from dpmc_core.lab.study.answer import Advice, Finding, Inquiry, Kept, Protect
-from dpmc_core.lab.sweep import Keys, Unit
+from dpmc_core.lab.sweep import Grid, Keys, Unit
 from dpmc_core.lab.sweep.presets import EPSILONS
 from dpmc_core.lab.teach import glossary
 from dpmc_core.lab.views import answer as words
@@ -30,16 +30,43 @@ SEEDS = core.SEEDS[: core.CURVE]  # of the curve
 
 
 class Planned(NamedTuple):
-    """What a question needs: the method, its runs at the epsilon asked about, and its curve."""
+    """A question on some data with what it needs: the method, its runs at the epsilon asked about,
+    and its curve."""
 
+    question: Inquiry
+    where: Place
+    dataset: Dataset
     advice: Advice
     units: tuple[Unit, ...]
-    curve: Keys
+    keys: Keys
 
     @property
     def name(self) -> str:
         """Of its runs in the background."""
-        return digest("answer", sorted(unit.key for unit in self.units), self.curve.name)[:16]
+        return digest("answer", sorted(unit.key for unit in self.units), self.keys.name)[:16]
+
+    @property
+    def method(self) -> Mechanism:
+        return self.advice.mechanism
+
+    @property
+    def title(self) -> str:
+        return f"The answer on {sources.names()[self.where.name]}"
+
+    def curve(self) -> Picture:
+        """Its curve in the metric of the answer, on the seeds of the other pages. Raises
+        StoreError."""
+        question = self.question
+        where = self.where._replace(steps=("features",) * question.facts)
+        seeds = range(1, 1 + rows.usual_seeds(where.name, question.task))
+        metrics = [question.metric]
+        return rows.read(where, self.keys, [self.method.id], metrics, EPSILONS, seeds).pictures[0]
+
+    def ends(self) -> tuple[str, str]:
+        """What the gain is counted from and up to, as charts name them."""
+        guess = registry.floor_of(type(self.method), ["features"] * self.question.facts)
+        best = lines.WITHOUT if self.question.reference is None else "your model"
+        return lines.guess_name(guess), best
 
 
 def page() -> None:
@@ -54,11 +81,7 @@ def page() -> None:
         with st.container(horizontal=True):
             data = sources.pick()
             task = predicted(data, protect)
-        dataset = sources.get(data)
-        question = asked(data, task, protect)
-        where = rows.place(data)
-        found = planned(question, where, dataset)
-        instrument(question, where, dataset, found)
+        instrument(planned(asked(data, task, protect), rows.place(data), sources.get(data)))
     except (DpmcError, OSError) as error:
         blocks.problem(error)
 
@@ -147,28 +170,39 @@ def asked(data: str, task: Task, protect: Protect) -> Inquiry:
     )
 
 
+def over(question: Inquiry, advice: Advice, data: str) -> Grid:
+    """The grid of its curve."""
+    return question.grid(advice, data, seeds=SEEDS, epsilons=EPSILONS)
+
+
 def planned(question: Inquiry, where: Place, dataset: Dataset) -> Planned:
     """The runs of a question, planned once. Raises DpmcError."""
 
     def made() -> Planned:
         advice = question.advice(dataset.ratings.public)
         data = [sweep.lean(sweep.Whole(dataset))]
-        here = question.grid(advice, where.data)
-        over = question.grid(advice, where.data, seeds=SEEDS, epsilons=EPSILONS)
-        return Planned(advice, sweep.plan(here, data).units, sweep.plan(over, data).keys)
+        units = sweep.plan(question.grid(advice, where.data), data).units
+        keys = sweep.plan(over(question, advice, where.data), data).keys
+        return Planned(question, where, dataset, advice, units, keys)
 
-    marks = (where.name, id(dataset), question.task, question.protect, question.epsilon)
-    marks += (question.delta, question.reference, question.facts)
-    return state.kept("answer plan", marks, made)
+    return state.kept("answer plan", (where, id(dataset), question), made)
 
 
-def instrument(question: Inquiry, where: Place, dataset: Dataset, plan: Planned) -> None:
+def instrument(plan: Planned) -> None:
     """What is told before any run, the button, and the answer as it grows."""
-    before(question, where, dataset, plan)
+    question, where, ratings = plan.question, plan.where, plan.dataset.ratings
+    told = state.kept(
+        "told from noise",
+        (where.name, id(plan.dataset), plan.method),
+        lambda: core.told_apart(plan.method, ratings),
+    )
+    if told is not None:
+        st.markdown(f"{words.told_words(told, question, where.private)}.")
+        st.caption(words.told_rule(question.task, question.protect))
     now = sweeps.look(where.folder, plan.name)
     running = now is not None and now.running
     kept = state.kept("answer runs", where.store, lambda: Kept.beside(where.store))
-    buttons(question, where, plan, kept, now)
+    buttons(plan, kept, now)
 
     @st.fragment(run_every=TICK if running else None)
     def draw() -> None:
@@ -180,47 +214,35 @@ def instrument(question: Inquiry, where: Place, dataset: Dataset, plan: Planned)
             rows.progress(again, min(again.counts.get("done", 0), total), total)
         if where.private:
             rows.ledger()
-        finding = core.answer(question, plan.advice, plan.units, kept, dataset.ratings)
+        finding = core.answer(question, plan.advice, plan.units, kept, ratings)
         if finding is not None:
             if where.private:
                 st.session_state["answer found"] = finding
-            card(finding)
-            take_away(finding, where, plan)
-        curve(question, where, plan)
+            card(finding, plan)
+            take_away(finding, plan)
+        curve(plan)
 
     draw()
 
 
-def before(question: Inquiry, where: Place, dataset: Dataset, plan: Planned) -> None:
-    """How many items noise does not hide: no run is needed for it."""
-    method = plan.advice.mechanism
-    told = state.kept(
-        "told from noise",
-        (where.name, id(dataset), method),
-        lambda: core.told_apart(method, dataset.ratings),
-    )
-    if told is not None:
-        st.markdown(f"{words.told_words(told, question, where.private)}.")
-        st.caption(words.told_rule(question.task, question.protect))
-
-
-def buttons(question: Inquiry, where: Place, plan: Planned, kept: Kept, now: Sweep | None) -> None:
+def buttons(plan: Planned, kept: Kept, now: Sweep | None) -> None:
     """Begin, stop, go on: one button at a time."""
+    question, where, method = plan.question, plan.where, plan.method
     if now is not None and now.running:
         if st.button("Stop", icon=":material/stop:"):
             rows.cancel(where, plan.name)
             st.rerun()
         return
-    missing = sum(kept.get(unit.key) is None for unit in plan.units)
-    whole = is_whole(question, where, plan)
+    missing = [unit for unit in plan.units if kept.get(unit.key) is None]
+    there = plan.curve().lines
+    whole = bool(there) and there[0].has(EPSILONS, SEEDS)
     if not missing and whole:
         return
     if now is not None and now.message:
         blocks.problem(DpmcError(now.message))
-    own = (unit.key for unit in plan.units if unit.mechanism == plan.advice.mechanism)
-    begun = any(kept.get(key) is not None for key in own)
     if blocks.reserved("compute an answer", "What if shows curves that are there."):
         return
+    begun = {unit for unit in plan.units if unit.mechanism == method} - {*missing}
     label = "Go on" if begun and missing else "Get the answer" if missing else "Compute the curve"
     with st.container(horizontal=True, vertical_alignment="center"):
         pressed = st.button(
@@ -228,101 +250,71 @@ def buttons(question: Inquiry, where: Place, plan: Planned, kept: Kept, now: Swe
         )
         if missing:
             st.caption(
-                f"{missing} short training runs: {blocks.escape(plan.advice.mechanism.name)} at"
-                f" epsilon {question.epsilon:g} beside the reference and the floor; then the curve."
+                f"{len(missing)} short training runs: {blocks.escape(method.name)} at epsilon"
+                f" {question.epsilon:g} beside the reference and the floor; then the curve."
             )
     if where.private and missing:
         st.caption(f"Nothing of it leaves this session. {rows.ON_DISK}")
     if pressed:
         command = core.command(question, where.data, where.store, curve=not whole)
-        title = f"The answer on {sources.names()[where.name]}"
-        over = question.grid(plan.advice, where.data, seeds=SEEDS, epsilons=EPSILONS)
-        rows.begin(where, plan.name, command, {"title": title, "link": rows.link(over, where)})
+        link = rows.link(over(question, plan.advice, where.data), where)
+        rows.begin(where, plan.name, command, {"title": plan.title, "link": link})
         st.rerun()
 
 
-def read(question: Inquiry, where: Place, plan: Planned) -> Picture:
-    """The curve in the metric of the answer. Raises StoreError."""
-    ids = [plan.advice.mechanism.id]
-    where = where._replace(steps=("features",) * question.facts)
-    seeds = range(1, 1 + rows.usual_seeds(where.name, question.task))  # as on the other pages
-    return rows.read(where, plan.curve, ids, [question.metric], EPSILONS, seeds).pictures[0]
-
-
-def is_whole(question: Inquiry, where: Place, plan: Planned) -> bool:
-    try:
-        found = read(question, where, plan).lines
-    except StoreError:
-        return False
-    return bool(found) and found[0].has(EPSILONS, SEEDS)
-
-
-def card(finding: Finding) -> None:
+def card(finding: Finding, plan: Planned) -> None:
     """The answer, its verdict large."""
     said = words.said(finding)
     with st.container(border=True):
         st.header(words.plain(said.verdict), anchor=False)
         if finding.keeps is not None:
-            question, method = finding.question, finding.mechanism
+            keep = plan.question.keep
             blocks.picture(
-                charts_answer.kept(
-                    *(method.id, finding.keeps, question.keep), *ends(question, method)
-                ),
+                charts_answer.kept(plan.method.id, finding.keeps, keep, *plan.ends()),
                 alt=words.plain(said.found),
                 key="answer kept",
                 config={"displayModeBar": False},
             )
-        st.markdown(said.found)
-        for text in filter(None, (said.unit, said.attacker, said.against, said.pays)):
+        for text in filter(None, (said.found, said.unit, said.attacker, said.against, said.pays)):
             st.markdown(text)
         st.caption(f"{said.caution} {blocks.escape(said.tested)}")
 
 
-def take_away(finding: Finding, where: Place, plan: Planned) -> None:
+def take_away(finding: Finding, plan: Planned) -> None:
     """The answer on one page, and its curve."""
-    question, title = finding.question, f"The answer on {sources.names()[where.name]}"
-    data = "YOUR_FILE" if where.private else where.name
+    question, name = plan.question, plan.where.name
+    data = "YOUR_FILE" if plan.where.private else name
     told = ["dpmc", *core.argv(question, data), "--often", str(question.times)]
     told += ["--keep", f"{question.keep:g}"]
     page = blocks.File(
         "One page to print (HTML)",
-        f"answer-{where.name}.html",
+        f"answer-{name}.html",
         "text/html",
-        lambda: report.verdict(title, words.said(finding), shlex.join(told)),
+        lambda: report.verdict(plan.title, words.said(finding), shlex.join(told)),
     )
-    grid = question.grid(plan.advice, data, seeds=SEEDS, epsilons=EPSILONS)
-    blocks.take(page, picture=read(question, where, plan), argv=["dpmc", "sweep", *grid.argv()])
+    argv = ["dpmc", "sweep", *over(question, plan.advice, data).argv()]
+    blocks.take(page, picture=plan.curve(), argv=argv)
 
 
-def curve(question: Inquiry, where: Place, plan: Planned) -> None:
+def curve(plan: Planned) -> None:
     """What other epsilons keep."""
-    picture, method = read(question, where, plan), plan.advice.mechanism
-    found = words.curve(picture, method.id, question.reference)
+    question, id, picture = plan.question, plan.method.id, plan.curve()
+    found = words.curve(picture, id, question.reference)
     if not found:
         return
     told = words.curve_words(found, question.keep)
     st.header(told.rstrip(".") or "At other epsilons", anchor=False)
     if not any(one.clear for one in found):
         return
+    keep, epsilon, unit = question.keep, question.epsilon, question.change.label
     blocks.chart(
-        charts_answer.shares(
-            *(method.id, found, question.keep, question.epsilon),
-            *ends(question, method),
-            counted=question.change.label,
-        ),
+        charts_answer.shares(id, found, keep, epsilon, *plan.ends(), counted=unit),
         alt=told or "The share of the gain at each epsilon.",
         key="answer curve",
         caption=f"{blocks.EVALUATION} Means over {len(picture.lines[0].seeds)} seeds; the answer is"
         f" over {len(core.SEEDS)}.",
         table=words.curve_table(found, picture),
     )
-
-
-def ends(question: Inquiry, method: Mechanism) -> tuple[str, str]:
-    """What the gain is counted from and up to, as charts name them."""
-    guess = registry.floor_of(type(method), ["features"] * question.facts)
-    best = lines.WITHOUT if question.reference is None else "your model"
-    return lines.guess_name(guess), best
 
 
 shell.enter()

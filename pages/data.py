@@ -187,8 +187,7 @@ def choices(content: bytes, name: str) -> None:
         if first.known:
             st.markdown(f"This is **{blocks.escape(first.known.words)}**.")
         chosen = columns(first) if first.shape is FileShape.ROWS else {}
-        chosen |= value_range(first)
-        chosen |= remedies()
+        chosen |= rules(first)
         pressed = st.form_submit_button("Read the ratings", type="primary")
     if pressed:
         options = {**how, **chosen, **LIMITS}
@@ -242,17 +241,17 @@ def columns(first: datasets.Layout) -> dict[str, Any]:
         }
         blocks.show_table(rows, alt="The first rows of the file")
     chosen: dict[str, Any] = {}
-    names = [blocks.escape(name) for name in first.columns]
+    names = dict(enumerate(map(blocks.escape, first.columns)))
     for column, (role, label) in zip(st.columns(4), ROLES.items(), strict=True):
-        none = NO_COLUMN.get(role)
-        options = [*([] if none is None else [NONE]), *range(len(names))]
+        labels = {NONE: NO_COLUMN[role]} | names if role in NO_COLUMN else names
+        options = list(labels)
         # A file with a range is never read as clicks unless somebody says so.
         guess = first.roles.get(role, NONE if role == "time" else None)
         position = column.selectbox(
             label,
             options,
             index=options.index(guess) if guess in options else None,
-            format_func=lambda k, none=none: none if k == NONE else names[k],
+            format_func=labels.__getitem__,
             placeholder="choose a column",
         )
         if position is not None:
@@ -268,31 +267,27 @@ def _apart(names: Sequence[str]) -> list[str]:
     ]
 
 
-def value_range(first: datasets.Layout) -> dict[str, Any]:
-    """The public range of ratings, given by hand."""
-    left, right = st.columns(2)
+def rules(first: datasets.Layout) -> dict[str, Any]:
+    """The public range of ratings, given by hand, and what to do with rows that cannot be taken as
+    they are."""
     words = (
         "The scale people could choose from, known before any rating is read. It is never taken"
         " from the data: the smallest and largest rating would reveal something about them. Clicks"
         " need none."
     )
     low, high = (first.known.low, first.known.high) if first.known else (None, None)
-    low = left.number_input("Lowest possible rating", value=low, help=words, format="%g")
-    high = right.number_input("Highest possible rating", value=high, help=words, format="%g")
-    return {"low": low, "high": high}
-
-
-def remedies() -> dict[str, Any]:
-    """What to do with rows that cannot be taken as they are."""
-    left, right = st.columns(2)
-    twice = left.selectbox(TWICE, DUPLICATES, format_func=DUPLICATES.get)
-    bad = right.selectbox(
-        UNUSABLE,
-        BAD_ROWS,
-        format_func=BAD_ROWS.get,
-        help="A user, item or rating is missing, is not a number, or is out of range.",
-    )
-    return {"duplicates": twice, "bad_rows": bad}
+    with st.grid(2, min_column_width=200):
+        return {
+            "low": st.number_input("Lowest possible rating", value=low, help=words, format="%g"),
+            "high": st.number_input("Highest possible rating", value=high, help=words, format="%g"),
+            "duplicates": st.selectbox(TWICE, DUPLICATES, format_func=DUPLICATES.get),
+            "bad_rows": st.selectbox(
+                UNUSABLE,
+                BAD_ROWS,
+                format_func=BAD_ROWS.get,
+                help="A user, item or rating is missing, is not a number, or is out of range.",
+            ),
+        }
 
 
 def refused(error: Exception, name: str) -> None:

@@ -23,6 +23,13 @@ AUDIT = "audit"
 CLICKS = "clicks on claims"
 WAYS = {"data": "of the open data", "typed": "typed in"}
 MOST = 10_000_000  # users or items that can be typed in
+TYPED = {
+    "users": ("Users", "the number of users", 1, MOST, 943),
+    "items": ("Items", "the number of items", 1, MOST, 1682),
+    "low": ("Lowest rating", "the lowest rating", None, None, 1.0),
+    "high": ("Highest rating", "the highest rating", None, None, 5.0),
+}
+COUNTS = "users", "items"
 UNITS = {change.unit: change.label for change in Change}
 
 
@@ -91,13 +98,11 @@ def facts_of(data: str) -> tuple[PublicFacts, tuple[str, ...]]:
 
 def typed_facts() -> PublicFacts:
     """Facts without data. Raises DpmcError where they make no sense."""
-    one = {"width": 130}
-    users = widgets.number("Users", "the number of users", 1, MOST, 943, "users", **one)
-    items = widgets.number("Items", "the number of items", 1, MOST, 1682, "items", **one)
-    one["format"] = "%g"
-    low = widgets.number("Lowest rating", "the lowest rating", None, None, 1.0, "low", **one)
-    high = widgets.number("Highest rating", "the highest rating", None, None, 5.0, "high", **one)
-    return PublicFacts(users=users, items=items, low=low, high=high, cap=capped(MOST))
+    found = {
+        key: widgets.number(*asked, key, width=130, format="%d" if key in COUNTS else "%g")
+        for key, asked in TYPED.items()
+    }
+    return PublicFacts(**found, cap=capped(MOST))
 
 
 def capped(items: int) -> int | None:
@@ -139,8 +144,11 @@ def claims(found: dict[str, Guarantee], id: str, epsilon: float, *, every: bool)
         for point in st.session_state[key].selection.points:
             st.session_state["mechanism"] = point["customdata"][0]
 
-    ticks = {one: audits.as_tick(t) for one in rows if (t := audits.shipped_of(one))}
-    ticks = {one: tick for one, tick in ticks.items() if tick.epsilon == epsilon}
+    ticks = {
+        one: audits.as_tick(t)
+        for one in rows
+        if (t := audits.shipped_of(one)) and t.epsilon == epsilon
+    }
     words = cards.table_words(list(rows.values()))
     fig = charts_guarantees.claims(shown, rows, id, ticks)
     blocks.picture(fig, alt=words, key=key, on_select=clicked, selection_mode="points")

@@ -1,7 +1,7 @@
 """Lessons on epsilon: predict first, then move and see; one step at a time."""
 
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import streamlit as st
@@ -14,6 +14,11 @@ from pages.ui import blocks, classroom, drawn, shell, state, widgets
 from pages.ui.blocks import escape
 from pages.ui.charts import ENDS, shaded
 
+APART: dict[str, Any] = {  # at both ends of a line
+    "horizontal": True,
+    "vertical_alignment": "center",
+    "horizontal_alignment": "distribute",
+}
 END = "end"  # the step after the last slide
 TICK = 2.0  # seconds between two looks at the room
 # Arrows turn the steps but where an arrow moves something; a presenter's clicker sends page keys.
@@ -111,16 +116,12 @@ def page() -> None:
             open_now = slide.predict is None or (lesson.id, slide.key) in guesses
             step(lesson, slide, guesses, open_now, projector)
             new = open_now and slide.predict is not None
+            came = st.session_state.pop("guessed", False)  # and not back
             told = {
                 "place": f"{lesson.id} {slide.key} {open_now}",
-                "focus": ".st-key-verdict p" if new and came_by_guess() else ".st-key-slide h2",
+                "focus": ".st-key-verdict p" if new and came else ".st-key-slide h2",
             }
     _keys(key="keys", data=told | {"projector": projector})
-
-
-def came_by_guess() -> bool:
-    """Whether the step that is shown has just been opened, and not been come back to."""
-    return bool(st.session_state.pop("guessed", False))
 
 
 # --- where one is ------------------------------------------------------------------------------
@@ -136,7 +137,7 @@ def asked() -> tuple[Lesson | None, int]:
         leave()
         return None, 0
     lesson = LESSONS[id]
-    keys = [*(slide.key for slide in lesson.slides), END]
+    keys = steps(lesson)
     name = st.query_params.get("step", keys[0])
     if name.isascii() and name.isdecimal() and 1 <= int(name[:9]) <= len(keys):
         name = keys[int(name[:9]) - 1]
@@ -155,11 +156,14 @@ def asked() -> tuple[Lesson | None, int]:
     return lesson, at
 
 
+def steps(lesson: Lesson) -> list[str]:
+    """The keys of its steps; the last one is the end."""
+    return [*(slide.key for slide in lesson.slides), END]
+
+
 def go(lesson: Lesson, at: int) -> None:
-    """To a step; the last one is the end."""
-    keys = [*(slide.key for slide in lesson.slides), END]
-    st.query_params["lesson"] = lesson.id
-    st.query_params["step"] = keys[at]
+    """To a step."""
+    st.query_params.update({"lesson": lesson.id, "step": steps(lesson)[at]})
 
 
 def leave() -> None:
@@ -187,18 +191,13 @@ def overview() -> None:
     done: set[str] = st.session_state.get("lessons done", set())
     fresh = next((id for id in LESSONS if id not in done), None)
     for number, lesson in enumerate(LESSONS.values(), 1):
-        keys = [*(slide.key for slide in lesson.slides), END]
+        keys = steps(lesson)
         at = keys.index(been.get(lesson.id, keys[0]))
         begun = lesson.id in been and at < len(keys) - 1
         label = f"Go on with lesson {number}" if begun else f"Start lesson {number}"
         if lesson.id in done and not begun:
             label, at = f"Lesson {number} again", 0
-        with st.container(
-            border=True,
-            horizontal=True,
-            vertical_alignment="center",
-            horizontal_alignment="distribute",
-        ):
+        with st.container(border=True, **APART):
             with st.container(width="stretch", gap=None):
                 where = f" · step {at + 1} of {len(keys)}" if begun else ""
                 where += " · :material/check: done" if lesson.id in done else ""
@@ -244,21 +243,15 @@ def words() -> None:
             st.markdown(f"No word like “{escape(wanted)}” is here.")
         explained(found)
         return
-    folded = st.expander(
-        f"All {len(glossary.TERMS)} words", key="all words", on_change="rerun", type="compact"
-    )
-    if folded.open:
-        with folded:
-            explained(glossary.find())
+    label = f"All {len(glossary.TERMS)} words"
+    blocks.folded(label, lambda: explained(glossary.find()), key="all words", type="compact")
 
 
 def explained(found: Sequence[Term]) -> None:
     """Terms with their sentences, and where one meets them."""
     for term in found:
         also = f"Also: {', '.join(term.also)}." if term.also else ""
-        with st.container(
-            horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"
-        ):
+        with st.container(**APART):
             with st.container(width="stretch"):
                 st.markdown(
                     f"**{escape(term.name)}**: {escape(term.words)}",
@@ -272,9 +265,7 @@ def explained(found: Sequence[Term]) -> None:
 
 def top(lesson: Lesson, at: int) -> bool:
     """Which lesson this is, the way back, and whether it is projected."""
-    with st.container(
-        horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"
-    ):
+    with st.container(**APART):
         st.button(
             "All lessons", icon=":material/arrow_back:", type="tertiary", on_click=leave, key="all"
         )
@@ -311,7 +302,10 @@ def step(
                 verdict(slide.predict, guesses[lesson.id, slide.key])
             else:
                 predict(lesson, slide, slide.predict)
-        moved = controls(slide, projector) if revealed else {}
+        moved = {}
+        if revealed:  # beside each other where room is short
+            with st.container(horizontal=projector, vertical_alignment="bottom"):
+                moved = {one.key: control(slide, one, ends=not projector) for one in slide.move}
         if not projector and classroom.teacher():
             with st.expander("For the teacher", icon=":material/school:", type="compact"):
                 st.markdown(escape(slide.teacher))
@@ -327,7 +321,12 @@ def step(
                     icon=":material/arrow_forward:",
                     query_params=dict(slide.after.query),
                 )
-    turns(lesson, slide, revealed)
+    at = lesson.slides.index(slide)
+    if revealed:
+        turns(lesson, at, "Next", go, lesson, at + 1)
+    else:
+        look = {"icon": ":material/visibility:", "type": "secondary"}
+        turns(lesson, at, "Show without predicting", guess, lesson, slide, None, **look)
 
 
 def predict(lesson: Lesson, slide: Slide, asked: Predict) -> None:
@@ -357,12 +356,6 @@ def verdict(asked: Predict, guessed: int | None) -> None:
         st.markdown(" ".join(said))
 
 
-def controls(slide: Slide, projector: bool) -> dict[str, Any]:
-    """What is moved, by the keys of its controls; beside each other where room is short."""
-    with st.container(horizontal=projector, vertical_alignment="bottom"):
-        return {one.key: control(slide, one, ends=not projector) for one in slide.move}
-
-
 def control(slide: Slide, asked: Control, *, ends: bool) -> Any:
     """What one moves, kept in the address; a button counts instead, from this visitor's chance."""
     key = f"{slide.key}.{asked.key}"
@@ -390,13 +383,16 @@ def control(slide: Slide, asked: Control, *, ends: bool) -> Any:
     if asked.options:
         return widgets.switch(asked.label, asked.label, asked.options, key, asked.start)
     thrown: int = st.session_state.setdefault(f"{key} count", 0)
-    st.button(asked.label, icon=":material/casino:", key=key, on_click=throw, args=(key,))
+    more = {f"{key} count": thrown + 1}
+    st.button(
+        asked.label,
+        icon=":material/casino:",
+        key=key,
+        on_click=st.session_state.update,
+        args=(more,),
+    )
     own: int = st.session_state.setdefault("chance", secrets.randbelow(2**32))
     return own + thrown
-
-
-def throw(key: str) -> None:
-    st.session_state[f"{key} count"] += 1
 
 
 def show(found: Reveal, projector: bool) -> None:
@@ -447,9 +443,11 @@ def in_class(slide: Slide) -> None:
             st.caption(escape(found.note))
 
 
-def turns(lesson: Lesson, slide: Slide, revealed: bool) -> None:
-    """Back, and on: first to what is hidden."""
-    at = lesson.slides.index(slide)
+def turns(
+    lesson: Lesson, at: int, label: str, act: Callable[..., None], *args: object, **look: Any
+) -> None:
+    """Back, and on, which does `act` with `args`."""
+    look = {"icon": ":material/arrow_forward:", "type": "primary"} | look
     with st.container(horizontal=True, key="turns"):
         st.button(
             "Back",
@@ -460,25 +458,7 @@ def turns(lesson: Lesson, slide: Slide, revealed: bool) -> None:
             args=(lesson, at - 1),
             help="Arrow left",
         )
-        if revealed:
-            st.button(
-                "Next",
-                key="next",
-                icon=":material/arrow_forward:",
-                type="primary",
-                on_click=go,
-                args=(lesson, at + 1),
-                help="Arrow right",
-            )
-        else:
-            st.button(
-                "Show without predicting",
-                key="next",
-                icon=":material/visibility:",
-                on_click=guess,
-                args=(lesson, slide, None),
-                help="Arrow right",
-            )
+        st.button(label, key="next", on_click=act, args=args, help="Arrow right", **look)
 
 
 def end(lesson: Lesson) -> None:
@@ -487,37 +467,12 @@ def end(lesson: Lesson) -> None:
         st.header("To take home", anchor=False)
     with st.container(key="home"):
         st.markdown(escape(lesson.take_home))
-    ids = list(LESSONS)
-    following = ids[ids.index(lesson.id) + 1 :]
-    with st.container(horizontal=True, key="turns"):
-        st.button(
-            "Back",
-            key="back",
-            icon=":material/arrow_back:",
-            on_click=go,
-            args=(lesson, len(lesson.slides) - 1),
-            help="Arrow left",
-        )
-        if following:
-            after = LESSONS[following[0]]
-            st.button(
-                f"Next lesson: {escape(after.title)}",
-                key="next",
-                type="primary",
-                icon=":material/arrow_forward:",
-                on_click=go,
-                args=(after, 0),
-                help="Arrow right",
-            )
-        else:
-            st.button(
-                "All lessons",
-                key="next",
-                type="primary",
-                icon=":material/arrow_forward:",
-                on_click=leave,
-                help="Arrow right",
-            )
+    last, lessons = len(lesson.slides), list(LESSONS.values())
+    if lesson is lessons[-1]:
+        turns(lesson, last, "All lessons", leave)
+    else:
+        after = lessons[lessons.index(lesson) + 1]
+        turns(lesson, last, f"Next lesson: {escape(after.title)}", go, after, 0)
 
 
 shell.enter()

@@ -14,14 +14,13 @@ from dpmc_core.lab.papers import engine, views
 from dpmc_core.lab.papers.engine import Paper
 from dpmc_core.lab.papers.verdicts import MEANING, Accuracy, Privacy
 from dpmc_core.lab.papers.views import Look
-from pages.ui import blocks, classroom, shell, state, sweeps, widgets
+from pages.ui import blocks, rows, shell, state, sweeps, widgets
 from pages.ui.charts import papers as charts_papers
 from pages.ui.sweeps import Sweep
 
 TICK = 1.0  # seconds between two looks at a run
 ALL = "all"
 FIRST = "lwhm22-1b"
-TABLE = "papers table"
 COLORS = {
     Accuracy.AGREES: ("green", ":material/check_circle:"),
     Accuracy.TREND: ("blue", ":material/trending_up:"),
@@ -39,13 +38,13 @@ HELD = {views.HOLDS[True]: "green", views.HOLDS[False]: "orange", views.HOLDS[No
 
 
 def page() -> None:
+    st.title("Five papers, checked")
     try:
         looks = views.all_looks(papers.PAPERS.values())
     except (DpmcError, OSError) as error:
-        blocks.heading("Five papers, checked", "")
         blocks.problem(error)
         return
-    blocks.heading("Five papers, checked", views.count(looks))
+    st.markdown(views.count(looks))
     found = choose(looks)
     of_link(found)
     one(found)
@@ -84,7 +83,7 @@ def choose(looks: Sequence[Look]) -> Look:
     if "experiment" not in st.query_params and "experiment" not in st.session_state:
         turned()
     id = widgets.choose("Figure or table", "the figure", names, "experiment", FIRST, place=right)
-    ids, key = of(only), f"{TABLE} {only}"
+    ids, key = of(only), f"papers table {only}"
 
     def clicked() -> None:
         """Wherever in a row."""
@@ -150,15 +149,13 @@ def one(found: Look) -> None:
             badge("privacy", found.worst.verdict)
         st.markdown(blocks.escape(judged.reason), width="content")
     numbers = views.numbers(found)
+    left = right = st.container()
     if views.drawn(found) or numbers:
         left, right = st.columns([3, 2], gap="large")
-        with left:
-            st.markdown(f"**{blocks.escape(experiment.title)}**")
-            shown(found, numbers)
-        with right:
-            said(found)
-    else:
+    with left:
         st.markdown(f"**{blocks.escape(experiment.title)}**")
+        shown(found, numbers)
+    with right:
         said(found)
     promised(found)
     more(found)
@@ -173,7 +170,8 @@ def badge(what: str, verdict: Accuracy | Privacy) -> None:
 def shown(found: Look, numbers: Mapping[str, Sequence[str]]) -> None:
     """The chart with its numbers, or a table where the paper has one."""
     if not views.drawn(found):
-        blocks.show_table(numbers, alt="Ours beside what is printed")
+        if numbers:
+            blocks.show_table(numbers, alt="Ours beside what is printed")
         return
     st.html(charts_papers.legend(found, state.theme()))
     across, up = views.titles(found)
@@ -191,7 +189,9 @@ def said(found: Look) -> None:
     *known, texts, places = views.statements(found).values()
     if texts:
         st.markdown("**The paper says**")
-        badges = [held(here) for here in known[0]] if known else [""] * len(texts)
+        badges = (
+            [f":{HELD[here]}-badge[{here}] " for here in known[0]] if known else [""] * len(texts)
+        )
         st.markdown(
             "\n".join(
                 f"- {badge}{blocks.escape(text)} *{blocks.escape(place)}*"
@@ -201,11 +201,6 @@ def said(found: Look) -> None:
     for name, text in views.facts(found):
         if name in views.TOLD:
             st.markdown(f"**{views.TOLD[name]}**  \n{blocks.escape(text)}")
-
-
-def held(here: str) -> str:
-    """Whether a statement holds, as a badge before it."""
-    return f":{HELD[here]}-badge[{here}] "
 
 
 def promised(found: Look) -> None:
@@ -226,22 +221,20 @@ def promised(found: Look) -> None:
 def more(found: Look) -> None:
     """The paper's theorems, and how to cite it; both folded."""
     if found.paper.theory:
-        key = f"theory {found.paper.key}"
-        folded = st.expander(
+        blocks.folded(
             f"The theorems of {found.paper.key} beside measurements",
+            lambda: theorems(found.paper),
+            key=f"theory {found.paper.key}",
             icon=":material/functions:",
-            key=key,
-            on_change="rerun",
         )
-        if folded.open:
-            with folded, st.spinner("Measuring small instances"):
-                theorems(found.paper)
     with st.expander(f"How to cite {found.paper.key}", icon=":material/format_quote:"):
         st.code(found.paper.bibtex, language="latex", wrap_lines=True)
 
 
 def theorems(paper: Paper) -> None:
-    blocks.show_table(views.theory_table(paper), alt="Bounds beside measurements", height="content")
+    with st.spinner("Measuring small instances"):
+        table = views.theory_table(paper)
+    blocks.show_table(table, alt="Bounds beside measurements", height="content")
     for text in views.theory_notes(paper):
         st.caption(blocks.escape(text))
 
@@ -259,69 +252,64 @@ def running(found: Look) -> None:
     if found.made is not None:
         whose = "Your own run" if found.own else "Came with the app"
         st.caption(blocks.escape(f"{whose}. {views.made_text(found.made)}"))
-    folder, key = paths.home() / "papers" / "runs", experiment.id
-    now = sweeps.look(folder, key)
-    active = now is not None and now.running
+    now = look(experiment.id)
+    running = now is not None and now.running
     if not blocks.reserved("run an experiment", "Results that are there are shown to everybody."):
         try:
-            buttons(found, folder, active=active)
+            buttons(found, active=running)
         except (DpmcError, OSError) as error:
             blocks.problem(error)
             return
-    if now is not None and now.running:
-        progress(key)
-    elif now is not None:
-        ended(now)
+
+    @st.fragment(run_every=TICK if running else None)
+    def again() -> None:
+        """How far a run is, and why it did not come to its end; drawn anew when it is over."""
+        now = look(experiment.id)
+        if running and not (now and now.running):
+            st.rerun()
+        if now is None:
+            return
+        total = now.counts.get("total", 0)
+        done = now.counts.get("skipped", 0) + now.counts.get("done", 0)
+        if running:
+            rows.progress(now, done, total, "parts")
+            st.caption("It goes on when you leave; what is done is kept.")
+        elif now.message:
+            blocks.problem(DpmcError(now.message))
+        elif done < total:
+            st.info(
+                f"{done:,} of {total:,} parts are there: run it again for the others.",
+                icon=":material/pause_circle:",
+            )
+
+    again()
 
 
-def buttons(found: Look, folder: Path, *, active: bool) -> None:
+def runs() -> Path:
+    return paths.home() / "papers" / "runs"
+
+
+def look(id: str) -> Sweep | None:
+    return sweeps.look(runs(), id)
+
+
+def buttons(found: Look, *, active: bool) -> None:
     """Run, stop, and back to the result that came. Raises DpmcError, OSError."""
     key = found.experiment.id
     with st.container(horizontal=True, vertical_alignment="center"):
         label = "Run it again" if found.made is not None else "Run it"
         if st.button(label, icon=":material/play_arrow:", disabled=active):
             command = (sys.executable, "-m", "dpmc_core", "papers", key, "--run", "--json")
-            sweeps.start(folder, key, command, about={"title": found.experiment.title})
+            sweeps.start(runs(), key, command, about={"title": found.experiment.title})
             st.rerun()
         if st.button("Stop", icon=":material/stop:", disabled=not active):
-            sweeps.cancel(folder, key)
+            sweeps.cancel(runs(), key)
             st.rerun()
-        mine = engine.own(key) is not None
-        if mine and st.button("Forget my run", icon=":material/delete:", disabled=active):
+        if engine.own(key) is not None and st.button(
+            "Forget my run", icon=":material/delete:", disabled=active
+        ):
             engine.forget(key)
             st.rerun()
-
-
-def progress(key: str) -> None:
-    """How far a run is; the page is drawn anew when it is over."""
-
-    @st.fragment(run_every=TICK)
-    def again() -> None:
-        now = sweeps.look(paths.home() / "papers" / "runs", key)
-        if now is None or not now.running:
-            st.rerun()
-        total = now.counts.get("total", 0)
-        done = now.counts.get("skipped", 0) + now.counts.get("done", 0)
-        left = now.counts.get("seconds_left")
-        far = "" if left is None else f" · about {blocks.duration(left)} left"
-        text = f"{done:,} of {total:,} parts{far}" if total else "Starting"
-        st.progress(done / total if total else 0.0, text=text)
-        st.caption("It goes on when you leave; what is done is kept.")
-
-    again()
-
-
-def ended(now: Sweep) -> None:
-    """Why a run did not come to its end."""
-    if now.message:
-        blocks.problem(DpmcError(now.message))
-        return
-    done = now.counts.get("skipped", 0) + now.counts.get("done", 0)
-    if done < now.counts.get("total", 0):
-        st.info(
-            f"{done:,} of {now.counts['total']:,} parts are there: run it again for the others.",
-            icon=":material/pause_circle:",
-        )
 
 
 def take_along(found: Look) -> None:
@@ -329,15 +317,9 @@ def take_along(found: Look) -> None:
     made = {} if found.made is None else {"made": found.made.mark}
     st.caption("Permanent link to this figure and this result")
     st.code(widgets.address({"experiment": found.experiment.id, **made}), language=None)
-    if classroom.allowed() and (found.made is not None or found.experiment.printed):
-        st.download_button(
-            "Numbers as CSV",
-            data=lambda: views.csv_text([found]),
-            file_name=f"{found.experiment.id}.csv",
-            mime="text/csv",
-            icon=":material/download:",
-            on_click="ignore",
-        )
+    if found.made is not None or found.experiment.printed:
+        name = f"{found.experiment.id}.csv"
+        blocks.take(blocks.File("Numbers (CSV)", name, "text/csv", lambda: views.csv_text([found])))
 
 
 shell.enter()

@@ -29,8 +29,12 @@ AT = "message"  # in the address
 PLAYING, MEASURED, TRIED = "protocol playing", "protocol measured", "protocol tried"
 BEAT = 1.2  # seconds a message stays while playing
 NOBODY = -1
-LEAVERS = {NOBODY: "nobody"} | {
-    k: f"the {word} user" for k, word in enumerate(("first", "second", "third", "fourth"))
+LEAVERS = {
+    NOBODY: "nobody",
+    0: "the first user",
+    1: "the second user",
+    2: "the third user",
+    3: "the fourth user",
 }
 PICKED = {0: "everybody online"} | {k: f"{k} picked at random" for k in (2, 3)}
 KINDS = {Shares.GAUSSIAN: "Gaussian (published)", Shares.GAMMA: "Gamma (hardened)"}
@@ -262,46 +266,36 @@ def controls(last: int) -> int:
     with st.container(horizontal=True, vertical_alignment="center"):
         buttons = st.container(horizontal=True, width="content")
         at = widgets.slider("Message", "the message", 0, last, 1, AT, label_visibility="collapsed")
-    moves = (
-        ("Back", ":material/skip_previous:", -1, at == 0),
-        ("Next", ":material/skip_next:", 1, at == last),
+    playing = bool(st.session_state.get(PLAYING))
+    acts = (
+        ("Back", ":material/skip_previous:", at - 1, False),
+        ("Next", ":material/skip_next:", at + 1, False),
+        ("Stop", ":material/stop:", at, False)
+        if playing
+        else ("Play", ":material/play_arrow:", at % last, True),
     )
     with buttons:
-        for name, icon, by, ended in moves:
-            st.button(name, icon=icon, on_click=move, args=(by, last), disabled=ended)
-        playing = st.session_state.get(PLAYING)
-        st.button(
-            "Stop" if playing else "Play",
-            icon=":material/stop:" if playing else ":material/play_arrow:",
-            on_click=play_or_stop,
-            args=(last,),
-        )
+        for name, icon, to, plays in acts:
+            ended = not 0 <= to <= last
+            st.button(name, icon=icon, on_click=move, args=(to, plays), disabled=ended)
     return at
 
 
-def play_or_stop(last: int) -> None:
-    playing = st.session_state[PLAYING] = not st.session_state.get(PLAYING)
-    if playing and st.session_state[AT] == last:
-        st.session_state[AT] = 0
-
-
-def move(by: int, last: int) -> None:
-    st.session_state[PLAYING] = False
-    st.session_state[AT] = min(max(st.session_state[AT] + by, 0), last)
+def move(to: int, plays: bool) -> None:
+    st.session_state.update({AT: to, PLAYING: plays})
 
 
 def seen(play: views.MessagePlay, at: int) -> None:
     """What has come to one party."""
     tabs = widgets.tabs("the party", play.parties, "seen")
     for tab, name in zip(tabs, play.parties, strict=True):
-        if not tab.open:
-            continue
-        with tab:
+        if tab.open:
             table = views.seen(play, name, at)
-            if table["round"]:
-                blocks.show_table(table, alt=f"Messages {name} has received")
-            else:
-                st.markdown("Nothing yet.")
+            with tab:
+                if table["round"]:
+                    blocks.show_table(table, alt=f"Messages {name} has received")
+                else:
+                    st.markdown("Nothing yet.")
 
 
 def third_party(play: views.ScenarioPlay) -> bool:
@@ -397,6 +391,10 @@ def attendance(play: views.ScenarioPlay) -> None:
 
 def shops(frame: Stage, rules: DeltaGenerator, data: str) -> None:
     """Shops that learn together: the messages, the budget, promise and cost."""
+
+    def corner(ratings: Ratings) -> Ratings:
+        return views.corner(build_problem((ratings, ratings), Task.RANKING).train)
+
     part: Ratings = sources.look(data, corner)
     public = sources.facts(data, Task.RANKING)
     with rules:
@@ -425,10 +423,6 @@ def shops(frame: Stage, rules: DeltaGenerator, data: str) -> None:
             " on all of the data. The rule is where you are. Item profiles do not grow with users:"
             " nothing that is sent is about one user alone.",
         )
-
-
-def corner(ratings: Ratings) -> Ratings:
-    return views.corner(build_problem((ratings, ratings), Task.RANKING).train)
 
 
 def rules_of_shops(part: Ratings, *, shared: bool) -> tuple[dict[str, Any], int]:

@@ -158,7 +158,7 @@ def spending(data: str, dataset: Dataset, seed: int) -> Callable[[Mechanism, Pro
     tally, source = state.tally(), ledger.source_of(dataset)
 
     def spend(method: Mechanism, problem: Problem) -> None:
-        tally.add(ledger.fits([method], problem, source, seed))
+        tally.extend(ledger.fits([method], problem, source, seed))
 
     return spend
 

@@ -227,3 +227,19 @@ def test_every_page_ends_with_the_next_step_which_keeps_the_choices(page, server
         title = entries[onwards].title
         both = set(HAS.get(title, SHARED)) & set(HAS.get(entry.title, SHARED))
         assert {key: shared(page, title)[key] for key in both} == {key: SHARED[key] for key in both}
+
+
+def test_a_link_asks_for_nothing_that_is_not_there(browser, server):
+    """Streamlit would first look for its server under the page's own name."""
+    page, missed = browser.new_page(), []
+    page.on("response", lambda answer: answer.status < 400 or missed.append(answer.url))
+    page.on("console", lambda said: said.type != "error" or missed.append(said.text))
+    visit(page, f"{server}compare?data=restaurants&task=likes")
+    assert page.get_by_label("Data", exact=True).input_value() == SHARED["data"]
+    turn_to(page, "Train")
+    settle(page)
+    assert urlsplit(page.url).path == "/train"
+    page.reload()
+    settle(page)
+    assert missed == []
+    page.close()

@@ -1,6 +1,8 @@
 """The server around the app: sent without delay, drawing code ahead, the first page by name."""
 
 import asyncio
+import itertools
+import re
 import socket
 import subprocess
 import sys
@@ -112,16 +114,30 @@ def answer_to(path, query=b""):
     asyncio.run(Router(routes=server.ROUTES, redirect_slashes=False)(scope, receive, send))
     if sent[0]["status"] == 404:
         return None
-    return sent[0]["status"], dict(sent[0]["headers"])[b"location"]
+    return sent[0]["status"], dict(sent[0]["headers"]).get(b"location")
 
 
 def test_the_first_page_opens_under_its_own_name_with_its_link():
     assert answer_to("/what_if") == (307, b"./")
     assert answer_to("/what_if", b"data=jokes&epsilon=3") == (307, b"./?data=jokes&epsilon=3")
     assert answer_to("/base/what_if/", b"a=%C3%A4") == (307, b"../?a=%C3%A4")
-    for other in ("/", "/train", "/what_if/_stcore/health", "/static/what_if.js"):
+    for other in ("/", "/what_if/_stcore/health", "/static/what_if.js"):
         assert answer_to(other) is None
     assert next(iter(SECTIONS.values()))[0].file == "what_if"
+
+
+@pytest.mark.parametrize("base", ["", "/lab", "/lab/here"])
+def test_every_page_is_told_where_its_server_is(base):
+    """So it asks there alone, and not first under its own name, where nobody answers."""
+    for entry in itertools.chain(*SECTIONS.values()):
+        if entry.file != "what_if":
+            assert answer_to(f"{base}/{entry.file}", b"data=jokes") == (200, None)
+    for other in ("/", "/compared", "/xcompare", "/compare/_stcore/health", "/compare/x"):
+        assert answer_to(base + other) is None
+    html = asyncio.run(server._page(None)).body.decode()
+    start = (server.SCRIPTS.parents[1] / "index.html").read_text("utf-8")
+    assert html.index("BACKEND_BASE_URL") < html.index('type="module"')
+    assert re.sub(r"<script>window.__streamlit = .*?</script>", "", html) == start
 
 
 @unix

@@ -27,7 +27,7 @@ from dpmc_core.data.synthetic import SAMPLES
 from dpmc_core.errors import DpmcError, capital, sentence
 from dpmc_core.lab.study.answer import Protect, method_for
 from dpmc_core.lab.views import answer as words
-from dpmc_core.lab.views import cards, lines
+from dpmc_core.lab.views import cards, lines, text
 from dpmc_core.privacy import Guarantee
 from dpmc_core.problem import prepared_facts
 from pages.ui import scene
@@ -36,13 +36,7 @@ from pages.ui.scene import Scene
 
 _HERE = Path(__file__)
 _CONFIG = _HERE.parents[2] / ".streamlit" / "config.toml"
-START: Mapping[str, Any] = {
-    "stop": 6,
-    "person": 0,
-    "asked": 0,
-    "wanted": None,
-    "layer": "",
-}  # epsilon 1
+START = {"stop": 6, "person": 0, "asked": 0, "wanted": None, "layer": ""}  # epsilon 1
 # Nothing may be asked for, from wherever: a picture that is saved is made in the browser.
 _ALONE = (
     "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline';"
@@ -109,9 +103,7 @@ def html(
 
     data: as the command line takes them. private: an upload, whose file has no name to type.
     """
-    names = _labels(scenes)
-    views = [_view(one) for one in scenes]
-    content = {"views": views, "stands": dict(stands)}
+    content = {"views": [_view(one) for one in scenes], "stands": dict(stands)}
     asked = "What does privacy cost?"
     notes = [_note(one, data="YOUR_FILE" if private else data, private=private) for one in scenes]
     return _PAGE.format(
@@ -123,7 +115,7 @@ def html(
         frame=_HERE.with_suffix(".css").read_text("utf-8"),
         asked=escape(asked),
         title=escape(title),
-        switch=_switch(names),
+        switch=_switch(_labels(scenes)),
         notes="\n".join(notes),
         content=json.dumps(content, allow_nan=False).replace("<", "\\u003c"),
         plotly=scene.plotly().read_text("utf-8"),
@@ -183,19 +175,12 @@ def _note(shown: Scene, *, data: str, private: bool) -> str:
     command = shlex.join(["dpmc", "sweep", *grid.argv()])
     said = [*lines.measured_words(picture), *([_SPENT] if private else [])]
     made = f"Seeds {', '.join(map(str, seeds))}. Computed by"
-    table = lines.table_of(line)
-    head = "".join(f'<th scope="col">{escape(name)}</th>' for name in table)
-    rows = "".join(
-        f"<tr>{''.join(f'<td>{escape(str(value))}</td>' for value in row)}</tr>"
-        for row in zip(*table.values(), strict=True)
-    )
     return (
-        '<section class="note" hidden>'
-        + "".join(f"<p>{escape(text)}</p>" for text in said)
-        + f"<p>{escape(made)} <code>{escape(command)}</code></p>"
-        + "<details><summary>What the promise covers</summary><dl></dl></details>"
-        + "<details><summary>The curve in numbers</summary><div class='wide'><table>"
-        + f"<thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div></details></section>"
+        f'<section class="note" hidden>{text.paragraphs(*said)}'
+        f"<p>{escape(made)} <code>{escape(command)}</code></p>"
+        "<details><summary>What the promise covers</summary><dl></dl></details>"
+        "<details><summary>The curve in numbers</summary><div class='wide'>"
+        f"{text.table(lines.table_of(line))}</div></details></section>"
     )
 
 
@@ -277,11 +262,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Write the file of a sample to standard output; 1 with a sentence where there is none."""
     data, *ids = sys.argv[1:] if argv is None else argv
     try:
-        text = sample(data, ids)
+        file = sample(data, ids)
     except (DpmcError, OSError) as error:
         sys.stderr.write(f"{error}\n")
         return 1
-    sys.stdout.buffer.write(text.encode("utf-8"))
+    sys.stdout.buffer.write(file.encode("utf-8"))
     return 0
 
 

@@ -73,11 +73,6 @@ def controls(
         place=grid,
         help=glossary.help("held_out"),
     )
-    steps: list[Transform] = []
-    if top is not None:
-        steps.append(TopItems(top))
-    if cap is not None:
-        steps.append(CapPerUser(cap))
-    if threshold is not None:
-        steps.append(Binarise(threshold))
+    asked = ((TopItems, top), (CapPerUser, cap), (Binarise, threshold))
+    steps: list[Transform] = [step(value) for step, value in asked if value is not None]
     return steps, LeaveLast() if held == "last" else RandomShare()

@@ -1,15 +1,12 @@
-"""What belongs to a session's upload alone: the folder of its sweeps, and what runs have spent."""
+"""What belongs to a session's upload alone: the folder of its sweeps."""
 
 from __future__ import annotations
 
 import atexit
-import threading
 import weakref
-from collections.abc import Iterable
 from pathlib import Path
 
 from dpmc_core.data.datasets import Dataset
-from dpmc_core.lab.study.ledger import LedgerEntry
 from dpmc_core.lab.sweep import PrivateFolder
 from pages.ui import sweeps
 
@@ -58,21 +55,3 @@ def remove_orphans() -> None:
 def _remove(folder: PrivateFolder) -> None:
     sweeps.cancel_all(folder.path / "sweeps", grace=0.0)  # its rows go too
     folder.close()
-
-
-class Tally:
-    """What Train has run on an upload; jobs add to it."""
-
-    def __init__(self) -> None:
-        self._entries: tuple[LedgerEntry, ...] = ()
-        self._lock = threading.Lock()
-
-    def add(self, entries: Iterable[LedgerEntry]) -> None:
-        """Runs that have touched the ratings."""
-        with self._lock:
-            self._entries += tuple(entries)
-
-    @property
-    def entries(self) -> tuple[LedgerEntry, ...]:
-        with self._lock:
-            return self._entries

@@ -69,25 +69,20 @@ def pictures(run: Run) -> list[Exhibit]:
     honest = both(training.calibration, task, test, link)
     values, clear = both(training.spectrum)
     axis = "error of the chance of +1" if binary else f"error ({run_card.metric_of(found).unit})"
-    question = "How much structure is left?"
-    if values is None:
-        spectrum = Exhibit(
-            "spectrum",
-            "",
-            question,
-            None,
-            "This model is a whole noisy matrix without factors: its singular values would be those"
-            " of the noise.",
-        )
-    else:
-        spectrum = Exhibit(
-            "spectrum",
-            "Singular values",
-            question,
-            charts_train.spectrum(id, values, clear, name),
-            "Large values stand for strong patterns, small ones for detail or noise.",
-            training.spectrum_words(values),
-            {"number": range(1, len(values) + 1), "singular value": values.round(3)},
+    spectrum = Exhibit(
+        "spectrum",
+        "Singular values",
+        "How much structure is left?",
+        None,
+        "This model is a whole noisy matrix without factors: its singular values would be those of"
+        " the noise.",
+    )
+    if values is not None:
+        spectrum = spectrum._replace(
+            fig=charts_train.spectrum(id, values, clear, name),
+            caption="Large values stand for strong patterns, small ones for detail or noise.",
+            alt=training.spectrum_words(values),
+            table={"number": range(1, len(values) + 1), "singular value": values.round(3)},
         )
     return [
         Exhibit(
@@ -145,13 +140,8 @@ def comparison(
     command: str,
 ) -> str:
     """A comparison as one file: charts by their titles, sentences, numbers and the command."""
-    parts = [
-        *_charts(drawn),
-        text.paragraphs(*words),
-        text.heading("Numbers"),
-        text.table(table),
-    ]
-    return _file(title, parts, command)
+    told = text.paragraphs(*words), text.heading("Numbers"), text.table(table)
+    return _file(title, [*_charts(drawn), *told], command)
 
 
 # --- what a curve is taken along as -----------------------------------------------------------
@@ -183,9 +173,8 @@ def svg(picture: Picture) -> str:
 def csv(table: Mapping[str, Sequence[object]]) -> str:
     """A table as a file that no spreadsheet runs."""
     stream = io.StringIO()
-    rows = csv_files.writer(stream, lineterminator="\n")
-    for row in (tuple(table), *zip(*table.values(), strict=True)):
-        rows.writerow(map(guarded, row))
+    rows = (tuple(table), *zip(*table.values(), strict=True))
+    csv_files.writer(stream, lineterminator="\n").writerows(map(guarded, row) for row in rows)
     return stream.getvalue()
 
 
@@ -231,17 +220,9 @@ def code(picture: Picture, argv: Sequence[str]) -> tuple[str, str]:
 
 def notebook(title: str, *cells: str) -> str:
     """Python cells under a title, as Jupyter opens them."""
-    body = [{"cell_type": "markdown", "metadata": {}, "source": f"# {title}"}]
-    body += [
-        {
-            "cell_type": "code",
-            "metadata": {},
-            "source": cell,
-            "outputs": [],
-            "execution_count": None,
-        }
-        for cell in cells
-    ]
+    code = {"cell_type": "code", "metadata": {}, "outputs": [], "execution_count": None}
+    head = {"cell_type": "markdown", "metadata": {}, "source": f"# {title}"}
+    body = [head, *({**code, "source": cell} for cell in cells)]
     kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
     return json.dumps({"nbformat": 4, "nbformat_minor": 4, "metadata": kernel, "cells": body})
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import streamlit as st
 
@@ -27,6 +27,7 @@ from pages.ui import blocks, classroom, sources, state, sweeps
 from pages.ui.sweeps import Sweep
 
 TICK = 1.0  # seconds between two looks at runs
+T = TypeVar("T")
 GRIDS: Mapping[str, tuple[float, ...]] = {
     "coarse": (0.1, 0.3, 1.0, 3.0, 10.0),
     "medium": (0.1, 0.2, 0.3, 0.5, 1.0, 2.0, 3.0, 5.0, 7.0, 10.0),
@@ -85,11 +86,8 @@ def keys(grid: Grid, where: Place) -> Keys:
     name = " ".join(grid.argv())
     if not where.private:
         return _shared_keys(name, grid)
-
-    def planned() -> Keys:
-        return sweep.plan(grid, [sweep.lean(sweep.Whole(sources.get(where.name)))]).keys
-
-    return state.kept("upload keys", name, planned)
+    whole = sweep.Whole(sources.get(where.name))
+    return state.kept("upload keys", name, lambda: sweep.plan(grid, [sweep.lean(whole)]).keys)
 
 
 @st.cache_resource(max_entries=20, show_spinner="Planning the runs")
@@ -150,10 +148,16 @@ def read(
     Read again only when something has arrived. Raises StoreError.
     """
     names = [metric.name for metric in metrics]
-    marks = (where.store, wanted.name, names, tuple(epsilons), tuple(seeds))
+    marks = (wanted.name, names, tuple(epsilons), tuple(seeds))
 
-    def drawn(last: int, own: Mapping[str, lines.CurveRows], present: Collection[str]) -> GridRows:
+    def drawn(file: Store | None, last: int) -> GridRows:
+        own: dict[str, lines.CurveRows] = {}
         came: dict[str, lines.CurveRows] = {}
+        present: Collection[str] = ()
+        if file is not None:
+            only = {"keys": wanted.curves, "epsilons": epsilons, "seeds": seeds}
+            own = lines.stored(file, mechanisms, metrics, **only)
+            present = file.present(wanted.units)
         for id in mechanisms:
             whole = shipped_rows(where.name, id)
             facts = registry.uses_facts(where.steps)
@@ -168,42 +172,35 @@ def read(
         pictures = tuple(lines.picture(own, mechanisms, metric, came) for metric in metrics)
         return GridRows(last, len(present), pictures, len(more.difference(present)))
 
-    with suppress(StoreMissing), Store(where.store, read_only=True) as file:
-        last = store.last_row(file)
-
-        def read_again() -> GridRows:
-            only = {"keys": wanted.curves, "epsilons": epsilons, "seeds": seeds}
-            own = lines.stored(file, mechanisms, metrics, **only)
-            return drawn(last, own, file.present(wanted.units))
-
-        return state.kept("rows", (*marks, last), read_again)
-    return state.kept("rows", marks, lambda: drawn(0, {}, ()))
+    return looked("rows", where.store, marks, drawn)
 
 
-@st.cache_resource(max_entries=100, show_spinner=False)
-def shipped_rows(name: str, mechanism: str) -> dict[str, lines.CurveRows]:
-    """The rows of a curve that came with the app; empty where there is none."""
-    return lines.shipped_rows(name, mechanism)
+def looked(
+    name: str, path: Path | None, marks: object, make: Callable[[Store | None, int], T]
+) -> T:
+    """What is made of a store and the number of its last row, None and 0 before there is one.
 
-
-@st.cache_resource(max_entries=100, show_spinner=False)
-def shipped(
-    name: str, mechanism: str, seeds: tuple[int, ...] | None = None, *, facts: bool = False
-) -> tuple[Picture, ...] | None:
-    """The curve that came with the app, in each metric; None where there is none.
-
-    seeds: only these. facts: with what is publicly known of the items.
+    Made again only where that or marks have changed. Raises StoreError.
     """
-    return lines.shipped(name, mechanism, seeds, facts=facts)
+    with suppress(StoreMissing):
+        if path is not None:
+            with Store(path, read_only=True) as file:
+                last = store.last_row(file)
+                return state.kept(name, (path, marks, last), lambda: make(file, last))
+    return state.kept(name, (path, marks, 0), lambda: make(None, 0))
+
+
+cached = st.cache_resource(max_entries=100, show_spinner=False)  # what came with the app
+shipped_rows, shipped = cached(lines.shipped_rows), cached(lines.shipped)
 
 
 def usual_seeds(name: str, task: Task) -> int:
     """How many seeds the curves of a data set rest on, where nobody says."""
-    came = next(filter(None, (shipped(name, id) for id in registry.noisy(task))), None)
-    return USUAL_SEEDS if came is None else len(came[0].lines[0].seeds)
+    found = next(filter(None, (shipped(name, id) for id in registry.noisy(task))), None)
+    return USUAL_SEEDS if found is None else len(found[0].lines[0].seeds)
 
 
-@st.cache_resource(max_entries=20, show_spinner=False)
+@cached
 def shipped_units(name: str, task: Task) -> frozenset[str]:
     """The keys of the runs that came with the app."""
     file = files.load(name, task)
@@ -213,7 +210,7 @@ def shipped_units(name: str, task: Task) -> frozenset[str]:
         return frozenset(file.units())
 
 
-@st.cache_resource(max_entries=50, show_spinner=False)
+@cached
 def ready(name: str) -> frozenset[str]:
     """Ids of the mechanisms whose curve for a data set came with the app."""
     return frozenset().union(*(files.ready(name, task) for task in sources.tasks(name)))
@@ -229,34 +226,27 @@ def keys_of(picture: Picture) -> Keys:
 def study() -> Study:
     """Everything done with an upload in this session. Raises StoreError."""
     dataset, file = sources.get(sources.UPLOAD), state.private().store
-    trained = state.tally().entries
+    trained = tuple(state.tally())
     source = state.kept("upload source", id(dataset), lambda: core.source_of(dataset))
-
-    def kept(opened: Store | None = None) -> Study:
-        last = 0 if opened is None else store.last_row(opened)
-        marks = (str(file), last, len(trained))
-        return state.kept("ledger", marks, lambda: core.study(source, opened, trained))
-
-    if file is not None:
-        with suppress(StoreMissing), Store(file, read_only=True) as opened:
-            return kept(opened)
-    return kept()
+    return looked(
+        "ledger", file, len(trained), lambda opened, _: core.study(source, opened, trained)
+    )
 
 
 def ledger() -> None:
     """The ledger of an upload: a line, and folded what it would cost to publish all of it."""
     found = study()
     line = f"{words.summary(found)} {words.price(found)}".strip()
-    folded = st.expander(line, icon=":material/toll:", key="ledger", on_change="rerun")
-    if not folded.open:
-        return
-    with folded:
+
+    def unfolded() -> None:
         if found.count():
             st.caption(f"Epsilon at delta {delta_text(found.delta)}, and what it is made of.")
             blocks.show_table(words.table(found), alt="What each unit would cost")
             blocks.show_table(words.parts(found), alt="What it is made of")
         for text in (*words.reasons(found), *words.NOTES):
             st.caption(blocks.escape(text))
+
+    blocks.folded(line, unfolded, key="ledger", icon=":material/toll:")
 
 
 # --- runs on a page ----------------------------------------------------------------------------
@@ -299,11 +289,11 @@ def watch(where: Place, name: str, draw: Callable[[], None], *, running: bool) -
     (st.fragment(look, run_every=TICK) if running else look)()
 
 
-def progress(running: Sweep, done: int, total: int) -> None:
+def progress(running: Sweep, done: int, total: int, of: str = "runs") -> None:
     """How far a sweep is."""
     left = running.counts.get("seconds_left")
     far = "starting" if left is None else f"about {blocks.duration(left)} left"
-    st.progress(done / total, text=f"{done:,} of {total:,} runs · {far}")
+    st.progress(done / max(total, 1), text=f"{done:,} of {total:,} {of} · {far}")
     if running.counts.get("note"):
         st.warning(blocks.escape(sentence(running.counts["note"])))
 

@@ -21,7 +21,7 @@ from pathlib import Path
 import streamlit as st
 from starlette.formparsers import MultiPartParser
 from starlette.requests import Request
-from starlette.responses import FileResponse, RedirectResponse
+from starlette.responses import FileResponse, HTMLResponse, RedirectResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -129,6 +129,15 @@ async def _start(request: Request) -> RedirectResponse:
     return RedirectResponse(here + (f"?{request.url.query}" if request.url.query else ""))
 
 
+async def _page(_: Request) -> HTMLResponse:
+    """Streamlit's page, told where its server is: at `/train` it would ask `/train/_stcore/` first,
+    be told 404, and wait before it asks one level up."""
+    html = (SCRIPTS.parents[1] / "index.html").read_text("utf-8")
+    told = "window.__streamlit = { BACKEND_BASE_URL: new URL('.', location).href }"
+    html = html.replace("<head>", f"<head><script>{told}</script>", 1)
+    return HTMLResponse(html, headers={"cache-control": "no-cache"})
+
+
 async def _plotly(_: Request) -> FileResponse:
     """Plotly; a new version has a new address."""
     kept = {"cache-control": "public, max-age=31536000, immutable"}
@@ -140,4 +149,9 @@ async def _plotly(_: Request) -> FileResponse:
 ROUTES = [
     Route(f"/{{base:path}}{scene.PLOTLY}", _plotly),
     *(Route(f"/{{base:path}}what_if{end}", _start) for end in ("", "/")),
+    *(
+        Route(f"{base}/{file.stem}", _page)
+        for base in ("", "/{base:path}")
+        for file in Path(__file__).parents[1].glob("*.py")
+    ),
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import count
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # every page has a shelf, only Train the machinery to fill it
@@ -20,12 +21,7 @@ class Shelf:
         self.runs: list[KeptRun] = []
         self.pinned: set[int] = set()
         self.ticked: list[int] = []
-        self._last = 0
-
-    def number(self) -> int:
-        """The number of the next run."""
-        self._last += 1
-        return self._last
+        self.number = count(1).__next__  # of the next run
 
     def put(self, run: KeptRun) -> None:
         """Remember a run, or what more is known of it; a new one is ticked."""

@@ -54,17 +54,12 @@ def run(sections: Mapping[str, Sequence[Entry]]) -> None:
     """Everything app.py does: the frame, then the page the address asks for. The first is the
     start page."""
     st.set_page_config(page_title="DPMC Lab", page_icon=_ICON, layout="wide")
-    entries = {entry.file: entry for section in sections.values() for entry in section}
-    first = next(iter(entries))
+    entries = [entry for section in sections.values() for entry in section]
     pages = {
-        file: st.Page(
-            f"pages/{file}.py",
-            title=entry.title,
-            icon=entry.icon,
-            help=entry.help,
-            default=file == first,
+        e.file: st.Page(
+            f"pages/{e.file}.py", title=e.title, icon=e.icon, help=e.help, default=e is entries[0]
         )
-        for file, entry in entries.items()
+        for e in entries
     }
     shown = {name: [pages[entry.file] for entry in section] for name, section in sections.items()}
     page = st.navigation(shown, position="top")
@@ -75,7 +70,7 @@ def run(sections: Mapping[str, Sequence[Entry]]) -> None:
     state.turned(page.url_path)
     try:
         page.run()
-        onwards, words = next(e.after for f, e in entries.items() if pages[f] is page)
+        onwards, words = next(e.after for e in entries if pages[e.file] is page)
         st.page_link(pages[onwards], label=words, icon=":material/arrow_forward:")
     finally:
         state.settle()

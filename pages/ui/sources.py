@@ -106,9 +106,8 @@ def forget_upload() -> None:
     state.jobs().forget_about(UPLOAD)
     state.shelf().forget_about(UPLOAD)
     state.private().close()
-    state.tally(fresh=True)
     state.drop_kept()
-    for key in (UPLOAD, "upload looks", "answer found"):
+    for key in (UPLOAD, "upload looks", "answer found", "tally"):
         st.session_state.pop(key, None)
 
 
@@ -147,21 +146,20 @@ def tasks(id: str) -> list[Task]:
     return registry.tasks(mechanisms(id))
 
 
-def before_after(id: str, mechanism: Mechanism) -> tuple[noise.BeforeAfter, ...]:
+def before_after(id: str, mechanism: Mechanism) -> Any:
     """Releases of a mechanism on the busiest users and most rated items of a data set.
 
     Raises DpmcError, OSError.
     """
+    task = mechanism.task
 
     def corner(ratings: Ratings) -> Ratings:
-        return noise.block(build_problem((ratings, ratings), mechanism.task).train)
+        return noise.block(build_problem((ratings, ratings), task).train)
 
-    def made(_: Ratings) -> tuple[noise.BeforeAfter, ...]:
-        part = look(id, corner, f"corner for {mechanism.task.value}")
-        return noise.before_after(mechanism, part)
+    def made(_: Ratings) -> Any:
+        return noise.before_after(mechanism, look(id, corner, f"corner for {task.value}"))
 
-    found: tuple[noise.BeforeAfter, ...] = look(id, made, repr(mechanism))
-    return found
+    return look(id, made, repr(mechanism))
 
 
 def facts(id: str, task: Task, steps: Sequence[str] = ()) -> PublicFacts:

@@ -10,9 +10,10 @@ from typing import Any, TypeVar
 import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
+from dpmc_core.lab.study.ledger import LedgerEntry
 from pages.ui.charts import DARK, LIGHT, Theme
 from pages.ui.jobs import Jobs
-from pages.ui.private import Private, Tally
+from pages.ui.private import Private
 from pages.ui.shelf import Shelf
 from pages.ui.text import escape
 
@@ -31,11 +32,9 @@ def private() -> Private:
     return Private()
 
 
-def tally(fresh: bool = False) -> Tally:
-    """What Train has run on this session's upload; fresh: with a new upload, nothing."""
-    if fresh or "tally" not in st.session_state:
-        st.session_state["tally"] = Tally()
-    kept: Tally = st.session_state["tally"]
+def tally() -> list[LedgerEntry]:
+    """What Train has run on this session's upload; jobs add to it, and forget with the upload."""
+    kept: list[LedgerEntry] = st.session_state.setdefault("tally", [])
     return kept
 
 
