@@ -38,7 +38,7 @@ from pages.ui import (
     state,
     widgets,
 )
-from pages.ui.charts import ranking as charts_ranking
+from pages.ui.charts import curve as charts_curve
 from pages.ui.jobs import Job
 from pages.ui.rows import GridRows, Place
 from pages.ui.scene import Scene
@@ -355,7 +355,7 @@ def unfolded(id: str, found: tuple[Picture, ...], card: Guarantee) -> None:
     blocks.show_table(lines.table_of(line), alt="The curve, point by point")
     if registry.get(id).task is Task.RANKING:
         blocks.chart(
-            charts_ranking.against_epsilon(found, epsilon, certified=cards.upheld(card)),
+            charts_curve.against_epsilon(found, epsilon, certified=cards.upheld(card)),
             alt=lines.panels_words(found),
             caption="Ten items, ranked among 99 drawn at random or among all unseen ones: compare"
             " numbers of one kind only.",

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import re
 import tomllib
 from pathlib import Path
 from unittest.mock import Mock
@@ -97,6 +98,20 @@ def test_methods_stand_out_from_a_dark_surface_and_from_each_other():
     faint = charts.faded(charts.MUTED, 0.3)
     assert charts.shaded(faint, charts.DARK) == charts.faded(charts.DARK.muted, 0.3)
     assert charts.shaded(blue, charts.LIGHT) == blue
+
+
+def test_the_colours_in_the_table_of_looks_are_those_that_both_surfaces_know():
+    text = Path(charts.__file__).with_name("look.toml").read_text("utf-8")
+    known = {
+        *charts.LIGHT,
+        charts.ACCENT,
+        "#00334f",
+        "#56b4ea",
+        *(charts.style(id).color for id in registry.MECHANISMS),
+    }
+    used = set(re.findall(r"#[0-9a-f]{6}", text))
+    assert used <= known
+    assert {charts.INK, charts.MISSING, charts.ACCENT} <= used
 
 
 @pytest.mark.parametrize("theme", THEMES, ids=lambda theme: theme.name)
@@ -199,8 +214,10 @@ def test_a_price_is_filled_hollow_open_or_not_reached():
     assert notes[3] == "<b>1 or less</b>"
     assert notes[4] == "not reached: best 60.3 %"
     assert notes[5] == "not reached: best 68.3 %"  # though an interval reaches it
-    arrows = [t for t in fig.data if t.get("marker", {}).get("symbol") == "triangle-right"]
-    assert [arrow["y"] for arrow in arrows] == [[-4]]
+    arrows = [
+        (t["y"], t["marker"]["size"]) for t in fig.data if "triangle-right" in str(t.get("marker"))
+    ]
+    assert [y for y, (_, right) in arrows if right] == [[-4, -4]]
 
 
 def test_all_pictures_of_a_comparison_have_one_axis():

@@ -27,7 +27,7 @@ def figure_of(app):
     (rows,) = (t for t in drawn["data"] if t["type"] == "bar")
     places = {id: y for (id,), y in zip(rows["customdata"], rows["y"], strict=True)}
     tints = dict(zip(places, rows["marker"]["color"], strict=True))
-    at_hand = [id for id, tint in tints.items() if not tint.endswith(",0)")]
+    at_hand = [id for id, tint in tints.items() if not tint.endswith("00")]
     return drawn, places, at_hand, [note["text"] for note in drawn["layout"]["annotations"]]
 
 

@@ -533,7 +533,7 @@ def test_what_if_draws_what_the_store_has_of_a_curve():
     assert papers["line"]["width"] < ours["line"]["width"]
     assert papers["line"]["color"] == ours["line"]["color"]
     names = [
-        note["text"]
+        note["text"].replace("<br>", " ")
         for note in instrument(app)["layers"][0]["faces"][0]["figure"]["layout"]["annotations"]
     ]
     assert "the paper's estimate" in names

@@ -22,7 +22,7 @@ from dpmc_core.lab.views.run_card import Run
 from dpmc_core.model import Task
 from dpmc_core.problem import split_words
 from pages.ui.charts import LIGHT, Figure
-from pages.ui.charts import ranking as charts_ranking
+from pages.ui.charts import curve as charts_curve
 from pages.ui.charts import train as charts_train
 
 
@@ -54,7 +54,7 @@ def pictures(run: Run) -> list[Exhibit]:
                 "ranking",
                 "Held-out items among the first ten",
                 "How often is the next item among the first ten?",
-                charts_ranking.run_bars(id, methods),
+                charts_curve.run_bars(id, methods),
                 " ".join((term.words, term.more)),
                 lines.bars_words(methods),
                 {"method": list(bars)} | {m.panel: [b[m] for b in bars.values()] for m in labels},

@@ -153,8 +153,8 @@ VIEWS += family_of(
     (
         "the filled bead stands where the paper's claim does",
         OTHER,
-        "log_odds(bead.right)",
-        "log_odds(bead.claimed or bead.right)",
+        "_odds(bead.right)",
+        "_odds(bead.claimed or bead.right)",
         named("trade", "test_hollow_where_the_paper_puts_it_and_filled_where_the_releases_do"),
     ),
 )

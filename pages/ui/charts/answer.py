@@ -5,12 +5,28 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+import numpy as np
+
 from dpmc_core.lab.study.paired import Bracket
 from dpmc_core.lab.views.answer import AtEpsilon
-from pages.ui.charts import EPSILON_AXIS, INK, MUTED, PAPER, Figure, faded, figure, style
+from pages.ui.charts import EPSILON_AXIS, INK, MUTED, Figure, figure, style
 
 _ENDS = (-0.12, 1.12)  # what always shows of the axis, as a share of the gain
 _FAR = (-0.6, 1.6)  # where an interval is cut
+
+
+def _reach(low: float, high: float) -> list[float]:
+    """The axis of shares: always a little beyond both ends, and as far as an interval."""
+    ends = min(_ENDS[0], low - 0.05), max(_ENDS[1], high + 0.05)
+    return [max(ends[0], _FAR[0] - 0.05), min(ends[1], _FAR[1] + 0.05)]
+
+
+def _levels(guess: str, best: str, limit: float) -> tuple[tuple[float, str, str, str], ...]:
+    return (
+        (0.0, guess, MUTED, "dot"),
+        (1.0, best, INK, "dash"),
+        (limit, f"your limit: {100 * limit:g} %", INK, "solid"),
+    )
 
 
 def kept(mechanism: str, share: Bracket, limit: float, guess: str, best: str) -> Figure:
@@ -18,31 +34,18 @@ def kept(mechanism: str, share: Bracket, limit: float, guess: str, best: str) ->
 
     guess, best: what it is counted from, and up to.
     """
-    fig, look = figure(height=150, showlegend=False), style(mechanism)
-    value, low, high = (min(max(part, _FAR[0]), _FAR[1]) for part in share)
-    across = [min(_ENDS[0], low - 0.05), max(_ENDS[1], high + 0.05)]
-    for at, name, color, dash, side in (
-        (0.0, guess, MUTED, "dot", "bottom"),
-        (1.0, best, INK, "dash", "bottom"),
-        (limit, f"your limit: {100 * limit:g} %", INK, "solid", "top"),
-    ):
-        fig.stroke([at] * 2, [-1, 1], color, dash=dash)
-        _name(fig, at, name, color, side)
-    hover = f"{100 * share.value:.0f} % of the gain<extra></extra>"
-    fig.stroke([low, high], [0, 0], look.color, width=8)
-    fig.dots([value], [0], fig.marker(look, solid=True, size=20), hover=hover)
-    fig.note(
-        x=value,
-        y=0,
-        text=f"<b>{100 * share.value:.0f} %</b>",
-        yshift=24,
-        size=17,
-        bgcolor=faded(PAPER, 0.8),
-        borderpad=0,
-    )
-    fig.x(range=across, visible=False, fixedrange=True)
-    fig.y(range=[-1, 1], visible=False, fixedrange=True)
-    fig.layout["margin"] = {"l": 8, "r": 8, "t": 26, "b": 26}
+    color, (value, low, high) = style(mechanism).color, np.clip(share, *_FAR).tolist()
+    fig = figure("kept", xaxis_range=_reach(low, high))
+    for k, (at, name, ink, dash) in enumerate(_levels(guess, best, limit)):
+        fig.stroke([at] * 2, [-1, 1], ink, line_dash=dash)
+        # the limit has its name below, the others above
+        place = {"y": int(k < 2), "yref": "paper", "yanchor": "bottom" if k < 2 else "top"}
+        fig.note(text=name, x=at, font_color=ink, **place)
+    text = f"{100 * share.value:.0f} %"
+    fig.stroke([low, high], [0, 0], color, line_width=8)
+    mark = fig.marker(style(mechanism), solid=True, size=20)
+    fig.dots([value], [0], mark, hover=f"{text} of the gain<extra></extra>")
+    fig.note("kept", text=f"<b>{text}</b>", x=value)
     return fig
 
 
@@ -60,47 +63,23 @@ def shares(
 
     guess, best: what it is counted from, and up to. counted: what an epsilon counts.
     """
-    fig, look = figure(height=320, showlegend=False), style(mechanism)
     there = [(one.epsilon, one.share) for one in found if one.clear and one.share is not None]
-    x = [e for e, _ in there]
-    ends = (min([*x, epsilon]), max([*x, epsilon]))
-    for at, name, color, dash, end, side in (
-        (0.0, guess, MUTED, "dot", 1, "top"),
-        (1.0, best, INK, "dash", 0, "bottom"),
-        (limit, f"your limit: {100 * limit:g} %", INK, "solid", 0, "top"),
-    ):
-        fig.level(ends, at, (color, dash), name)
-        fig.note(
-            x=math.log10(ends[end]),
-            y=at,
-            text=name,
-            xanchor=("left", "right")[end],
-            yanchor=side,
-            color=color,
-            size=13,
-        )
+    x, y = zip(*there, strict=True)
+    ends = (min(*x, epsilon), max(*x, epsilon))
+    places = [math.log10(end) for end in ends]
+    fig = figure(
+        "shares",
+        xaxis=EPSILON_AXIS,
+        xaxis_title_text=f"epsilon {counted} (left: more private)",
+        xaxis_range=[places[0] - 0.06, places[1] + 0.06],
+        yaxis_range=_reach(min(y), max(y)),
+    )
+    sides = ((1, "right", "top"), (0, "left", "bottom"), (0, "left", "top"))
+    for (at, name, ink, dash), side in zip(_levels(guess, best, limit), sides, strict=True):
+        fig.level(ends, at, (ink, dash), name)
+        place = {"x": places[side[0]], "xanchor": side[1], "yanchor": side[2]}
+        fig.note(text=name, y=at, font_color=ink, **place)
     hover = "epsilon %{x:g}<br><b>%{y:.0%}</b> of the gain<extra></extra>"
-    fig.line(x, [share for _, share in there], look, hover)
+    fig.line(x, y, style(mechanism), hover)
     fig.rule(epsilon)
-    low, high = (pick(share for _, share in there) for pick in (min, max))
-    title = {"title": f"epsilon {counted} (left: more private)"}
-    fig.x(**EPSILON_AXIS | title, range=[math.log10(ends[0]) - 0.06, math.log10(ends[1]) + 0.06])
-    fig.y(
-        "share of the gain kept",
-        range=[max(min(_ENDS[0], low - 0.05), _FAR[0]), min(max(_ENDS[1], high + 0.05), _FAR[1])],
-        tickformat=".0%",
-    )
     return fig
-
-
-def _name(fig: Figure, at: float, text: str, color: str, held: str) -> None:
-    """A name above the rule where it is held at its bottom, else below it."""
-    fig.note(
-        x=at,
-        y=1 if held == "bottom" else 0,
-        yref="paper",
-        yanchor=held,
-        text=text,
-        color=color,
-        size=13,
-    )

@@ -18,12 +18,11 @@ from dpmc_core import registry
 from dpmc_core.lab.views.audits import tick_of
 from dpmc_core.lab.views.comparison import Standing, standing_words
 from dpmc_core.lab.views.lines import (
-    ALONE,
     AS_CLAIMED,
     ENVELOPE,
     GUESSING,
-    WITHOUT,
     Band,
+    Line,
     Picture,
     Placed,
     envelope,
@@ -35,57 +34,126 @@ from dpmc_core.lab.views.trade import MOST, Bead, Stand, Track, Trade, log_odds,
 from dpmc_core.metrics import Metric
 from pages.ui.charts import (
     EPSILON_AXIS,
+    FINE,
     INK,
+    LEVELS,
+    LOG,
+    LOOK,
     MUTED,
     PAPER,
+    TOLD,
     Ends,
     Figure,
     Style,
+    Values,
     faded,
     figure,
-    powers,
     spread,
     style,
 )
 
-_PAPER = {"xref": "paper", "yref": "paper"}  # places in shares of the frame
 _FRAME = {"l": 48, "r": 118, "b": 46}  # pixels around what is drawn
 _LEAST = 360  # pixels that curves are high
 _ROW = 46  # of a mechanism among several
 _WIDE = 17  # characters in a line of a name: all that a phone has room for
-_SIZE, _HIGH = 12, 16  # of a name, and of its lines
 _LEADER = 0.07  # of the width: from the ends of curves to their names
 _NEAR = 0.75  # of the width: from here on a curve is led to its name
 _STEPS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)  # of the axis: it seldom moves while rows arrive
 MISSING = "no curve yet"
 
 
-class _Tag(NamedTuple):
+class Tag(NamedTuple):
     """A name in the column. at: what it belongs to, on the vertical axis; None: nothing yet.
 
-    look: of a mechanism; None for a level, in `color`. end: where the curve ends.
+    solid: of a mechanism, whose marker it has; None for a level. end: where the curve ends.
     """
 
     text: str
     at: float | None
-    color: str = ""
-    look: Style | None = None
-    solid: bool = True
-    end: float | None = None
+    look: Style
+    solid: bool | None = None
+    end: float = 0.0
 
     @property
-    def lines(self) -> list[str]:
-        return name_lines(self.text)
+    def lines(self) -> str:
+        """Its text in lines for the column; a line break in it stays."""
+        parts = self.text.replace(" %", "\u00a0%").split("\n")
+        whole = {"break_long_words": False, "break_on_hyphens": False}
+        return "<br>".join(line for part in parts for line in textwrap.wrap(part, _WIDE, **whole))
+
+    @property
+    def high(self) -> int:
+        """The pixels it takes."""
+        return 16 * self.lines.count("<br>") + 20
 
 
-def name_lines(text: str) -> list[str]:
-    """A name in lines for the column; a line break in it stays."""
-    whole = {"break_long_words": False, "break_on_hyphens": False}
-    parts = text.replace(" %", "\u00a0%").split("\n")
-    return [line for part in parts for line in textwrap.wrap(part, _WIDE, **whole)]
+def beside(fig: Figure, tags: Sequence[Tag], up: Sequence[float], high: float) -> list[float]:
+    """Names at the right of the frame, near what they name and apart from each other.
+
+    up: the ends of the upright axis. high: the frame, in pixels. The heights they stand at.
+    """
+    scale = (up[1] - up[0]) / high
+    wanted = [high if tag.at is None else (up[1] - tag.at) / scale for tag in tags]
+    places = spread(wanted, [tag.high for tag in tags], high)
+    for place, tag in zip(places, tags, strict=True):
+        color = MUTED if tag.solid is None else INK
+        fig.note("beside", text=tag.lines, y=1 - place / high, font_color=color)
+    return [up[1] - place * scale for place in places]
 
 
 # --- curves ------------------------------------------------------------------------------------
+
+
+def between(
+    fig: Figure,
+    picture: Picture,
+    ends: Ends,
+    guesses: Sequence[tuple[Line, Band, Sequence[str]]],
+    ids: Sequence[str] = (),
+    **more: Any,
+) -> list[Tag]:
+    """What lines run between: levels across the frame, and guesses with what is said of them.
+
+    A level that belongs to one of the mechanisms alone has its colour, and so have several guesses,
+    each beside other methods.
+    """
+    metric, tags = picture.metric, []
+    for name, level in picture.levels:
+        value = level.level.mean
+        own = [style(id).color for id in ids if registry.get(id).twin == level.mechanism]
+        look = LEVELS.get(name) or (own[0] if len(own) == 1 else MUTED, "dash")
+        fig.level(ends, value, look, f"{name}: {metric.text(value)}", **more)
+        words = f"{name}: {level.label.lower()}" if name == GUESSING else name
+        words += f" {metric.text(value)}"
+        tags.append(Tag(words, value, Style(look[0], "circle"), end=ends[1]))
+    for line, over, texts in guesses:
+        color = style(line.mechanism).color if len(guesses) > 1 else MUTED
+        x, y, label = over.x.tolist(), over.mean.tolist(), f"{GUESSING}: {line.label}"
+        told = "%{text}" * bool(texts)
+        hover = f"{label}<br>{told}<b>%{{y:{metric.form}}}</b><extra></extra>"
+        fig.stroke(x, y, color, line_dash="dot", name=label, text=texts, hover=hover, **more)
+        words = f"{GUESSING}: {line.label.lower()} {metric.text(y[-1])}"
+        tags.append(Tag(words, y[-1], Style(color, "circle"), end=x[-1]))
+    return tags
+
+
+def reach(picture: Picture, lines: Sequence[Line], guesses: Sequence[Line]) -> list[float]:
+    """An upright axis over what lines run between, with some room, to the next round numbers.
+
+    Bands reach up to a third beyond that: one wild seed hides no curve.
+    """
+    means = [level.level.mean for _, level in picture.levels]
+    means += [v for one in (*lines, *guesses) for v in one.band.mean]
+    if not means:
+        return [0.0, 1.0]
+    low, high = min(means), max(means)
+    bands = [v for one in lines for v in (*one.band.low, *one.band.high)]
+    third = (high - low) / 3
+    ends = np.clip([*means, *bands], low - third, high + third)
+    low, high = float(ends.min()), float(ends.max())
+    room = 0.06 * (high - low) or 0.01
+    step = next((s for s in _STEPS if high - low <= 12 * s), _STEPS[-1])
+    return [step * math.floor((low - room) / step), step * math.ceil((high + room) / step)]
 
 
 def compare(
@@ -100,87 +168,62 @@ def compare(
     placed, guesses: the lines of the picture. ends: epsilons that always have room, and waiting:
     mechanisms without a point yet, so that the picture stands still while it fills.
     """
-    across, metric, levels = axis(ends, [*placed, *guesses]), picture.metric, picture.levels
-    bands = [one.band for one in placed]
-    reach = [level.level.mean for _, level in levels]
-    reach += [float(v) for over in (*bands, *(one.band for one in guesses)) for v in over.mean]
-    up, step = _round_range([*reach, *_bands(reach, bands)])
-    ids = [*{one.line.mechanism for one in placed}, *waiting]
-    several = sum(name == GUESSING for name, _ in levels) + len(guesses) > 1
-
+    across, text = axis(ends, [*placed, *guesses]), picture.metric.text
     fig = _framed(_LEAST, across, placed)
-    tags: list[_Tag] = []
-
-    def tag(name: str, label: str, value: float, color: str, end: float) -> None:
-        words = f"{name}: {label.lower()}" if several and name == GUESSING else name
-        tags.append(_Tag(f"{words} {metric.text(value)}", value, color, end=end))
-
-    for name, level in levels:
-        color, at = _level_color(name, level.mechanism, ids), level.level.mean
-        dash = "dot" if name in (ALONE, GUESSING) else "dash"
-        fig.level(across, at, (color, dash), f"{name}: {metric.text(at)}")
-        tag(name, level.label, at, color, across[1])
+    ids = [*{one.line.mechanism for one in placed}, *waiting]
+    drawn = [
+        (one.line, one.band, [f"epsilon {x:.4g} {one.counts}<br>" for x in one.x])
+        for one in guesses
+    ]
+    tags = between(fig, picture, across, drawn, ids)
     best = envelope(placed)
     if best is not None:  # a broad pale line behind the others: what hindsight would have chosen
-        texts = [metric.text(float(value)) for value in best.value]
         fig.stroke(
             best.x.tolist(),
             best.value.tolist(),
             faded(MUTED, 0.3),
-            width=9,
+            line_width=9,
             hover=f"{ENVELOPE}<br>epsilon %{{x:.4g}} {best.counts}: %{{customdata[0]}}"
             "<br><b>%{customdata[1]}</b> on the other seeds<extra></extra>",
             name=ENVELOPE,
-            customdata=list(zip(best.winners, texts, strict=True)),
+            customdata=list(zip(best.winners, map(text, best.value.tolist()), strict=True)),
         )
-    for one in guesses:  # several, each beside other methods, are told apart by their own colours
-        color = style(one.line.mechanism).color if len(guesses) > 1 else MUTED
-        mean, label = one.band.mean.tolist(), f"{GUESSING}: {one.line.label}"
-        fig.stroke(
-            one.x.tolist(),
-            mean,
-            color,
-            dash="dot",
-            hover=f"{label}<br>epsilon %{{x:.4g}} {one.counts}<br><b>%{{customdata}}</b>"
-            "<extra></extra>",
-            name=f"{label} · {one.counts}",
-            customdata=[metric.text(value) for value in mean],
-        )
-        tag(GUESSING, one.line.label, mean[-1], color, float(one.x[-1]))
     told = {one.line.mechanism for one in placed if uses_facts(one.line)}
-    for one, over in zip(placed, bands, strict=True):
-        fig.band(over, faded(style(one.line.mechanism).color, 0.16))
-    for name, one, over in zip(_names(placed), placed, bands, strict=True):
-        look = style(one.line.mechanism)
-        _line(fig, one, over, before=not uses_facts(one.line) and one.line.mechanism in told)
-        end = float(one.x[-1])
-        tags.append(_Tag(name, float(over.mean[-1]), look=look, solid=one.solid, end=end))
-    for one in placed:
-        found = tick_of(one.line)
-        if found is not None and found.counts == one.counts and found.measured < across[1]:
-            here = one.line.at(found.epsilon)
-            assert here is not None
-            fig.tick(found.measured, here.mean, style(one.line.mechanism), found)
-    tags += [_Tag(f"{registry.short_name(id)}\n{MISSING}", None, look=style(id)) for id in waiting]
-    high = max(_LEAST, sum(_HIGH * len(tag.lines) + 4 for tag in tags))
+    for name, one in zip(_names(placed), placed, strict=True):
+        line, look = one.line, style(one.line.mechanism)
+        before = not uses_facts(line) and line.mechanism in told
+        x, mean, low, high, seeds = (part.tolist() for part in one.band)
+        fig.curve(
+            one.band,
+            look._replace(dash="dot") if before else look,
+            f"{line.label}<br>epsilon %{{x:.4g}} {_counted(one)}<br><b>%{{customdata[0]}}</b>,"
+            " band %{customdata[1]} to %{customdata[2]}, seeds: %{customdata[3]}<extra></extra>",
+            name=f"{line.label} · {_counted(one)}",
+            marker=fig.marker(look, solid=one.solid),
+            customdata=[*zip(map(text, mean), map(text, low), map(text, high), seeds, strict=True)],
+        )
+        tags.append(Tag(name, mean[-1], look, one.solid, x[-1]))
+        if (found := tick_of(line)) and found.counts == one.counts and found.measured < across[1]:
+            here = line.at(found.epsilon)
+            fig.tick(found.measured, here and here.mean, look, found)
+    tags += [Tag(f"{registry.short_name(id)}\n{MISSING}", None, style(id), True) for id in waiting]
+    lines, guessed = ([one.line for one in side] for side in (placed, guesses))
+    high = max(_LEAST, sum(tag.high for tag in tags))
     fig.layout["height"] += high - _LEAST
-    _column(fig, tags, up, high)
-    fig.y(range=up, **_ticks(metric, up, step))
-    left = {"x": 0, "y": 1, "xanchor": "left", "yanchor": "bottom", "yshift": 8}
-    fig.note(text=metric.axis, size=13, color=MUTED, **_PAPER, **left)
+    _column(fig, picture.metric, tags, reach(picture, lines, guessed), high)
     return fig
 
 
 def axis(ends: Ends, placed: Sequence[Placed]) -> Ends:
     """The axis of epsilon: all of the grid, and whatever a change of unit moves beyond it."""
-    inside = [float(x) for one in placed for x in one.x]
-    return min([ends[0], *inside]) / 1.15, max([ends[1], *inside]) * 1.15
+    inside = [*ends, *(float(x) for one in placed for x in one.x)]
+    return min(inside) / 1.15, max(inside) * 1.15
 
 
 def roomy(fig: Figure) -> Figure:
     """The same with names that fit in whatever letters a reader has, where a page is no phone."""
-    margin = fig.layout["margin"] | {"r": _FRAME["r"] + 40}
-    return Figure(fig.layout | {"margin": margin}, fig.data)
+    fig.update(margin_r=_FRAME["r"] + 40)
+    return fig
 
 
 def room(fig: Figure) -> str:
@@ -190,139 +233,66 @@ def room(fig: Figure) -> str:
 
 def _framed(high: float, across: Ends, placed: Sequence[Placed], above: int = 34) -> Figure:
     """An empty picture over epsilon whose frame is so many pixels high, with some above."""
-    whole = high + above + _FRAME["b"]
-    fig = figure(height=whole, margin=_FRAME | {"t": above}, showlegend=False)
-    low, end = (math.log10(end) for end in across)
+    low, end = map(math.log10, across)
     units = {one.counts for one in placed}
     counted = f"epsilon {units.pop()}" if len(units) == 1 else "epsilon"
-    wide = powers(-2, 9) if across[1] > 200 else {}  # an epsilon per user may be thousands
-    fig.x(
-        **EPSILON_AXIS | wide | {"title": f"{counted} (left: more private)"},
-        range=[low, end + _LEADER * (end - low)],  # beyond it are names
-        automargin=False,
+    return figure(
+        "framed",
+        height=high + above + _FRAME["b"],
+        margin=_FRAME | {"t": above},
+        # an epsilon per user may be thousands
+        xaxis=LOG if across[1] > 200 else EPSILON_AXIS,
+        xaxis_title_text=f"{counted} (left: more private)",
+        xaxis_range=[low, end + _LEADER * (end - low)],  # beyond it are names
     )
-    return fig
 
 
 def _names(placed: Sequence[Placed]) -> list[str]:
     """Their names in the column, with what epsilon counts where that differs."""
-    mixed = len({one.counts for one in placed}) > 1
-    return [short_label(one.line) + (f"\n{_unit(one)}" if mixed else "") for one in placed]
+    return [short_label(one.line) + _unit(one, placed, "\n") for one in placed]
 
 
-def _unit(one: Placed) -> str:
-    """What an epsilon counts, for a narrow place."""
-    return one.counts.removesuffix(AS_CLAIMED).replace("user-item cell", "cell")
+def _unit(one: Placed, placed: Sequence[Placed], before: str) -> str:
+    """What an epsilon counts, for a narrow place; nothing where all count the same."""
+    counts = one.counts.removesuffix(AS_CLAIMED).replace("user-item cell", "cell")
+    return f"{before}{counts}" * (len({other.counts for other in placed}) > 1)
 
 
-def _level_color(name: str, level: str, mechanisms: Sequence[str]) -> str:
-    """A line without privacy that belongs to a single mechanism has its colour."""
-    if name in (WITHOUT, ALONE, GUESSING):
-        return INK if name == WITHOUT else MUTED
-    own = [id for id in mechanisms if registry.get(id).twin == level]
-    return style(own[0]).color if len(own) == 1 else MUTED
+def _counted(one: Placed) -> str:
+    return one.counts + ", not certified" * (not one.solid)
 
 
-def _column(fig: Figure, tags: Sequence[_Tag], up: Sequence[float], high: float) -> None:
-    """Names beside the frame, as near as may be to what they name, and led to it."""
-    scale = (up[1] - up[0]) / high
-    wanted = [high if tag.at is None else (up[1] - tag.at) / scale for tag in tags]
-    places = spread(wanted, [_HIGH * len(tag.lines) + 4.0 for tag in tags], high)
+def _column(
+    fig: Figure, metric: Metric, tags: Sequence[Tag], up: Sequence[float], high: float
+) -> None:
+    """The upright axis, and names beside the frame, as near as may be to what they name, and led
+    to it."""
+    fig.update(yaxis_range=up, yaxis_tickformat=metric.ticks and FINE)
+    fig.note("axis", text=metric.axis)
     low, right = fig.layout["xaxis"]["range"]
     near, edge = low + _NEAR * (right - low), right
-    if fig.layout["xaxis"].get("type") == "log":
+    if "type" in fig.layout["xaxis"]:
         near, edge = 10**near, 10**edge
-    for tag, place in zip(tags, places, strict=True):
-        y = up[1] - place * scale
-        led = tag.at is not None and tag.end is not None and tag.end >= near
-        look = tag.look
-        shown = {} if look is None else fig.marker(look, solid=tag.solid)
-        sizes = [0, shown.get("size", 0)]
-        fig.draw(
-            "scatter",
-            x=[tag.end, edge] if led else [None, edge],
-            y=[tag.at, y] if led else [None, y],
-            mode="lines" if look is None else "lines+markers",
-            line={"color": tag.color if look is None else look.color, "width": 1},
-            marker=shown | {"size": sizes, "opacity": 1 if tag.at is not None else 0.4},
+    for tag, y in zip(tags, beside(fig, tags, up, high), strict=True):
+        led = tag.at is not None and tag.end >= near
+        mark = fig.marker(tag.look, solid=bool(tag.solid))
+        fig.stroke(
+            [tag.end if led else None, edge],
+            [tag.at, y],
+            tag.look.color,
+            line_width=1,
+            mode="lines" if tag.solid is None else "lines+markers",
+            marker=mark | {"size": [0, mark["size"]], "opacity": 0.4 if tag.at is None else 1},
             cliponaxis=False,
         )
-        color = MUTED if look is None else INK
-        _name(fig, tag.text, 1 - place / high, color)
-
-
-def _name(fig: Figure, text: str, y: float, color: str) -> None:
-    """A name in the column at a height of the frame."""
-    fig.note(
-        text="<br>".join(name_lines(text)),
-        align="left",
-        size=_SIZE,
-        color=color,
-        borderpad=0,
-        **_PAPER,
-        x=1,
-        y=y,
-        xanchor="left",
-        yanchor="middle",
-        xshift=13,
-    )
-
-
-def _line(fig: Figure, one: Placed, over: Band, *, before: bool) -> None:
-    """before: without the facts that another line of its method uses."""
-    look, text = style(one.line.mechanism), one.line.metric.text
-    look = look._replace(dash="dot") if before else look
-    counts = one.counts if one.solid else f"{one.counts}, not certified"
-    fig.line(
-        over.x.tolist(),
-        over.mean.tolist(),
-        look,
-        name=f"{one.line.label} · {counts}",
-        marker=fig.marker(look, solid=one.solid),
-        customdata=[
-            [text(mean), text(low), text(high), int(seeds)]
-            for mean, low, high, seeds in zip(
-                over.mean, over.low, over.high, over.seeds, strict=True
-            )
-        ],
-        hover=f"{one.line.label}<br>epsilon %{{x:.4g}} {counts}<br><b>%{{customdata[0]}}</b>,"
-        " band %{customdata[1]} to %{customdata[2]}, seeds: %{customdata[3]}<extra></extra>",
-    )
-
-
-def _bands(reach: Sequence[float], bands: Sequence[Band]) -> list[float]:
-    """How far bands go, up to a third of what means reach over: one wild seed hides no curve."""
-    if not bands:
-        return []
-    room = (max(reach) - min(reach)) / 3
-    least, most = min(reach) - room, max(reach) + room
-    return [min(max(float(v), least), most) for over in bands for v in (*over.low, *over.high)]
-
-
-def _round_range(values: Sequence[float]) -> tuple[list[float], float]:
-    """A range that ends on round numbers, with some room, and the step between those."""
-    if not values:
-        return [0.0, 1.0], 0.1
-    low, high = min(values), max(values)
-    room = 0.06 * (high - low) or 0.01
-    step = next((s for s in _STEPS if high - low <= 12 * s), _STEPS[-1])
-    return [step * math.floor((low - room) / step), step * math.ceil((high + room) / step)], step
-
-
-def _ticks(metric: Metric, up: Sequence[float], step: float) -> dict[str, object]:
-    """Eight ticks at most, in the form that values have everywhere."""
-    sizes = (step * k * 10.0**power for power in range(9) for k in (1, 2, 5))
-    wide = next(size for size in sizes if up[1] - up[0] <= 8 * size)
-    values = [wide * k for k in range(math.ceil(up[0] / wide - 1e-9), 1 + int(up[1] / wide + 1e-9))]
-    texts = [f"{100 * v:.6g} %" if metric.share else f"{v:.6g}" for v in values]
-    return {"tickmode": "array", "tickvals": values, "ticktext": texts, "automargin": False}
 
 
 # --- the trade ---------------------------------------------------------------------------------
 
 _EDGE = log_odds(MOST)  # where the axis ends and the gutter begins
 _NO_BOUND, _RAW = _EDGE + 1.3, _EDGE + 3.0  # lanes of the gutter
-_LANES = {Stand.USELESS: _NO_BOUND, Stand.NONE: _NO_BOUND, Stand.RAW: _RAW}
+_SOLID = (Stand.BOUND, Stand.USELESS)  # certified
+_APART = 0.2  # on the axis: nearer ones need no arrow
 
 
 def trade(shown: Trade, epsilon: float, high: float = _LEAST) -> Figure:
@@ -330,108 +300,96 @@ def trade(shown: Trade, epsilon: float, high: float = _LEAST) -> Figure:
 
     The last three traces are those of `trade_at`.
     """
-    picture = shown.picture
-    metric, levels = picture.metric, picture.levels
-    lines = [one.line for one in (*shown.tracks, *shown.guesses)]
-    reach = [level.level.mean for _, level in levels]
-    reach += [value for line in lines for value in line.band.mean.tolist()]
-    up, step = _round_range([*reach, *_bands(reach, [line.band for line in lines])])
+    picture, metric = shown.picture, shown.picture.metric
+    lines, guessed = ([one.line for one in side] for side in (shown.tracks, shown.guesses))
+    up = reach(picture, lines, guessed)
+    up = up[::-1] if metric.lower else up  # the better is above
     raw = any(bead.stand is Stand.RAW for one in shown.tracks for bead in one.beads)
     end = (_RAW if raw else _NO_BOUND) + 0.9
-    up = up[::-1] if metric.lower else up  # the better is above
-    fig = figure(height=high + 110, margin=_FRAME | {"t": 34, "b": 76}, showlegend=False)
     named = {log_odds(right): f"{100 * right:g}" for right in (0.75, 0.9, 0.99, MOST)}
     named |= {0.0: "50<br>coin", _NO_BOUND: "<br>no<br>bound"} | ({_RAW: "<br>raw"} if raw else {})
-    fig.x(
-        "attacker right at most, in 100",
-        range=[-0.25, end * (1 + _LEADER)],
-        tickmode="array",
-        tickvals=list(named),
-        ticktext=list(named.values()),
-        tickangle=0,
-        automargin=False,
+    fig = figure(
+        "trade",
+        height=high + 110,
+        xaxis_range=[-0.25, end * (1 + _LEADER)],
+        xaxis_tickvals=list(named),
+        xaxis_ticktext=list(named.values()),
     )
-    fig.y(range=up, **_ticks(metric, sorted(up), step))
-    gutter = {"type": "rect", "x0": _EDGE + 0.4, "x1": end, "y0": 0, "y1": 1, "yref": "y domain"}
-    fig.shape(**gutter, fillcolor=faded(MUTED, 0.12), line={"width": 0}, layer="below")
-    fig.stroke([0, 0], up, MUTED, dash="dot", width=1)
-    tags = []
-    for name, level in levels:
-        color = _level_color(name, level.mechanism, [line.mechanism for line in lines])
-        value, dash = level.level.mean, "dot" if name in (ALONE, GUESSING) else "dash"
-        text = f"{name} {metric.text(value)}"
-        fig.level((0, end), value, (color, dash), text)
-        tags.append(_Tag(text, value, color, end=end))
-    for guess in shown.guesses:
-        x, mean = [_across(bead) for bead in guess.beads], guess.line.band.mean.tolist()
-        fig.stroke(
-            x, mean, MUTED, dash="dot", hover=f"{GUESSING}: {guess.line.label}<extra></extra>"
-        )
-        tags.append(_Tag(f"{GUESSING} {metric.text(mean[-1])}", mean[-1], MUTED, end=x[-1]))
+    fig.shape("gutter", x0=_EDGE + 0.4, x1=end)
+    fig.stroke([0, 0], up, MUTED, line_dash="dot", line_width=1)
+    guesses = [
+        (one.line, _placed(one), [f"attacker: {said(bead)}<br>" for bead in one.beads])
+        for one in shown.guesses
+    ]
+    tags = between(fig, picture, (0, end), guesses, [line.mechanism for line in lines])
     for one in shown.tracks:
-        look, x = style(one.line.mechanism), [_across(bead) for bead in one.beads]
-        mean = one.line.band.mean.tolist()
-        fig.band(one.line.band._replace(x=np.array(x)), faded(look.color, 0.16))
+        look, over, last = style(one.line.mechanism), _placed(one), one.beads[-1]
         if one.tick is not None:
             here, least = one.at(one.tick.epsilon), log_odds(min(one.least, MOST))
             if here.stand is not Stand.BOUND:
-                color = faded(look.color, 0.4)
-                fig.stroke([least, _across(here)], [here.value.mean] * 2, color, width=7)
+                ends = [least, _across(here)]
+                fig.stroke(ends, [here.value.mean] * 2, faded(look.color, 0.4), line_width=7)
             fig.tick(least, here.value.mean, look, one.tick)
-        solid = [bead.stand in _SOLID for bead in one.beads]
-        texts = [_told(one, bead) for bead in one.beads]
-        marker = {"symbol": look.marker, "size": 6, "line": {"color": look.color, "width": 1.5}}
-        marker["color"] = [look.color if yes else PAPER for yes in solid]
-        fig.line(x, mean, look, "%{text}<extra></extra>", width=2, marker=marker, text=texts)
-        name = short_label(one.line)
-        tags.append(_Tag(name, mean[-1], look=look, solid=solid[-1], end=x[-1]))
-    _column(fig, tags, up, high)
-    left = {"x": 0, "y": 1, "xanchor": "left", "yanchor": "bottom", "yshift": 8}
-    fig.note(text=metric.axis, size=13, color=MUTED, **_PAPER, **left)
-    looks = [style(one.line.mechanism) for one in shown.tracks]
-    mark = {"symbol": [look.marker for look in looks], "opacity": 1, "size": 18}
-    mark |= {"line": {"color": [look.color for look in looks], "width": 2.5}}
+        fig.curve(
+            over,
+            look,
+            TOLD,
+            line_width=2,
+            marker_size=6,
+            marker_line_color=look.color,
+            marker_line_width=1.5,
+            marker_color=[_fill(one, bead) for bead in one.beads],
+            text=[_told(one, bead) for bead in one.beads],
+        )
+        end = _across(last)
+        tags.append(Tag(short_label(one.line), last.value.mean, look, last.stand in _SOLID, end))
+    _column(fig, metric, tags, up, high)
+    x, y, texts, colors = trade_at(shown, epsilon).values()
+    looks = [style(line.mechanism) for line in lines]
     head = {"symbol": "arrow", "angleref": "previous", "size": [0, 9, 0] * len(looks)}
-    moved = trade_at(shown, epsilon)
-    x, y, texts, colors = moved.values()
-    line = {"mode": "lines+markers", "line": {"color": MUTED, "width": 1.5}}
-    fig.draw("scatter", x=x[0], y=y[0], **line, marker=head | {"color": colors[0]})
-    fig.dots(x[1], y[1], mark | {"color": colors[1]})
-    mark |= {"color": colors[2], "size": 15}
-    fig.dots(x[2], y[2], mark, text=texts[2], hover="%{text}<extra></extra>")
+    fig.stroke(
+        x[0], y[0], MUTED, mode="lines+markers", line_width=1.5, marker=head, marker_color=MUTED
+    )
+    mark = {"symbol": [look.marker for look in looks], "opacity": 1}
+    mark |= {"line_color": [look.color for look in looks], "line_width": 2.5}
+    for k, size in ((1, 18), (2, 15)):
+        hover = TOLD * (k == 2)
+        fig.dots(x[k], y[k], mark | {"size": size, "color": colors[k]}, text=texts[k], hover=hover)
     return fig
-
-
-_SOLID = (Stand.BOUND, Stand.USELESS)  # certified
 
 
 def trade_at(shown: Trade, epsilon: float) -> dict[str, list[Any]]:
     """What an epsilon moves, as `Plotly.restyle` takes it for the last three traces: arrows, where
     papers put the methods (hollow), where their releases do."""
-    x: list[list[Any]] = [[], [], []]
-    y: list[list[Any]] = [[], [], []]
-    texts, fills = [], []
-    for one in shown.tracks:
-        bead, paper = one.at(epsilon), None
-        at, mean = _across(bead), bead.value.mean
-        if bead.claimed is not None:
-            paper = _NO_BOUND if bead.claimed > MOST else log_odds(bead.claimed)
-        apart = paper is not None and abs(paper - at) > _APART
-        x[0] += [paper, at, None] if apart else [None] * 3
-        x[1].append(paper)
-        x[2].append(at)
-        for k, many in enumerate((3, 1, 1)):
-            y[k] += [mean] * many
-        texts.append(_told(one, bead))
-        fills.append(style(one.line.mechanism).color if bead.stand in _SOLID else PAPER)
-    return {"x": x, "y": y, "text": ["", "", texts], "marker.color": [MUTED, PAPER, fills]}
+    beads = [one.at(epsilon) for one in shown.tracks]
+    mean, at = [bead.value.mean for bead in beads], [*map(_across, beads)]
+    papers = [None if bead.claimed is None else _odds(bead.claimed) for bead in beads]
+    arrows: list[float | None] = []
+    for paper, own in zip(papers, at, strict=True):
+        apart = paper is not None and abs(paper - own) > _APART
+        arrows += (paper, own, None) if apart else (None,) * 3
+    return {
+        "x": [arrows, papers, at],
+        "y": [np.repeat(mean, 3).tolist(), mean, mean],
+        "text": ["", "", [*map(_told, shown.tracks, beads)]],
+        "marker.color": [MUTED, PAPER, [*map(_fill, shown.tracks, beads)]],
+    }
 
 
-_APART = 0.2  # on the axis: nearer ones need no arrow
+def _fill(one: Track, bead: Bead) -> str:
+    return style(one.line.mechanism).color if bead.stand in _SOLID else PAPER
+
+
+def _odds(right: float) -> float:
+    return _NO_BOUND if right > MOST else log_odds(right)
 
 
 def _across(bead: Bead) -> float:
-    return _LANES[bead.stand] if bead.stand in _LANES else log_odds(bead.right)
+    return _RAW if bead.stand is Stand.RAW else _odds(bead.right)
+
+
+def _placed(one: Track) -> Band:
+    return one.line.band._replace(x=np.array([_across(bead) for bead in one.beads]))
 
 
 def _told(one: Track, bead: Bead) -> str:
@@ -449,38 +407,23 @@ def price(answers: Sequence[Answer], across: Ends, waiting: Sequence[str] = ()) 
     """
     placed = [one.placed for one in answers]
     fig, edge = _rows(placed, across, waiting)
-    mixed = len({one.counts for one in placed}) > 1
     for k, one in enumerate(answers):
-        look = style(one.placed.line.mechanism)
-        value, low, high = one.epsilon[:3]
-        reached, first = math.isfinite(value), float(one.placed.x[0])
-        if math.isfinite(low) and one.epsilon.seeds > 1:
+        here, (value, low, high, seeds) = one.placed, one.epsilon
+        color, text = style(here.line.mechanism).color, reach_words(one)
+        first, last = float(here.x[0]), float(here.x[-1])
+        if math.isfinite(low) and seeds > 1:
             ends = (max(low, first), min(high, edge))
-            fig.stroke(ends, [-k] * 2, faded(look.color, 0.5), width=7)
-            beyond = (
-                (first, "left", low <= first < value),
-                (edge, "right", high > one.placed.x[-1]),
-            )
-            for x, side, there in beyond:  # an interval that goes on beyond the epsilons computed
-                if there:
-                    mark = {"symbol": f"triangle-{side}", "size": 10, "color": look.color}
-                    fig.dots([x], [-k], mark, cliponaxis=False)
-        text = reach_words(one)
-        if reached:
-            unit = f" {_unit(one.placed)}" if mixed else ""
-            shown = f"<b>{text}</b>{unit}"
-            fig.dots(
-                [value],
-                [-k],
-                fig.marker(look, solid=one.placed.solid, size=12),
-                hover=f"{one.placed.line.label}<br>epsilon {text} {one.placed.counts}"
-                + ("" if one.placed.solid else ", not certified")
-                + f"<br>interval {_span(one)}<extra></extra>",
-                name=one.placed.line.label,
-            )
+            # an arrow where it goes on beyond what was computed
+            beyond = [10 * (low <= first < value), 10 * (high > last)]
+            head = {"symbol": ["triangle-left", "triangle-right"], "size": beyond, "color": color}
+            more = {"mode": "lines+markers", "marker": head, "cliponaxis": False}
+            _stretch(fig, k, [ends], faded(color, 0.5), 7, **more)
+        if math.isfinite(value):
+            span = span_words(one.epsilon, first, last) if seeds > 1 else "unknown: one seed"
+            _mark(fig, k, here, [value], [f"{text}, interval {span}"], size=12)
+            _say(fig, k, value, f"<b>{text}</b>{_unit(here, placed, ' ')}")
         else:
-            shown = f"{text}: best {one.placed.line.metric.text(one.best)}"
-        _say(fig, -k, value if reached else edge, shown, faint=not reached)
+            _say(fig, k, edge, f"{text}: best {here.line.metric.text(one.best)}", MUTED)
     return fig
 
 
@@ -488,87 +431,60 @@ def standing(found: Sequence[Standing], across: Ends, waiting: Sequence[str] = (
     """Where each mechanism is clearly the best (thick), where none is clearly better (thin)."""
     fig, edge = _rows([one.placed for one in found], across, waiting)
     for k, one in enumerate(found):
-        look, x = style(one.placed.line.mechanism), one.placed.x
+        x, color = one.placed.x, style(one.placed.line.mechanism).color
         if not any(one.rivals):
-            _say(fig, -k, edge, "nothing to compare with", faint=True)
-            continue
-        cells = _cells(x, across)
-        told = [standing_words(one, j) for j in range(len(x))]
-        good = [
-            bool(rivals) and not behind
-            for rivals, behind in zip(one.rivals, one.behind, strict=True)
-        ]
+            _say(fig, k, edge, "nothing to compare with", MUTED)
+        middle = np.sqrt(x[:-1] * x[1:])  # each reaches half way to its neighbours
+        cells = np.clip([x[0] / 1.1, *middle, x[-1] * 1.1], *across).tolist()
+        good = [some > 0 and not worse for some, worse in zip(one.rivals, one.behind, strict=True)]
         for width, there in ((4, good), (15, one.best)):
-            places = [(cells[j] if yes else (None, None), None) for j, yes in enumerate(there)]
-            fig.stroke(
-                [end for pair, gap in places for end in (*pair, gap)],
-                [-k] * (3 * len(places)),
-                look.color,
-                width=width,
-            )
-        shown = fig.marker(look, solid=one.placed.solid, size=8)
-        fig.dots(
-            x.tolist(),
-            [-k] * len(x),
-            shown | {"opacity": [float(yes) for yes in good]},
-            name=one.placed.line.label,
-            hover=f"{one.placed.line.label}<br>epsilon %{{x:.4g}} {one.placed.counts}"
-            "<br>%{customdata}<extra></extra>",
-            customdata=told,
-        )
+            pairs = zip(itertools.pairwise(cells), there, strict=True)
+            _stretch(fig, k, [ends if yes else (None, None) for ends, yes in pairs], color, width)
+        told = [standing_words(one, j) for j in range(len(x))]
+        shown = [float(yes) for yes in good]
+        _mark(fig, k, one.placed, x.tolist(), told, size=8, marker_opacity=shown)
     return fig
 
 
 def _rows(placed: Sequence[Placed], across: Ends, waiting: Sequence[str]) -> tuple[Figure, float]:
     """A frame with a row for each mechanism, named at the right; those that wait come last."""
+    looks = [style(one.line.mechanism) for one in placed] + [Style(MUTED, "")] * len(waiting)
     names = [*_names(placed), *map(registry.short_name, waiting)]
-    row = max([_ROW, *(_HIGH * len(name_lines(name)) + 6 for name in names)])
-    count = len(names)
-    fig = _framed(count * row, across, placed, above=8)
+    tags = [
+        Tag(name, -k, look, True) for k, (name, look) in enumerate(zip(names, looks, strict=True))
+    ]
+    high = len(tags) * max([_ROW, *(tag.high + 2 for tag in tags)])
+    fig, up = _framed(high, across, placed, above=8), [0.5 - len(tags), 0.5]
+    fig.update(**LOOK["figures"]["rows"], yaxis_range=up)
+    beside(fig, tags, up, high)
     edge = 10 ** fig.layout["xaxis"]["range"][1]
-    fig.y(range=[0.5 - count, 0.5], showticklabels=False, showgrid=False, automargin=False)
-    colors = [style(one.line.mechanism).color for one in placed] + [MUTED] * len(waiting)
-    for k, (name, color) in enumerate(zip(names, colors, strict=True)):
-        ends = [across[0], edge]
-        fig.stroke(ends, [-k] * 2, faded(color, 0.45), width=1.5, dash="dot")
-        _name(fig, name, 1 - (k + 0.5) / count, INK)
+    for k, look in enumerate(looks):
+        _stretch(fig, k, [(across[0], edge)], faded(look.color, 0.45), 1.5, line_dash="dot")
         if k >= len(placed):
-            _say(fig, -k, edge, MISSING, faint=True)
+            _say(fig, k, edge, MISSING, MUTED)
     return fig, edge
 
 
-def _say(fig: Figure, row: float, x: float, text: str, *, faint: bool) -> None:
-    """Words above a row, at an epsilon, inside the frame."""
-    (low, right), at = fig.layout["xaxis"]["range"], math.log10(x)
-    share = (at - low) / (right - low)
-    side = "left" if share < 0.3 else "right" if share > 0.65 else "center"
-    shift = {"left": -6, "right": 6, "center": 0}[side] if not faint else 0
-    fig.note(
-        x=at,
-        y=row,
-        text=text,
-        xanchor=side,
-        yanchor="bottom",
-        xshift=shift,
-        yshift=8,
-        size=13,
-        color=MUTED if faint else INK,
-        borderpad=0,
-    )
+def _stretch(
+    fig: Figure, row: int, ends: Sequence[tuple[Any, Any]], color: str, width: float, **more: Any
+) -> None:
+    """Parts of a row."""
+    x = [end for pair in ends for end in (*pair, None)][:-1]
+    fig.stroke(x, [-row] * len(x), color, line_width=width, **more)
 
 
-def _span(answer: Answer) -> str:
-    if answer.epsilon.seeds < 2:
-        return "unknown: one seed"
-    x = answer.placed.x
-    return span_words(answer.epsilon, float(x[0]), float(x[-1]))
+def _mark(
+    fig: Figure, row: int, one: Placed, x: Values, texts: Sequence[str], size: int, **more: Any
+) -> None:
+    """A mechanism's marks in its row."""
+    label, marker = one.line.label, style(one.line.mechanism)
+    hover = f"{label}<br>epsilon %{{x:.4g}} {_counted(one)}<br>{TOLD}"
+    mark = fig.marker(marker, solid=one.solid, size=size)
+    fig.dots(x, [-row] * len(x), mark, name=label, text=texts, hover=hover, **more)
 
 
-def _cells(x: np.ndarray, across: Ends) -> list[Ends]:
-    """From half way to the epsilon before to half way to the next, in logarithms."""
-    at = np.log(x)
-    middle = (at[:-1] + at[1:]) / 2
-    first = 2 * at[0] - middle[0] if len(x) > 1 else at[0] - 0.1
-    last = 2 * at[-1] - middle[-1] if len(x) > 1 else at[-1] + 0.1
-    edges = np.clip(np.exp([first, *middle, last]), *across)
-    return list(itertools.pairwise(edges.tolist()))
+def _say(fig: Figure, row: int, x: float, text: str, color: str = INK) -> None:
+    """Words above a row, at an epsilon."""
+    low, right = fig.layout["xaxis"]["range"]
+    x = (math.log10(x) - low) / (right - low)
+    fig.note("row", text=text, x=x, y=-row, font_color=color)

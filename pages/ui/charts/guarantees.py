@@ -10,17 +10,18 @@ from dpmc_core.lab.refute import Method, Refuted, Report
 from dpmc_core.lab.views.audits import Lights, Tick
 from dpmc_core.lab.views.cards import CardRow, epsilon_text
 from dpmc_core.lab.views.groups import Group
+from dpmc_core.style import GREEN, RED
 from pages.ui.charts import (
     ACCENT,
     EPSILON_AXIS,
     GRID,
     INK,
+    LOG,
     PAPER,
     Figure,
     Style,
     faded,
     figure,
-    powers,
     style,
 )
 
@@ -39,42 +40,44 @@ def claims(
     end = 4 * max([*finite, 1.0])
     low = math.log10(min([*finite, 1.0])) - 0.5
     far = math.log10(end) + 0.28 * (math.log10(end) - low)
-    fig = figure(showlegend=False, bargap=0, margin={"l": 8, "r": 8, "t": 4, "b": 8})
+    fig = figure("claims")
     places: dict[str, int] = {}
     told, at = [], 0
     for group in groups:
         title = f"<b>{group.title}</b>, {rows[group.choices[0].id].guarantee.change.label}"
-        fig.note(text=title, x=0, xref="x domain", xanchor="left", xshift=-100, y=at)
+        fig.note("group", text=title, y=at)
         for choice in group.choices:
             at, id = at + 1, choice.id
             row, look, found, places[id] = rows[id], style(id), measured.get(id), at
-            text = "" if row.upheld else f"   {epsilon_text(row.certified)}"
+            proved = epsilon_text(row.certified)
+            text = "" if row.upheld else f"   {proved}"
             _promised(fig, look, (row.claimed, row.certified), at, end, text)
-            words = ""
+            words, counted = "", row.guarantee.change
             if found is not None and 0 < found.measured < end:
                 fig.tick(found.measured, at, look, found)
                 words = f"<br>{found.words}"
-            counted = row.guarantee.change
             told.append(
-                f"<b>{row.mechanism}</b>: claimed {epsilon_text(row.claimed)}, certified"
-                f" {epsilon_text(row.certified)}{words}<br>{counted.label}: {counted.relation}"
+                f"<b>{row.mechanism}</b>: claimed {epsilon_text(row.claimed)}, certified {proved}"
+                f"{words}<br>{counted.label}: {counted.relation}"
             )
         at += 1
     y = list(places.values())
     fig.draw(
-        "bar",
-        orientation="h",
+        "pointed",
         base=10**low,
         x=[10**far] * len(y),
         y=y,
         customdata=[[id] for id in places],
-        marker={"color": [faded(ACCENT, 0.18 * (id == chosen)) for id in places]},
+        marker_color=[faded(ACCENT, 0.18 * (id == chosen)) for id in places],
         hovertext=told,
-        hover="%{hovertext}<extra></extra>",
     )
-    fig.x(type="log", range=[low, far], tickangle=0, **powers(-2, 12, 1 if far - low < 4 else 2))
-    names = [rows[id].mechanism for id in places]
-    fig.y(range=[at - 0.4, -0.7], showgrid=False, tickvals=y, ticktext=names)
+    fig.update(
+        xaxis=LOG | {"dtick": 1 if far - low < 4 else 2},
+        xaxis_range=[low, far],
+        yaxis_range=[at - 0.4, -0.7],
+        yaxis_tickvals=y,
+        yaxis_ticktext=[rows[id].mechanism for id in places],
+    )
     return fig
 
 
@@ -89,34 +92,18 @@ def _promised(
         ring = fig.marker(look._replace(marker="circle"), solid=False, size=12)
         fig.stroke([claimed, proved], [at, at], look.color)
         fig.dots([claimed], [at], ring)
-    fig.draw(
-        "scatter",
-        x=[proved],
-        y=[at],
-        mode="markers+text",
-        marker=fig.marker(look._replace(marker=symbol), solid=True),
-        text=[text],
-        textposition="middle right",
-    )
+    mark = fig.marker(look._replace(marker=symbol), solid=True)
+    words = {"mode": "markers+text", "text": [text], "textposition": "middle right"}
+    fig.draw(x=[proved], y=[at], marker=mark, **words)
 
 
 def attacker(epsilons: Sequence[float], shares: Sequence[float], epsilon: float) -> Figure:
     """How often the best attacker is right, against epsilon."""
-    fig = figure(height=320, showlegend=False)
-    fig.stroke(
-        list(epsilons),
-        list(shares),
-        INK,
-        width=2.5,
-        hover="epsilon %{x:g}: right at most <b>%{y:.1%}</b><extra></extra>",
-    )
+    fig = figure("attacker", xaxis=EPSILON_AXIS)
+    hover = "epsilon %{x:g}: right at most <b>%{y:.1%}</b><extra></extra>"
+    fig.stroke(list(epsilons), list(shares), INK, line_width=2.5, hover=hover)
     fig.rule(epsilon)
-    fig.x(**EPSILON_AXIS)
-    fig.y(title="attacker right", tickformat=".0%", range=[0.48, 1.02])
     return fig
-
-
-_FOUND = {Refuted.NOTHING: "#009e73", Refuted.CLAIM: "#d55e00", Refuted.CERTIFICATE: "#d55e00"}
 
 
 def audit(report: Report, words: Mapping[Method, str]) -> Figure:
@@ -127,63 +114,44 @@ def audit(report: Report, words: Mapping[Method, str]) -> Figure:
     claimed, proved = report.claimed, report.certified.epsilon
     found = [f for f in report.findings if f.epsilon is not None]
     rows = [*(words[f.method] for f in found), "promised"]
-    known = [e for e in (claimed, proved, report.measured) if e and math.isfinite(e)]
-    low, high = 0.02 * min([*known, 1.0]), 3 * max([*known, 1.0])
-    fig = figure(height=110 + 46 * len(rows), showlegend=False)
+    known = [1.0, *(e for e in (claimed, proved, report.measured) if e and math.isfinite(e))]
+    low, high, colors = 0.02 * min(known), 3 * max(known), (RED, GREEN)
+    fig = figure(
+        "audit",
+        height=110 + 46 * len(rows),
+        xaxis=LOG,
+        xaxis_title_text=f"epsilon, {report.change.label}",
+        xaxis_range=[math.log10(low), math.log10(high)],
+        yaxis_categoryarray=rows[::-1],
+        yaxis_range=[-0.6, len(rows) - 0.3],
+    )
     fig.draw(
-        "bar",
-        orientation="h",
+        "least",
         y=rows[:-1],
         x=[max(f.epsilon or 0.0, low) - low / 2 for f in found],
         base=[low / 2] * len(found),
-        width=0.42,
-        marker={"color": [_FOUND[f.refuted] if f.valid else GRID for f in found]},
+        marker_color=[colors[f.refuted is Refuted.NOTHING] if f.valid else GRID for f in found],
         text=[
             f"at least {epsilon_text(f.epsilon, least=True)}" if f.valid else "not yet a bound"
             for f in found
         ],
-        textposition="auto",
-        insidetextanchor="end",
-        insidetextfont={"color": ["#ffffff" if f.valid else INK for f in found]},
-        cliponaxis=False,
+        insidetextfont_color=["#ffffff" if f.valid else INK for f in found],
     )
     told = f"  claimed {epsilon_text(claimed)}, certified {epsilon_text(proved)}"
     _promised(fig, style(report.mechanism.id), (claimed, proved), rows[-1], high, told)
     if claimed is not None:
         fig.rule(claimed)
-    first, last = math.log10(low), math.log10(high)
-    fig.x(
-        f"epsilon, {report.change.label}",
-        type="log",
-        range=[first, last],
-        **powers(math.floor(first) - 1, math.ceil(last) + 1),
-    )
-    fig.y(categoryorder="array", categoryarray=rows[::-1], range=[-0.6, len(rows) - 0.3])
     return fig
 
 
 def lights(view: Lights) -> Figure:
     """How far every published cell moves when one rating turns around."""
-    fig = figure(height=300)
+    fig = figure("lights")
     fig.draw(
-        "heatmap",
+        "moved",
         z=view.moved,
-        zmin=0,
         zmax=float(view.moved.max()),
         colorscale=[[0, PAPER], [1, style(view.mechanism.id).color]],
-        colorbar={"thickness": 12, "outlinewidth": 0, "title": {"text": "moves by"}},
-        hover="user %{y}, item %{x}: <b>%{z:.2f}</b><extra></extra>",
     )
-    fig.note(
-        text="the rating that changed",
-        x=view.item,
-        y=view.user,
-        ax=90,
-        ay=40,
-        showarrow=True,
-        arrowcolor=INK,
-        bgcolor=PAPER,
-    )
-    fig.x("items", showgrid=False)
-    fig.y("users", showgrid=False, autorange="reversed")
+    fig.note("changed", x=view.item, y=view.user)
     return fig

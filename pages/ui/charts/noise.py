@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from dpmc_core import registry
+from dpmc_core.arrays import Floats
 from dpmc_core.lab.papers.ryhh24 import COEFFICIENTS, SamplingWeights, VariantNoise, variant
 from dpmc_core.lab.papers.z16 import RecoveryBounds, near
 from dpmc_core.lab.views.noise import (
-    Axes,
     BeforeAfter,
     ChannelChances,
     Density,
@@ -25,28 +25,18 @@ from pages.ui.charts import (
     ENDS,
     EPSILON_AXIS,
     INK,
-    LONG_LEGEND,
+    LOG,
     MISSING,
-    MUTED,
-    PAPER,
+    STYLES,
+    TOLD,
     Figure,
-    Style,
     faded,
     figure,
-    powers,
     style,
-    ticks,
     wrapped,
 )
 from pages.ui.text import in_chart
 
-_LOW, _HIGH = ENDS
-_SECOND = Style("#d55e00", "x", "8px,3px")  # a second recovery beside the mechanism's own
-_STRATEGIES = {
-    "importance": Style("#009e73", "cross", "solid"),
-    "utility-optimal": Style("#d55e00", "circle", "dot"),
-    "uniform": Style("#0072b2", "square", "longdash"),
-}
 _SHOWN = 160  # users of a weights picture: more only cover each other
 
 
@@ -65,95 +55,70 @@ def shape(
     """
     if isinstance(view, ChannelChances):
         return _channel(mechanism, view, names[1], pinned)
-    look, top = style(mechanism), view.frame.top
-    fig = figure(bargap=0)
+    color, (reach, top) = style(mechanism).color, view.frame
+    ends = [-0.25 * top * (ruler is not None), top]
+    fig = figure("shape", xaxis_range=[-reach, reach], yaxis_range=ends)
     fig.draw(
-        "bar",
+        "draws",
         x=view.bar_centers,
         y=view.bar_heights,
-        name="fresh draws",
-        marker={"color": faded(look.color, 0.35), "line": {"width": 0}},
-        hover="around %{x:.2f}: density %{y:.3g}<extra>draws</extra>",
+        marker_color=faded(color, 0.35),
     )
-    for one, name, drawn in (
-        (pinned, names[1], {"color": INK, "dash": "dot"}),
-        (view, names[0], {"color": look.color, "width": 2.5}),
-    ):
+    for one, name, *look in ((pinned, names[1], INK, "dot"), (view, names[0], color, "solid")):
         if one is not None and one.density is not None:
             hover = f"noise %{{x:.2f}}: density <b>%{{y:.3g}}</b><extra>{name}</extra>"
-            fig.stroke(one.x, one.density, **drawn, name=name, hover=hover)
-    low = 0.0 if ruler is None else -0.25 * top
+            fig.stroke(one.x, one.density, look[0], line_dash=look[1], name=name, hover=hover)
     if ruler is not None:
-        _ruler(fig, ruler, view.frame, 0.25 * low)
+        ends = [12, 12 * (ruler.length <= reach)]  # the other may lie beyond the axis
+        mark = {"symbol": "line-ns", "size": ends, "line_color": INK, "line_width": 1.5}
+        x, y = [0, min(ruler.length, reach)], [-0.06 * top] * 2
+        more = {"mode": "lines+markers", "marker": mark, "showlegend": False}
+        fig.stroke(x, y, INK, line_width=3, **more)
+        fig.note("ruler", text=ruler.words, y=-0.1 * top)
     # what the fixed axes cut off: the peak of little noise, the ends of much
     peak = 0.0 if view.density is None else float(view.density.max())
-    words = {"y": 1, "yref": "y domain", "yanchor": "top", "bgcolor": PAPER}
-    words |= {"size": 12, "color": MUTED}
-    if peak > top:
-        text = f"↑ on to its peak at {peak:.3g}"
-        fig.note(text=text, x=0, xshift=14, xanchor="left", **words)
-    if view.beyond > 0.005:
-        text = f"{view.beyond:.0%} of it lies beyond"
-        fig.note(text=text, x=1, xref="x domain", xanchor="right", **words)
-    reach = view.frame.reach
-    fig.x(title="noise added to one number", range=[-reach, reach])
-    # so few ticks that none is below 0, where the ruler lies
-    fig.y(title="density", range=[low, top], nticks=4)
+    for there, text, x, side in (
+        (peak > top, f"↑ on to its peak at {peak:.3g}", 0.51, "left"),
+        (view.beyond > 0.005, f"{view.beyond:.0%} of it lies beyond", 1, "right"),
+    ):
+        if there:
+            fig.note("beyond", text=text, x=x, xanchor=side)
     return fig
-
-
-def _ruler(fig: Figure, ruler: Ruler, frame: Axes, at: float) -> None:
-    """From 0 as far as the ruler is long, or to the end of the axis; at: its height."""
-    end = min(ruler.length, frame.reach)
-    ends = {"symbol": "line-ns", "size": [12, 12 * (end == ruler.length)]}
-    ends["line"] = {"color": INK, "width": 1.5}
-    fig.stroke(
-        [0, end], [at, at], INK, width=3, mode="lines+markers", marker=ends, showlegend=False
-    )
-    fig.note(text=ruler.words, x=0, y=1.5 * at, yanchor="top", size=12, color=INK)
 
 
 def _channel(mechanism: str, view: ChannelChances, name: str, pinned: Any) -> Figure:
     """Chances of each answer for each true value; those at another epsilon as hollow bars."""
-    look, count = style(mechanism), len(view.matrix)
-    fig = figure(barmode="group", bargap=0.3)
+    color, count = style(mechanism).color, len(view.matrix)
+    fig = figure("channel")
     two = two_values(registry.get(mechanism).task) if count == 2 else None
     values = two or [*map(str, range(count))]
     true = [f"true: {value}" for value in values]
     for k, answer in enumerate(values):
         # dark on the full colour in either theme, the theme's own ink on a thin one
         fig.draw(
-            "bar",
+            "answers",
             x=true,
             y=view.matrix[:, k],
             name=f"answers: {answer}",
             offsetgroup=answer,
-            marker={
-                "color": faded(look.color, 1 - 0.7 * k / (count - 1)),
-                "line": {"color": look.color, "width": 1.5},
-            },
+            marker_color=faded(color, 1 - 0.7 * k / (count - 1)),
+            marker_line_color=color,
             text=[_chance(p) for p in view.matrix[:, k] if count == 2],
-            textposition="inside",
-            insidetextanchor="start",
-            insidetextfont={"color": INK if k else "#101214"},
-            constraintext="none",
-            textangle=0,
+            insidetextfont_color=INK if k else "#101214",
             customdata=view.drawn[:, k],
             hover="%{x}: <b>%{y:.1%}</b> exactly, %{customdata:.1%} of the draws"
             f"<extra>answers: {answer}</extra>",
         )
     for k, answer in enumerate(values if pinned else ()):
         fig.draw(
-            "bar",
+            "ghosts",
             x=true,
             y=pinned.matrix[:, k],
             name=name,
             offsetgroup=answer,
             showlegend=not k,
-            marker={"color": "rgba(0,0,0,0)", "line": {"color": INK, "width": 2}},
             hover=f"%{{x}}: <b>%{{y:.1%}}</b><extra>{name}, answers: {answer}</extra>",
         )
-    fig.y(title="chance", tickformat=".0%", range=[0, 1])
     return fig
 
 
@@ -173,33 +138,36 @@ def scales(
     A second, dotted rule is at the pinned epsilon.
     """
     seen: set[str] = set()  # one entry of the legend for each method
-    height = 320 + 12 * len({id for id, _, _ in views})
-    fig = figure(height=height, legend=LONG_LEGEND)
+    ends = [
+        math.log10(pick(x for _, _, view in views for x in view.epsilon)) for pick in (min, max)
+    ]
+    fig = figure(
+        "scales",
+        height=320 + 12 * len({id for id, _, _ in views}),
+        xaxis=EPSILON_AXIS,
+        xaxis_range=[ends[0] - 0.06, ends[1] + 0.06],
+        yaxis=LOG if unit == "noise scale" else {"tickformat": ".0%", "rangemode": "tozero"},
+        yaxis_title_text=unit,
+    )
     for id, name, view in views:
-        look, own = style(id), id == chosen
+        own = id == chosen
         fig.line(
             view.epsilon,
             view.scale,
-            look,
+            style(id),
             f"{name}<br>{in_chart(view.query)}<br>epsilon %{{x:g}}: <b>%{{y:.3g}}</b>"
             "<extra></extra>",
-            width=3 if own else 1.5,
+            line_width=3 if own else 1.5,
             name=wrapped(name),
             legendgroup=id,
             showlegend=id not in seen,
             opacity=1 if own else 0.55,
-            marker={"symbol": look.marker, "size": 8 if own else 6},
+            marker_size=8 if own else 6,
         )
         seen.add(id)
     fig.rule(epsilon)
     if pinned is not None:
         fig.rule(pinned, dash="dot")
-    reach = [x for _, _, view in views for x in view.epsilon]
-    fig.x(**EPSILON_AXIS, range=[math.log10(min(reach)) - 0.06, math.log10(max(reach)) + 0.06])
-    if unit == "noise scale":
-        fig.y(type="log", title=unit, **powers(-3, 7))
-    else:
-        fig.y(title=unit, tickformat=".0%", rangemode="tozero")
     return fig
 
 
@@ -213,52 +181,38 @@ def strip(
 
     limits: of the axis, whatever the noise; what lies beyond is an arrow at its edge.
     """
-    look = style(mechanism)
+    look, (low, high) = style(mechanism), limits or (-math.inf, math.inf)
     here = np.flatnonzero(~np.isnan(view.before[user]) | ~np.isnan(view.after[user]))
     before, after = view.before[user, here], view.after[user, here]
-    names = [in_chart(view.items[i]) for i in here]
-    low, high = limits or (-math.inf, math.inf)
-    shown = np.clip(after, low, high)
+    names, shown = [in_chart(view.items[i]) for i in here], np.clip(after, low, high)
+    words, room = coded(view, registry.get(mechanism).task), 0.04 * (high - low)
+    axis: dict[str, Any] = {"title_text": "released value"}
+    if words is not None:
+        axis = {"tickvals": [0, 1], "ticktext": words, "range": [-0.2, 1.2]}
+    elif math.isfinite(room):
+        axis["range"] = [low - room, high + room]
+    fig = figure("strip", yaxis=axis)
+    pairs = np.column_stack([before, shown, [None] * len(here)]).ravel()  # a gap after every pair
+    fig.stroke(np.repeat(here, 3), pairs, faded(look.color, 0.4), showlegend=False)
     arrows = {-1: "triangle-down", 0: look.marker, 1: "triangle-up"}
-    fig = figure(height=260)
-    nothing = [None] * len(here)  # a gap after every pair
-    fig.stroke(
-        np.column_stack([here, here, nothing]).ravel(),
-        np.column_stack([before, shown, nothing]).ravel(),
-        faded(look.color, 0.4),
-        showlegend=False,
-    )
+    symbols = [arrows[k] for k in np.sign(np.nan_to_num(after - shown))]
     fig.dots(
         here,
         shown,
-        {
-            "color": look.color,
-            "symbol": [arrows[k] for k in np.sign(np.nan_to_num(after - shown))],
-            "size": 10,
-        },
-        hover="%{customdata} after<extra></extra>",
+        {"color": look.color, "symbol": symbols, "size": 10},
+        hover=TOLD,
         name="after the noise",
-        customdata=[f"{name}: <b>{v:.2f}</b>" for name, v in zip(names, after, strict=True)],
+        text=[f"{name}: <b>{v:.2f}</b> after" for name, v in zip(names, after, strict=True)],
     )
     fig.dots(
         here,
         before,
-        {"color": INK, "symbol": "line-ew-open", "size": 13, "line": {"width": 2.5}},
-        hover="%{customdata}: <b>%{y:.2f}</b> before<extra></extra>",
+        {"color": INK, "symbol": "line-ew-open", "size": 13, "line_width": 2.5},
+        hover="%{text}: <b>%{y:.2f}</b> before<extra></extra>",
         name="before",
-        customdata=names,
+        text=names,
     )
-    fig.x(title="items, most rated first", showticklabels=False)
-    words = coded(view, registry.get(mechanism).task)
-    if words is None:
-        fig.y("released value", **({} if limits is None else {"range": _padded(low, high)}))
-    else:
-        fig.y("", tickvals=[0, 1], ticktext=words, range=[-0.2, 1.2])
     return fig
-
-
-def _padded(low: float, high: float) -> list[float]:
-    return [low - 0.04 * (high - low), high + 0.04 * (high - low)]
 
 
 def heat(mechanism: str, view: BeforeAfter, usual: BeforeAfter | None = None) -> Figure:
@@ -272,41 +226,29 @@ def heat(mechanism: str, view: BeforeAfter, usual: BeforeAfter | None = None) ->
     low, high = float(np.nanmin(raw)), float(np.nanmax(raw))
     # by what there was, whatever the noise: what lies twice as far out has the full colour
     middle, reach = (low + high) / 2, (high - low or abs(low) or 1.0)
+    if names is not None:
+        middle = reach = 0.5
     fig = figure(
-        height=340,
-        plot_bgcolor=MISSING,
-        legend={"y": -0.12, "yanchor": "top"},  # the top has the halves' names
-        coloraxis={
-            "cmin": middle - reach if names is None else 0,
-            "cmax": middle + reach if names is None else 1,
-            "colorscale": [[0, _LOW], [0.5, PAPER], [1, _HIGH]],
-            "colorbar": {"thickness": 12, "outlinewidth": 0},
-            "showscale": names is None,
-        },
+        "heat",
+        coloraxis={"cmin": middle - reach, "cmax": middle + reach, "showscale": names is None},
+        yaxis_title_text=view.rows,
     )
-    halves = (("before", view.before), ("after", view.after))
-    for k, (half, values) in zip(fig.panels(1, 2, across=0.03), halves, strict=True):
-        fig.name(k, half)
-        fig.x("items", panel=k, showgrid=False, showticklabels=False)
-        fig.y(panel=k, showgrid=False, showticklabels=False, autorange="reversed")
+    for panel, half, values in (("", "before", view.before), ("2", "after", view.after)):
+        fig.title(panel, half)
         fig.draw(
-            "heatmap",
-            panel=k,
+            "corner",
+            panel=panel,
             z=values,
-            coloraxis="coloraxis",
-            **{} if names is None else {"text": _named(values, names)},
+            text=None if names is None else _named(values, names),
             hover="user %{y}, item %{x}: <b>"
             + ("%{z:.2f}" if names is None else "%{text}")
             + "</b><extra></extra>",
         )
-    fig.y(view.rows)
-    fig.y(panel=2, matches="y")
-    entries = {} if names is None else {names[0]: _LOW, names[1]: _HIGH}
-    if np.isnan(view.before).any() or np.isnan(view.after).any():
+    entries = {} if names is None else dict(zip(names, ENDS, strict=True))
+    if np.isnan([view.before, view.after]).any():
         entries["no value"] = MISSING
     for name, color in entries.items():
-        square = {"symbol": "square", "size": 12, "color": color}
-        fig.dots([None], [None], square, name=name, showlegend=True)  # a single entry too
+        fig.draw("square", x=[None], y=[None], name=name, marker_color=color)
     return fig
 
 
@@ -317,102 +259,75 @@ def _named(values: np.ndarray, names: tuple[str, str]) -> list[list[str]]:
 def residual(mechanism: str, view: RecoveryBounds, epsilon: float) -> Figure:
     """Distance of the reports from the truth: measured, by moments, and by each bound where that is
     near."""
-    bounds = [
-        (near(bound, view.rho), name, MUTED, mark, "dash")
-        for bound, name, mark in (
-            (view.theorem, "Theorem 3", "triangle-down-open"),
-            (view.tight, "our bound", "diamond-open"),
-        )
-    ]
-    lines = [
-        *(one for one in bounds if not np.isnan(one[0]).all()),
-        (view.moments, "by the moments", INK, "circle-open", "dot"),
-        (view.rho, "measured", *style(mechanism)._replace(dash="solid")),
-    ]
-    axis = {"type": "log", **powers(0, 8)}
-    return _recovered(view, lines, "residual at the truth", epsilon, axis)
+    found = {
+        "Theorem 3": near(view.theorem, view.rho),
+        "our bound": near(view.tight, view.rho),
+        "by the moments": view.moments,
+        "measured": view.rho,
+    }
+    there = {name: values for name, values in found.items() if not np.isnan(values).all()}
+    return _recovered("residual", mechanism, view, there, epsilon, yaxis=LOG)
 
 
 def error(mechanism: str, view: RecoveryBounds, epsilon: float) -> Figure:
     """Distance of both recoveries from the truth, and of the zero matrix."""
-    lines = [
-        (view.size, "the zero matrix", MUTED, "line-ns-open", "dot"),
-        (view.naive, "as they come", *_SECOND),
-        (view.debiased, "allowing for spurious", *style(mechanism)._replace(dash="solid")),
-    ]
-    return _recovered(view, lines, "error of the recovery", epsilon, {"rangemode": "tozero"})
+    found = {
+        "the zero matrix": view.size,
+        "as they come": view.naive,
+        "allowing for spurious": view.debiased,
+    }
+    return _recovered("error", mechanism, view, found, epsilon)
 
 
 def _recovered(
+    name: str,
+    mechanism: str,
     view: RecoveryBounds,
-    lines: Iterable[tuple[Any, ...]],
-    title: str,
+    found: Mapping[str, Floats],
     epsilon: float,
-    axis: Mapping[str, Any],
+    **layout: Any,
 ) -> Figure:
-    """lines: (values, name, colour, marker, dash)."""
-    fig = figure(height=340)
-    for values, name, *look in lines:
+    """found: the values by name; what has no style of its own is the mechanism's."""
+    fig, own = figure(name, xaxis=EPSILON_AXIS, **layout), style(mechanism)._replace(dash="solid")
+    for name, values in found.items():
         hover = f"{name}<br>epsilon %{{x:g}}: <b>%{{y:.3g}}</b><extra></extra>"
-        fig.line(view.epsilon, values, Style(*look), hover, name=name)
+        fig.line(view.epsilon, values, STYLES.get(name, own), hover, name=name)
     fig.rule(epsilon)
-    fig.x(**EPSILON_AXIS)
-    fig.y(title, **axis)
     return fig
 
 
 def densities(view: Sequence[VariantNoise], coefficient: str) -> Figure:
     """Exact densities on a logarithmic axis; a variant without noise is a post at 0."""
-    fig = figure(height=360)
-    tall = [float(one.density.max()) for one in view if one.density is not None]
-    low = max(
-        min(float(one.density.min()) for one in view if one.density is not None),
-        max(tall) * 1e-6,
-    )
-    top, bottom = np.log10(max(tall)) + 0.25, np.log10(low) - 0.1
+    found = [one.density for one in view if one.density is not None]
+    top = max(float(density.max()) for density in found)
+    low = max(min(float(density.min()) for density in found), top * 1e-6)
+    ends = [math.log10(low) - 0.1, math.log10(top) + 0.25]
+    title = f"noise in one number of the {COEFFICIENTS[coefficient]}"
+    fig = figure("densities", xaxis_title_text=title, yaxis=LOG, yaxis_range=ends)
     for one in view:
+        name, x, y = variant(one.mechanism), one.x, one.density
+        hover = f"noise %{{x:.3g}}: density <b>%{{y:.3g}}</b><extra>{name}, scale {one.scale:.3g}"
+        if y is None:
+            x, y, name = np.zeros(2), 10 ** np.array(ends), f"{name}: none"
+            hover = f"{name}<extra>"
         look = style(one.mechanism)
-        name = variant(one.mechanism)
-        if one.density is None:
-            post, hover = [10**bottom, 10**top], f"{name}: no noise<extra></extra>"
-            fig.line([0, 0], post, look, hover, width=3, mode="lines", name=f"{name}: none")
-            continue
-        hover = (
-            f"noise %{{x:.3g}}: density <b>%{{y:.3g}}</b><extra>{name}, scale {one.scale:.3g}"
-            "</extra>"
-        )
-        fig.line(one.x, one.density, look, hover, mode="lines", name=name)
-    fig.x(title=f"noise in one number of the {COEFFICIENTS[coefficient]}")
-    fig.y(
-        type="log",
-        title="density, per unit of noise",
-        range=[bottom, top],
-        **powers(-9, 5),
-    )
+        fig.line(x, y, look, f"{hover}</extra>", mode="lines", name=name)
     return fig
 
 
 def weights(view: SamplingWeights) -> Figure:
     """Each strategy's weight of a user's click against the length of the user's factor."""
-    fig = figure(height=340)
+    fig = figure("weights", yaxis=LOG, yaxis_dtick="D2")
     at = np.unique(np.linspace(0, len(view.norm) - 1, _SHOWN).round().astype(int))
     for name, values in view.weights.items():
-        look = _STRATEGIES[name]
-        scattered = name == "utility-optimal"  # it goes by another norm
-        fig.draw(
-            "scatter",
-            x=view.norm[at],
-            y=values[at],
+        fig.line(
+            view.norm[at],
+            values[at],
+            STYLES[name],
+            f"length %{{x:.3g}}: weight <b>%{{y:.3g}}</b><extra>{name}</extra>",
             name=name,
-            mode="markers" if scattered else "lines",
-            line={"color": look.color, "width": 2.5, "dash": look.dash},
-            marker={"color": look.color, "symbol": look.marker, "size": 5, "opacity": 0.6},
-            hover=f"length %{{x:.3g}}: weight <b>%{{y:.3g}}</b><extra>{name}</extra>",
+            mode="markers" if name == "utility-optimal" else "lines",  # it goes by another norm
+            marker_size=5,
+            marker_opacity=0.6,
         )
-    fig.x(title="length of the user's factor (sum of sizes)")
-    fig.y(
-        type="log",
-        title="how often a drawn click counts",
-        **ticks([m * 10.0**k for k in range(5) for m in (1, 2, 5)]),
-    )
     return fig

@@ -11,10 +11,8 @@ from dpmc_core.lab.papers.engine import Axis, Series
 from dpmc_core.lab.papers.views import Look
 from dpmc_core.lab.views import svg
 from dpmc_core.lab.views.lines import Band
-from pages.ui.charts import INK, MUTED, Figure, Style, Theme, faded, figure, shaded, ticks
+from pages.ui.charts import INK, LOG, MUTED, Figure, Style, Theme, figure, shaded
 
-HEIGHT = 380
-_BARE = {"showlegend": False, "margin": {"l": 8, "r": 8, "t": 10, "b": 8}}
 _LINE = 52  # letters that stand beside the axis, one above the other
 
 
@@ -38,16 +36,16 @@ def legend(found: Look, theme: Theme) -> str:
 
 def experiment(found: Look) -> Figure:
     """Our curves with their bands; what is printed as hollow marks with the error of reading."""
-    one, fig = found.experiment, figure(height=HEIGHT, **_BARE)
+    one, fig = found.experiment, figure("experiment")
     drawn = looks(found)
     for curve in found.made.series if found.made is not None else ():
         _curve(fig, curve, drawn[curve.label], one.y)
     for label in dict.fromkeys(p.series for p in one.printed):
         _printed(fig, found, label, drawn[label])
-    named = zip(views.titles(found), (one.x, one.y), views.spans(found), strict=True)
-    for (title, axis, over), say in zip(named, (fig.x, fig.y), strict=True):
-        scale = {"type": "log", **ticks(list(over.ticks))} if axis.log else {}
-        say("<br>".join(textwrap.wrap(title, _LINE)), **scale)
+    sides = (views.titles(found), (one.x, one.y), views.spans(found), ("xaxis", "yaxis"))
+    for title, axis, over, name in zip(*sides, strict=True):
+        scale = LOG | {"tickvals": list(over.ticks)} if axis.log else {}
+        fig.update(**{name: scale | {"title_text": "<br>".join(textwrap.wrap(title, _LINE))}})
     return fig
 
 
@@ -55,10 +53,8 @@ def _curve(fig: Figure, curve: Series, look: Style, y: Axis) -> None:
     grid = [np.array(part) for part in (curve.x, curve.mean, curve.low, curve.high, curve.seeds)]
     if y.log:  # which has no place for what is not above 0
         grid[2] = np.maximum(grid[2], grid[1] / 1000)
-    fig.band(Band(*grid), faded(look.color, 0.16), showlegend=False)
-    fig.line(
-        curve.x,
-        curve.mean,
+    fig.curve(
+        Band(*grid),
         look,
         f"{curve.label}<br>%{{x:.4g}}<br><b>%{{y:.4g}}</b>, band %{{customdata[0]:.4g}} to"
         " %{customdata[1]:.4g}<extra></extra>",
@@ -76,6 +72,7 @@ def _printed(fig: Figure, found: Look, label: str, look: Style) -> None:
         [p.value for p in mine],
         fig.marker(look, solid=False, size=8),
         hover=f"{label}, printed<br>%{{x:.4g}}<br><b>%{{y:.4g}}</b><extra></extra>",
-        error_y={"type": "data", "array": [p.error for p in mine], "color": look.color},
         name=f"{label}, printed",
     )
+    error = {"type": "data", "array": [p.error for p in mine], "color": look.color}
+    fig.data[-1]["error_y"] = error

@@ -7,8 +7,8 @@ percents of their row: they and the letters keep their size on a projector and o
 
 from __future__ import annotations
 
-import html
 from collections.abc import Iterable, Sequence
+from html import escape
 from typing import NamedTuple
 
 import segno
@@ -93,19 +93,19 @@ def shares(
     drawn = "".join(_row(row, axis, theme) for row in rows)
     colors = f"--ink: {theme.ink}; --muted: {theme.muted}; --grid: {theme.grid}"
     return (
-        f'<style>{_SHARES}</style><div class="shares" role="img" aria-label="{_quoted(words)}"'
+        f'<style>{_SHARES}</style><div class="shares" role="img" aria-label="{escape(words)}"'
         f' style="{colors}; --paper: {theme.paper}"><div class="{"alike" if alike else "first"}">'
         f"{drawn}{_numbers(axis)}</div></div>"
     )
 
 
 def _row(row: ShareRow, axis: ShareAxis, theme: Theme) -> str:
-    note = f"<small>{_quoted(row.note)}</small>" if row.note else ""
+    note = f"<small>{escape(row.note)}</small>" if row.note else ""
     strong = row.mark in (Mark.ESTIMATE, Mark.PEOPLE, Mark.CERTAINTY)
     color = shaded(ACCENT, theme) if strong else theme.muted
     return (
         f'<div class="row {row.mark.value}" style="--mark: {color}">'
-        f'<div class="name">{_quoted(row.name)}{note}</div>'
+        f'<div class="name">{escape(row.name)}{note}</div>'
         f'<div class="track">{_ticks(axis)}{_marks(row, axis)}</div>'
         f'<div class="said">{share_text(row)}<small>{range_text(row)}</small></div></div>'
     )
@@ -143,10 +143,6 @@ def _numbers(axis: ShareAxis) -> str:
     return f'<div class="row numbers"><div></div><div class="track">{drawn}</div><div></div></div>'
 
 
-def _quoted(text: str) -> str:
-    return html.escape(text)
-
-
 # The question, to be read from the last row too.
 LARGE = (
     "<style>.stMainBlockContainer h1 { font-size: clamp(1.75rem, 3.2vw, 3.2rem);"
@@ -164,12 +160,12 @@ _COUNTED = """
 def counter(counts: Iterable[tuple[str, str]], state: str) -> str:
     """How many have arrived, to be read from the last row."""
     told = "".join(
-        f'<div><b>{_quoted(number)}</b> <span class="of">{_quoted(of)}</span></div>'
+        f'<div><b>{escape(number)}</b> <span class="of">{escape(of)}</span></div>'
         for number, of in counts
     )
     return (
         f'<style>{_COUNTED}</style><div class="counted">{told}'
-        f'<div class="state">{_quoted(state)}</div></div>'
+        f'<div class="state">{escape(state)}</div></div>'
     )
 
 
@@ -186,25 +182,21 @@ _COINS = """
 
 def coins(rule: Coins, words: str, theme: Theme) -> str:
     """Every throw, whatever the order of its coins, under what it asks for."""
+    head, tail = '<i class="head">H</i>', "<i>T</i>"
+    throws = [f"<span>{head * k}{tail * (rule.coins - k)}</span>" for k in range(rule.coins + 1)]
     sorts = (
-        ("Show the opposite", range(rule.heads + 1)),
-        ("Show your answer", range(rule.heads + 1, rule.coins + 1)),
+        ("Show the opposite", throws[: rule.heads + 1]),
+        ("Show your answer", throws[rule.heads + 1 :]),
     )
     drawn = "".join(
-        f'<div class="sort"><span class="of">{name}</span>'
-        f"<div>{''.join(_throw(heads, rule.coins) for heads in many)}</div></div>"
+        f'<div class="sort"><span class="of">{name}</span><div>{"".join(many)}</div></div>'
         for name, many in sorts
     )
     colors = f"--accent: {shaded(ACCENT, theme)}; --ink: {theme.ink}; --paper: {theme.paper}"
     return (
-        f'<style>{_COINS}</style><div class="throws" role="img" aria-label="{_quoted(words)}"'
+        f'<style>{_COINS}</style><div class="throws" role="img" aria-label="{escape(words)}"'
         f' style="{colors}">{drawn}</div>'
     )
-
-
-def _throw(heads: int, coins: int) -> str:
-    shown, hidden = '<i class="head">H</i>' * heads, "<i>T</i>" * (coins - heads)
-    return f"<span>{shown}{hidden}</span>"
 
 
 # --- the way in for phones ----------------------------------------------------------------------
@@ -229,8 +221,8 @@ def phones_enter(link: str, *, large: bool) -> str:
     beside everything else, and folded where there is no room beside it."""
     code = segno.make(link, micro=False, error="m")
     source = code.svg_data_uri(border=3, dark="#000", light="#fff", omitsize=True)
-    said = _quoted(link.removeprefix("http://"))
-    shown = f'<img src="{source}" alt="QR code of {_quoted(link)}"><div>{said}</div>'
+    said = escape(link.removeprefix("http://"))
+    shown = f'<img src="{source}" alt="QR code of {escape(link)}"><div>{said}</div>'
     if large:
         return f'<style>{_LINK}</style><div class="phone-link large">{shown}</div>'
     return (

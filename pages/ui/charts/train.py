@@ -2,31 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
 
 from dpmc_core.lab.views import training
+from dpmc_core.lab.views.lines import GUESSING, WITHOUT
 from dpmc_core.lab.views.run_card import KeptRun
 from dpmc_core.lab.views.training import CalibrationCurve, ErrorCdf
-from dpmc_core.metrics import Metric
-from pages.ui.charts import INK, MUTED, Figure, Style, Values, figure, style, wrapped
+from pages.ui.charts import LEVELS, MUTED, STYLES, Figure, Values, figure, style, wrapped
 
 Points = Sequence[tuple[int, float]]  # round and value
 
 
-def _held_out(metric: Metric) -> str:
-    """The name of an axis in two lines."""
-    return f"{metric.title}<br>(held out{', lower is better' if metric.lower else ''})"
-
-
 def objective(mechanism: str, points: Points) -> Figure:
     """The objective by round."""
-    fig, look = figure(height=300), style(mechanism)._replace(dash="solid")
+    rounds, values = zip(*points, strict=True)
+    fig = figure("objective", xaxis_range=[0.5, rounds[-1] + 0.5])
     hover = "round %{x}: <b>%{y:.4~g}</b><extra></extra>"
-    few = {"mode": "lines+markers" if len(points) < 40 else "lines"}
-    fig.line([k for k, _ in points], [value for _, value in points], look, hover, **few)
-    fig.x("round", range=[0.5, points[-1][0] + 0.5])
-    fig.y("objective")
+    mode = "lines+markers" if len(points) < 40 else "lines"
+    fig.line(rounds, values, style(mechanism)._replace(dash="solid"), hover, mode=mode)
     return fig
 
 
@@ -36,47 +29,53 @@ def both(one: KeptRun, other: KeptRun) -> Figure:
     last = max(film.frames[-1].round for film in films)
     # a film's own axis was fixed before its reference was known
     ends = [end for f in films for end in training.axis(metric, f.floor, f.reference)]
-    fig = figure(height=340)
-    levels = {(film.guess, film.floor): (MUTED, "dot") for film in films}
-    levels |= {(film.best, film.reference): (INK, "dash") for film in films}
-    for (name, level), look in levels.items():
+    lower = ", lower is better" * metric.lower
+    fig = figure(
+        "both",
+        xaxis_range=[0, last + 1],
+        yaxis_title_text=f"{metric.title}<br>(held out{lower})",
+        yaxis_range=[min(ends), max(ends)],
+        yaxis_tickformat=metric.ticks,
+    )
+    if last < 15:
+        fig.update(xaxis_dtick=1)  # no half rounds
+    levels = {(film.guess, film.floor): GUESSING for film in films}
+    levels |= {(film.best, film.reference): WITHOUT for film in films}
+    for (name, level), kind in levels.items():
         if level is not None:
             text = f"{name}: {metric.text(level)}"
-            fig.level((0, last + 1), level, look, text, name=text)
+            fig.level((0, last + 1), level, LEVELS[kind], text, name=text)
     alike = one.mechanism == other.mechanism
-    for run, dash in ((one, "solid"), (other, "dash" if alike else "solid")):
-        look = style(run.mechanism)._replace(dash=dash)
-        hover = f"run {run.number}, round %{{x}}: <b>%{{y:{metric.form}}}</b><extra></extra>"
-        name = wrapped(f"run {run.number}: {run.facts['mechanism']}")
-        seen = [f for f in run.film.frames if f.metric is not None]
-        large = len(seen) < 3 or (alike and run is other)  # hollow would mean: only claimed
-        size = {"symbol": look.marker, "size": 10 if large else 6}
+    for run in (one, other):
+        again = alike and run is other  # smaller or dashed, as hollow would mean: only claimed
+        look = style(run.mechanism)._replace(dash="solid")
+        seen = [(f.round, f.metric) for f in run.film.frames if f.metric is not None]
+        rounds, values = zip(*seen, strict=True) if seen else ((), ())
         fig.line(
-            [f.round for f in seen],
-            [f.metric for f in seen if f.metric is not None],
-            look,
-            hover,
-            name=name,
-            marker=size,
+            rounds,
+            values,
+            look._replace(dash="dash") if again else look,
+            f"run {run.number}, round %{{x}}: <b>%{{y:{metric.form}}}</b><extra></extra>",
+            name=wrapped(f"run {run.number}: {run.facts['mechanism']}"),
+            marker_size=10 if again or len(seen) < 3 else 6,
         )
-    fig.x("round", range=[0, last + 1], **({"dtick": 1} if last < 15 else {}))  # no half rounds
-    fig.y(_held_out(metric), range=[min(ends), max(ends)], tickformat=metric.ticks)
     return fig
 
 
 def _learned(
+    look: str,
     mechanism: str,
     name: str,
     hover: str,
-    private: tuple[Values, Values],
-    clear: tuple[Values, Values] | None,
-    **more: Any,
+    sides: Iterable[tuple[Values, Values] | None],
+    mode: str = "lines+markers",
 ) -> Figure:
-    """Values against others, without privacy (first) and with."""
-    fig = figure(height=340)
-    if clear is not None:
-        fig.line(*clear, Style(INK, "circle-open", "dash"), hover, name="no privacy", **more)
-    fig.line(*private, style(mechanism)._replace(dash="solid"), hover, name=name, **more)
+    """Values against others, with privacy and, drawn first, without; look: of the figure."""
+    fig, private = figure(look), style(mechanism)._replace(dash="solid")
+    looks = ((private, name), (STYLES["no privacy"], "no privacy"))
+    for side, (own, text) in reversed([*zip(sides, looks, strict=True)]):
+        if side is not None:
+            fig.line(*side, own, f"{hover}<extra></extra>", name=text, mode=mode)
     return fig
 
 
@@ -84,10 +83,9 @@ def errors(
     mechanism: str, private: ErrorCdf, clear: ErrorCdf | None, name: str, axis: str
 ) -> Figure:
     """Share of held-out ratings within an error, with and without privacy."""
-    hover = "error up to %{x:.2f}: <b>%{y:.1%}</b> of ratings<extra></extra>"
-    fig = _learned(mechanism, name, hover, private, clear, mode="lines")
-    fig.x(title=axis)
-    fig.y(title="share of held-out ratings", tickformat=".0%", range=[0, 1.02])
+    hover = "error up to %{x:.2f}: <b>%{y:.1%}</b> of ratings"
+    fig = _learned("errors", mechanism, name, hover, (private, clear), "lines")
+    fig.update(xaxis_title_text=axis)
     return fig
 
 
@@ -99,14 +97,12 @@ def calibration(
     chances: bool,
 ) -> Figure:
     """Mean truth against mean prediction in equal groups; on the diagonal a model is honest."""
-    hover = "predicted %{x:.2f}, true <b>%{y:.2f}</b><extra></extra>"
-    fig = _learned(mechanism, name, hover, private[:2], clear and clear[:2], width=2)
-    seen = [float(v) for view in (private, clear) if view for part in view[:2] for v in part]
+    sides = (private[:2], clear and clear[:2])
+    hover, look = "predicted %{x:.2f}, true <b>%{y:.2f}</b>", "chances" if chances else "ratings"
+    fig = _learned(look, mechanism, name, hover, sides)
+    seen = [float(v) for side in sides if side for part in side for v in part]
     ends = [0.0, 1.0] if chances else [min(seen), max(seen)]
-    fig.stroke(ends, ends, MUTED, dash="dot", name="perfect")
-    form = {"tickformat": ".0%"} if chances else {}
-    fig.x(title="predicted chance of +1" if chances else "predicted rating", **form)
-    fig.y(title="true share of +1" if chances else "true rating", **form)
+    fig.stroke(ends, ends, MUTED, line_dash="dot", name="perfect")
     return fig
 
 
@@ -114,9 +110,5 @@ def spectrum(
     mechanism: str, private: Sequence[float], clear: Sequence[float] | None, name: str
 ) -> Figure:
     """Singular values of the completed matrix, from large to small."""
-    hover = "number %{x}: <b>%{y:.4~g}</b><extra></extra>"
     sides = (None if v is None else (range(1, len(v) + 1), v) for v in (private, clear))
-    fig = _learned(mechanism, name, hover, *sides, width=2)
-    fig.x(title="number, largest first")
-    fig.y(title="singular value", rangemode="tozero")
-    return fig
+    return _learned("spectrum", mechanism, name, "number %{x}: <b>%{y:.4~g}</b>", sides)
