@@ -22,6 +22,7 @@ from typing import IO, Any
 from dpmc_core import registry
 from dpmc_core.data.datasets import Dataset
 from dpmc_core.errors import BadRatings
+from dpmc_core.lab import Plain
 from dpmc_core.lab.store import (
     MEMORY,
     PUBLIC,
@@ -106,8 +107,7 @@ def read(
     try:
         stamp, names = _stamp(stream)
         if mechanisms is not None:
-            company = map(registry.company_of, map(registry.get, mechanisms))
-            wanted = {*mechanisms}.union(*company)
+            wanted = {*mechanisms}.union(*map(registry.company_of, map(registry.get, mechanisms)))
             names = [name for name in names if name.split()[0] in wanted]
         rows = [row for row in _records(stamp, names, csv.DictReader(stream)) if row["seed"] != but]
     except (ValueError, KeyError, TypeError) as error:
@@ -139,17 +139,14 @@ def _opened(data: str, task: Task, facts: bool) -> AbstractContextManager[IO[str
     return path.open(encoding="utf-8", newline="") if path.is_file() else nullcontext()
 
 
-def _stamp(stream: IO[str]) -> tuple[dict[str, Any], list[str]]:
+def _stamp(stream: IO[str]) -> tuple[Plain, list[str]]:
     """The first line of a file, and the mechanisms in it that this program computes so, too."""
-    stamp = json.loads(stream.readline().removeprefix("# "))
-    return stamp, [name for name in stamp["settings"] if _is_current(stamp, name)]
-
-
-def _is_current(stamp: Mapping[str, Any], name: str) -> bool:
-    cls = registry.MECHANISMS.get(name.split()[0])
-    if cls is None or cls.revision != stamp["revisions"][name]:
-        return False
-    return name == _variant({"mechanism": cls.id, "settings": stamp["settings"][name]})
+    stamp, names = json.loads(stream.readline().removeprefix("# ")), []
+    for name, settings in stamp["settings"].items():
+        cls = registry.MECHANISMS.get(name.split()[0])
+        if cls is not None and cls.revision == stamp["revisions"][name]:
+            names += [name] * (name == _variant({"mechanism": cls.id, "settings": settings}))
+    return stamp, names
 
 
 def _records(
@@ -158,7 +155,7 @@ def _records(
     public, prepared = PublicFacts(**stamp["public"]), stamp["prepared"]
 
     @cache
-    def made(name: str, at: str) -> tuple[Mechanism, dict[str, Any], dict[str, Any]]:
+    def made(name: str, at: str) -> tuple[Mechanism, Plain, Plain]:
         settings = stamp["settings"][name] | ({"epsilon": float(at)} if at else {})
         mechanism = restored(name.split()[0], settings)
         card = mechanism.guarantee(public).given(tuple(prepared))

@@ -24,6 +24,7 @@ from typing import IO, Any, NamedTuple
 
 from dpmc_core import paths, registry
 from dpmc_core.errors import DpmcError, InvalidSetting, shown, unknown_name
+from dpmc_core.lab import Plain
 from dpmc_core.lab.locks import Claims
 from dpmc_core.metrics import METRICS
 from dpmc_core.model import Mechanism
@@ -115,40 +116,39 @@ class Field(NamedTuple):
     kind: str
 
 
-def _fields(
-    table: str, kind: str, names: Iterable[str], start: str = "", columns: str = ""
-) -> list[Field]:
-    return [Field(start + name, table, columns + name, kind) for name in names]
-
-
 _WORDING = ("unit", "neighbours", "notion", "trust", "publishes", "source", "reason", "caveats")
-_BUDGET = ("epsilon", "delta")
-# In the order of an exported file.
-FIELDS = (
-    *_fields("result", "string", ("key", "version", "finished")),
-    *_fields("curve", "string", ("mechanism",)),
-    *_fields("curve", "int64", ("revision",)),
-    *_fields("curve", "string", ("task",)),
-    *_fields("result", "int64", ("seed",)),
-    *_fields("curve", "string", ("name", "title", "source"), "data."),
-    *_fields("result", "string", ("fingerprint",), "data."),
-    *_fields("curve", "int64", ("users", "items"), "data."),
-    *_fields("result", "int64", ("ratings", "test_ratings"), "data."),
-    *_fields("curve", "float64", ("low", "high"), "data."),
-    *_fields("curve", "int64", ("cap",), "data."),
-    *_fields("curve", "string", ("split",), "data."),
-    *_fields("curve", "json", ("prepare",), "data."),
-    *_fields("card", "json", ("prepared",), "data."),
-    *_fields("curve", "json", ("settings",)),  # all but epsilon, which is a column of its own
-    *_fields("card", "string", _WORDING, "guarantee."),
-    *_fields("result", "float64", _BUDGET, "guarantee.claimed.", "claimed_"),
-    *_fields("result", "float64", _BUDGET, "guarantee.certified.", "certified_"),
-    *_fields("result", "float64", UNIT_COLUMNS, "guarantee.units.", "certified_"),
-    *_fields("card", "string", UNIT_COLUMNS, "guarantee.reasons."),
-    *_fields("result", "float64", METRICS, "metrics."),
-    *_fields("result", "int64", ("rounds",)),
-    *_fields("result", "bool_", ("stopped",)),
-    *_fields("result", "float64", ("seconds",)),
+# In the order of an exported file: table, kind, what stands before the names of values and before
+# those of columns (-: nothing), and the names.
+_LAYOUT = f"""
+    result  string   -                     -           key version finished
+    curve   string   -                     -           mechanism
+    curve   int64    -                     -           revision
+    curve   string   -                     -           task
+    result  int64    -                     -           seed
+    curve   string   data.                 -           name title source
+    result  string   data.                 -           fingerprint
+    curve   int64    data.                 -           users items
+    result  int64    data.                 -           ratings test_ratings
+    curve   float64  data.                 -           low high
+    curve   int64    data.                 -           cap
+    curve   string   data.                 -           split
+    curve   json     data.                 -           prepare
+    card    json     data.                 -           prepared
+    curve   json     -                     -           settings
+    card    string   guarantee.            -           {" ".join(_WORDING)}
+    result  float64  guarantee.claimed.    claimed_    epsilon delta
+    result  float64  guarantee.certified.  certified_  epsilon delta
+    result  float64  guarantee.units.      certified_  {" ".join(UNIT_COLUMNS)}
+    card    string   guarantee.reasons.    -           {" ".join(UNIT_COLUMNS)}
+    result  float64  metrics.              -           {" ".join(METRICS)}
+    result  int64    -                     -           rounds
+    result  bool_    -                     -           stopped
+    result  float64  -                     -           seconds"""
+# `settings` are all but epsilon, which is a column of its own.
+FIELDS = tuple(
+    Field(start.strip("-") + name, table, before.strip("-") + name, kind)
+    for table, kind, start, before, *names in map(str.split, _LAYOUT.strip().splitlines())
+    for name in names
 )
 _STORED = [(field.name.split("."), field) for field in FIELDS if field.table != "card"]
 _TYPES = {"string": str, "float64": int | float, "int64": int, "bool_": int, "json": str}
@@ -172,7 +172,7 @@ def digest(*parts: Any) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
-def without_epsilon(settings: Mapping[str, Any]) -> dict[str, Any]:
+def without_epsilon(settings: Mapping[str, Any]) -> Plain:
     return {name: value for name, value in settings.items() if name != "epsilon"}
 
 
@@ -200,7 +200,7 @@ def unit_key(
     return digest(source, list(prepare), split, mechanism, revision, settings, *seed)
 
 
-def every_unit(guarantee: Guarantee) -> dict[str, Any]:
+def every_unit(guarantee: Guarantee) -> Plain:
     """The certified epsilon of every unit by its column name, and why some are infinite."""
     found = {change.value: guarantee.certified(change) for change in Change}
     return {
@@ -209,7 +209,7 @@ def every_unit(guarantee: Guarantee) -> dict[str, Any]:
     }
 
 
-def _to_tables(record: Record) -> tuple[dict[str, Any], str, dict[str, Any]]:
+def _to_tables(record: Record) -> tuple[Plain, str, Plain]:
     """The rows of `curve` and `result`, and between them the card."""
     guarantee, data, settings = record["guarantee"], record["data"], record["settings"]
     if unknown := sorted(set(record["metrics"]) - set(METRICS)):
@@ -230,12 +230,12 @@ def _to_tables(record: Record) -> tuple[dict[str, Any], str, dict[str, Any]]:
     return curve, json.dumps(card | {"prepared": list(data["prepared"])}), result
 
 
-def _from_tables(row: Mapping[str, Any]) -> dict[str, Any]:
+def _from_tables(row: Mapping[str, Any]) -> Plain:
     """The record behind a joined row of the three tables; the inverse of `_to_tables`.
 
     Raises ValueError, TypeError or another error of Python's for what `_to_tables` never wrote.
     """
-    record: dict[str, Any] = {}
+    record: Plain = {}
     for (*groups, name), field in _STORED:
         place = record
         for group in groups:
@@ -635,17 +635,17 @@ def curves(
             lost = "SELECT 1 FROM result WHERE curve NOT IN (SELECT id FROM curve) LIMIT 1"
             if store.connection.execute(lost).fetchone():
                 raise ValueError("rows without their curve")
-        return [_info(row) for row in store.connection.execute(query, [*given.values()])]
-
-
-def _info(row: Any) -> CurveInfo:
-    found = dict(row)
-    for field in FIELDS:
-        if field.table == "curve":
-            found[field.column] = _value(field, found[field.column])
-    found["prepare"] = tuple(found["prepare"])
-    public = {name: found.pop(name) for name in PUBLIC}
-    return CurveInfo(public=PublicFacts(**public), **found)
+        found = [dict(row) for row in store.connection.execute(query, [*given.values()])]
+        for row, field in itertools.product(found, FIELDS):
+            if field.table == "curve":
+                row[field.column] = _value(field, row[field.column])
+        return [
+            CurveInfo(
+                public=PublicFacts(**{name: row.pop(name) for name in PUBLIC}),
+                **row | {"prepare": tuple(row["prepare"])},
+            )
+            for row in found
+        ]
 
 
 def counts(store: Store, source: str) -> list[tuple[CurveInfo, float | None, int]]:
@@ -723,7 +723,7 @@ def _epsilons(store: Store, id: int) -> list[float | None]:
     return found
 
 
-def records(store: Store, ids: Sequence[int] | None = None) -> Iterator[dict[str, Any]]:
+def records(store: Store, ids: Sequence[int] | None = None) -> Iterator[Plain]:
     """Whole records, curve by curve, by epsilon and seed; all curves where ids is None."""
     if ids is None:
         ids = [info.id for info in curves(store, count=False)]
@@ -779,9 +779,8 @@ def write_csv(store: Store, curves: Sequence[CurveInfo], stream: IO[str]) -> int
     names, count = list(columns(curves)), 0
     writer = csv.writer(stream, lineterminator="\n")
     writer.writerow(names)
-    for row in _rows(store, curves):
+    for count, row in enumerate(_rows(store, curves), 1):  # noqa: B007
         writer.writerow([guarded(row.get(name)) for name in names])
-        count += 1
     return count
 
 
@@ -821,11 +820,9 @@ def columns(curves: Sequence[CurveInfo]) -> dict[str, str]:
 
 
 def _write_parquet(store: Store, curves: Sequence[CurveInfo], path: Path) -> int:
-    try:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-    except ImportError:
-        raise DpmcError("a Parquet file needs pyarrow: run 'pip install pyarrow'") from None
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
     # Types are fixed beforehand: a block of rows may hold nothing in some of its columns.
     kinds, count = columns(curves), 0
     schema = pa.schema([(name, getattr(pa, kind)()) for name, kind in kinds.items()])
@@ -841,6 +838,5 @@ def _write_parquet(store: Store, curves: Sequence[CurveInfo], path: Path) -> int
     return count
 
 
-def _rows(store: Store, curves: Sequence[CurveInfo]) -> Iterator[dict[str, Any]]:
-    for record in records(store, [info.id for info in curves]):
-        yield dict(flatten(record))
+def _rows(store: Store, curves: Sequence[CurveInfo]) -> Iterator[Plain]:
+    return map(dict, map(flatten, records(store, [info.id for info in curves])))

@@ -58,8 +58,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     except OSError as error:
         print(f"dpmc: {_words(error)}", file=sys.stderr)
         status = FAILED
-    if status in (UNREAD, FAILED):
-        _drop_unwritten()
+    if status in (UNREAD, FAILED):  # nothing is written at the end where it cannot be
+        for stream in (sys.stdout, sys.stderr):
+            try:
+                stream.flush()
+            except OSError:
+                os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
     return status
 
 
@@ -103,15 +107,6 @@ def _joined(argv: Sequence[str]) -> list[str]:
         else:
             joined.append(word)
     return joined
-
-
-def _drop_unwritten() -> None:
-    """Let nothing be written at the end of the process where it cannot be."""
-    for stream in (sys.stdout, sys.stderr):
-        try:
-            stream.flush()
-        except OSError:
-            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _words(error: DpmcError | OSError) -> str:

@@ -267,20 +267,15 @@ def stored(*, chosen: Chosen) -> CommandReport:
             ", ".join(info.prepare) or "-",
             split_words(info.split),
             info.mechanism + _standing(info),
-            _differing(info) or "-",
+            ", ".join(f"{name}={str(value).lower()}" for name, value in changed.items()) or "-",
             f"{info.rows:,}",
         )
         for info in found
+        for changed in [registry.changed_settings(info.mechanism, info.settings)]
     ]
     count = sum(info.rows for info in found)
     head = ("data", "prepared", "tested on", "mechanism", "settings", "rows")
     return CommandReport(document, (table([head, *lines]), f"{count:,} rows in {store.path}"))
-
-
-def _differing(info: CurveInfo) -> str:
-    """The settings that are not the mechanism's defaults, as NAME=VALUE."""
-    changed = registry.changed_settings(info.mechanism, info.settings)
-    return ", ".join(f"{name}={str(value).lower()}" for name, value in changed.items())
 
 
 def _standing(info: CurveInfo) -> str:
@@ -371,34 +366,27 @@ def lessons(*, out: Path | None = None, force: bool = False) -> CommandReport:
         }
         for lesson in LESSONS.values()
     ]
-    written = [] if out is None else _print(out, force)
-    if written:
-        wrote = [f"Wrote {path}" for path in written]
-        text = ["\n".join([*wrote, "Open them in a browser to print."])]
-    else:
+    if out is None:
         more = "To print: dpmc lessons --out FOLDER. To do one: the page Learn of the app."
         text = [listed(found, lesson="id", title="title", minutes="minutes"), more]
-    return CommandReport({"lessons": found, "files": list(map(str, written))}, text)
-
-
-def _print(folder: Path, force: bool) -> list[Path]:
-    """The files in a folder, which is made where it is not there. Raises DpmcError before any is
-    written."""
+        return CommandReport({"lessons": found, "files": []}, text)
     from dpmc_core.lab.teach.paper import SHEETS
 
-    if folder.exists() and not folder.is_dir():
-        raise DpmcError(f"--out must be a folder, and {folder} is a file")
-    files = {folder / name: sheet for name, sheet in SHEETS.items()}
+    if out.exists() and not out.is_dir():
+        raise DpmcError(f"--out must be a folder, and {out} is a file")
+    files = {out / name: sheet for name, sheet in SHEETS.items()}
     there = next((path for path in files if path.exists()), None)
     if there and not force:
         raise DpmcError(
             f"{there} is there already: name another folder with --out, or overwrite with --force"
         )
-    folder.mkdir(parents=True, exist_ok=True)
+    out.mkdir(parents=True, exist_ok=True)
     for path, sheet in files.items():
         with paths.whole_file(path) as part:
             part.write_text(sheet.make(), encoding="utf-8")
-    return list(files)
+    wrote = [f"Wrote {path}" for path in files]
+    text = ["\n".join([*wrote, "Open them in a browser to print."])]
+    return CommandReport({"lessons": found, "files": list(map(str, files))}, text)
 
 
 # Where it is a checkout: the app lies beside the library.
@@ -436,8 +424,16 @@ def explorable(
     if data not in SAMPLES:
         raise unknown_name("data", data, SAMPLES)
     ids = list(dict.fromkeys(mechanism))
+    there = [
+        id
+        for id in registry.offered(clicks=SAMPLES[data].clicks)
+        if id in shipped.ready(data, registry.get(id).task)
+    ]
     for id in ids:
-        _check_curve(data, id)
+        registry.get(id)  # a wrong one is told as that
+        if id not in there:
+            limit = f"one whose curve came with {data}"
+            raise InvalidSetting("--mechanism", limit, id, f"one of {', '.join(there)}")
     (paths.check_folder if force else paths.check_new)(out)
     if out.is_dir():
         raise InvalidSetting("--out", "a file", str(out), "this is a folder")
@@ -457,16 +453,3 @@ def explorable(
     with paths.whole_file(out) as part:
         part.write_bytes(done.stdout)
     print(f"Wrote {out} ({len(done.stdout) / 1e6:.1f} MB): open it in a browser.")
-
-
-def _check_curve(data: str, id: str) -> None:
-    """Raise InvalidSetting where no curve of a method came with a sample."""
-
-    def ready(one: str) -> bool:
-        return one in shipped.ready(data, registry.get(one).task)
-
-    if not ready(id) or not registry.adds_noise(registry.get(id)):
-        there = filter(ready, registry.offered(clicks=SAMPLES[data].clicks))
-        raise InvalidSetting(
-            "--mechanism", f"one whose curve came with {data}", id, f"one of {', '.join(there)}"
-        )

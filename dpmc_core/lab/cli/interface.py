@@ -31,6 +31,7 @@ from pathlib import Path
 from typing import Annotated, Any, NamedTuple, NoReturn, TypeVar
 
 from dpmc_core.errors import DpmcError, printable, shown
+from dpmc_core.lab import Plain
 from dpmc_core.lab.views.cards import delta_text
 from dpmc_core.model import Mechanism, Step
 
@@ -167,9 +168,9 @@ def call(given: argparse.Namespace) -> None:
             raise found.failure
 
 
-def arguments(given: argparse.Namespace, of: Any = None) -> dict[str, Any]:
+def arguments(given: argparse.Namespace, of: Any = None) -> Plain:
     """What the function of the command, or a record, is made with: what was typed, no defaults."""
-    found: dict[str, Any] = {}
+    found: Plain = {}
     for name, one in _parameters(of or given.command).items():
         record = one.annotation
         if dataclasses.is_dataclass(record):
@@ -226,7 +227,7 @@ def _add_option(parser: Any, one: inspect.Parameter, metavar: str, words: str) -
         kind, *more = typing.get_args(kind)
         option = more[0] if origin is Annotated else option
     words, usual = words or option.help, one.default
-    keys: dict[str, Any] = {"default": argparse.SUPPRESS, "action": "store_true"}
+    keys: Plain = {"default": argparse.SUPPRESS, "action": "store_true"}
     if kind is not bool:
         keys["action"] = "append" if origin is tuple and not option.parse else "store"
         if origin is list:
@@ -307,14 +308,14 @@ def table(found: Sequence[Sequence[str]] | Mapping[str, Sequence[str]], indent: 
 
 def listed(found: Iterable[Mapping[str, Any]], indent: str = "", **columns: str) -> str:
     """A document as a table. columns: the name of a value, by the head of its column."""
-    rows = ([_cell(one[name]) for name in columns.values()] for one in found)
+
+    def cell(value: Any) -> str:
+        if isinstance(value, bool):
+            return "yes" if value else "no"
+        return f"{value:,}" if isinstance(value, int) else value or "-"
+
+    rows = ([cell(one[name]) for name in columns.values()] for one in found)
     return table([tuple(columns), *rows], indent)
-
-
-def _cell(value: Any) -> str:
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    return f"{value:,}" if isinstance(value, int) else value or "-"
 
 
 def paragraph(text: str, indent: str = "", first: str | None = None) -> str:

@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from dpmc_core.data import read_pair
 from dpmc_core.errors import DpmcError, InvalidSetting, check_number, number_text, unknown_name
 from dpmc_core.experiment import EVALUATION_ONLY, baselines_of, settings_dict
 from dpmc_core.experiment import run as run_experiment
+from dpmc_core.lab import Plain
 from dpmc_core.lab.cli import options
 from dpmc_core.lab.cli.interface import (
     CommandReport,
@@ -54,7 +55,7 @@ from dpmc_core.lab.refute import RUNS, refute
 from dpmc_core.lab.refute import Method as Way
 from dpmc_core.lab.refute import Report as Audit
 from dpmc_core.lab.refute.faults import Flaw
-from dpmc_core.lab.refute.report import Shipped, record, records_text, shipped
+from dpmc_core.lab.refute.report import record, records_text, shipped
 from dpmc_core.lab.study import ledger
 from dpmc_core.lab.study.answer import recommend as advise
 from dpmc_core.lab.sweep import Pair, partitioned
@@ -65,7 +66,7 @@ from dpmc_core.lab.views.run_card import SEED_NOTE, methods, metrics_table
 from dpmc_core.mechanisms.one_bit import Output
 from dpmc_core.model import Mechanism, Task
 from dpmc_core.paths import whole_file
-from dpmc_core.privacy import DELTA, ROW_VALUES, USER_EMPTIED, Change, Guarantee, Trust
+from dpmc_core.privacy import DELTA, ROW_VALUES, USER_EMPTIED, Change, Trust
 from dpmc_core.problem import (
     SEED,
     Problem,
@@ -102,7 +103,7 @@ def listing(mechanism: Method | None = None) -> CommandReport:
     return CommandReport(found, (known, "Settings of one: dpmc list MECHANISM"))
 
 
-def describe(cls: type[Mechanism]) -> dict[str, Any]:
+def describe(cls: type[Mechanism]) -> Plain:
     """A method's facts and settings as plain JSON values."""
     return {
         "id": cls.id,
@@ -168,7 +169,7 @@ def fit(
     `dpmc list` names the mechanisms, `dpmc list MECHANISM` their settings, `dpmc data` the samples.
     """
     made = budget.mechanism(mechanism, as_published)  # mistakes are told before a file is read
-    known: dict[str, Any] = {"steps": options.steps_of(prepare), "seed": seed}
+    known: Plain = {"steps": options.steps_of(prepare), "seed": seed}
     with ExitStack() as held:
         problem: Problem
         if cluster is not None:
@@ -265,7 +266,7 @@ def recommend(
     if delta != DELTA:
         command += ["--delta", number_text(delta)]
     command += options_text(found.reading, (), None)
-    document: dict[str, Any] = {
+    document: Plain = {
         "mechanism": mechanism.id,
         "task": task.value,
         "settings": settings,
@@ -323,13 +324,14 @@ def guarantees(
     """
     if data is not None and (users is not None or items is not None):
         raise InvalidSetting("--data", "left out where --users or --items is given", data)
-    given: dict[str, Any] = {"users": users, "items": items, "cap": cap}
+    given: Plain = {"users": users, "items": items, "cap": cap}
     given = {name: value for name, value in given.items() if value is not None}
     if data is None:
         given |= reading.ends
     known = (reading if data else Reading()).load(data or "movie-night")
     public = dataclasses.replace(known.ratings.public, **given)
-    document, rows, told = [], [], []
+    document: list[Plain] = []
+    rows, told = [], []
     refused: dict[str, InvalidSetting] = {}  # these facts do not suit them, say why
     for id, cls in registry.MECHANISMS.items():
         if not registry.adds_noise(cls):
@@ -341,8 +343,21 @@ def guarantees(
             refused[id] = error
             continue
         tick = shipped(mechanism) if measured else None
-        more = {"measured": tick and _measured(tick)} if measured else {}
-        document.append(describe_card(id, card) | more)
+        units = [
+            {
+                "unit": proved.change.unit,
+                "neighbours": proved.change.neighbours,
+                "epsilon": proved.epsilon if proved.finite else None,
+                "delta": proved.delta,
+                "reason": proved.reason,
+            }
+            for proved in map(card.certified, Change)
+        ]
+        document.append({"mechanism": id, **card.as_dict(), "units": units})
+        if measured:
+            names = ("delta", "unit", "neighbours", "confidence", "method", "refuted", "given")
+            told_of = {name: getattr(tick, name) for name in names} if tick else {}
+            document[-1]["measured"] = tick and {"epsilon": tick.measured, **told_of}
         row = cards.card_row(id, card)
         proved = (row.claimed, row.certified, row.per_rating, row.per_user, row.per_user_other)
         words = [id, card.change.label, card.trust.value, *map(cards.epsilon_text, proved)]
@@ -363,27 +378,6 @@ def guarantees(
         "\n".join(paragraph(reason, "  ", "") for reason in told),
     ]
     return CommandReport(document, text)
-
-
-def _measured(found: Shipped) -> dict[str, Any]:
-    """A tick as plain JSON: the bound, how it was found, and what it contradicts."""
-    names = ("delta", "unit", "neighbours", "confidence", "method", "refuted", "given")
-    return {"epsilon": found.measured, **{name: getattr(found, name) for name in names}}
-
-
-def describe_card(id: str, card: Guarantee) -> dict[str, Any]:
-    """A card as plain JSON, with the certified epsilon of every unit (null: infinite)."""
-    units = [
-        {
-            "unit": proved.change.unit,
-            "neighbours": proved.change.neighbours,
-            "epsilon": proved.epsilon if proved.finite else None,
-            "delta": proved.delta,
-            "reason": proved.reason,
-        }
-        for proved in map(card.certified, Change)
-    ]
-    return {"mechanism": id, **card.as_dict(), "units": units}
 
 
 @extensible
@@ -426,11 +420,12 @@ def audit(
     that finds nothing confirms nothing.
     """
 
+    asked = {"mechanism": mechanism, "data": data, "unit": unit, "plant": plant}
+
     def audited(made: Mechanism, seed: int, ratings: Ratings | None = None) -> Audit:
         with Progress() as progress:
             return refute(
-                made,
-                ratings,
+                *(made, ratings),
                 data=data or "",
                 change=unit,
                 runs=runs,
@@ -443,12 +438,7 @@ def audit(
             )
 
     if all:
-        for name, value in {
-            "mechanism": mechanism,
-            "data": data,
-            "unit": unit,
-            "plant": plant,
-        }.items():
+        for name, value in asked.items():
             if value is not None:
                 raise InvalidSetting(name, "left out with --all", getattr(value, "value", value))
         return _audit_all(audited, budget, seed, write)
@@ -458,8 +448,8 @@ def audit(
         raise InvalidSetting("--write", "left out without --all", str(write))
     made, steps = budget.mechanism(mechanism), options.steps_of(prepare)
     if data is None:
-        found, lit = audited(made, seed), _lit(made)
-        return CommandReport(found.as_dict() | lit, _told(found) + _lights(lit))
+        found, (lit, words) = audited(made, seed), _lit(made)
+        return CommandReport(found.as_dict() | lit, _told(found) + words)
     loaded = reading.load(data, made.task, prepare)
     ratings, _ = prepare_all(loaded.ratings, made.task, steps)
     found = audited(made, seed, ratings)
@@ -513,24 +503,18 @@ def _told(report: Audit) -> list[str]:
     return paragraphs
 
 
-def _lit(mechanism: Mechanism) -> dict[str, Any]:
-    """What one rating moves in output perturbation, on its known instance."""
+def _lit(mechanism: Mechanism) -> tuple[Plain, list[str]]:
+    """What one rating moves in output perturbation, on its known instance; and in words."""
     if not isinstance(mechanism, Output):
-        return {}
+        return {}, []
     found = audits.lights(*audits.known_instance(mechanism.epsilon))
     names = ("user", "item", "cells", "total", "allowed", "epsilon", "claimed")
-    return {"lights": {name: getattr(found, name) for name in names}}
-
-
-def _lights(lit: dict[str, Any]) -> list[str]:
-    return [
-        paragraph(
-            f"One rating (item {found['item']} of user {found['user']}) on the known instance moves"
-            f" {found['cells']:,} cells of the matrix, by {found['total']:.3g} together; the proof"
-            f" allows {found['allowed']:g}, so epsilon is at least {found['epsilon']:.3g} there."
-        )
-        for found in lit.values()
-    ]
+    told = (
+        f"One rating (item {found.item} of user {found.user}) on the known instance moves"
+        f" {found.cells:,} cells of the matrix, by {found.total:.3g} together; the proof allows"
+        f" {found.allowed:g}, so epsilon is at least {found.epsilon:.3g} there."
+    )
+    return {"lights": {name: getattr(found, name) for name in names}}, [paragraph(told)]
 
 
 # --- protocols, message by message ------------------------------------------------------------
@@ -601,8 +585,7 @@ def protocol(
 
     Scenario 1, with a trusted recommender, is `dpmc fit DATA dpmf`.
     """
-    play = _federated if scenario == federated.FLOW else _scenario
-    return play(scenario, data, asked)
+    return (_federated if scenario == federated.FLOW else _scenario)(scenario, data, asked)
 
 
 def _scenario(scenario: str, data: str | None, asked: PlayOptions) -> CommandReport:
@@ -618,12 +601,6 @@ def _scenario(scenario: str, data: str | None, asked: PlayOptions) -> CommandRep
         tell = partial(progress.update, "beside scenario 1")
         gap = simulate.gap(settings, problem, asked.seed, tell)
     found = simulate.report(run, problem, asked.seed, gap)
-    switch = None
-    if asked.as_published:
-        switch = published.scenario(type(settings), asked.epsilon, given, run.public)
-        found["as_published"] = switch.as_dict()
-    if asked.attack:
-        found["attacks"] = simulate.attack(run)
     skipped = "; ".join(f"{n} {what}" for what, n in found["skipped"].items())
     more = [words.gap_words(gap)]
     if isinstance(settings, DynamicUsers) and settings.picked:
@@ -644,8 +621,14 @@ def _scenario(scenario: str, data: str | None, asked: PlayOptions) -> CommandRep
         card_text(cards.card(settings.guarantee(run.public))),
     ]
     if asked.attack:
+        found["attacks"] = simulate.attack(run)
         text.append(_attacks(found["attacks"]))
-    return _with_messages(found, text, run.transcript, switch)
+    return _with_messages(
+        *(found, text, run.transcript),
+        published.scenario(type(settings), asked.epsilon, given, run.public)
+        if asked.as_published
+        else None,
+    )
 
 
 def _federated(scenario: str, data: str | None, asked: PlayOptions) -> CommandReport:
@@ -662,10 +645,6 @@ def _federated(scenario: str, data: str | None, asked: PlayOptions) -> CommandRe
         for t in run.play():
             progress.update("federated flow", t, flow.rounds)
     found = federated.report(run, problem, asked.seed)
-    switch = None
-    if asked.as_published:
-        switch = published.federation(flow.mechanism.id, asked.epsilon, given, public)
-        found["as_published"] = switch.as_dict()
     budget = words.budget_rows(flow.budget(public))
     rows = [(what, cards.epsilon_text(value)) for what, value in budget.items()]
     budget_table = table([(f"budget, {flow.rounds} x {flow.local} solves", "epsilon"), *rows], "  ")
@@ -677,7 +656,12 @@ def _federated(scenario: str, data: str | None, asked: PlayOptions) -> CommandRe
         _traffic(found["communication"]),
         "\n".join((budget_table, *why)),
     ]
-    return _with_messages(found, text, run.transcript, switch)
+    return _with_messages(
+        *(found, text, run.transcript),
+        published.federation(flow.mechanism.id, asked.epsilon, given, public)
+        if asked.as_published
+        else None,
+    )
 
 
 def _problem(data: str, task: Task, asked: PlayOptions) -> Problem:
@@ -685,13 +669,13 @@ def _problem(data: str, task: Task, asked: PlayOptions) -> Problem:
     return build_problem(asked.reading.load(data), task, split=split, seed=asked.seed)
 
 
-def _size(found: dict[str, Any]) -> str:
+def _size(found: Plain) -> str:
     data = found["data"]
     users, items, ratings = data["users"], data["items"], data["ratings"]
     return f"{data['name']}: {users:,} users x {items:,} items, {ratings:,}"
 
 
-def scenario_from(scenario: str, asked: PlayOptions) -> tuple[Scenario, dict[str, Any]]:
+def scenario_from(scenario: str, asked: PlayOptions) -> tuple[Scenario, Plain]:
     """The scenario's settings from the options, and those that --set gives.
 
     Raises InvalidSetting.
@@ -701,13 +685,12 @@ def scenario_from(scenario: str, asked: PlayOptions) -> tuple[Scenario, dict[str
             "--mechanism", f"left out: it belongs to the {federated.FLOW} flow", asked.mechanism
         )
     cls = simulate.SCENARIOS[scenario]
-    owners = f"scenario {scenario}"
-    given = options.settings(asked.set, ("--epsilon",), lambda _: cls, owners, str)
+    given = options.settings(asked.set, ("--epsilon",), lambda _: cls, f"scenario {scenario}", str)
     whole = published.with_published_scenario(cls, given) if asked.as_published else given
     return cls(epsilon=asked.epsilon, **whole), given
 
 
-def federation_from(asked: PlayOptions) -> tuple[Federation, dict[str, Any]]:
+def federation_from(asked: PlayOptions) -> tuple[Federation, Plain]:
     """The flow from the options, and the settings that --set gives; `rounds` is the flow's own.
 
     Raises InvalidSetting.
@@ -728,7 +711,7 @@ def federation_from(asked: PlayOptions) -> tuple[Federation, dict[str, Any]]:
     return federated.build(variant, asked.epsilon, **paper | given), given
 
 
-def _traffic(sent: dict[str, Any]) -> str:
+def _traffic(sent: Plain) -> str:
     """Counted messages and bytes by kind and together, and by formula where there is one."""
     kinds = sent["by kind"] | {"together": sent, "by formula": sent["by formula"]}
     rows = [{"message": kind} | count for kind, count in kinds.items() if count]
@@ -736,7 +719,7 @@ def _traffic(sent: dict[str, Any]) -> str:
 
 
 def _with_messages(
-    found: dict[str, Any],
+    found: Plain,
     text: list[str],
     transcript: Transcript,
     switch: published.Switched | None,
@@ -752,10 +735,13 @@ def _with_messages(
         if len(messages) > _SHOWN:
             lines.append(f"  ... {len(messages) - _SHOWN} more: --json has all")
         text.append("\n".join(lines))
-    return CommandReport(found, [*text, _switched(switch)] if switch else text)
+    if switch:
+        found["as_published"] = switch.as_dict()
+        text.append(_switched(switch))
+    return CommandReport(found, text)
 
 
-def _attacks(found: dict[str, Any]) -> str:
+def _attacks(found: Plain) -> str:
     d, a = found["difference"], found["attendance"]
     passive = "too few rounds" if found["passive"] is None else f"{found['passive']:.2g}"
     return "\n".join(

@@ -6,8 +6,7 @@ import dataclasses
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from dpmc_core import registry
 from dpmc_core.data import Dataset, ReadOptions, Transform, datasets, parse_step
@@ -19,7 +18,8 @@ from dpmc_core.errors import (
     parsed,
     unknown_name,
 )
-from dpmc_core.lab.cli.interface import OneOf, Option, reader, table
+from dpmc_core.lab import Plain
+from dpmc_core.lab.cli.interface import OneOf, Option, listed, reader
 from dpmc_core.lab.views import as_published as published
 from dpmc_core.lab.views.answer import OFTEN
 from dpmc_core.model import Mechanism, Task
@@ -74,7 +74,6 @@ Predicted = Annotated[
 Unit = Annotated[Change, Option(words=UNITS)]
 Seed = Annotated[int, Option("N", f"repeat a run exactly (default {SEED}, as in the app)")]
 Seeds = Annotated[list[str] | None, Option("N")]
-Rows = Annotated[Path | None, Option("FILE", "result store (default: the shared one)")]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,7 +103,7 @@ class Reading:
         low, high = self.range or (self.low, self.high)
         return {name: end for name, end in (("low", low), ("high", high)) if end is not None}
 
-    def of(self, data: str, task: Task | None = None, steps: Iterable[str] = ()) -> dict[str, Any]:
+    def of(self, data: str, task: Task | None = None, steps: Iterable[str] = ()) -> Plain:
         """Everything `datasets.load` is asked for beside the data.
 
         Args:
@@ -114,7 +113,7 @@ class Reading:
         Raises:
             InvalidSetting: an option that reading has not.
         """
-        found: dict[str, Any] = dict(self.ends)
+        found: Plain = dict(self.ends)
         if self.items is not None:
             found["items"] = self.items
         if ranks_only([task] if task else (), steps):
@@ -166,7 +165,7 @@ class Budgeted:
     delta: Delta | None = None
     set: Given = ()
 
-    def given(self, id: str) -> dict[str, Any]:
+    def given(self, id: str) -> Plain:
         """The settings that --set gives. Raises InvalidSetting."""
         cls = registry.get(id)
 
@@ -184,7 +183,7 @@ class Budgeted:
         return registry.create(id, epsilon=self.epsilon, delta=self.delta, **given)
 
 
-def settings_facts(cls: type[Mechanism]) -> list[dict[str, Any]]:
+def settings_facts(cls: type[Mechanism]) -> list[Plain]:
     """Name, help, default and accepted values of each setting, as plain JSON values."""
     return [
         {
@@ -201,15 +200,11 @@ def settings_facts(cls: type[Mechanism]) -> list[dict[str, Any]]:
 def settings_table(cls: type[Mechanism]) -> str:
     """The same as a table; '' of none."""
     rows = [
-        (
-            one["name"],
-            "required" if one["required"] else str(one["default"]).lower(),
-            one["accepts"],
-            one["help"],
-        )
+        one | {"default": "required" if one["required"] else str(one["default"]).lower()}
         for one in settings_facts(cls)
     ]
-    return table([("setting", "default", "accepts", "what it is"), *rows], "  ") if rows else ""
+    heads = {"setting": "name", "default": "default", "accepts": "accepts", "what it is": "help"}
+    return listed(rows, "  ", **heads) if rows else ""
 
 
 def _accepts(s: Setting) -> str:
@@ -270,7 +265,7 @@ def settings(
     owner: Callable[[str], type],
     owners: str,
     hint: Callable[[str], str],
-) -> dict[str, Any]:
+) -> Plain:
     """The values of --set NAME=VALUE by name.
 
     Args:
@@ -282,7 +277,7 @@ def settings(
     Raises:
         InvalidSetting: no such setting, or no such value of it.
     """
-    found: dict[str, Any] = {}
+    found: Plain = {}
     for text in texts:
         name, value = _assignment("--set", text, options)
         try:

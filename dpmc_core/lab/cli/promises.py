@@ -193,12 +193,6 @@ def answer(
         document.update(answers.as_dict(finding))
         yield _said(*answers.said(finding))
         for plan in plans[1:]:  # over the fourteen epsilons, as far as they were computed
-            others = total - len(plan.units)  # of seeds that the curve has not
-
-            def tell_curve(report: sweep.SweepReport, others: int = others) -> None:
-                done = others + report.skipped + report.ended
-                work.tell("curve", done, total)
-
             pool = partial(sweep.LocalPool, plan.sources, min(jobs, len(plan.units)))
             if not work.stopped:
                 work.do(partial(sweep.run, plan.units, rows, pool, on_progress=tell_curve))
@@ -213,13 +207,17 @@ def answer(
             document["curve_seeds"] = len(few)
             note_runs(rows)
 
+    def tell_curve(report: sweep.SweepReport) -> None:
+        others = total - report.total  # of seeds that the curve has not
+        work.tell("curve", others + report.skipped + report.ended, total)
+
     def note_runs(rows: Store) -> None:
         """Put the runs of a store that does not last in the ledger."""
         if store is None:
-            units = [unit for plan in plans for unit in plan.units]
-            there = rows.present(unit.key for unit in units)
-            public = question.prepared(ratings.public)
-            done = books.units_done((unit for unit in units if unit.key in there), public)
+            found = {unit.key: unit for plan in plans for unit in plan.units}
+            there = rows.present(found)
+            runs = (unit for key, unit in found.items() if key in there)
+            done = books.units_done(runs, question.prepared(ratings.public))
             note(source.fingerprint, source.name, done)
 
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -322,7 +320,14 @@ def ledger(
         raise InvalidSetting(missing, f"given where {given} is", "none")
     task = None if mechanism is None else registry.get(mechanism).task
     source = sweep.open_source(data, test, **reading.of(data, task))
-    study = _study(source.fingerprint, store, delta)
+    about, noted = source.fingerprint, books.noted(source.fingerprint)
+    try:  # the rows of a store, and what was noted
+        with Store(store, read_only=True) as opened:
+            study = books.study(about, opened, noted, delta)
+    except StoreMissing:
+        if store is not None:  # it was asked for
+            raise
+        study = books.study(about, None, noted, delta)
     document = words.as_dict(study) | {"data": source.name, "source": source.fingerprint}
     text = _books(source.name, study)
     if mechanism is not None and repeat is not None:
@@ -330,18 +335,6 @@ def ledger(
         document["repeated"], told = _repeated(mechanism, repeat, public, epsilon, delta, unit)
         text.append(paragraph(told))
     return CommandReport(document, text)
-
-
-def _study(source: str, store: Path | None, delta: float) -> books.Study:
-    """Everything known of a data set: rows of a store, and what was noted. Raises DpmcError."""
-    noted = books.noted(source)
-    try:
-        with Store(store, read_only=True) as opened:
-            return books.study(source, opened, noted, delta)
-    except StoreMissing:
-        if store is not None:  # it was asked for
-            raise
-    return books.study(source, None, noted, delta)
 
 
 def _books(name: str, study: books.Study) -> list[str]:
@@ -499,8 +492,7 @@ def _catalogue(asked: str | None, users: str | None, outside: Outside) -> Listed
         raise InvalidSetting(
             "--users", "given with --catalogue: how many there are, or a file of their ids", None
         )
-    items = read_ids(asked)
-    return items, parsed(int, users, "--users") if users.isdecimal() else read_ids(users)
+    return read_ids(asked), parsed(int, users, "--users") if users.isdecimal() else read_ids(users)
 
 
 def _over(

@@ -58,7 +58,7 @@ from dpmc_core.lab.store import curves as curves_of
 from dpmc_core.lab.sweep import presets
 from dpmc_core.lab.views import people
 from dpmc_core.model import Task
-from dpmc_core.stopping import Stopped
+from dpmc_core.stopping import Stop, Stopped
 
 _OVER = 0  # no number of a signal: nothing more to listen to
 PRESETS: Mapping[str, presets.Preset] = {**presets.PRESETS, **papers.presets()}
@@ -126,8 +126,7 @@ class GridOptions:
             "split": self.held_out.split,
         }
         given |= {name: value for name, value in parts.items() if value}
-        tried = values_to_try(self.set, "--epsilons")
-        given["settings"] = {**given.get("settings", {}), **tried}
+        given["settings"] = {**given.get("settings", {}), **values_to_try(self.set, "--epsilons")}
         given["tests"] = self.held_out.test or ()
         for text in given["data"]:
             given["reading"] = self.reading.of(text)
@@ -181,7 +180,9 @@ def sweep(
     with Store(store) as rows:
         plan = core.plan(grid)
         if curves is not None:
-            _check_curves(plan)
+            for source in plan.sources.values():
+                if not isinstance(source, core.Whole):  # a file could not tell its curves apart
+                    raise InvalidSetting("data of curves", "one data set, split here", source.name)
             try:
                 curves.mkdir(parents=True, exist_ok=True)
             except OSError as error:
@@ -195,7 +196,7 @@ def sweep(
                     with path.open(encoding="utf-8", newline="") as stream:
                         shipped.read(stream, store=rows, but=core.LISTS_OF)
 
-        def open_pool() -> core.LocalPool | core.ClusterPool:
+        def open_pool() -> core.Pool:
             if cluster is not None:
                 print(f"dpmc: connecting to {cluster} ...", file=sys.stderr, flush=True)
                 return core.ClusterPool(cluster, plan.sources)
@@ -214,13 +215,6 @@ sweep.__doc__ = "\n".join(
 )
 
 
-def _check_curves(plan: core.Plan) -> None:
-    """Raise InvalidSetting where one file for each data set could not tell its curves apart."""
-    for source in plan.sources.values():
-        if not isinstance(source, core.Whole):
-            raise InvalidSetting("data of curves", "one data set, split here", source.name)
-
-
 def _write_curves(store: Store, plan: core.Plan, folder: Path, *, facts: bool) -> None:
     """One file for each data set and task, as they ship with the samples."""
     units = set(plan.keys.units)
@@ -229,11 +223,8 @@ def _write_curves(store: Store, plan: core.Plan, folder: Path, *, facts: bool) -
         known = curves_of(store, keys=plan.keys.curves, source=mark, count=False)
         for task in Task:
             # Of a grid with facts, what uses none of them is no part of its file.
-            found = [
-                info
-                for info in known
-                if info.task == task.value and registry.uses_facts(info.prepare) == facts
-            ]
+            asked = task.value, facts
+            found = [i for i in known if (i.task, registry.uses_facts(i.prepare)) == asked]
             rows = records(store, [info.id for info in found])
             mine = [record for record in rows if record["key"] in units]
             if mine:
@@ -253,16 +244,15 @@ def _write_lists(
     path: Path,
 ) -> None:
     """What people are shown at every epsilon, where the first seed was among those computed."""
-    reference = next((key for key, id in keys.items() if id == registry.REFERENCES[task]), None)
     mine = (source.fingerprint, task, core.LISTS_OF)
-    units = (u for u in plan.units if (u.source, u.mechanism.task, u.seed) == mine)
-    unit = next(units, None)
-    if reference is None or unit is None:
+    references = [key for key, id in keys.items() if id == registry.REFERENCES[task]]
+    units = [u for u in plan.units if (u.source, u.mechanism.task, u.seed) == mine]
+    if not references or not units:
         return
     if source.name in SAMPLES:  # with the names that no result depends on
         source = core.Whole(datasets.load(source.name))
-    train = core.problem_of(unit, source).train
-    if found := people.of_store(store, keys, reference, train):
+    train = core.problem_of(units[0], source).train
+    if found := people.of_store(store, keys, references[0], train):
         with path.open("w", encoding="utf-8") as stream:
             people.write(*found, stream)
 
@@ -274,7 +264,7 @@ def _pool(plan: core.Plan, processes: int) -> core.LocalPool:
 def _run(
     plan: core.Plan,
     store: Store,
-    open_pool: Callable[[], core.LocalPool | core.ClusterPool],
+    open_pool: Callable[[], core.Pool],
     as_json: bool,
 ) -> None:
     """Run a plan and say what was done.
@@ -355,9 +345,7 @@ class SweepLines:
 
 
 @contextmanager
-def watched(
-    as_json: bool,
-) -> Iterator[tuple[Callable[[core.SweepReport], None], Callable[[], bool]]]:
+def watched(as_json: bool) -> Iterator[tuple[_Bar | SweepLines, Stop]]:
     """Progress of long work, and whether it has been asked to stop.
 
     as_json: a JSON object per line on standard output, for programs.
@@ -378,7 +366,7 @@ ENDED = "ended at once; every row stored before is kept, and the same command go
 
 
 @contextmanager
-def _stop_button(show: _Bar | SweepLines) -> Iterator[Callable[[], bool]]:
+def _stop_button(show: _Bar | SweepLines) -> Iterator[Stop]:
     """Ctrl-C and SIGTERM ask to stop, and are answered at once; a second one ends the process.
 
     A thread of its own listens: a main thread that waits for a locked store does not.
@@ -490,8 +478,7 @@ def show(
             raise InvalidSetting(f"--{option}", "left out without --run", str(value))
     chosen = (paper,) if paper else tuple(papers.PAPERS.values())
     if view.report is not None:
-        page = views.html(views.all_looks(papers.PAPERS.values()))
-        _write(view.report, page, "report")
+        _write(view.report, views.html(views.all_looks(papers.PAPERS.values())), "report")
         return None
     if view.bibtex:
         cited = {one.key: one.bibtex for one in chosen}
@@ -543,14 +530,10 @@ def _list(chosen: Sequence[Paper], looks: list[views.Look]) -> Iterator[str]:
 
 
 def _one(found: views.Look) -> Iterator[str]:
-    paper, one = found.paper, found.experiment
-    yield f"{one.id}: {paper.key}, {one.place}\n{paragraph(one.title)}"
-    known = [
-        ("accuracy", f"{found.judged.verdict.value}: {found.judged.reason}"),
-        ("privacy", views.privacy_text(found)),
-        *views.facts(found),
-    ]
-    yield facts(known)
+    one, judged = found.experiment, found.judged
+    yield f"{one.id}: {found.paper.key}, {one.place}\n{paragraph(one.title)}"
+    accuracy = "accuracy", f"{judged.verdict.value}: {judged.reason}"
+    yield facts([accuracy, ("privacy", views.privacy_text(found)), *views.facts(found)])
     for columns in (views.numbers(found), views.statements(found), views.promises_table(found)):
         if columns and any(columns.values()):
             yield table(columns, "  ")
@@ -583,16 +566,11 @@ def _make(experiment: Experiment, making: Making, json: bool) -> CommandReport |
     else:
         made = _by_pieces(experiment, recipe, json)
     path = engine.write(made, folder)
-    paper, _ = papers.find(experiment.id)
-    found = views.look(paper, experiment, made)
+    found = views.look(papers.find(experiment.id)[0], experiment, made)
     if not json:
         return CommandReport(None, (f"the result is in {path}", *_one(found)))
-    judged = found.judged
-    print(
-        plain_json.dumps(
-            {"result": str(path), "accuracy": judged.verdict.value, "reason": judged.reason}
-        )
-    )
+    told = {"accuracy": found.judged.verdict.value, "reason": found.judged.reason}
+    print(plain_json.dumps({"result": str(path)} | told))
     return None
 
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpmc_core.arrays import Floats, Ints, Words
+from dpmc_core.arrays import Floats, Ints, Rng, Words
 from dpmc_core.errors import InvalidSetting, check_number
 
 RECOMMENDER, THIRD_PARTY, USERS = "recommender", "third party", "users"
@@ -55,14 +55,8 @@ class Message:
 
     def as_dict(self) -> dict[str, Any]:
         """The message as plain JSON values, its content in words."""
-        return {
-            "round": self.round,
-            "sender": self.sender,
-            "receiver": self.receiver,
-            "kind": self.kind,
-            "bytes": self.bytes,
-            "payload": self.summary,
-        }
+        names = ("round", "sender", "receiver", "kind", "bytes")
+        return {name: getattr(self, name) for name in names} | {"payload": self.summary}
 
 
 class Transcript(list[Message]):
@@ -210,10 +204,9 @@ class FixedPoint:
 
     def reduce(self, words: Words) -> Words:
         """Any 64-bit integers mod P."""
-        reduced: Words = words & np.uint64(2**self.modulus_bits - 1)
-        return reduced
+        return words & np.uint64(2**self.modulus_bits - 1)
 
-    def uniform(self, shape: tuple[int, ...], rng: np.random.Generator) -> Words:
+    def uniform(self, shape: tuple[int, ...], rng: Rng) -> Words:
         """Uniform integers mod P: a mask."""
         return self.reduce(rng.integers(0, 2**64 - 1, shape, dtype=np.uint64, endpoint=True))
 

@@ -157,8 +157,7 @@ def passive_squares(models: Sequence[Floats], sums: Sequence[Floats]) -> Floats:
     Differences cancel b and eta: 2 A_j (v(t) - v(t')) = s(t) - s(t'), solved by least squares.
     """
     moved = np.diff(np.array(models), axis=0)
-    answered = np.diff(np.array(sums), axis=0)
-    half = np.linalg.lstsq(2 * moved, answered, rcond=None)[0]
+    half = np.linalg.lstsq(2 * moved, np.diff(np.array(sums), axis=0), rcond=None)[0]
     return np.asarray((half + half.T) / 2, dtype=np.float64)
 
 
@@ -185,8 +184,7 @@ def asker(run: ScenarioRun, item: int) -> Callable[[Floats], Floats]:
     def ask(v: Floats) -> Floats:
         sent = np.broadcast_to(v, (len(pairs), len(v)))
         masks = run.recommender.mask(len(pairs))
-        answers = run.users.answer(pairs, sent, run.raters[group], masks)
-        total = run.third_party.add(answers, group)
+        total = run.third_party.add(run.users.answer(pairs, sent, run.raters[group], masks), group)
         sums = run.settings.fixed.decode(run.recommender.unmask(total, masks, group))
         return np.asarray(sums[item])
 

@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from dpmc_core import registry
-from dpmc_core.arrays import Floats, Ints
+from dpmc_core.arrays import Floats, Ints, Rng
 from dpmc_core.errors import InvalidSetting, check_number, unknown_name
 from dpmc_core.experiment import baselines_of
+from dpmc_core.lab import Plain
 from dpmc_core.lab.protocol import WORD, Message, Traffic, Transcript, vector_words
 from dpmc_core.lab.protocol.simulate import communication, data_facts, measured, shown_settings
 from dpmc_core.mechanisms.dpimf import ALONE, Coefficients, Dpimf, Profiles
@@ -40,7 +41,7 @@ TITLE = "parties send noisy profiles, a server averages them"
 SERVER = "server"
 NOISY, AVERAGE = "noisy profiles", "average profiles"  # kinds of messages
 VARIANTS = tuple(id for id, cls in MECHANISMS.items() if issubclass(cls, Dpimf))
-PAPER = {"parties": 10, "rounds": 100, "local": 20}  # RYHH24, section VI-A
+PAPER: Plain = {"parties": 10, "rounds": 100, "local": 20}  # RYHH24, section VI-A
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,7 +98,7 @@ class Federation:
             change=card.change,
         )
 
-    def split(self, ratings: Ratings, rng: np.random.Generator) -> list[Ints]:
+    def split(self, ratings: Ratings, rng: Rng) -> list[Ints]:
         """The users (or items) of each party: a random even split."""
         owned = count(ratings.public, self.owned)
         if self.parties > owned:
@@ -118,7 +119,7 @@ class FederatedRun:
         self,
         flow: Federation,
         ratings: Ratings,
-        rng: np.random.Generator,
+        rng: Rng,
         *,
         watch: int | None = None,
     ) -> None:
@@ -194,7 +195,7 @@ class FederatedBudget(NamedTuple):
     certified: bool
     change: Change
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> Plain:
         """Plain JSON values, null for what is infinite."""
         numbers = self._asdict()
         change = numbers.pop("change")
@@ -209,7 +210,7 @@ class _Party:
     name: str
     owned: Ints
     rows: csr_array
-    rng: np.random.Generator
+    rng: Rng
     mechanism: Dpimf
     factors: Floats = field(init=False)
     columns: csr_array = field(init=False)
@@ -265,7 +266,7 @@ def start(
     return FederatedRun(flow, problem.train, rng, watch=watch)
 
 
-def report(run: FederatedRun, problem: Problem, seed: int) -> dict[str, Any]:
+def report(run: FederatedRun, problem: Problem, seed: int) -> Plain:
     """What a run found, as plain JSON values; everything about raw ratings is evaluation only."""
     mechanism, public = run.flow.mechanism, run.public
     return {

@@ -33,7 +33,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dpmc_core.arrays import Bools, Floats, Ints, Words
+from dpmc_core.arrays import Bools, Floats, Ints, Rng, Words
 from dpmc_core.errors import BadRatings, DpmcError, InvalidSetting
 from dpmc_core.lab.protocol import (
     RECOMMENDER,
@@ -105,9 +105,7 @@ class HeldUserFactors:
         """The same as scenario 1 has them; None for factors fitted on the ratings."""
         return None if self.source == "pmf" else PublicUserFactors(self.source)
 
-    def load(
-        self, mechanism: DPMF, sides: Sides, public: PublicFacts, rng: np.random.Generator
-    ) -> Floats:
+    def load(self, mechanism: DPMF, sides: Sides, public: PublicFacts, rng: Rng) -> Floats:
         """users x rank, rows of length 1 at most. Raises InvalidSetting where a file won't fit."""
         if self.public is not None:
             return self.public.load(public.users, mechanism.rank)
@@ -162,7 +160,7 @@ class Recommender:
     raters: Ints
     penalty: float
     fixed: FixedPoint
-    rng: np.random.Generator
+    rng: Rng
     noise: Words | None = None  # scenario 3: noise + the third party's secret, mod P
 
     def mask(self, count: int) -> Words:
@@ -196,7 +194,7 @@ class ThirdParty:
 
     secret: Words  # scenario 3: alpha, items x d
     fixed: FixedPoint
-    rng: np.random.Generator
+    rng: Rng
 
     def add(self, words: Words, groups: Ints) -> Words:
         """The sum of each group, mod P."""
@@ -518,7 +516,7 @@ class ScenarioRun:
         self,
         settings: Scenario,
         ratings: Ratings,
-        rng: np.random.Generator,
+        rng: Rng,
         *,
         watch: int | None = None,
     ) -> None:
@@ -527,9 +525,8 @@ class ScenarioRun:
         own, self.rng, masks, secrets = rng.spawn(4)
         self.sides: Sides = self.mechanism.sides(ratings)
         first = self.mechanism.first_items(public.items, own)
-        self._held: Floats | None = None
-        if settings.user_factors is not None:
-            self._held = settings.user_factors.load(self.mechanism, self.sides, public, own)
+        held = settings.user_factors
+        self._held = None if held is None else held.load(self.mechanism, self.sides, public, own)
         self.parts, self.releases = settings.parts(public.users), settings.releases(public)
         self.raters = raters = np.bincount(ratings.items, minlength=public.items)
         fewest = self.releases[0].fewest
@@ -617,8 +614,7 @@ class ScenarioRun:
     def model(self) -> Factors:
         """What users predict with: the published item factors and own factors refitted to them."""
         items = self.published(self.items)
-        users = self.mechanism.fit_users(self.sides, items)
-        return with_offsets(users, items, self.public.middle)
+        return with_offsets(self.mechanism.fit_users(self.sides, items), items, self.public.middle)
 
     def leaving(self, pairs: Ints, t: int) -> Bools:
         """Which of the pairs leave in a round, or in the set-up (0) of the first phase."""
@@ -698,8 +694,8 @@ class StaticUsers(Scenario):
     rounds of one user would differ by the raw difference of gradients: the difference attack.
     """
 
-    number: ClassVar[str] = "2"
-    title: ClassVar[str] = "untrusted recommender, static users"
+    number = "2"
+    title = "untrusted recommender, static users"
     masks: bool = setting(True, "hide each gradient from the third party by a mask")
 
     def _words(self) -> tuple[int, int]:
@@ -755,10 +751,10 @@ class DynamicUsers(Scenario):
     that is summed up, every set paid for with epsilon; the paper has no such thing, nor has this.
     """
 
-    number: ClassVar[str] = "3"
-    title: ClassVar[str] = "untrusted recommender, users come and go"
-    addends: ClassVar[int] = 2  # a gradient, and a piece of the noise
-    published: ClassVar[AsPublished] = AsPublished(
+    number = "3"
+    title = "untrusted recommender, users come and go"
+    addends = 2  # a gradient, and a piece of the noise
+    published = AsPublished(
         Scenario.published.settings,
         f"{Scenario.published.note}; nor how many of those online it picks: all of them",
     )

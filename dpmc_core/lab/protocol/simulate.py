@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dpmc_core import experiment, metrics
-from dpmc_core.arrays import Floats
+from dpmc_core.arrays import Floats, Rng
+from dpmc_core.lab import Plain
 from dpmc_core.lab.protocol import Traffic, Transcript, attacks
 from dpmc_core.lab.protocol.scenarios import DynamicUsers, Scenario, ScenarioRun, StaticUsers
 from dpmc_core.mechanisms.factorization import DPMF
@@ -39,7 +40,7 @@ def start(
     return ScenarioRun(settings, problem.train, rng, watch=watch)
 
 
-def report(run: ScenarioRun, problem: Problem, seed: int, gap: Gap) -> dict[str, Any]:
+def report(run: ScenarioRun, problem: Problem, seed: int, gap: Gap) -> Plain:
     """What a run found, as plain JSON values; everything about raw ratings is evaluation only.
 
     gap: from scenario 1, on the same problem.
@@ -81,7 +82,7 @@ def formula(run: ScenarioRun) -> Traffic | None:
     return Traffic.total(run.settings.cost(run.raters, run.public.users).values())
 
 
-def attack(run: ScenarioRun) -> dict[str, Any]:
+def attack(run: ScenarioRun) -> Plain:
     """Every attack on the watched item of a finished run, as plain JSON values."""
     item = run.wire.watch
     assert item is not None
@@ -105,7 +106,7 @@ def attack(run: ScenarioRun) -> dict[str, Any]:
     }
 
 
-def data_facts(problem: Problem) -> dict[str, Any]:
+def data_facts(problem: Problem) -> Plain:
     """The data of a report."""
     train = problem.train
     return {
@@ -117,7 +118,7 @@ def data_facts(problem: Problem) -> dict[str, Any]:
     }
 
 
-def shown_settings(*parts: Any) -> dict[str, Any]:
+def shown_settings(*parts: Any) -> Plain:
     """The settings of dataclasses as plain JSON values, by name; later ones count."""
     return {
         s.name: show_setting(getattr(part, s.name))
@@ -128,7 +129,7 @@ def shown_settings(*parts: Any) -> dict[str, Any]:
 
 def measured(
     task: Task, model: Model, problem: Problem, seed: int, baselines: Iterable[Mechanism]
-) -> dict[str, Any]:
+) -> Plain:
     """Metrics of a model and of what stands beside it, on the test ratings."""
 
     def evaluate(model: Model) -> dict[str, float]:
@@ -147,7 +148,7 @@ def measured(
     }
 
 
-def communication(transcript: Transcript, expected: Traffic | None) -> dict[str, Any]:
+def communication(transcript: Transcript, expected: Traffic | None) -> Plain:
     """Counted messages and bytes, by kind and together, beside those by formula."""
     return transcript.total._asdict() | {
         "by kind": {kind: sent._asdict() for kind, sent in transcript.traffic.items()},
@@ -185,8 +186,7 @@ def exact_items(run: ScenarioRun) -> Floats:
     """
     phase, items = run.phase, run.items.copy()
     squares, moments = normal_equations(run.sides.by_item, phase.user_factors)
-    exact = ridge(squares, moments - phase.noise / 2, phase.penalty)
-    items[phase.active] = exact[phase.active]
+    items[phase.active] = ridge(squares, moments - phase.noise / 2, phase.penalty)[phase.active]
     return items
 
 
@@ -219,7 +219,7 @@ class Gap(NamedTuple):
     phases: int
     held: bool
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> Plain:
         """As plain JSON values; errors are twice the standard error of a mean."""
         return {
             name: value._asdict() if isinstance(value, Spread) else value
@@ -275,7 +275,7 @@ def in_phases(
     plan: Sequence[DPMF],
     sides: Sides,
     public: PublicFacts,
-    rng: np.random.Generator,
+    rng: Rng,
     held: Floats | None = None,
 ) -> Floats:
     """Item factors after all phases, by the law of a run of scenario 2, without messages.

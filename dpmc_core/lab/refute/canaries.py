@@ -341,8 +341,7 @@ def _values(publication: Publication) -> Floats:
         return private.astype(float)
     stored = private.astype(bool)
     stored.data[:] = True
-    whole: Floats = np.where(stored.toarray(), private.toarray(), _NO_CELL)
-    return whole
+    return np.where(stored.toarray(), private.toarray(), _NO_CELL)
 
 
 def _near(p: Publication, q: Publication, width: Floats | float = 0.0) -> Any:

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmc_core.errors import CannotRelease, InvalidSetting
+from dpmc_core.lab import Plain
 from dpmc_core.model import Mechanism
 from dpmc_core.privacy import (
     Additive,
@@ -41,18 +42,6 @@ class Flaw(enum.Enum):
     HALVED = "halved"
     SHARED = "shared"
     UNCLIPPED = "unclipped"
-
-    @property
-    def words(self) -> str:
-        """The same for people."""
-        return _WORDS[self]
-
-
-_WORDS = {
-    Flaw.HALVED: "half the noise",
-    Flaw.SHARED: "one draw of noise for all numbers of an answer",
-    Flaw.UNCLIPPED: "nothing is clipped",
-}
 
 
 def faults_of(mechanism: Mechanism, public: PublicFacts) -> tuple[Flaw, ...]:
@@ -116,7 +105,7 @@ def _loosened(mechanism: Mechanism) -> Mechanism:
     )
 
 
-def _halved(release: Release) -> dict[str, Any]:
+def _halved(release: Release) -> Plain:
     """The methods of a release that draw half its noise; none where nobody knows how."""
     if isinstance(release, Additive):
         return {
@@ -135,7 +124,7 @@ def _halved(release: Release) -> dict[str, Any]:
     return {name: getattr(less, name) for name in names}
 
 
-def _shared(release: Release) -> dict[str, Any]:
+def _shared(release: Release) -> Plain:
     """The methods of a release that draw once for a whole answer; none where that is not known."""
     if isinstance(release, Additive):
 
@@ -160,7 +149,7 @@ def _refused(*_: Any) -> Any:
     raise CannotRelease("this noise has a planted fault: for audits only")
 
 
-def _copy(thing: Any, fault: Flaw, methods: dict[str, Any]) -> Any:
+def _copy(thing: Any, fault: Flaw, methods: Plain) -> Any:
     """A copy of a class of its own with other methods, which is not validated again."""
     kind = type(thing)
     copy: Any = object.__new__(type(f"{fault.name.title()}{kind.__name__}", (kind,), methods))

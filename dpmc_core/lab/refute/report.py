@@ -15,6 +15,7 @@ from typing import Any
 from dpmc_core import registry
 from dpmc_core.errors import DpmcError, InvalidSetting
 from dpmc_core.experiment import settings_dict
+from dpmc_core.lab import Plain
 from dpmc_core.lab.refute.faults import Flaw
 from dpmc_core.model import Mechanism
 from dpmc_core.privacy import Certified, Change, Guarantee
@@ -150,11 +151,11 @@ class Measured:
     pair: ChangedRow | None = None
     releases: tuple[Spent, ...] = ()
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> Plain:
         """Plain JSON values. Infinite is null."""
-        fits = [{"fits": release.fits} for release in self.releases]
-        found: dict[str, Any] = _plain(dataclasses.asdict(self))
-        found["releases"] = [a | b for a, b in zip(found["releases"], fits, strict=True)]
+        found: Plain = _plain(dataclasses.asdict(self))
+        for one, release in zip(found["releases"], self.releases, strict=True):
+            one["fits"] = release.fits
         return found
 
 
@@ -206,7 +207,7 @@ class Report(Subject):
         order = list(Refuted)
         return max((f.refuted for f in self.findings), key=order.index, default=Refuted.NOTHING)
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> Plain:
         """Plain JSON values: what `dpmc audit --json` prints. Infinite is null."""
         return {
             "mechanism": self.mechanism.id,

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from scipy.special import betainc, chdtrc, gammainc, kolmogorov, ndtr
+from scipy.special import betainc, chdtrc, gammainc, ndtr
 
 from dpmc_core.arrays import Floats, Rng
 from dpmc_core.lab.refute.report import FALSE_ALARM, Measured, Method, Refuted, Spent, Subject
@@ -116,12 +116,10 @@ def _additive(
 
     def ratio(noisy: Floats) -> Floats:
         logs = honest.log_likelihood(noisy, high) - honest.log_likelihood(noisy, low)
-        summed: Floats = logs if logs.ndim == 1 else logs.sum(axis=-1)
-        return summed
+        return logs if logs.ndim == 1 else logs.sum(axis=-1)
 
     def apart(noisy: Floats) -> Floats:
-        gap: Floats = (noisy[:, 0] - noisy[:, 1]) / honest.scale
-        return gap
+        return (noisy[:, 0] - noisy[:, 1]) / honest.scale
 
     a, b = (groups(noisy)[: 4 * DRAWS] for noisy in (here, there))
     views = [ratio] if width == 1 else [ratio, apart]
@@ -166,11 +164,9 @@ def _laplace(z: Floats) -> Floats:
 
 def _uniform(values: Floats) -> float:
     """Kolmogorov-Smirnov: the chance that uniform numbers are so uneven."""
-    ordered = np.sort(values.ravel()[:_KEPT])
-    n = len(ordered)
-    steps = np.arange(n + 1) / n
-    apart = max((steps[1:] - ordered).max(), (ordered - steps[:-1]).max())
-    return float(kolmogorov(math.sqrt(n) * apart))
+    from scipy.stats import kstest
+
+    return float(kstest(values.ravel()[:_KEPT], "uniform", method="asymp").pvalue)
 
 
 def _mean(values: Floats, mean: float, variance: float) -> float:

@@ -12,12 +12,12 @@ import enum
 import math
 import os
 import sys
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, wait
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -97,8 +97,7 @@ class Protect(enum.Enum):
 # sizes and epsilon, and sees no rating.
 
 
-@dataclass(frozen=True)
-class Advice:
+class Advice(NamedTuple):
     """mechanism: at the largest setting that certifies at most what was asked for.
 
     certified: for the unit asked for; at delta 0 where the noise allows a pure promise. reason: why
@@ -135,14 +134,11 @@ def recommend(
 
     if not registry.has_setting(registry.get(id), "delta"):
         delta = 0.0
-    setting = typed(calibrate(card, Budget(epsilon, delta), change))
+    exact = calibrate(card, Budget(epsilon, delta), change)
+    # A few digits less, never more: a setting that can be typed.
+    unit = 10.0 ** (math.floor(math.log10(exact)) - 3)
+    setting = float(f"{math.floor(exact / unit * (1 + 1e-12)) * unit:.4g}")
     return Advice(made(setting), card(setting).certified(change, delta), reason)
-
-
-def typed(setting: float) -> float:
-    """A few digits less, never more: a setting that can be typed."""
-    unit = 10.0 ** (math.floor(math.log10(setting)) - 3)
-    return float(f"{math.floor(setting / unit * (1 + 1e-12)) * unit:.4g}")
 
 
 def advised(
@@ -254,7 +250,6 @@ class Inquiry:
         split: Split | None = None,
         epsilons: Sequence[float] = (),
         seeds: Sequence[int] = SEEDS,
-        reading: Mapping[str, Any] | None = None,
     ) -> Grid:
         """Its runs, at the epsilon asked about or over a curve.
 
@@ -270,21 +265,18 @@ class Inquiry:
             settings={"delta": [number_text(self.delta)]} if own else {},
             steps=[str(UseFacts())] * self.facts,
             split=split,
-            reading=reading or {},
         )
 
 
 def command(question: Inquiry, data: str, store: Path, *, curve: bool = True) -> list[str]:
     """The command line of a child process that runs what an answer needs into a store."""
     words = [sys.executable, "-m", "dpmc_core", *argv(question, data), "--store", str(store)]
-    words += [] if curve else ["--no-curve"]
-    return [*words, "--progress"]
+    return [*words, *["--no-curve"] * (not curve), "--progress"]
 
 
 def argv(question: Inquiry, data: str) -> list[str]:
     """The words of the command after `dpmc`."""
-    words = ["answer", data]
-    words += ["--protect", question.protect.value, "--task", question.task.value]
+    words = ["answer", data, "--protect", question.protect.value, "--task", question.task.value]
     words += ["--epsilon", number_text(question.epsilon), "--delta", number_text(question.delta)]
     return [*words, *["--facts"] * question.facts]
 
@@ -361,11 +353,11 @@ class ByUser:
         tail = np.ones(items, dtype=np.int64)
         tail[np.argsort(-rated, kind="stable")[: head(items)]] = 0
         cells = 2 * test.users[seen].astype(np.int64) + tail[test.items[seen]]
-        return cls(
-            np.bincount(cells, values[seen], 2 * users).reshape(users, 2).astype(float),
-            np.bincount(cells, None, 2 * users).reshape(users, 2).astype(float),
-            np.bincount(train.users, minlength=users).astype(float),
+        totals, counts = (
+            np.bincount(cells, weights, 2 * users).reshape(users, 2).astype(float)
+            for weights in (values[seen], None)
         )
+        return cls(totals, counts, np.bincount(train.users, minlength=users).astype(float))
 
 
 def head(items: int) -> int:
@@ -390,8 +382,7 @@ class Kept:
     def get(self, key: str) -> ByUser | None:
         if key not in self._found and self._folder is not None:
             with suppress(archives.BadArchive, TypeError):  # or it holds other arrays
-                found = archives.arrays(self._folder / f"{key}.npz")
-                self._found[key] = ByUser(**found)
+                self._found[key] = ByUser(**archives.arrays(self._folder / f"{key}.npz"))
         return self._found.get(key)
 
     def put(self, key: str, scores: ByUser) -> None:
@@ -561,15 +552,16 @@ def answer(
     runs = [[found[id] for id in ids] for found in seeds.values() if len(found) == len(ids)]
     if not runs or not any(scores.counts.any() for scores in runs[0]):
         return None
-    totals = np.array([[one.totals.sum(axis=1) for one in run] for run in runs]).swapaxes(1, 2)
-    counts = np.array([[one.counts.sum(axis=1) for one in run] for run in runs]).swapaxes(1, 2)
+    totals, counts = (
+        np.array([[getattr(one, name).sum(axis=1) for one in run] for run in runs]).swapaxes(1, 2)
+        for name in ("totals", "counts")
+    )
     paired = Paired.of(totals, counts, root=task is Task.RATINGS)
     if question.reference is not None:
         paired = paired.with_constant(question.reference)
     one, sign = np.eye(3), question.metric.sign
     keeps = paired.share(sign * (one[0] - one[1]), sign * (one[2] - one[1]))
-    ahead = paired.interval(sign * (one[0] - one[2]))
-    beaten = question.reference is None and ahead.sign > 0
+    beaten = question.reference is None and paired.interval(sign * (one[0] - one[2])).sign > 0
     many = paired.seeds > 1 and paired.users > 1
     noisy = [id for id in ids if registry.adds_noise(registry.get(id))]
     card = method.guarantee(question.prepared(public))
@@ -627,15 +619,17 @@ def _payers(
     for by, limit, inside in asked:
         if not _some((tested * inside).sum(), tested.sum()):
             continue
-        parts: list[tuple[Floats, Floats]] = []
-        for part in (inside, 1 - inside):
-            for method in (0, 2):
-                totals = np.array([run[method].totals for run in runs]) * part
-                parts.append((totals.sum(axis=2), (tested * part).sum(axis=2)))
+        parts = [
+            (
+                (np.array([run[method].totals for run in runs]) * part).sum(axis=2),
+                (tested * part).sum(axis=2),
+            )
+            for part in (inside, 1 - inside)
+            for method in (0, 2)
+        ]
         if any((counts.sum(axis=1) == 0).any() for _, counts in parts):
             continue
-        totals = np.stack([total for total, _ in parts], axis=2)
-        counts = np.stack([count for _, count in parts], axis=2)
+        totals, counts = (np.stack(side, axis=2) for side in zip(*parts, strict=True))
         paired = Paired.of(totals, counts, root=question.task is Task.RATINGS)
         loss = question.metric.sign * np.array([-1.0, 1.0, 0.0, 0.0])
         others = np.roll(loss, 2)
@@ -667,14 +661,10 @@ def _cost(question: Inquiry, advice: Advice, card: Guarantee) -> Cost:
 
 
 def _attack(question: Inquiry, card: Guarantee) -> Attack:
-    spent = card.loss(question.change)
-    releases = [release for _, release in card.releases]
-    bit = (
-        len(releases) == 1
-        and isinstance(releases[0], RandomizedResponse)
-        and len(releases[0].channel) == 2
-    )
-    return Attack(card.attacker(question.change), exact=spent.epsilon == 0 or bit)
+    (_, first), *more = card.releases
+    bit = not more and isinstance(first, RandomizedResponse) and len(first.channel) == 2
+    exact = bit or card.loss(question.change).epsilon == 0
+    return Attack(card.attacker(question.change), exact)
 
 
 def _epsilon(method: Mechanism) -> float:

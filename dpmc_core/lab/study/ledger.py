@@ -80,17 +80,17 @@ class Selection:
         """A bound on the Renyi divergence of the best run at each of `_ORDERS` (Theorem 2)."""
         from scipy.optimize import brentq  # half a second that no other ledger needs
 
+        def excess(t: float) -> float:
+            rising = -math.expm1(-self.eta * t) / self.eta if self.eta > 0 else t
+            return math.expm1(t) / rising - self.mean
+
         one = np.max([renyi(loss, _ORDERS) for loss in self.losses], axis=0)
         # ln(1/gamma) of the paper's gamma, from the mean
-        t = 0.0 if self.mean == 1 else brentq(self._excess, 1e-12, 50.0, xtol=1e-15)
+        t = 0.0 if self.mean == 1 else brentq(excess, 1e-12, 50.0, xtol=1e-15)
         # The inner order may approach 1, where the first term vanishes.
         inner = np.append((1 - 1 / _ORDERS) * one + t / _ORDERS, t)
         found: Floats = one + (1 + self.eta) * inner.min() + math.log(self.mean) / (_ORDERS - 1)
         return found
-
-    def _excess(self, t: float) -> float:
-        rising = -math.expm1(-self.eta * t) / self.eta if self.eta > 0 else t
-        return math.expm1(t) / rising - self.mean
 
     def epsilon_at(self, delta: float) -> float:
         """The epsilon of publishing the best run alone.
@@ -191,15 +191,12 @@ class Study:
             LedgerPart(
                 *group,
                 sum(entry.count for entry in found),
-                (min(_setting(e) for e in found), max(_setting(e) for e in found)),
+                (min(settings), max(settings)),
                 {change: compose(found, change, self.delta) for change in Change},
             )
             for group, found in sorted(groups.items(), key=lambda one: list(Kind).index(one[0][0]))
+            for settings in [[entry.epsilon or 0.0 for entry in found]]
         )
-
-
-def _setting(entry: LedgerEntry) -> float:
-    return entry.epsilon or 0.0
 
 
 def compose(entries: Iterable[LedgerEntry], change: Change, delta: float) -> Certified:
@@ -274,11 +271,6 @@ def release(mechanism: Mechanism, card: Guarantee) -> LedgerEntry:
     )
 
 
-def stored(store: Store, source: str) -> list[LedgerEntry]:
-    """The runs of a data set in a store."""
-    return [_row(info, epsilon, count) for info, epsilon, count in counts(store, source)]
-
-
 def study(
     source: str, store: Store | None, others: Iterable[LedgerEntry] = (), delta: float = DELTA
 ) -> Study:
@@ -290,7 +282,7 @@ def study(
     known = {entry.key or str(number): entry for number, entry in enumerate(others)}
     rows: list[LedgerEntry] = []
     if store is not None:
-        rows = stored(store, source)
+        rows = [_row(*row) for row in counts(store, source)]
         for key in store.present(known):
             del known[key]
     return Study((*rows, *known.values()), delta)
@@ -336,11 +328,13 @@ def note(source: str, name: str, entries: Iterable[LedgerEntry]) -> None:
     """
     there = {entry.key for entry in noted(source) if entry.key}
     now = datetime.now(UTC).isoformat(timespec="seconds")
-    lines = [
-        json.dumps({"time": now, "source": source, "name": name, **_plain(entry)})
-        for entry in entries
-        if entry.key not in there
-    ]
+    lines = []
+    for entry in entries:
+        if entry.key not in there:
+            costs = {change.value: _plain_cost(cost) for change, cost in entry.costs.items()}
+            plain = dataclasses.asdict(dataclasses.replace(entry, costs={}))
+            plain |= {"kind": entry.kind.value, "costs": costs}
+            lines.append(json.dumps({"time": now, "source": source, "name": name, **plain}))
     if not lines:
         return
     try:
@@ -376,7 +370,9 @@ def noted(source: str) -> list[LedgerEntry]:
         try:
             plain = json.loads(line)
             if plain["source"] == source:
-                found.append(_entry(plain))
+                costs = {_CHANGES[unit]: _cost(cost) for unit, cost in plain["costs"].items()}
+                own = {name: plain[name] for name in ("mechanism", "epsilon", "count", "key")}
+                found.append(LedgerEntry(kind=Kind(plain["kind"]), costs=costs, **own))
         except (ValueError, KeyError, TypeError):
             raise DpmcError(
                 f"line {number} of the ledger {path()} cannot be read: put it right, or move the"
@@ -393,14 +389,6 @@ def _is_cut(last: str | bytes) -> bool:
         return True
 
 
-def _plain(entry: LedgerEntry) -> dict[str, Any]:
-    costs = {change.value: _plain_cost(cost) for change, cost in entry.costs.items()}
-    return dataclasses.asdict(dataclasses.replace(entry, costs={})) | {
-        "kind": entry.kind.value,
-        "costs": costs,
-    }
-
-
 def _plain_cost(cost: Cost) -> Any:
     if isinstance(cost, Selection):
         losses = [dataclasses.asdict(loss) for loss in cost.losses]
@@ -408,29 +396,16 @@ def _plain_cost(cost: Cost) -> Any:
     return cost if isinstance(cost, str) else dataclasses.asdict(cost)
 
 
-def _entry(plain: Mapping[str, Any]) -> LedgerEntry:
-    return LedgerEntry(
-        kind=Kind(plain["kind"]),
-        mechanism=plain["mechanism"],
-        epsilon=plain["epsilon"],
-        costs={_CHANGES[unit]: _cost(cost) for unit, cost in plain["costs"].items()},
-        count=plain["count"],
-        key=plain["key"],
-    )
-
-
 def _cost(plain: Any) -> Cost:
     if isinstance(plain, str):
         return plain
     if "runs" in plain:
-        losses = tuple(_loss(loss) for loss in plain["losses"])
-        return Selection(**plain["runs"], losses=losses)
+        return Selection(**plain["runs"], losses=tuple(_loss(loss) for loss in plain["losses"]))
     return _loss(plain)
 
 
 def _loss(plain: Mapping[str, Any]) -> Loss:
-    pure = tuple(Pure(*part) for part in plain["pure"])
-    return Loss(plain["epsilon"], plain["mu"], pure)
+    return Loss(plain["epsilon"], plain["mu"], tuple(Pure(*part) for part in plain["pure"]))
 
 
 # --- releases that are repeated ------------------------------------------------------------------

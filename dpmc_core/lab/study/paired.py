@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -70,8 +70,7 @@ class Paired:
             values = np.sqrt(values)
             influence /= 2 * np.maximum(values, np.finfo(float).tiny)[:, None]
         mine = influence.mean(axis=0)
-        nothing = np.zeros((methods, methods))
-        by_user = by_both = by_seed = nothing
+        by_user = by_both = by_seed = np.zeros((methods, methods))
         if users > 1:
             by_user = mine.T @ mine / (users * (users - 1))
         if seeds > 1:
@@ -84,17 +83,11 @@ class Paired:
 
     def with_constant(self, value: float) -> Paired:
         """One more method, whose metric is known: it does not vary."""
-
-        def wider(matrix: Floats) -> Floats:
-            return np.pad(matrix, ((0, 1), (0, 1)))
-
-        return replace(
-            self,
-            mean=np.append(self.mean, value),
-            by_user=wider(self.by_user),
-            by_seed=wider(self.by_seed),
-            by_both=wider(self.by_both),
+        user, seed, both = (
+            np.pad(matrix, ((0, 1), (0, 1)))
+            for matrix in (self.by_user, self.by_seed, self.by_both)
         )
+        return Paired(np.append(self.mean, value), user, seed, both, self.users, self.seeds)
 
     def interval(self, weights: Floats, level: float = LEVEL) -> Bracket:
         """Of a weighted sum of the metrics."""
@@ -102,16 +95,16 @@ class Paired:
         half = self._half(weights, level)
         return Bracket(value, value - half, value + half)
 
-    def share(self, part: Floats, whole: Floats, level: float = LEVEL) -> Bracket | None:
+    def share(self, part: Floats, whole: Floats) -> Bracket | None:
         """Of one weighted sum in another; None where the other is not clearly above 0."""
-        gain = self.interval(whole, level)
+        gain = self.interval(whole)
         if gain.sign < 1:
             return None
         share = float(part @ self.mean) / gain.value
 
         def possible(r: float) -> bool:
             weights = part - r * whole
-            return abs(float(weights @ self.mean)) <= self._half(weights, level)
+            return abs(float(weights @ self.mean)) <= self._half(weights, LEVEL)
 
         return Bracket(share, _end(possible, share, -1.0), _end(possible, share, 1.0))
 

@@ -34,6 +34,7 @@ from dpmc_core import registry
 from dpmc_core.data.transforms import is_free, parse_step
 from dpmc_core.errors import CannotRelease, InvalidSetting, shown
 from dpmc_core.experiment import settings_dict
+from dpmc_core.lab import Plain
 from dpmc_core.model import ArrayPart, Constant, Dense, Mechanism, Model, OwnSide, Step, Task
 from dpmc_core.paths import check_new, version, whole_file
 from dpmc_core.privacy import (
@@ -129,11 +130,7 @@ def _raised(release: Release, count: int, sensitivity: float) -> float:
         return release.scale * exact_noise.gaussian_mu(release.scale, count, sensitivity)
     assert isinstance(release, CHANNELS)
     once = dataclasses.replace(release, times=1).loss(1.0).epsilon
-    return (
-        sensitivity * exact_noise.channel_epsilon(release.matrix) / once
-        if once > 0
-        else sensitivity
-    )
+    return sensitivity * (exact_noise.channel_epsilon(release.matrix) / once if once > 0 else 1)
 
 
 def counted(guarantee: Guarantee, observed: int) -> Counter[tuple[str, float, int]]:
@@ -464,15 +461,6 @@ def on_grid(release: Additive, array: NDArray[Any]) -> bool:
     return bool(np.array_equal(steps, np.rint(steps)))
 
 
-def certificate(
-    mechanism: Mechanism, public: PublicFacts, observed: int, catalogue: Catalogue
-) -> Guarantee:
-    """The card's guarantee: as sampled, with the conditions under which it holds."""
-    found = secured(mechanism.guarantee(public), observed)
-    known = (catalogue.condition,) if found.change.covers_existence else ()
-    return dataclasses.replace(found, caveats=(*found.caveats, *known, *LIMITS))
-
-
 def card_of(
     mechanism: Mechanism,
     public: PublicFacts,
@@ -482,15 +470,18 @@ def card_of(
     arrays: Found,
     parts: Parts,
     formula: str,
-) -> tuple[Guarantee, dict[str, Any]]:
+) -> tuple[Guarantee, Plain]:
     """The guarantee and the card but for what only its writer knows: versions and a digest.
 
     No seed, no measure, no fingerprint, which would all tell of raw ratings. observed: the number
     of ratings, which matters where it is public; parts, formula: of `parts_of`, which arrays fit.
     """
     plain = mechanism.guarantee(public)
-    guarantee = certificate(mechanism, public, observed, catalogue)
-    existence = guarantee.change.covers_existence
+    existence = plain.change.covers_existence
+    known = (catalogue.condition,) if existence else ()
+    guarantee = dataclasses.replace(
+        secured(plain, observed), caveats=(*plain.caveats, *known, *LIMITS)
+    )
     card = {
         "mechanism": mechanism.id,
         "revision": mechanism.revision,
@@ -553,13 +544,11 @@ def _rows(catalogue: Catalogue, arrays: Collection[str], existence: bool) -> dic
     return found
 
 
-def _line(
-    name: str, plain: Release, exact: Release, guarantee: Guarantee, observed: int
-) -> dict[str, Any]:
+def _line(name: str, plain: Release, exact: Release, guarantee: Guarantee, observed: int) -> Plain:
     """One release: its noise as sampled, and what it spends in the card's own unit."""
     change, public = guarantee.change, guarantee.public
     count = coordinates(plain, observed)
-    line: dict[str, Any] = {
+    line: Plain = {
         "name": name,
         "query": plain.query,
         "coordinates": count,
@@ -570,7 +559,7 @@ def _line(
     if isinstance(plain, Laplace | Gaussian):
         k = exact_noise.grid(plain.scale, count)
         law = "Laplace" if isinstance(plain, Laplace) else "Gaussian"
-        noise: dict[str, Any] = {"noise": f"discrete {law} on multiples of 2^{k}"}
+        noise: Plain = {"noise": f"discrete {law} on multiples of 2^{k}"}
         noise |= {"scale": plain.scale, "grid": k}
         if isinstance(plain, SampledLaplace):
             noise["coins"] = "chances 1/weight, rounded down to multiples of 2^-62"
@@ -604,7 +593,7 @@ def write(found: Export, path: Path) -> None:
         np.savez_compressed(stream, allow_pickle=False, card=card, **found.arrays)
 
 
-def deployment_card(card: Mapping[str, Any], guarantee: Guarantee) -> dict[str, Any]:
+def deployment_card(card: Mapping[str, Any], guarantee: Guarantee) -> Plain:
     """A release's card in the sections of the OpenDP deployments registry (arXiv 2509.13509).
 
     What a card cannot know, such as who publishes and why, stays null. guarantee: as sampled.

@@ -150,9 +150,7 @@ def _in_source(side: Ratings, whole: Ratings) -> Ints:
     items = np.array([place[id] for id in side.item_ids or ()], dtype=np.int64)
     width = whole.public.items
     cells = whole.users.astype(np.int64) * width + whole.items
-    wanted = side.users.astype(np.int64) * width + items[side.items]
-    found: Ints = np.searchsorted(cells, wanted)
-    return found
+    return np.searchsorted(cells, side.users.astype(np.int64) * width + items[side.items])
 
 
 _Column = tuple[NDArray[Any], Sequence[str] | None]  # values, or codes into texts

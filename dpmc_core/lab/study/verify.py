@@ -133,20 +133,18 @@ def signed(path: Path, allowed: Path, signer: str | None = None) -> str:
     ):
         if not place.is_file():
             raise DpmcError(f"there is no {what} {place}")
+    status, fault = 0, f"signature is of no key that {allowed.name} lists"
     if signer is None:
         status, told = _keygen("find-principals", signature, allowed)
-        found = re.split("[,\n]", told)
-        if status:
-            fault = f"signature is of no key that {allowed.name} lists ({told})"
-            raise NotVerified(_escaped(path.name), [_escaped(fault)])
-        signer = found[0]
-        if len(found) > 1 or set(signer) & set("*?!"):
-            limit = f"given, for the key is that of {_escaped(', '.join(found))}"
+        signer, *others = re.split("[,\n]", told)
+        if not status and (others or set(signer) & set("*?!")):
+            limit = f"given, for the key is that of {_escaped(', '.join([signer, *others]))}"
             raise InvalidSetting("--signer", limit, None)
-    status, told = _keygen("verify", signature, allowed, "-I", signer, "-n", NAMESPACE, of=path)
+    if not status:
+        fault = f"signature is none of {signer} for this file in the namespace {NAMESPACE}"
+        status, told = _keygen("verify", signature, allowed, "-I", signer, "-n", NAMESPACE, of=path)
     if status:
-        fault = f"signature is none of {signer} for this file in the namespace {NAMESPACE} ({told})"
-        raise NotVerified(_escaped(path.name), [_escaped(fault)])
+        raise NotVerified(_escaped(path.name), [_escaped(f"{fault} ({told})")])
     return signer
 
 

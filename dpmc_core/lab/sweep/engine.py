@@ -32,7 +32,7 @@ from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, ClassVar, Protocol, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -71,7 +71,7 @@ from dpmc_core.problem import (
     prepared_facts,
 )
 from dpmc_core.ratings import Here, PublicFacts, Ratings, hashes, place_in_row
-from dpmc_core.stopping import check_cancelled
+from dpmc_core.stopping import Stop, check_cancelled
 
 T = TypeVar("T")
 
@@ -228,21 +228,6 @@ REACHING = 10.0  # seconds to reach a scheduler, and to wait for its first worke
 _ADDRESS = re.compile(r"(tcp|tls)://(\[[\w:.%]+\]|[^\s:/@\[\]]+):(\d{1,5})")
 
 
-class Pool(Protocol):
-    """Workers that take units. Units already running are dropped when a pool is closed at once."""
-
-    @property
-    def size(self) -> int:
-        """How many units run at the same time."""
-        ...
-
-    def submit(self, unit: Unit) -> Future[Record | str]:
-        """What `run_unit` finds."""
-        ...
-
-    def close(self, *, at_once: bool) -> None: ...
-
-
 def default_jobs() -> int:
     """The processor cores this process may use."""
     if hasattr(os, "sched_getaffinity"):
@@ -264,6 +249,7 @@ def processes(jobs: int | None, name: str = "jobs") -> int:
 class LocalPool:
     """Processes of this machine, each with one thread of linear algebra.
 
+    size: how many units run at the same time. Units running are dropped when it is closed at once.
     They never outlive this process: each watches a pipe whose other end only this process holds.
     """
 
@@ -419,6 +405,9 @@ class ClusterPool:
         with suppress(Exception):
             self._data.clear()
             self._client.close()
+
+
+Pool = LocalPool | ClusterPool  # workers that take units
 
 
 def _check_workers(client: Any, address: str) -> None:
@@ -672,8 +661,7 @@ def _placed(ratings: Ratings, places: Ints, items: Ints, count: int, task: Task)
     """A file's ratings over the items of all; places: of its users among all."""
     public = replace(ratings.public, items=count)
     cells = ratings.users, items[ratings.items], ratings.values
-    whole = Ratings.build(*cells, public, times=ratings.times, places=places)
-    return prepare_all(whole, task)[0]
+    return prepare_all(Ratings.build(*cells, public, times=ratings.times, places=places), task)[0]
 
 
 def _split(ratings: Ratings, share: float | None, key: int) -> tuple[Ratings, Ratings | None]:
@@ -751,7 +739,7 @@ def run(
     open_pool: Callable[[], Pool],
     *,
     on_progress: Callable[[SweepReport], None] = lambda _: None,
-    stop: Callable[[], bool] = lambda: False,
+    stop: Stop = lambda: False,
     patience: float = PATIENCE,
 ) -> SweepReport:
     """Run every unit that the store has no row of; each finished one is written as it comes.
@@ -796,27 +784,26 @@ def run(
     return report
 
 
+@dataclass(eq=False)
 class _Sweep:
     """Units that are left, and rows on their way to the store; those it cannot take while it is
     locked wait here. A unit stays claimed until its row is written.
+
+    _suspects: units that ran when a pool broke.
     """
 
-    def __init__(
-        self,
-        todo: deque[Unit],
-        store: Store,
-        report: SweepReport,
-        claims: Claims,
-        on_progress: Callable[[SweepReport], None],
-        stop: Callable[[], bool],
-    ) -> None:
-        self._todo, self._store, self._report, self._claims = todo, store, report, claims
-        self._on_progress, self._stop = on_progress, stop
-        self._lost: Counter[str] = Counter()
-        self._suspects: list[Unit] = []  # that ran when a pool broke
-        self._waiting: list[Record] = []
-        self._again = self._look = 0.0
-        self._seen = -1
+    _todo: deque[Unit]
+    _store: Store
+    _report: SweepReport
+    _claims: Claims
+    _on_progress: Callable[[SweepReport], None]
+    _stop: Stop
+    _lost: Counter[str] = field(default_factory=Counter)
+    _suspects: list[Unit] = field(default_factory=list)
+    _waiting: list[Record] = field(default_factory=list)
+    _again: float = 0.0
+    _look: float = 0.0
+    _seen: int = -1
 
     @property
     def finished(self) -> int:
@@ -836,13 +823,19 @@ class _Sweep:
             report.stopped = bool(self._stop())
             try:
                 for _ in range(0 if report.stopped else len(todo)):  # one look at each
+                    # A unit that was there twice when a worker died runs with no other beside it.
+                    there = (todo[0], *running.values())
+                    fragile = running and max(self._lost[one.key] for one in there) >= COMPANY
                     # One more than there are workers, so that none waits while a row is written.
-                    if len(running) > pool.size or not self._may_start(todo[0], running):
+                    if len(running) > pool.size or fragile:
                         break
                     if not self._claims.take(todo[0].key):
                         todo.rotate(-1)
                         continue
-                    if self._is_there(todo[0]):  # looked up once nobody else can write it
+                    known = set[str]()
+                    with suppress(StoreLocked):  # at worst it is computed twice
+                        known = self._store.present([todo[0].key])
+                    if known:  # looked up once nobody else can write it
                         self._claims.drop(todo[0].key)
                         report.skipped += 1
                     else:
@@ -919,19 +912,9 @@ class _Sweep:
                 )
             time.sleep(TICK)
 
-    def _may_start(self, unit: Unit, running: Mapping[Future[Record | str], Unit]) -> bool:
-        """A unit that was there twice when a worker died runs with no other beside it."""
-        fragile = [self._lost[one.key] >= COMPANY for one in (unit, *running.values())]
-        return not running or not any(fragile)
-
     def _fail(self, unit: Unit, reason: str) -> None:
         self._report.failed[unit] = reason
         self._claims.drop(unit.key)
-
-    def _is_there(self, unit: Unit) -> bool:
-        with suppress(StoreLocked):
-            return bool(self._store.present([unit.key]))
-        return False  # at worst it is computed twice
 
     def _find_others(self, *, at_once: bool) -> None:
         """Count the rows that other sweeps have written since, so that nothing runs twice and the

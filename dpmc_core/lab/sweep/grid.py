@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import itertools
-import math
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from dpmc_core import registry
 from dpmc_core.data import parse_step
@@ -221,20 +222,15 @@ def plan(grid: Grid, data: Sequence[SweepData] | None = None) -> Plan:
     if count > MOST_UNITS:
         raise InvalidSetting("size of the grid", f"<= {MOST_UNITS:,} units", f"{count:,}")
     order = list(_spread([m for variants in methods for m in variants], grid))
-    settled = {
-        (mark, kind): _settle(grid, source, *kind)
-        for mark, source in opened.items()
-        for kind in dict.fromkeys((m.task, registry.takes_facts(type(m))) for m in order)
-    }
+
+    @cache
+    def settled(mark: str, task: Task, facts: bool) -> tuple[tuple[str, ...], Split | None, str]:
+        return _settle(grid, opened[mark], task, facts)
+
     units: dict[str, Unit] = {}
     for seed, (mark, source), mechanism in itertools.product(grid.seeds, opened.items(), order):
-        unit = Unit(
-            mark,
-            source.name,
-            *settled[mark, (mechanism.task, registry.takes_facts(type(mechanism)))],
-            mechanism,
-            seed,
-        )
+        about = settled(mark, mechanism.task, registry.takes_facts(type(mechanism)))
+        unit = Unit(mark, source.name, *about, mechanism, seed)
         units.setdefault(unit.key, unit)
     return Plan(tuple(units.values()), opened)
 
@@ -352,9 +348,7 @@ def _log_spaced(word: str, name: str) -> list[float]:
     check_number(f"COUNT of {name}", count, at_least=2, at_most=MOST_VALUES, integer=True)
     if low >= high:
         raise InvalidSetting(name, "LO:HI:COUNT with LO < HI", word)
-    step = math.log(high / low) / (count - 1)
-    middle = [float(f"{low * math.exp(step * k):.3g}") for k in range(1, count - 1)]
-    return [low, *middle, high]
+    return [low, *(float(f"{x:.3g}") for x in np.geomspace(low, high, count)[1:-1]), high]
 
 
 def seeds_text(seeds: Sequence[int]) -> str:
@@ -365,7 +359,6 @@ def seeds_text(seeds: Sequence[int]) -> str:
 
 def command(grid: Grid, *, store: Path | None = None, jobs: int | None = None) -> list[str]:
     """The command line of a child process that sweeps a grid and reports on standard output."""
-    words = [sys.executable, "-m", "dpmc_core", "sweep", *grid.argv()]
-    words += [] if store is None else ["--store", str(store)]
-    words += [] if jobs is None else ["--jobs", str(jobs)]
-    return [*words, "--json"]
+    more = {"--store": store, "--jobs": jobs}
+    words = (word for name, v in more.items() if v is not None for word in (name, str(v)))
+    return [sys.executable, "-m", "dpmc_core", "sweep", *grid.argv(), *words, "--json"]

@@ -52,7 +52,9 @@ class Whole:
 
     @cached_property
     def fingerprint(self) -> str:
-        return digest("whole", _content(self.dataset.ratings), _truth(self.dataset))[:16]
+        truth = self.dataset.truth
+        known = None if truth is None else [_hash(truth.left), _hash(truth.right)]
+        return digest("whole", _content(self.dataset.ratings), known)[:16]
 
     def at(self, seed: int) -> Dataset:  # noqa: ARG002
         return self.dataset
@@ -126,7 +128,15 @@ def open_source(data: str, test: str | None = None, **options: Any) -> SweepData
         name = f"{train.resolve().parent.name}/{train.stem if fold else train.name}"
         return lean(Pair(*pair, name, f"{name}, tested on {tested_on.name}"))
     if (anew := datasets.drawn(data)) is not None:
-        return _generated(*anew)
+        sample, given = anew
+        if given.get("seed") == EACH:
+            del given["seed"]
+            drawn = Drawn(sample, given)
+            drawn.at(0)  # a wrong option is told now
+            return drawn
+        plain = ",".join(f"{name}={value}" for name, value in given.items())
+        found = datasets.load(sample, **given)
+        return lean(Whole(dataclasses.replace(found, name=f"{sample}:{plain}")))
     if data.endswith(SNAPSHOT) and Path(data).is_file():
         return lean(Whole(read_snapshot(Path(data))))
     return lean(Whole(datasets.load(data, **options)))
@@ -137,8 +147,7 @@ def lean(source: Whole | Pair) -> Whole | Pair:
     if isinstance(source, Pair):
         train, test = _nameless(source.train), _nameless(source.test)
         return Pair(train, test, source.name, source.title)
-    ratings = _nameless(source.dataset.ratings)
-    return Whole(dataclasses.replace(source.dataset, ratings=ratings))
+    return Whole(dataclasses.replace(source.dataset, ratings=_nameless(source.dataset.ratings)))
 
 
 def write_snapshot(dataset: Dataset, path: Path) -> None:
@@ -178,17 +187,6 @@ def read_snapshot(path: Path) -> Dataset:
     return Dataset(ratings, name, title, "a snapshot", "as its source", ())
 
 
-def _generated(sample: str, options: dict[str, Any]) -> SweepData:
-    if options.get("seed") == EACH:
-        del options["seed"]
-        drawn = Drawn(sample, options)
-        drawn.at(0)  # a wrong option is told now
-        return drawn
-    plain = ",".join(f"{name}={value}" for name, value in options.items())
-    found = datasets.load(sample, **options)
-    return lean(Whole(dataclasses.replace(found, name=f"{sample}:{plain}")))
-
-
 def _fold(data: str) -> tuple[Path, Path] | None:
     """The two files of an official split, where `data` is their common stem."""
     path = _located(data)
@@ -213,14 +211,7 @@ def _nameless(ratings: Ratings) -> Ratings:
 
 
 def _content(ratings: Ratings) -> list[str | None]:
-    times = None if ratings.times is None else _hash(ratings.times)
-    return [ratings.fingerprint, times]
-
-
-def _truth(dataset: Dataset) -> list[str] | None:
-    if dataset.truth is None:
-        return None
-    return [_hash(dataset.truth.left), _hash(dataset.truth.right)]
+    return [ratings.fingerprint, None if ratings.times is None else _hash(ratings.times)]
 
 
 def _hash(array: np.ndarray[Any, Any]) -> str:

@@ -29,8 +29,7 @@ def best(model: Model, train: Ratings, user: int, length: int) -> tuple[Ints, Fl
 def sample(train: Ratings) -> Ints:
     """Users with ratings whose lists are kept: at most 300, spread evenly over all of them."""
     rated = np.flatnonzero(np.diff(train.indptr))
-    places = np.linspace(0, len(rated) - 1, min(MOST_USERS, len(rated)))
-    return rated[places.astype(np.int64)]
+    return rated[np.linspace(0, len(rated) - 1, min(MOST_USERS, len(rated))).astype(np.int64)]
 
 
 def of(model: Model, train: Ratings) -> list[list[int]]:

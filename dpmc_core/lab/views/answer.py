@@ -13,6 +13,7 @@ from dpmc_core.lab.study.paired import Bracket
 from dpmc_core.lab.views import numbers
 from dpmc_core.lab.views.cards import delta_text, epsilon_text, of_hundred
 from dpmc_core.lab.views.lines import Interval, Picture, guess_name
+from dpmc_core.lab.views.text import Table, columns, many
 from dpmc_core.model import Task
 from dpmc_core.problem import split_words
 
@@ -64,15 +65,21 @@ class Said(NamedTuple):
 
 def said(finding: Finding) -> Said:
     """Everything there is to say of a finding."""
+    question, attack = finding.question, finding.attack
+    groups = "; ".join(map(_payer, finding.pays))
+    often = "at most " * (not attack.exact) + of_hundred(attack.right, int(not attack.exact))
     return Said(
         verdict_words(finding),
         f"{_measured(finding)} {_kept(finding)}".strip(),
         _unit(finding),
-        _attacker(finding),
-        _AGAINST[finding.question.protect],
-        _pays(finding),
-        f"Offline test on raw data, {_fits(finding)}: do not publish.",
-        _tested(finding),
+        f"Best attacker asking “{_ASKED[question.protect, question.task]}”: right {often} times in"
+        " 100; a coin 50.",
+        _AGAINST[question.protect],
+        f"Pays most: {groups}." if groups else "",
+        f"Offline test on raw data, {many(finding.fits, 'private fit')}: do not publish.",
+        f"{finding.mechanism.name}, certified. Tested on {split_words(finding.split)}:"
+        f" {many(finding.users, 'user')}, {many(finding.seeds, 'seed')}."
+        " Intervals (95 %) are paired over users and seeds.",
     )
 
 
@@ -95,11 +102,6 @@ def told_rule(task: Task, protect: Protect) -> str:
     )
 
 
-def often_words(times: int) -> str:
-    """How often one publishes in a year."""
-    return OFTEN.get(times, f"{times:,} times a year")
-
-
 def verdict_words(finding: Finding) -> str:
     """The verdict with the limit it is measured against."""
     limit = f"(keep {100 * finding.question.keep:g} % of the gain)"
@@ -118,23 +120,17 @@ def _measured(finding: Finding) -> str:
     """The metric with privacy, without, and of the floor."""
     task, own = finding.question.task, finding.question.reference is not None
     values = finding.method, finding.reference, finding.floor
-    without = "by your own model" if own else "without privacy"
-    floor = _FLOORS.get(finding.guess, "with the floor")
-    if task is Task.RATINGS:
-        shown, best, least = (_bracket(v, ".3f", 1.0, bare=k > 0) for k, v in enumerate(values))
-        unit = finding.question.metric.on(finding.public).unit
-        return f"Predictions are off by {shown} {unit} (RMSE); {best} {without}; {least} {floor}."
     base = 100 if min(v.value for v in values) >= 0.1 else 1000
-    shown, best, least = (_bracket(v, ".0f", base, bare=k > 0) for k, v in enumerate(values))
-    if task is Task.BINARY:
-        return (
-            f"Of {base:,} held-out ratings, {shown} are told right as like or dislike; {best}"
-            f" {without}; {least} {floor}."
-        )
-    return (
-        f"Of {base:,} users shown ten items, {shown} find the held-out one; {best} {without};"
-        f" {least} {floor}."
-    )
+    form, factor = (".3f", 1) if task is Task.RATINGS else (".0f", base)
+    shown, best, least = (_bracket(v, form, factor, bare=k > 0) for k, v in enumerate(values))
+    told = {
+        Task.RATINGS: f"Predictions are off by {shown}"
+        f" {finding.question.metric.on(finding.public).unit} (RMSE)",
+        Task.BINARY: f"Of {base:,} held-out ratings, {shown} are told right as like or dislike",
+        Task.RANKING: f"Of {base:,} users shown ten items, {shown} find the held-out one",
+    }[task]
+    without = "by your own model" if own else "without privacy"
+    return f"{told}; {best} {without}; {least} {_FLOORS.get(finding.guess, 'with the floor')}."
 
 
 def _kept(finding: Finding) -> str:
@@ -174,42 +170,18 @@ def _unit(finding: Finding) -> str:
     words = f"Unit: {_UNITS[question.protect, question.task]}; one release; {epsilon}."
     if question.times > 1:
         year, each = epsilon_text(cost.year), epsilon_text(cost.each, least=True)
+        often = capital(OFTEN.get(question.times, f"{question.times:,} times a year"))
         words += (
-            f" **{capital(often_words(question.times))} for a year: epsilon {year}{delta}; to stay"
-            f" at {question.epsilon:g}, use {each} each.**"
+            f" **{often} for a year: epsilon {year}{delta}; to stay at {question.epsilon:g}, use"
+            f" {each} each.**"
         )
     return words
-
-
-def _attacker(finding: Finding) -> str:
-    question, attack = finding.question, finding.attack
-    asked = _ASKED[question.protect, question.task]
-    often = "at most " * (not attack.exact) + of_hundred(attack.right, int(not attack.exact))
-    return f"Best attacker asking “{asked}”: right {often} times in 100; a coin 50."
-
-
-def _pays(finding: Finding) -> str:
-    groups = "; ".join(map(_payer, finding.pays))
-    return f"Pays most: {groups}." if groups else ""
 
 
 def _payer(payer: Payer) -> str:
     if payer.by == "users":
         return f"users under {payer.limit:,} ratings"
     return f"items outside the top {payer.limit:,}"
-
-
-def _fits(finding: Finding) -> str:
-    return f"{finding.fits:,} private fit{'' if finding.fits == 1 else 's'}"
-
-
-def _tested(finding: Finding) -> str:
-    seeds = f"{finding.seeds} seed{'' if finding.seeds == 1 else 's'}"
-    return (
-        f"{finding.mechanism.name}, certified. Tested on {split_words(finding.split)}:"
-        f" {finding.users:,} user{'' if finding.users == 1 else 's'}, {seeds}."
-        " Intervals (95 %) are paired over users and seeds."
-    )
 
 
 class AtEpsilon(NamedTuple):
@@ -234,8 +206,7 @@ def curve(picture: Picture, mechanism: str, reference: float | None = None) -> l
     for epsilon, value in zip(line.epsilon.tolist(), line.band.mean.tolist(), strict=True):
         kept = numbers.kept(picture, line, epsilon, best)
         if kept is not None:
-            share = _finite(kept.share)
-            found.append(AtEpsilon(epsilon, value, share, kept.words, kept.clear))
+            found.append(AtEpsilon(epsilon, value, _finite(kept.share), kept.words, kept.clear))
     return found
 
 
@@ -254,22 +225,24 @@ def curve_words(found: list[AtEpsilon], keep: float) -> str:
     return f"{where}, by the means over seeds."
 
 
-def curve_table(found: list[AtEpsilon], picture: Picture) -> dict[str, list[str]]:
+def curve_table(found: list[AtEpsilon], picture: Picture) -> Table:
     """The same as columns."""
-    return {
-        "epsilon": [f"{one.epsilon:g}" for one in found],
-        picture.metric.title: [picture.metric.text(one.value) for one in found],
-        "share of the gain": [
-            f"{100 * one.share:.0f} %" if one.clear and one.share is not None else one.said
+    return columns(
+        ("epsilon", picture.metric.title, "share of the gain"),
+        (
+            (
+                f"{one.epsilon:g}",
+                picture.metric.text(one.value),
+                f"{100 * one.share:.0f} %" if one.clear and one.share is not None else one.said,
+            )
             for one in found
-        ],
-    }
+        ),
+    )
 
 
 def as_dict(finding: Finding) -> dict[str, Any]:
     """A finding as plain JSON values; null for what is infinite or not there."""
-    question = finding.question
-    cost = finding.cost
+    question, cost = finding.question, finding.cost
     return {
         "verdict": finding.verdict.value,
         "keep": question.keep,
@@ -281,10 +254,7 @@ def as_dict(finding: Finding) -> dict[str, Any]:
         "kept": finding.keeps and _ends(finding.keeps),
         "unit": question.change.unit,
         "neighbours": question.change.neighbours,
-        "certified": {
-            "epsilon": cost.certified.epsilon,
-            "delta": cost.certified.delta,
-        },
+        "certified": {"epsilon": cost.certified.epsilon, "delta": cost.certified.delta},
         "replaced": _finite(cost.replaced),
         "releases_a_year": question.times,
         "epsilon_of_a_year": _finite(cost.year),

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple
 
 from dpmc_core import registry
 from dpmc_core.errors import DpmcError, sentence
 from dpmc_core.experiment import settings_dict
+from dpmc_core.lab import Plain
 from dpmc_core.lab.protocol import federated
 from dpmc_core.lab.protocol.scenarios import Scenario
 from dpmc_core.lab.protocol.simulate import shown_settings
 from dpmc_core.lab.views import cards
-from dpmc_core.lab.views.text import columns
+from dpmc_core.lab.views.text import Table, columns
 from dpmc_core.privacy import Certified, Guarantee
 from dpmc_core.ratings import PublicFacts
 from dpmc_core.settings import AsPublished, setting_text, show_setting
@@ -34,9 +35,9 @@ class Switched(NamedTuple):
         """Before and after, in the claim's own unit."""
         return self.before.certified(), self.after.certified()
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> Plain:
         """As plain JSON values."""
-        before, after = (self.before.as_dict(), self.after.as_dict())
+        before, after = self.before.as_dict(), self.after.as_dict()
         return {
             "settings": {
                 name: {"before": old, "published": new} for name, (old, new) in self.changes.items()
@@ -50,49 +51,47 @@ class Switched(NamedTuple):
 
 def switched(
     id: str,
-    given: Mapping[str, Any],
+    given: Plain,
     public: PublicFacts,
     *,
     epsilon: float | None,
     delta: float | None = None,
 ) -> Switched:
     """What the paper's settings change of a method with the settings given. Raises DpmcError."""
-    both = [
-        registry.create(id, epsilon=epsilon, delta=delta, **settings)
-        for settings in (given, with_published(id, given))
-    ]
-    cards = [made.guarantee(public) for made in both]
-    return _switched(registry.published(id), given, map(settings_dict, both), cards)
+
+    def made(settings: Plain) -> tuple[Plain, Guarantee]:
+        one = registry.create(id, epsilon=epsilon, delta=delta, **settings)
+        return settings_dict(one), one.guarantee(public)
+
+    return _switched(registry.published(id), given, with_published(id, given), made)
 
 
-def scenario(
-    cls: type[Scenario], epsilon: float, given: Mapping[str, Any], public: PublicFacts
-) -> Switched:
+def scenario(cls: type[Scenario], epsilon: float, given: Plain, public: PublicFacts) -> Switched:
     """The same of a scenario without a trusted recommender. Raises InvalidSetting."""
-    tried = (given, with_published_scenario(cls, given))
-    both = [cls(epsilon=epsilon, **settings) for settings in tried]
-    cards = [made.guarantee(public) for made in both]
-    return _switched(cls.published, given, map(shown_settings, both), cards)
+
+    def made(settings: Plain) -> tuple[Plain, Guarantee]:
+        one = cls(epsilon=epsilon, **settings)
+        return shown_settings(one), one.guarantee(public)
+
+    return _switched(cls.published, given, with_published_scenario(cls, given), made)
 
 
-def federation(
-    variant: str, epsilon: float, given: Mapping[str, Any], public: PublicFacts
-) -> Switched:
+def federation(variant: str, epsilon: float, given: Plain, public: PublicFacts) -> Switched:
     """The same of the federated flow with a variant. Raises InvalidSetting."""
     paper = federated.published(variant)
-    tried = (given, {**paper.settings, **given})
-    both = [federated.build(variant, epsilon, **settings) for settings in tried]
-    cards = [made.mechanism.guarantee(public) for made in both]
-    return _switched(paper, given, (shown_settings(made.mechanism, made) for made in both), cards)
+
+    def made(settings: Plain) -> tuple[Plain, Guarantee]:
+        one = federated.build(variant, epsilon, **settings)
+        return shown_settings(one.mechanism, one), one.mechanism.guarantee(public)
+
+    return _switched(paper, given, {**paper.settings, **given}, made)
 
 
 def _switched(
-    paper: AsPublished,
-    given: Mapping[str, Any],
-    settings: Iterable[Mapping[str, Any]],
-    cards: Iterable[Guarantee],
+    paper: AsPublished, given: Plain, whole: Plain, made: Callable[[Plain], tuple[Plain, Guarantee]]
 ) -> Switched:
-    (before, after), (ours, theirs) = settings, cards
+    """made: all settings and the card of what has some of them."""
+    (before, ours), (after, theirs) = made(given), made(whole)
     kept = {n: given[n] for n, v in paper.settings.items() if n in given and given[n] != v}
     return Switched(
         {name: (before[name], new) for name, new in after.items() if before[name] != new},
@@ -103,12 +102,12 @@ def _switched(
     )
 
 
-def with_published(id: str, given: Mapping[str, Any]) -> dict[str, Any]:
+def with_published(id: str, given: Mapping[str, Any]) -> Plain:
     """The settings given, and for the others those of the paper."""
     return {**registry.published(id).settings, **given}
 
 
-def with_published_scenario(cls: type[Scenario], given: Mapping[str, Any]) -> dict[str, Any]:
+def with_published_scenario(cls: type[Scenario], given: Plain) -> Plain:
     """The same of a scenario; several phases, which refit user factors, leave none to hold."""
     paper = dict(cls.published.settings)
     if given.get("phases") not in (None, 1):
@@ -129,7 +128,7 @@ def words(found: Switched) -> tuple[str, ...]:
     return tuple(sentence(text) for text in (*told, found.note) if text)
 
 
-def table(ids: Collection[str], public: PublicFacts, epsilon: float) -> dict[str, list[str]]:
+def table(ids: Collection[str], public: PublicFacts, epsilon: float) -> Table:
     """What changes and what it costs, for many methods at once; unchanged ones are left out."""
     rows = []
     for id in ids:
@@ -140,13 +139,8 @@ def table(ids: Collection[str], public: PublicFacts, epsilon: float) -> dict[str
         changes = (f"{name} = {_text(new)}" for name, (_, new) in one.changes.items())
         if one.changes:
             rows.append((registry.get(id).name, ", ".join(changes), *map(_short, one.certified)))
-    heads = (
-        "mechanism",
-        "as published",
-        f"certified at epsilon {epsilon:g}, before",
-        "as published, certified",
-    )
-    return columns(heads, rows)
+    before = f"certified at epsilon {epsilon:g}, before"
+    return columns(("mechanism", "as published", before, "as published, certified"), rows)
 
 
 def _cost(found: Switched) -> str:

@@ -26,7 +26,7 @@ from dpmc_core.lab.refute.probe import run
 from dpmc_core.lab.refute.report import TIGHT, Shipped, shipped
 from dpmc_core.lab.views import cards
 from dpmc_core.lab.views.lines import Line
-from dpmc_core.lab.views.text import columns
+from dpmc_core.lab.views.text import Table, columns
 from dpmc_core.mechanisms.one_bit import Output
 from dpmc_core.privacy import Change
 from dpmc_core.ratings import Ratings
@@ -46,16 +46,18 @@ NOT_YET = "Not yet a bound."
 
 def verdict(report: Report) -> str:
     """One sentence on all findings."""
-    passed = _passed(report)
+    passed, least = "", cards.epsilon_text(report.measured, least=True)
+    for limit, word in ((report.claimed, "claimed"), (report.certified.epsilon, "certified")):
+        if limit is not None and report.measured > limit * TIGHT:
+            passed = f" least {least} where {cards.epsilon_text(limit)} is {word}"
     if report.refuted is Refuted.NOTHING:
         if not report.valid:
             return NOT_YET
         if passed:
-            return f"{passed}; chance does that in 1 of 20 audits: try other seeds."
-        least = cards.epsilon_text(report.measured, least=True)
+            return f"At{passed}; chance does that in 1 of 20 audits: try other seeds."
         return f"No contradiction found (at least {least}); privacy is not confirmed by this."
     if passed:
-        return f"Refuted: {passed[0].lower()}{passed[1:]}."
+        return f"Refuted: at{passed}."
     (first, *more) = [
         _unfit(found.method, release)
         for found in report.findings
@@ -65,18 +67,6 @@ def verdict(report: Report) -> str:
     ]
     others = f" (and {len(more)} more)" if more else ""
     return f"Refuted: {first}{others}."
-
-
-def _passed(report: Report) -> str:
-    """Which limit the bound is above, if any."""
-    for limit, word in (
-        (report.certified.epsilon, "certified"),
-        (report.claimed, "claimed"),
-    ):
-        if limit is not None and report.measured > limit * TIGHT:
-            least = cards.epsilon_text(report.measured, least=True)
-            return f"At least {least} where {cards.epsilon_text(limit)} is {word}"
-    return ""
 
 
 def _unfit(method: Method, release: Spent) -> str:
@@ -98,7 +88,12 @@ def noticed(report: Report) -> str:
     if report.flaw is None:
         return ""
     saw = "noticed" if report.refuted is not Refuted.NOTHING else "not noticed"
-    return f"Planted in a copy: {report.flaw.words}. The audit has {saw} it."
+    what = {
+        Flaw.HALVED: "half the noise",
+        Flaw.SHARED: "one draw of noise for all numbers of an answer",
+        Flaw.UNCLIPPED: "nothing is clipped",
+    }[report.flaw]
+    return f"Planted in a copy: {what}. The audit has {saw} it."
 
 
 def finding(found: Measured, change: Change) -> str:
@@ -143,17 +138,14 @@ def _rating(value: float | None) -> str:
 def releases(found: Measured) -> list[tuple[str, ...]]:
     """Rows of one method's releases, the head first."""
     probe = found.method is Method.PROBE
-    head = ("release", "moves", "card allows", "norm") if probe else _SAMPLED
-    rows: list[tuple[str, ...]] = [head]
+    heads = ("moves", "card allows", "norm") if probe else ("at least", "card counts", "p")
+    rows: list[tuple[str, ...]] = [("release", *heads)]
     for release in found.releases:
         measured, allowed = f"{release.measured:.4g}", cards.epsilon_text(release.allowed)
         last = release.norm if probe else f"{release.p_value:.2g}"
         mark = "" if release.counts or not probe else " (after earlier answers)"
         rows.append((release.name + mark, measured, allowed, last))
     return rows
-
-
-_SAMPLED = ("release", "at least", "card counts", "p")
 
 
 def tick(found: Shipped) -> str:
@@ -195,7 +187,7 @@ def shipped_of(id: str) -> Shipped | None:
     return shipped(registry.create(id, epsilon=1.0)) if private else None
 
 
-def table(report: Report) -> dict[str, list[object]]:
+def table(report: Report) -> Table:
     """Every release of every method in columns of text."""
     rows = [
         (

@@ -8,6 +8,7 @@ import re
 from typing import NamedTuple
 
 from dpmc_core.errors import sentence
+from dpmc_core.lab.views.text import Table, columns
 from dpmc_core.privacy import (
     DELTA,
     RATING,
@@ -22,7 +23,6 @@ from dpmc_core.privacy import (
     NormLaplace,
     Notion,
     RandomizedResponse,
-    Release,
     SampledLaplace,
     Trust,
     sensitivity_at,
@@ -81,15 +81,26 @@ class LedgerRow(NamedTuple):
 def card_row(name: str, guarantee: Guarantee) -> CardRow:
     """The row of one mechanism: its claim beside what its releases prove, in three units."""
     own, user = guarantee.certified(), guarantee.certified(USER_EMPTIED)
+    claimed = guarantee.claimed.epsilon if guarantee.claimed else None
+    why = []
+    if not own.finite:
+        why.append(own.reason)
+    elif claimed is not None and own.epsilon > claimed * _SLACK:
+        factor = epsilon_text(own.epsilon / claimed)
+        why.append(f"the releases prove only {factor} times the claim")
+    elif claimed is not None and own.epsilon * _SLACK < claimed:
+        why.append("the releases prove a smaller epsilon than is claimed")
+    if own.finite and not user.finite:
+        why.append(user.reason)
     return CardRow(
         mechanism=name,
         guarantee=guarantee,
-        claimed=guarantee.claimed.epsilon if guarantee.claimed else None,
+        claimed=claimed,
         certified=own.epsilon,
         per_rating=guarantee.certified(RATING).epsilon,
         per_user=user.epsilon,
         per_user_other=guarantee.certified(USER_REPLACED).epsilon,
-        why=_why(guarantee, own, user),
+        why="; ".join((*why, *guarantee.caveats)),
         upheld=upheld(guarantee),
     )
 
@@ -99,50 +110,72 @@ def ledger(guarantee: Guarantee, change: Change | None = None) -> tuple[LedgerRo
 
     Uncovered accesses cost infinity.
     """
-    counted = change or guarantee.change
-    rows = [_ledger_row(r, guarantee, counted) for _, r in guarantee.releases]
+    rows = []
+    for _, release in guarantee.releases:
+        counted = sensitivity_at(release.sensitivity, change or guarantee.change, guarantee.public)
+        size = " x ".join("observed" if n is None else f"{n:,}" for n in release.shape)
+        scale, size_of = "", getattr(release, "scale", None)
+        if isinstance(release, RandomizedResponse):
+            flips = 1 - release.matrix.diagonal()
+            scale = "flips " + " / ".join(dict.fromkeys(f"{100 * p:.1f} %" for p in flips))
+        rows.append(
+            LedgerRow(
+                query=release.query,
+                noise=_NOISE.get(type(release), type(release).__name__),
+                scale=scale if size_of is None else f"{size_of:.4g}",
+                answers=size or "one number",
+                times=release.times,
+                sensitivity=counted,
+                epsilon=release.loss(counted).epsilon_at(_delta(guarantee)),
+            )
+        )
     for access in guarantee.unaccounted:
         rows.append(LedgerRow(access.query, "none", access.reason, "", 1, math.inf, math.inf))
     return tuple(rows)
 
 
-def table(rows: list[CardRow]) -> dict[str, list[str]]:
+def table(rows: list[CardRow]) -> Table:
     """Claims and proofs as columns of text; a filled mark is certified, a hollow one claimed.
 
     What a phone has room for comes first.
     """
-    cards = [row.guarantee for row in rows]
-    return {
-        "mechanism": [row.mechanism for row in rows],
-        "claimed": [epsilon_text(row.claimed) for row in rows],
-        "certified": [epsilon_text(row.certified) for row in rows],
-        PER_USER: [epsilon_text(row.per_user) for row in rows],
-        "delta": [delta_text(_delta(row.guarantee)) for row in rows],
-        "status": ["● certified" if row.upheld else "○ claimed only" for row in rows],
-        "claimed and certified count": [_counts(card) for card in cards],
-        PER_RATING: [epsilon_text(row.per_rating) for row in rows],
-        PERSON: [epsilon_text(row_of_ratings(card, TYPICAL).epsilon) for card in cards],
-        PER_USER_OTHER: [epsilon_text(row.per_user_other) for row in rows],
-        "notion": [card.notion.value for card in cards],
-        "trust": [card.trust.value for card in cards],
-        "publishes": [card.publishes.value for card in cards],
-    }
-
-
-def ledger_table(rows: tuple[LedgerRow, ...]) -> dict[str, list[str]]:
-    """The ledger as columns of text."""
-    return {
-        "asked of the data": [row.query for row in rows],
-        "noise": [row.noise for row in rows],
-        "its size": [row.scale for row in rows],
-        "numbers released": [row.answers for row in rows],
-        "times": [str(row.times) for row in rows],
-        "one change moves it by": [
-            "any amount" if math.isinf(row.sensitivity) else epsilon_text(row.sensitivity)
+    names = ("mechanism", "claimed", "certified", PER_USER, "delta", "status")
+    counts = ("claimed and certified count", PER_RATING, PERSON, PER_USER_OTHER)
+    return columns(
+        (*names, *counts, "notion", "trust", "publishes"),
+        (
+            (
+                row.mechanism,
+                *map(epsilon_text, (row.claimed, row.certified, row.per_user)),
+                delta_text(_delta(card)),
+                "● certified" if row.upheld else "○ claimed only",
+                _counts(card),
+                epsilon_text(row.per_rating),
+                epsilon_text(row_of_ratings(card, TYPICAL).epsilon),
+                epsilon_text(row.per_user_other),
+                *(one.value for one in (card.notion, card.trust, card.publishes)),
+            )
             for row in rows
-        ],
-        "epsilon": [epsilon_text(row.epsilon) for row in rows],
-    }
+            for card in [row.guarantee]
+        ),
+    )
+
+
+def ledger_table(rows: tuple[LedgerRow, ...]) -> Table:
+    """The ledger as columns of text."""
+    names = ("asked of the data", "noise", "its size", "numbers released", "times")
+    return columns(
+        (*names, "one change moves it by", "epsilon"),
+        (
+            (
+                *row[:4],
+                str(row.times),
+                "any amount" if math.isinf(row.sensitivity) else epsilon_text(row.sensitivity),
+                epsilon_text(row.epsilon),
+            )
+            for row in rows
+        ),
+    )
 
 
 class Card(NamedTuple):
@@ -218,16 +251,6 @@ def protects(guarantee: Guarantee) -> str:
     return f"{verb} {guarantee.change.protects}, {_TRUST[guarantee.trust]}{joint}."
 
 
-def relations(guarantee: Guarantee) -> str:
-    """What is certified per user under both neighbour relations."""
-    empty = guarantee.certified(USER_EMPTIED)
-    other = guarantee.certified(USER_REPLACED)
-    return (
-        f"epsilon {epsilon_text(empty.epsilon)} where a row becomes empty,"
-        f" {budget_text(other.epsilon, other.delta)} where it becomes any other row"
-    )
-
-
 _ATTACKER = "An attacker who knows everything else and starts from a 50/50 guess"
 
 
@@ -279,18 +302,23 @@ def hundred(share: float) -> str:
 _DIGITS = 6
 
 
-def person(guarantee: Guarantee, ratings: int = TYPICAL) -> str:
+def person(guarantee: Guarantee) -> str:
     """What is certified for all of one person's ratings together, in the same words everywhere.
 
     Where a rating is the unit, it grows with each of them: finite for so many ratings, and bounded
     by a cap alone, or by the number of items.
     """
     if guarantee.change.per_user:
-        own = guarantee.certified()
-        return relations(guarantee) if own.finite else certified(own)
+        own, other = guarantee.certified(), guarantee.certified(USER_REPLACED)
+        if not own.finite:
+            return certified(own)
+        return (
+            f"epsilon {epsilon_text(guarantee.certified(USER_EMPTIED).epsilon)} where a row becomes"
+            f" empty, {budget_text(other.epsilon, other.delta)} where it becomes any other row"
+        )
     cap, items = guarantee.public.cap, guarantee.public.items
     most = min(cap or items, items)
-    ratings = min(ratings, most)
+    ratings = min(TYPICAL, most)
     here = row_of_ratings(guarantee, ratings)
     if not here.finite:
         return certified(here)
@@ -348,43 +376,3 @@ def upheld(guarantee: Guarantee) -> bool:
     """Whether what is certified, in the claim's own unit, is at most what is claimed."""
     claimed = guarantee.claimed
     return claimed is not None and guarantee.certified().epsilon <= claimed.epsilon * _SLACK
-
-
-def _why(guarantee: Guarantee, own: Certified, user: Certified) -> str:
-    claimed = guarantee.claimed.epsilon if guarantee.claimed else None
-    parts = []
-    if not own.finite:
-        parts.append(own.reason)
-    elif claimed is not None and own.epsilon > claimed * _SLACK:
-        factor = epsilon_text(own.epsilon / claimed)
-        parts.append(f"the releases prove only {factor} times the claim")
-    elif claimed is not None and own.epsilon * _SLACK < claimed:
-        parts.append("the releases prove a smaller epsilon than is claimed")
-    if own.finite and not user.finite:
-        parts.append(user.reason)
-    return "; ".join((*parts, *guarantee.caveats))
-
-
-def _ledger_row(release: Release, guarantee: Guarantee, change: Change) -> LedgerRow:
-    sensitivity = sensitivity_at(release.sensitivity, change, guarantee.public)
-    size = " x ".join("observed" if n is None else f"{n:,}" for n in release.shape) or "one number"
-    return LedgerRow(
-        query=release.query,
-        noise=_NOISE.get(type(release), type(release).__name__),
-        scale=scale_text(release),
-        answers=size,
-        times=release.times,
-        sensitivity=sensitivity,
-        epsilon=release.loss(sensitivity).epsilon_at(_delta(guarantee)),
-    )
-
-
-def scale_text(release: Release) -> str:
-    """The size of a release's noise in words: its scale, or the chance of a flip."""
-    scale = getattr(release, "scale", None)
-    if scale is not None:
-        return f"{scale:.4g}"
-    if isinstance(release, RandomizedResponse):
-        flips = 1 - release.matrix.diagonal()
-        return "flips " + " / ".join(dict.fromkeys(f"{100 * p:.1f} %" for p in flips))
-    return ""

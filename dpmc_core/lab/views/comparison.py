@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dpmc_core.arrays import Floats, Ints
+from dpmc_core.arrays import Floats
 from dpmc_core.lab.views.lines import (
     AS_CLAIMED,
     LEVEL,
@@ -27,7 +27,7 @@ from dpmc_core.lab.views.numbers import (
     means,
     resamples,
 )
-from dpmc_core.lab.views.text import columns
+from dpmc_core.lab.views.text import Table, columns
 
 HOW = (
     "Pairs are compared seed by seed: in each seed all mechanisms train and are tested on the same"
@@ -35,6 +35,7 @@ HOW = (
     " all epsilons together."
 )
 _WHERE = "wherever the seeds tell them apart"
+_SLACK = 1 + 1e-9  # of epsilons
 
 
 # --- who is better, and where ------------------------------------------------------------
@@ -123,25 +124,22 @@ def standings(placed: Sequence[Placed], found: Sequence[Duel]) -> list[Standing]
     found: their duels.
     """
     units = list(dict.fromkeys(one.counts for one in placed))
-    ordered = sorted(placed, key=lambda one: units.index(one.counts))
-    return [_standing(one, [d for d in found if one.line in (d.one, d.other)]) for one in ordered]
-
-
-def _standing(one: Placed, mine: Sequence[Duel]) -> Standing:
-    ahead: list[tuple[str, ...]] = []
-    behind: list[tuple[str, ...]] = []
-    rivals = []
-    for x in one.x:
-        signs: dict[str, int] = {}
-        for found in mine:
-            rival, side = (found.other, 1) if found.one is one.line else (found.one, -1)
-            near = np.flatnonzero(np.isclose(found.x, x, rtol=1e-8, atol=0))
-            if len(near) and found.signs:
-                signs[rival.label] = side * found.signs[near[0]]
-        ahead.append(tuple(label for label, sign in signs.items() if sign > 0))
-        behind.append(tuple(label for label, sign in signs.items() if sign < 0))
-        rivals.append(len(signs))
-    return Standing(one, tuple(ahead), tuple(behind), tuple(rivals))
+    stands = []
+    for one in sorted(placed, key=lambda one: units.index(one.counts)):
+        signs: list[dict[str, int]] = [{} for _ in one.x]  # by the label of the rival
+        for duel in found:
+            if one.line in (duel.one, duel.other) and duel.signs:
+                rival, side = (duel.other, 1) if duel.one is one.line else (duel.one, -1)
+                for at, x in zip(signs, one.x, strict=True):
+                    near = np.flatnonzero(np.isclose(duel.x, x, rtol=1e-8, atol=0))
+                    if len(near):
+                        at[rival.label] = side * duel.signs[near[0]]
+        ahead, behind = (
+            tuple(tuple(label for label, sign in at.items() if sign == wanted) for at in signs)
+            for wanted in (1, -1)
+        )
+        stands.append(Standing(one, ahead, behind, tuple(map(len, signs))))
+    return stands
 
 
 def standing_words(one: Standing, k: int) -> str:
@@ -155,7 +153,7 @@ def standing_words(one: Standing, k: int) -> str:
     return "nothing is clearly better"
 
 
-def standings_table(found: Sequence[Standing]) -> dict[str, list[object]]:
+def standings_table(found: Sequence[Standing]) -> Table:
     """Every epsilon of every line with what is clearly better and worse there."""
     rows = [
         (
@@ -205,7 +203,11 @@ def duel(a: Placed, b: Placed) -> Duel:
     for all epsilons at once (Bonferroni). A crossing lies where the mean difference changes its
     sign, linear in log epsilon; its interval comes from resampled seeds, widened for their number.
     """
-    x = _shared_axis(a.x, b.x)
+    low, high = max(a.x.min(), b.x.min()), min(a.x.max(), b.x.max())
+    x = np.unique(np.concatenate([a.x, b.x]))
+    # Two units may give epsilons that differ in the last digits only.
+    x = x[np.concatenate([[True], np.diff(np.log(x)) > 1e-9])]
+    x = x[(x >= low / _SLACK) & (x <= high * _SLACK)]
     difference, seeds = _differences(a, b, x)
     if not len(x) or seeds < FEWEST:
         return Duel(a.line, b.line, x, seeds, ())
@@ -219,7 +221,11 @@ def duel(a: Placed, b: Placed) -> Duel:
         start, end = run[0], run[-1]
         decided = bool(signs[start : end + 1].all())
         better, worse = (a.line, b.line) if sign > 0 else (b.line, a.line)
-        crossing = _crossing(x, sign * difference, start, drawn) if leads else None
+        crossing = None
+        if leads:  # where this lead, positive from here on, was last zero before
+            lead = sign * difference
+            zeros = np.array([_last_zero(x, row, start) for row in means(lead, drawn)])
+            crossing = estimate(_last_zero(x, lead.mean(axis=1), start), zeros, seeds)
         leads.append(Lead(better, worse, float(x[start]), float(x[end]), decided, crossing))
     hollow = [side.line.label for side in (a, b) if not side.solid]
     claimed = hollow[0] if len(hollow) == 1 else ""
@@ -278,23 +284,6 @@ def _range(lead: Lead, x: Floats) -> str:
     return f"from epsilon {short(lead.first)} to {short(lead.last)}"
 
 
-def _shared_axis(a: Floats, b: Floats) -> Floats:
-    """The epsilons of both, where both have values."""
-    low, high = max(a.min(), b.min()), min(a.max(), b.max())
-    together = np.unique(np.concatenate([a, b]))
-    # Two units may give epsilons that differ in the last digits only.
-    together = together[np.concatenate([[True], np.diff(np.log(together)) > 1e-9])]
-    slack = 1 + 1e-9
-    inside: Floats = together[(together >= low / slack) & (together <= high * slack)]
-    return inside
-
-
-def _at(x: Floats, values: Floats, wanted: Floats) -> Floats:
-    """Values (E x S) at other epsilons, linear in log epsilon between neighbours: W x S."""
-    place, grid = np.log(wanted), np.log(x)
-    return np.stack([np.interp(place, grid, column) for column in values.T], axis=1)
-
-
 def _differences(a: Placed, b: Placed, x: Floats) -> tuple[Floats, int]:
     """a - b in the direction of better, at x, for the seeds that both have everywhere: X x S."""
     sides = []
@@ -302,15 +291,10 @@ def _differences(a: Placed, b: Placed, x: Floats) -> tuple[Floats, int]:
     common &= set(b.line.seeds[complete(b.line.values)].tolist())
     for side in (a, b):
         kept = side.line.values[:, np.isin(side.line.seeds, sorted(common))]
-        sides.append(_at(side.x, kept, x) if common and len(x) else np.empty((len(x), 0)))
+        place, own = np.log(x), np.log(side.x)  # linear in log epsilon between neighbours
+        found = [np.interp(place, own, column) for column in kept.T]
+        sides.append(np.stack(found, axis=1) if common and len(x) else np.empty((len(x), 0)))
     return a.line.metric.sign * (sides[0] - sides[1]), len(common)
-
-
-def _crossing(x: Floats, lead: Floats, start: int, drawn: Ints) -> Estimate:
-    """Where the lead (X x S), positive from `start` on, was last zero before."""
-    value = _last_zero(x, lead.mean(axis=1), start)
-    found = np.array([_last_zero(x, row, start) for row in means(lead, drawn)])
-    return estimate(value, found, lead.shape[1])
 
 
 def _last_zero(x: Floats, lead: Floats, start: int) -> float:

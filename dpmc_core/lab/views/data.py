@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from dpmc_core.arrays import Floats, Ints
 from dpmc_core.data.synthetic import SAMPLES
+from dpmc_core.lab.views.text import Table, columns
 from dpmc_core.ratings import Ratings
 
 
@@ -40,9 +41,9 @@ def inside(ratings: Ratings, users: Ints, items: Ints) -> tuple[Ints, Ints, Ints
     column_of[items] = np.arange(len(items))
     which = np.concatenate([np.arange(ratings.indptr[u], ratings.indptr[u + 1]) for u in users])
     rows = np.repeat(np.arange(len(users)), np.diff(ratings.indptr)[users])
-    columns = column_of[ratings.items[which]]
-    there = columns >= 0
-    return rows[there], columns[there], which[there]
+    places = column_of[ratings.items[which]]
+    there = places >= 0
+    return rows[there], places[there], which[there]
 
 
 def grid(values: NDArray[Any], ratings: Ratings, users: Ints, items: Ints) -> Floats | None:
@@ -55,14 +56,14 @@ def grid(values: NDArray[Any], ratings: Ratings, users: Ints, items: Ints) -> Fl
         if not hasattr(part, "tocoo"):
             return np.asarray(part, dtype=float)
         cells = part.tocoo()
-        rows, columns, found = cells.row, cells.col, cells.data
+        rows, across, found = cells.row, cells.col, cells.data
     elif values.shape == ratings.values.shape:
-        rows, columns, which = inside(ratings, users, items)
+        rows, across, which = inside(ratings, users, items)
         found = values[which]
     else:
         return None
     filled = np.full((len(users), len(items)), np.nan)
-    filled[rows, columns] = found
+    filled[rows, across] = found
     return filled
 
 
@@ -121,8 +122,8 @@ def histogram(ratings: Ratings, bins: int = 40) -> Histogram:
 
 def tails(ratings: Ratings, points: int = 400) -> tuple[Tail, Tail]:
     """Ratings per user and per item by rank, thinned to `points` log-spaced ranks."""
-    users, items = counts(ratings)
-    return _tail(users, points), _tail(items, points)
+    users, items = (_tail(one, points) for one in counts(ratings))
+    return users, items
 
 
 def sparsity_words(view: Sparsity) -> str:
@@ -152,26 +153,22 @@ def tails_words(users: Tail, items: Tail) -> str:
     )
 
 
-def sparsity_table(view: Sparsity) -> dict[str, list[str]]:
+def sparsity_table(view: Sparsity) -> Table:
     """Mean share rated in at most six by six coarser blocks, as columns of percentages."""
-    columns: dict[str, list[str]] = {"users (rank)": []}
-    rows = np.array_split(np.arange(view.share.shape[0]), min(6, view.share.shape[0]))
-    blocks = np.array_split(np.arange(view.share.shape[1]), min(6, view.share.shape[1]))
-    for r in rows:
-        columns["users (rank)"].append(_ranks(view.user_edges, r))
-    for b in blocks:
-        name = f"items {_ranks(view.item_edges, b)}"
-        columns[name] = [f"{100 * view.share[np.ix_(r, b)].mean():.1f} %" for r in rows]
-    return columns
-
-
-def tails_table(users: Tail, items: Tail) -> dict[str, list[object]]:
-    """Both tails as columns."""
-    return {
-        "of": ["user"] * len(users.rank) + ["item"] * len(items.rank),
-        "rank": [*users.rank.tolist(), *items.rank.tolist()],
-        "ratings": [*users.ratings.tolist(), *items.ratings.tolist()],
+    rows, blocks = (np.array_split(np.arange(n), min(6, n)) for n in view.share.shape)
+    return {"users (rank)": [_ranks(view.user_edges, r) for r in rows]} | {
+        f"items {_ranks(view.item_edges, b)}": [
+            f"{100 * view.share[np.ix_(r, b)].mean():.1f} %" for r in rows
+        ]
+        for b in blocks
     }
+
+
+def tails_table(users: Tail, items: Tail) -> Table:
+    """Both tails as columns."""
+    ends = (("user", users), ("item", items))
+    rows = ((of, *map(int, row)) for of, tail in ends for row in zip(*tail, strict=True))
+    return columns(("of", "rank", "ratings"), rows)
 
 
 def _ranks(edges: Ints, blocks: Ints) -> str:
@@ -180,8 +177,7 @@ def _ranks(edges: Ints, blocks: Ints) -> str:
 
 def counts(ratings: Ratings) -> tuple[Ints, Ints]:
     """Ratings of each user and of each item."""
-    public = ratings.public
-    return np.diff(ratings.indptr), np.bincount(ratings.items, minlength=public.items)
+    return np.diff(ratings.indptr), np.bincount(ratings.items, minlength=ratings.public.items)
 
 
 def _tail(counts: Ints, points: int) -> Tail:

@@ -92,20 +92,28 @@ def grouped(found: Mapping[str, Guarantee]) -> tuple[Group, ...]:
     groups: dict[tuple[str, Trust], list[Choice]] = {}
     order = {protects: k for k, protects in enumerate(dict.fromkeys(_PROTECTS.values()))}
     for id, card in found.items():
+        cls = registry.get(id)
+        asked = cls.task, card.change, card.public
+        here = [e for e in EPSILONS if advised(*asked, e, card.trust) == id]
+        recommended = "recommended" if here else ""
+        if here and here[-1] < EPSILONS[-1]:
+            recommended += f" up to epsilon {here[-1]:g}"
+        elif here and here[0] > EPSILONS[0]:
+            recommended += f" from epsilon {here[0]:g} on"
         choice = Choice(
             id=id,
-            name=registry.get(id).name,
-            predicts=PREDICTS[registry.get(id).task],
+            name=cls.name,
+            predicts=PREDICTS[cls.task],
             publishes=published(card.publishes),
             upheld=cards.upheld(card),
-            recommended=_recommended(id, card),
+            recommended=recommended,
         )
         groups.setdefault((_PROTECTS[card.change], card.trust), []).append(choice)
+    kinds = list(PREDICTS.values())
+    for choices in groups.values():
+        choices.sort(key=lambda one: (kinds.index(one.predicts), not one.recommended))
     places = sorted(groups, key=lambda g: (order[g[0]], list(_TRUST).index(g[1])))
-    return tuple(
-        Group(protects, _TRUST[trust], tuple(sorted(groups[protects, trust], key=_rank)))
-        for protects, trust in places
-    )
+    return tuple(Group(place[0], _TRUST[place[1]], tuple(groups[place])) for place in places)
 
 
 def summary(groups: Iterable[Group], epsilon: float) -> str:
@@ -118,15 +126,6 @@ def summary(groups: Iterable[Group], epsilon: float) -> str:
     return f"{open_} of {len(choices)} claims {verb} not proved at epsilon {epsilon:g}"
 
 
-def words(groups: Iterable[Group]) -> str:
-    """The groups as text."""
-    said = []
-    for group in groups:
-        names = [f"{c.name}{'' if c.upheld else ' (claimed only)'}" for c in group.choices]
-        said.append(f"{group.title}: {', '.join(names)}.")
-    return " ".join(said)
-
-
 def published(what: Publishes) -> str:
     """What leaves the trusted side, in a few words."""
     return what.value.split(";")[0].split(",")[0]
@@ -137,21 +136,3 @@ def promised(card: Guarantee) -> str:
     what = _PROTECTS[card.change]
     claimed = "" if cards.upheld(card) else " (claimed only)"
     return f"{what[:1].lower()}{what[1:]}, {_TRUST[card.trust]}{claimed}"
-
-
-def _rank(choice: Choice) -> tuple[int, bool]:
-    return list(PREDICTS.values()).index(choice.predicts), not choice.recommended
-
-
-def _recommended(id: str, card: Guarantee) -> str:
-    task = registry.get(id).task
-    here = [e for e in EPSILONS if _advised(task, card, e) == id]
-    if not here:
-        return ""
-    if here[-1] < EPSILONS[-1]:
-        return f"recommended up to epsilon {here[-1]:g}"
-    return "recommended" + f" from epsilon {here[0]:g} on" * (here[0] > EPSILONS[0])
-
-
-def _advised(task: Task, card: Guarantee, epsilon: float) -> str | None:
-    return advised(task, card.change, card.public, epsilon, card.trust)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from dpmc_core.errors import capital
-from dpmc_core.lab.study.ledger import Kind, LedgerPart, Repeats, Study
+from dpmc_core.lab.study.ledger import Kind, Repeats, Study
 from dpmc_core.lab.views.cards import budget_text, certified, epsilon_text
+from dpmc_core.lab.views.text import Table, columns, many
 from dpmc_core.privacy import (
     CELL,
     RATING,
@@ -44,13 +44,13 @@ NOTES = (
 def summary(study: Study) -> str:
     """'42 private fits for your eyes; nothing released.'"""
     looked = [kind for kind in KINDS if kind is not Kind.RELEASE]
-    words = [_many(study.count(kind), KINDS[kind]) for kind in looked if study.count(kind)]
+    words = [many(study.count(kind), KINDS[kind]) for kind in looked if study.count(kind)]
     eyes = " and ".join(filter(None, [", ".join(words[:-1]), *words[-1:]]))
     released = study.count(Kind.RELEASE)
     found = f"{eyes or 'no private fit'} for your eyes; "
-    found += _many(released, "release") if released else "nothing released"
+    found += many(released, "release") if released else "nothing released"
     if study.without_privacy:
-        clear = _many(study.without_privacy, "run")
+        clear = many(study.without_privacy, "run")
         found += f"; {clear} without privacy, in no epsilon"
     return f"{capital(found)}."
 
@@ -79,32 +79,38 @@ def budget(found: Certified) -> str:
     return certified(found)
 
 
-def table(study: Study) -> dict[str, list[str]]:
+def table(study: Study) -> Table:
     """Both sums for every unit; what a phone has room for comes first."""
-    return {
-        "for": list(UNITS.values()),
-        "all published": [epsilon_text(study.published(c).epsilon) for c in Change],
-        "released": [
-            epsilon_text(study.released(c).epsilon) if study.count(Kind.RELEASE) else "nothing"
-            for c in Change
-        ],
-        "what an epsilon counts": [f"{c.label}: {c.relation}" for c in Change],
-    }
-
-
-def parts(study: Study) -> dict[str, list[str]]:
-    """What the sum of everything is made of, by kind and method."""
-    found = study.parts()
-    return {
-        "what": [KINDS[part.kind] for part in found],
-        "method": [part.mechanism for part in found],
-        "runs": [f"{part.runs:,}" for part in found],
-        "epsilon each": [_range(part) for part in found],
-        **{
-            name: [epsilon_text(part.composed[change].epsilon) for part in found]
+    some = study.count(Kind.RELEASE)
+    return columns(
+        ("for", "all published", "released", "what an epsilon counts"),
+        (
+            (
+                name,
+                epsilon_text(study.published(change).epsilon),
+                epsilon_text(study.released(change).epsilon) if some else "nothing",
+                f"{change.label}: {change.relation}",
+            )
             for change, name in UNITS.items()
-        },
-    }
+        ),
+    )
+
+
+def parts(study: Study) -> Table:
+    """What the sum of everything is made of, by kind and method."""
+    return columns(
+        ("what", "method", "runs", "epsilon each", *UNITS.values()),
+        (
+            (
+                KINDS[part.kind],
+                part.mechanism,
+                f"{part.runs:,}",
+                " to ".join(f"{end:g}" for end in dict.fromkeys(part.epsilons)),
+                *(epsilon_text(part.composed[change].epsilon) for change in UNITS),
+            )
+            for part in study.parts()
+        ),
+    )
 
 
 def reasons(study: Study) -> list[str]:
@@ -160,12 +166,3 @@ def as_dict(study: Study) -> dict[str, Any]:
 
 def plain(found: Certified) -> float | None:
     return found.epsilon if found.finite else None
-
-
-def _many(count: int, what: str) -> str:
-    return f"{count:,} {what}{'' if count == 1 else 's'}"
-
-
-def _range(part: LedgerPart) -> str:
-    ends: Sequence[float] = dict.fromkeys(part.epsilons)  # type: ignore[assignment]
-    return " to ".join(f"{end:g}" for end in ends)

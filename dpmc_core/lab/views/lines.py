@@ -21,7 +21,7 @@ from dpmc_core.errors import sentence
 from dpmc_core.experiment import EVALUATION_ONLY
 from dpmc_core.lab import shipped as files
 from dpmc_core.lab.store import Claim, CurveInfo, Store, certified, curves, points
-from dpmc_core.lab.views.text import columns
+from dpmc_core.lab.views.text import Table, columns
 from dpmc_core.metrics import RANKING, Metric, headline
 from dpmc_core.model import Task
 from dpmc_core.privacy import RATING, USER_EMPTIED, Change
@@ -155,8 +155,12 @@ class Picture(NamedTuple):
     @property
     def levels(self) -> list[tuple[str, Reference]]:
         """The lines without an epsilon, each with what it stands for."""
-        twins = [(_without(level), level) for level in self.twins]
-        return twins + [(guess_name(level.mechanism), level) for level in self.floors]
+        found = []
+        for level in self.twins:
+            own = f"{WITHOUT}: {level.label.removesuffix(', no privacy')}"
+            best = level.mechanism in registry.REFERENCES.values()
+            found.append((WITHOUT if best else own, level))
+        return found + [(guess_name(level.mechanism), level) for level in self.floors]
 
     @property
     def without(self) -> Reference | None:
@@ -173,13 +177,6 @@ class Picture(NamedTuple):
 def guess_name(id: str) -> str:
     """What a floor stands for."""
     return ALONE if id in registry.ALONE.values() else GUESSING
-
-
-def _without(level: Reference) -> str:
-    cls = registry.get(level.mechanism)
-    if level.mechanism == registry.REFERENCES[cls.task]:
-        return WITHOUT
-    return f"{WITHOUT}: {level.label.removesuffix(', no privacy')}"
 
 
 # --- out of a store ----------------------------------------------------------------------
@@ -315,19 +312,20 @@ def shipped(
     seeds: only these. facts: with public facts about items, and then, last, the line without.
     Raises DpmcError where its file cannot be read.
     """
-    rows = {key: one.only(seeds) for key, one in shipped_rows(data, mechanism).items()}
-    metrics = metrics_of(registry.get(mechanism).task)
-    sides = [
-        {key: one for key, one in rows.items() if uses_facts(one) == side} for side in (False, True)
-    ]
-    plain, told = (
-        tuple(picture(side, [mechanism], metric) for metric in metrics) for side in sides
-    )
-    if not facts:
-        return plain if plain[0].lines else None
-    both = zip(told, plain, strict=True)
-    found = tuple(one._replace(lines=(*one.lines, *before.lines[:1])) for one, before in both)
-    return found if told[0].lines else None
+    rows, metrics = shipped_rows(data, mechanism), metrics_of(registry.get(mechanism).task)
+
+    def drawn(side: bool) -> tuple[Picture, ...]:
+        found = {key: one.only(seeds) for key, one in rows.items() if uses_facts(one) == side}
+        return tuple(picture(found, [mechanism], metric) for metric in metrics)
+
+    shown = plain = drawn(False)
+    if facts:
+        both = zip(drawn(True), plain, strict=True)
+        shown = tuple(
+            one._replace(lines=one.lines and (*one.lines, *before.lines[:1]))
+            for one, before in both
+        )
+    return shown if shown[0].lines else None
 
 
 def uses_facts(curve: CurveRows | Line) -> bool:
@@ -362,9 +360,8 @@ def _line(rows: CurveRows, metric: Metric) -> Line | None:
 
 
 def _reference(rows: CurveRows, metric: Metric) -> Reference | None:
-    found = rows.points[metric.name]
+    found, info = rows.points[metric.name], rows.info
     values = [found[place] for place in sorted(p for p in found if p[0] is None)]
-    info = rows.info
     return Reference(info.key, info.mechanism, label(info), np.array(values)) if values else None
 
 
@@ -575,7 +572,7 @@ def words(picture: Picture, placed: Sequence[Placed]) -> str:
     return "; ".join(parts) + "."
 
 
-def table(placed: Sequence[Placed]) -> dict[str, list[object]]:
+def table(placed: Sequence[Placed]) -> Table:
     """Every point of several lines, values as people read them."""
     names = ("mechanism", "epsilon", "counts", "certified", "mean", "from", "to", "seeds")
     rows = []
@@ -588,7 +585,7 @@ def table(placed: Sequence[Placed]) -> dict[str, list[object]]:
     return columns(names, rows)
 
 
-def means_table(placed: Sequence[Placed]) -> dict[str, list[str]]:
+def means_table(placed: Sequence[Placed]) -> Table:
     """Means by the epsilon each mechanism was run at; names are short, settings stay."""
     found = {"mechanism": [short_label(one.line) for one in placed]}
     for epsilon in sorted({float(e) for one in placed for e in one.line.epsilon}):
@@ -624,7 +621,7 @@ def measured_words(picture: Picture) -> list[str]:
     return [measured, *apart_words(picture)]
 
 
-def table_of(line: Line) -> dict[str, list[object]]:
+def table_of(line: Line) -> Table:
     """One line, at the epsilons of its paper."""
     return table([place(line, Count.PAPER)])
 
@@ -654,9 +651,8 @@ def panels_words(panels: Sequence[Picture]) -> str:
     return "; ".join(f"{one.metric.panel}: {ends_words(one.lines[0])}" for one in panels) + "."
 
 
-def panels_table(panels: Sequence[Picture]) -> dict[str, list[float]]:
+def panels_table(panels: Sequence[Picture]) -> Table:
     """The same as columns."""
-    table = {"epsilon": panels[0].lines[0].epsilon.tolist()}
-    for panel in panels:
-        table[panel.metric.panel] = panel.lines[0].band.mean.round(4).tolist()
-    return table
+    return {"epsilon": panels[0].lines[0].epsilon.tolist()} | {
+        one.metric.panel: one.lines[0].band.mean.round(4).tolist() for one in panels
+    }

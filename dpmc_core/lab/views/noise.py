@@ -17,7 +17,7 @@ from dpmc_core.experiment import publications
 from dpmc_core.lab.views.cards import of_hundred
 from dpmc_core.lab.views.data import busiest, counts, grid, inside, title, user_name
 from dpmc_core.lab.views.lines import short
-from dpmc_core.lab.views.text import columns
+from dpmc_core.lab.views.text import Table, columns
 from dpmc_core.model import Mechanism, Task
 from dpmc_core.privacy import (
     CELL,
@@ -106,7 +106,9 @@ def density(
     within: Axes | None = None,
 ) -> Density:
     """Exact density within a frame (default: its own), with `draws` fresh samples."""
-    noise = _additive(release)
+    noise = release
+    if isinstance(noise, ModifiedLaplace):  # the noise on a reported value, on its own
+        noise = Laplace(query=noise.query, shape=(None,), sensitivity={}, scale=noise.scale)
     reach = within.reach if within else 6 * noise.scale
     near = np.linspace(-6 * noise.scale, 6 * noise.scale, 201)  # where a narrow density is bent
     x = np.linspace(-reach, reach, 401)
@@ -133,12 +135,6 @@ def frame(release: Additive | ModifiedLaplace) -> Axes:
     """The axes on which a release is drawn at every epsilon; release: at epsilon 1."""
     own = density(release)
     return Axes(own.frame.reach, _TALL * own.frame.top / 1.1)
-
-
-def _additive(release: Additive | ModifiedLaplace) -> Additive:
-    if isinstance(release, ModifiedLaplace):  # the noise on a reported value, on its own
-        return Laplace(query=release.query, shape=(None,), sensitivity={}, scale=release.scale)
-    return release
 
 
 def _density(noise: Additive, x: Floats) -> Floats | None:
@@ -170,11 +166,9 @@ def view(release: Release, usual: Release) -> Density | ChannelChances:
     raise DpmcError(f"'{release.query}' has no noise to draw")
 
 
-def shape_table(
-    views: Mapping[float, Density | ChannelChances], task: Task
-) -> dict[str, list[Any]]:
+def shape_table(views: Mapping[float, Density | ChannelChances], task: Task) -> Table:
     """The noise of a release at one or two epsilons as columns."""
-    table: dict[str, list[Any]] = {}
+    table: Table = {}
     for epsilon, one in views.items():
         if isinstance(one, ChannelChances):
             there = channel_table(one, task)
@@ -259,31 +253,11 @@ def channel(
     release: RandomizedResponse | SymbolChannel, seed: int = 0, draws: int = 1_000
 ) -> ChannelChances:
     """The channel matrix and the shares of `draws` fresh outputs for each input."""
-    rng = np.random.default_rng(seed)
-    drawn = np.empty_like(release.matrix)
-    for symbol in range(len(drawn)):
-        outputs = _outputs(release, symbol, draws, rng)
-        drawn[symbol] = np.bincount(outputs, minlength=drawn.shape[1]) / draws
+    drawn = np.random.default_rng(seed).multinomial(draws, release.matrix) / draws
     return ChannelChances(release.query, release.matrix, drawn)
 
 
-def _outputs(
-    release: RandomizedResponse | SymbolChannel, symbol: int, draws: int, rng: np.random.Generator
-) -> NDArray[np.integer]:
-    """Fresh outputs for one input; of a symbol channel 0 is a missing cell."""
-    if isinstance(release, RandomizedResponse):
-        loose = dataclasses.replace(release, shape=(None,), sensitivity={})
-        return loose.publish(np.full(draws, symbol), rng)
-    from scipy.sparse import csr_array
-
-    row = dataclasses.replace(release, shape=(1, draws), sensitivity={})
-    cells = (np.full(draws, float(symbol)), np.arange(draws), [0, draws])
-    given = csr_array(cells, shape=(1, draws)) if symbol else csr_array((1, draws))
-    reported = row.publish(given, rng).data.astype(np.int64)
-    return np.concatenate([reported, np.zeros(draws - len(reported), dtype=np.int64)])
-
-
-def channel_table(view: ChannelChances, task: Task) -> dict[str, list[Any]]:
+def channel_table(view: ChannelChances, task: Task) -> Table:
     """Every chance of the channel as a row: input, output, exact chance, share of draws."""
     names: Sequence[Any] = range(len(view.matrix))
     if len(view.matrix) == 2:
@@ -348,14 +322,12 @@ def scales_words(views: Sequence[tuple[str, str, Scale]], epsilon: float) -> str
     return "; ".join(parts) + "."
 
 
-def scales_table(views: Sequence[tuple[str, str, Scale]]) -> dict[str, list[Any]]:
+def scales_table(views: Sequence[tuple[str, str, Scale]]) -> Table:
     """Noise against epsilon as columns, one per release."""
-    if not views:
-        return {}
-    table: dict[str, list[Any]] = {"epsilon": views[0][2].epsilon.tolist()}
-    for _, name, view in views:
-        table[f"{name}: {view.query}"] = [float(f"{s:.4g}") for s in view.scale]
-    return table
+    table: Table = {"epsilon": views[0][2].epsilon.tolist()} if views else {}
+    return table | {
+        f"{name}: {view.query}": [float(f"{s:.4g}") for s in view.scale] for _, name, view in views
+    }
 
 
 def scales_caption(ids: set[str], others: Sequence[str], unit: str) -> str:
@@ -419,7 +391,11 @@ def before_after(mechanism: Mechanism, corner: Ratings) -> tuple[BeforeAfter, ..
         before, after = _cells(p.private, corner), _cells(p.published, corner)
         if before is not None and after is not None:
             items = tuple(corner.item_ids or ())
-            kind = _row_kind(p.private, corner)
+            kind, shape = "users", p.private.shape
+            if shape == (len(items), len(items)) != corner.shape:
+                kind = "items"
+            elif shape == (len(items),) != corner.values.shape:
+                kind = "all users"
             names = {"users": tuple(corner.user_ids or ()), "items": items}.get(kind, (kind,))
             pictures[p.release.query] = BeforeAfter(
                 p.release.query, before, after, names, items, kind
@@ -439,22 +415,11 @@ def _foreign(mechanism: Mechanism, public: PublicFacts) -> set[str]:
     }
 
 
-def _row_kind(values: NDArray[Any], ratings: Ratings) -> str:
-    items = ratings.public.items
-    if values.shape == (items, items) != ratings.shape:
-        return "items"
-    return "all users" if values.shape == (items,) != ratings.values.shape else "users"
-
-
 def _cells(values: NDArray[Any], ratings: Ratings) -> Floats | None:
-    whole = (np.arange(size) for size in ratings.shape)
-    found = grid(values, ratings, *whole)
-    if found is not None:
-        return found
-    items = ratings.public.items
-    if values.shape in ((items,), (items, items)):
+    found, items = grid(values, ratings, *map(np.arange, ratings.shape)), ratings.public.items
+    if found is None and values.shape in ((items,), (items, items)):
         return np.atleast_2d(values).astype(float)
-    return None
+    return found
 
 
 def coded(view: BeforeAfter, task: Task) -> tuple[str, str] | None:
@@ -502,7 +467,7 @@ def block_words(view: BeforeAfter) -> str:
     )
 
 
-def block_table(view: BeforeAfter) -> dict[str, list[Any]]:
+def block_table(view: BeforeAfter) -> Table:
     """The block's mean change per user as columns."""
     change = np.abs(view.after - view.before)
     return {
@@ -532,15 +497,10 @@ def row_words(view: BeforeAfter, user: int = 0) -> str:
     )
 
 
-def row_table(view: BeforeAfter, user: int = 0) -> dict[str, list[Any]]:
+def row_table(view: BeforeAfter, user: int = 0) -> Table:
     """One row of the picture as columns."""
     here = np.flatnonzero(~np.isnan(view.before[user]) | ~np.isnan(view.after[user]))
-    shown = [
-        [None if np.isnan(v) else round(float(v), 4) for v in row[user, here]]
-        for row in (view.before, view.after)
-    ]
-    return {
-        "item": [view.items[i] for i in here],
-        "before": shown[0],
-        "after": shown[1],
+    return {"item": [view.items[i] for i in here]} | {
+        name: [None if np.isnan(v) else round(float(v), 4) for v in side[user, here]]
+        for name, side in (("before", view.before), ("after", view.after))
     }

@@ -41,7 +41,7 @@ from dpmc_core.lab.views.lines import (
     place,
     short,
 )
-from dpmc_core.lab.views.text import columns
+from dpmc_core.lab.views.text import Table, columns
 from dpmc_core.metrics import Metric
 
 DRAWS = 2_000
@@ -78,14 +78,10 @@ def resamples(seeds: int) -> Ints:
 
 def means(values: Floats, drawn: Ints) -> Floats:
     """Mean over each resample of the seeds (values: X x S, S >= 2), stretched: draws x X."""
-    mean, seeds = values.mean(axis=1), values.shape[1]
-    stretched: Floats = mean + _stretch(seeds) * (values[:, drawn].mean(axis=2).T - mean)
+    mean, seeds, end = values.mean(axis=1), values.shape[1], 0.5 + LEVEL / 2
+    stretch = float(stdtrit(seeds - 1, end) / ndtri(end)) * math.sqrt(seeds / (seeds - 1))
+    stretched: Floats = mean + stretch * (values[:, drawn].mean(axis=2).T - mean)
     return stretched
-
-
-def _stretch(seeds: int) -> float:
-    end = 0.5 + LEVEL / 2
-    return float(stdtrit(seeds - 1, end) / ndtri(end)) * math.sqrt(seeds / (seeds - 1))
 
 
 def estimate(value: float, drawn: Floats, seeds: int) -> Estimate:
@@ -151,21 +147,18 @@ def smallest_epsilons(placed: Placed, wanted: Sequence[float]) -> list[Answer]:
     direction = line.metric.sign
     whole = complete(line.values)
     x, seeds = placed.x, max(1, int(whole.sum()))
+    there = line.values[:, whole] if seeds > 1 else line.values
+    weights = np.sum(~np.isnan(there), axis=1).astype(float)
+    fitted = isotonic(np.nanmean(direction * there, axis=1), weights)
+    drawn = fitted[None]
     if seeds > 1:
-        values = direction * line.values[:, whole]
-        weights = np.ones(len(x))
-        fitted = isotonic(values.mean(axis=1), weights)
-        drawn = isotonic(means(values, resamples(seeds)), weights)
-    else:
-        weights = np.sum(~np.isnan(line.values), axis=1).astype(float)
-        fitted = isotonic(direction * np.nanmean(line.values, axis=1), weights)
-        drawn = fitted[None]
-    best, at = direction * float(fitted[-1]), _first(x, fitted)
+        drawn = isotonic(means(direction * there, resamples(seeds)), weights)
+    near = fitted[-1] - 1e-12 * abs(fitted[-1])  # equal means differ by rounding
+    best, at = direction * float(fitted[-1]), float(x[np.argmax(fitted >= near)])
     found = []
     for value in wanted:
         goal = direction * value
-        epsilon = float(_reach(x, fitted[None], goal)[0])
-        where = estimate(epsilon, _reach(x, drawn, goal), seeds)
+        where = estimate(float(_reach(x, fitted[None], goal)[0]), _reach(x, drawn, goal), seeds)
         found.append(Answer(placed, value, where, best, at))
     return found
 
@@ -198,7 +191,7 @@ def answer_words(answer: Answer, without: Reference | None = None) -> str:
     return f"{name}: {wanted} needs epsilon {found} {unit}.{hollow}"
 
 
-def answers_table(answers: Sequence[Answer]) -> dict[str, list[object]]:
+def answers_table(answers: Sequence[Answer]) -> Table:
     """What each line needs for the wanted value."""
     names = ("mechanism", "wanted", "epsilon", "from", "to", "counts", "certified", "best")
     rows = [
@@ -316,11 +309,6 @@ def _reach(x: Floats, fitted: Floats, goal: float) -> Floats:
     found: Floats = np.where(k == 0, x[0], between)
     found[~above.any(axis=1)] = np.inf
     return found
-
-
-def _first(x: Floats, fitted: Floats) -> float:
-    near = 1e-12 * abs(float(fitted[-1]))  # equal means differ by rounding
-    return float(x[int(np.flatnonzero(fitted >= fitted[-1] - near)[0])])
 
 
 # --- what of the gain is kept ------------------------------------------------------------

@@ -11,13 +11,12 @@ import dataclasses
 import json
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 from typing import IO, NamedTuple
 
 import numpy as np
 
 from dpmc_core import experiment, registry
-from dpmc_core.arrays import Floats, Ints
+from dpmc_core.arrays import Floats, Ints, Rng
 from dpmc_core.data.datasets import Dataset
 from dpmc_core.errors import DpmcError, capital
 from dpmc_core.lab import shipped
@@ -44,8 +43,7 @@ _RANKS = (0.0, 0.03, 0.1, 0.3)  # of the items by number of ratings, whose numbe
 _RATED, _MISSING = 6, 2  # cells of a person that are shown
 
 
-@dataclass(frozen=True)
-class Person:
+class Person(NamedTuple):
     """Somebody of the data set.
 
     rated: how many ratings are trained on. cells: title and rating of some of them, and some titles
@@ -60,8 +58,7 @@ class Person:
     place: int
 
 
-@dataclass(frozen=True)
-class People:
+class People(NamedTuple):
     """Some people of a data set, the titles of all items in lists, and the list of the popular.
 
     popular: how many items of one list for everybody, the most rated ones, are in somebody's list
@@ -73,8 +70,7 @@ class People:
     popular: float
 
 
-@dataclass(frozen=True)
-class Lists:
+class Lists(NamedTuple):
     """What people are shown at one epsilon, with one seed.
 
     items: of the list of each person. shared: how many of them are in that person's list without
@@ -97,32 +93,21 @@ def people(train: Ratings, plain: Sequence[Sequence[int]], items: Collection[int
     users, counts = toplists.sample(train), np.diff(train.indptr)
     order = np.argsort(counts[users], kind="stable")
     places = dict.fromkeys(int(order[round(q * (len(order) - 1))]) for q in QUANTILES)
-    known = np.bincount(train.items, minlength=train.public.items)
+    known = _counts(train)
     popular = toplists.popular(train)
-    found = [
-        Person(
-            user_name(train, int(users[k])),
-            int(counts[users[k]]),
-            _cells(train, int(users[k]), known, popular[k]),
-            tuple(plain[k]),
-            k,
-        )
-        for k in places
-    ]
+    found = []
+    for k in places:
+        user = int(users[k])
+        own = slice(train.indptr[user], train.indptr[user + 1])
+        items_of, values = train.items[own], train.values[own]
+        # the best known items that somebody rated, and some without a rating
+        best = np.argsort(-known[items_of], kind="stable")[:_RATED]
+        rated = [(title(train, int(items_of[n])), float(values[n])) for n in best]
+        cells = (*rated, *((title(train, item), None) for item in popular[k][:_MISSING]))
+        found.append(Person(user_name(train, user), int(counts[user]), cells, tuple(plain[k]), k))
     named = {*items, *(item for person in found for item in person.plain)}
     titles = {item: title(train, item) for item in sorted(named)}
     return People(tuple(found), titles, _mean(toplists.shared(popular, plain)))
-
-
-def _cells(
-    train: Ratings, user: int, known: Ints, unrated: Sequence[int]
-) -> tuple[tuple[str, float | None], ...]:
-    """The best known items that somebody rated, and some without a rating."""
-    own = slice(train.indptr[user], train.indptr[user + 1])
-    items, values = train.items[own], train.values[own]
-    best = np.argsort(-known[items], kind="stable")[:_RATED]
-    rated = [(title(train, int(items[k])), float(values[k])) for k in best]
-    return (*rated, *((title(train, item), None) for item in unrated[:_MISSING]))
 
 
 def _mean(values: Sequence[int]) -> float:
@@ -164,12 +149,11 @@ def of_store(
 def write(found: People, shown: Mapping[str, Mapping[float, Lists]], stream: IO[str]) -> None:
     """The file that lies beside the curves of a data set and task."""
     text = {
-        "people": [dataclasses.asdict(person) for person in found.people],
+        "people": [person._asdict() for person in found.people],
         "titles": found.titles,
         "popular": found.popular,
         "curves": {
-            key: {f"{e:g}": dataclasses.astuple(at) for e, at in by_epsilon.items()}
-            for key, by_epsilon in shown.items()
+            key: {f"{e:g}": at for e, at in by_epsilon.items()} for key, by_epsilon in shown.items()
         },
     }
     json.dump(text, stream, separators=(",", ":"))
@@ -287,7 +271,7 @@ def scores(mechanisms: Sequence[Mechanism], train: Ratings) -> tuple[Scores, ...
     items, query = train.public.items, releases[0].query
     seen = experiment.publications(mechanisms[0], train, {query})[-1]
     draw = (seen.published - seen.private) / releases[0].scale
-    order = np.argsort(-np.bincount(train.items, minlength=items), kind="stable")
+    order = np.argsort(-_counts(train), kind="stable")
     chosen = dict.fromkeys(int(order[int(rank * (items - 1))]) for rank in _RANKS)
     return tuple(
         Scores(
@@ -333,20 +317,19 @@ class Around(NamedTuple):
 
 def around(found: People, data: Dataset, mechanism: Mechanism) -> Around:
     """The people of a data set as somebody, and whether a visitor can join them."""
-    return Around(tuple(_somebody(one, data) for one in found.people), asked(mechanism, data))
-
-
-def _somebody(person: Person, data: Dataset) -> str:
     ratings, (names, kinds) = data.ratings, _kinds(data)
-    known = ratings.user_ids
-    user = int(person.name) - 1 if known is None else known.index(person.name)
-    own = kinds[ratings.items[ratings.indptr[user] : ratings.indptr[user + 1]]] > 0
-    words = somebody(person.rated, data.name, clicks=ratings.clicks)
-    if not own.any():
-        return words
-    often = own.mean(axis=0)
-    most = int(np.argmax(often))
-    return f"{words}, {'mostly' if often[most] > 0.5 else 'most often'} {names[most].lower()}"
+    who = []
+    for person in found.people:
+        known = ratings.user_ids
+        user = int(person.name) - 1 if known is None else known.index(person.name)
+        own = kinds[ratings.items[ratings.indptr[user] : ratings.indptr[user + 1]]] > 0
+        who.append(somebody(person.rated, data.name, clicks=ratings.clicks))
+        if own.any():
+            often = own.mean(axis=0)
+            most = int(np.argmax(often))
+            how = "mostly" if often[most] > 0.5 else "most often"
+            who[-1] += f", {how} {names[most].lower()}"
+    return Around(tuple(who), asked(mechanism, data))
 
 
 def _kinds(data: Dataset) -> tuple[Sequence[str], Floats]:
@@ -363,8 +346,7 @@ def asked(mechanism: Mechanism, data: Dataset) -> tuple[Prompt, ...]:
     Empty where a visitor's answers would not be reported sign by sign and then folded into item
     factors, and where no kinds are known: nobody likes an invented title for its name.
     """
-    public = prepared_facts(data.ratings.public, mechanism.task)
-    card = mechanism.guarantee(public)
+    card = mechanism.guarantee(prepared_facts(data.ratings.public, mechanism.task))
     signs = isinstance(main_release(card), RandomizedResponse) and mechanism.task is Task.BINARY
     if not signs or card.trust is not Trust.LOCAL or mechanism.id == mechanism.floor:
         return ()
@@ -426,8 +408,7 @@ class Newcomer(NamedTuple):
         own = self.along[six]
         gram = own @ own.T + (self.spread + noise) * np.eye(len(six))
         weights = np.linalg.solve(gram, values - self.base[six])
-        found: Floats = self.base[items] + self.along[items] @ (own.T @ weights)
-        return found
+        return self.base[items] + self.along[items] @ (own.T @ weights)
 
 
 class Worth(NamedTuple):
@@ -571,9 +552,7 @@ class _Judge(NamedTuple):
         enough = len(six) and len(others) >= _OTHERS
         return cls(six, signs[six], others, signs[others]) if enough else None
 
-    def likes(
-        self, taste: Newcomer, counts: Ints, flips: Flips, coins: np.random.Generator
-    ) -> Floats:
+    def likes(self, taste: Newcomer, counts: Ints, flips: Flips, coins: Rng) -> Floats:
         no, yes, gain, noise = flips
 
         def share(scores: Floats | Ints) -> float:

@@ -49,8 +49,9 @@ from dpmc_core.lab.protocol.scenarios import (
 )
 from dpmc_core.lab.protocol.simulate import SCENARIOS, Gap, Spread
 from dpmc_core.lab.views.cards import epsilon_text
-from dpmc_core.lab.views.data import title, user_name
+from dpmc_core.lab.views.data import counts, title, user_name
 from dpmc_core.lab.views.noise import block
+from dpmc_core.lab.views.text import Table, columns
 from dpmc_core.mechanisms.dpimf import Profiles
 from dpmc_core.model import Task
 from dpmc_core.privacy import CELL, Shares, sensitivity_at
@@ -92,15 +93,11 @@ def place_words(play: MessagePlay, at: int) -> str:
     return f"Message {at} of {len(play.messages)}, {when}: {m.kind}, {m.sender} to {m.receiver}"
 
 
-def seen(play: MessagePlay, party: str, upto: int) -> dict[str, list[Any]]:
+def seen(play: MessagePlay, party: str, upto: int) -> Table:
     """What a party has received among the first `upto` messages, as columns."""
-    got = [m for m in play.messages[:upto] if m.receiver == party]
-    return {
-        "round": [m.round for m in got],
-        "from": [m.sender for m in got],
-        "message": [m.kind for m in got],
-        "content": [m.summary or "(nothing)" for m in got],
-    }
+    got = (m for m in play.messages[:upto] if m.receiver == party)
+    rows = ((m.round, m.sender, m.kind, m.summary or "(nothing)") for m in got)
+    return columns(("round", "from", "message", "content"), rows)
 
 
 def bytes_text(count: float) -> str:
@@ -126,7 +123,7 @@ def _curves(
     )
 
 
-def communication_table(along: str, curves: Sequence[BytesCurve]) -> dict[str, list[Any]]:
+def communication_table(along: str, curves: Sequence[BytesCurve]) -> Table:
     """The curves as columns."""
     return {along: list(curves[0].x)} | {f"{c.name}, bytes": list(c.bytes) for c in curves}
 
@@ -168,7 +165,7 @@ class ScenarioPlay(MessagePlay):
 def small_items(ratings: Ratings) -> dict[int, str]:
     """Items whose raters fit on a screen, by index, with their titles. Raises BadRatings."""
     check_varied(Task.RATINGS, ratings)
-    raters = np.bincount(ratings.items, minlength=ratings.public.items)
+    _, raters = counts(ratings)
     enough = np.flatnonzero(raters >= 2)
     if len(enough) == 0:
         raise BadRatings("no item has two raters, so nobody could hide behind another")
@@ -209,18 +206,17 @@ def play_scenario(
     masks: of scenario 2; picked: how many raters the recommender of scenario 3 picks, 0: all.
     """
     part = cast(ratings, item)
-    settings = SCENARIOS[scenario](
+    cls = SCENARIOS[scenario]
+    own: dict[str, Any] = {"masks": masks} if cls is StaticUsers else {"picked": picked}
+    settings = cls(
         epsilon=epsilon,
         rank=RANK,
         iterations=ROUNDS,
         phases=phases,
         shares=shares,
         leaves=Leaves(() if leaver is None else ((LEAVING_ROUND, leaver),)),
+        **own,
     )
-    if isinstance(settings, StaticUsers):
-        settings = dataclasses.replace(settings, masks=masks)
-    if isinstance(settings, DynamicUsers):
-        settings = dataclasses.replace(settings, picked=picked)
     run = ScenarioRun(settings, part, np.random.default_rng(seed), watch=item)
     aborted = ""
     try:
@@ -271,12 +267,12 @@ def _meanings(settings: Scenario) -> dict[str, str]:
     }
 
 
-def difference_table(play: ScenarioPlay) -> dict[str, list[Any]]:
+def difference_table(play: ScenarioPlay) -> Table:
     """The third party's difference attack on every user, as columns; empty without two rounds."""
     return _attack_table(attacks.difference_attack(play.run), "true difference of gradients")
 
 
-def attendance_table(play: ScenarioPlay) -> dict[str, list[Any]]:
+def attendance_table(play: ScenarioPlay) -> Table:
     """The recommender's attendance attack on every user of scenario 3, as columns.
 
     On a longer run of the same users in one phase, in which each one leaves in one round, or the
@@ -287,8 +283,7 @@ def attendance_table(play: ScenarioPlay) -> dict[str, list[Any]]:
     assert item is not None
     found: Sequence[attacks.Recovered] = ()
     if isinstance(settings, DynamicUsers):
-        users = range(play.part.public.users)
-        leaves = tuple((2 * user + 3, user) for user in users)
+        leaves = tuple((2 * user + 3, user) for user in range(play.part.public.users))
         longer = dataclasses.replace(
             settings,
             phases=1,
@@ -302,13 +297,12 @@ def attendance_table(play: ScenarioPlay) -> dict[str, list[Any]]:
     return _attack_table(found, "true gradient")
 
 
-def _attack_table(found: Sequence[attacks.Recovered], truth: str) -> dict[str, list[Any]]:
-    return {
-        "user": [f.user for f in found],
-        "computed": [vector_words(f.found) for f in found],
-        truth: [vector_words(f.truth) for f in found],
-        "recovered": ["yes" if f.succeeds else "no" for f in found],
-    }
+def _attack_table(found: Sequence[attacks.Recovered], truth: str) -> Table:
+    rows = (
+        (f.user, *map(vector_words, (f.found, f.truth)), "yes" if f.succeeds else "no")
+        for f in found
+    )
+    return columns(("user", "computed", truth, "recovered"), rows)
 
 
 def scenario_bytes(
@@ -323,9 +317,9 @@ def scenario_bytes(
     density = len(ratings) / (public.users * public.items)
 
     def sent(cls: type[Scenario], size: Mapping[str, int]) -> int:
-        settings = cls(epsilon=1.0, rank=3, iterations=size["rounds"], shares=shares, phases=phases)
-        if isinstance(settings, DynamicUsers):
-            settings = dataclasses.replace(settings, picked=picked)
+        own: dict[str, Any] = {"picked": picked} if cls is DynamicUsers else {}
+        own |= {"iterations": size["rounds"], "phases": phases}
+        settings = cls(epsilon=1.0, rank=3, shares=shares, **own)
         raters = np.full(size["items"], max(2, round(size["users"] * density)))
         return Traffic.total(settings.cost(raters, size["users"]).values()).bytes
 
@@ -337,23 +331,19 @@ def gap_words(gap: Gap) -> str:
     """How far scenario 2 is from scenario 1 on test ratings, and why, in sentences."""
     more = Spread(gap.refit.mean + gap.split.mean, gap.distributed.error + gap.trusted.error)
     many = "one phase" if gap.phases == 1 else f"{gap.phases} phases"
-    split = (
-        f", and {_spread(gap.split)} because epsilon is divided over {many}"
-        if gap.phases > 1
-        else ", nothing because epsilon is divided: there is one phase"
-    )
-    if gap.held:
-        causes = f"{_spread(gap.refit)} of it because gradient steps end, user factors being held"
-    else:
-        causes = (
-            f"{_spread(gap.refit)} of it because users fit their factors to published item factors,"
-            f" each alone{split}"
+    causes = "gradient steps end, user factors being held"
+    if not gap.held:
+        causes = "users fit their factors to published item factors, each alone"
+        causes += (
+            f", and {_spread(gap.split)} because epsilon is divided over {many}"
+            if gap.phases > 1
+            else ", nothing because epsilon is divided: there is one phase"
         )
     return (
         f"Test RMSE {_spread(gap.distributed)} in {many}, everybody online; a trusted server with"
         f" the same form of noise (scenario 1) has {_spread(gap.trusted)}. That is"
-        f" {_spread(more)} more: {causes}. Means of {gap.draws} draws of start and noise, ± twice"
-        " the standard error."
+        f" {_spread(more)} more: {_spread(gap.refit)} of it because {causes}. Means of {gap.draws}"
+        " draws of start and noise, ± twice the standard error."
     )
 
 
@@ -364,7 +354,7 @@ def _spread(value: Spread) -> str:
 def picked_words(ratings: Ratings, settings: DynamicUsers) -> str:
     """What it does on these ratings that the recommender picks some of an item's raters."""
     picked = settings.picked
-    raters = np.bincount(ratings.items, minlength=ratings.public.items)
+    _, raters = counts(ratings)
     raters = raters[raters >= fewest_sharing(settings.colluding)]
     most, asked = int(raters.max()), np.minimum(raters, picked)
     share = raters.sum() / asked.sum()
@@ -449,18 +439,15 @@ def budget_rows(budget: FederatedBudget) -> dict[str, float]:
     }
 
 
-def budget_table(flow: Federation, public: PublicFacts) -> dict[str, list[str]]:
+def budget_table(flow: Federation, public: PublicFacts) -> Table:
     """The budget of these rounds beside that of the paper's, as columns of text."""
-    paper = dataclasses.replace(
-        flow, parties=PAPER["parties"], rounds=PAPER["rounds"], local=PAPER["local"]
-    )
-    table: dict[str, list[str]] = {"what counts": list(budget_rows(flow.budget(public)))}
-    for name, one in (("here", flow), ("in the paper", paper)):
-        epsilons = budget_rows(one.budget(public)).values()
-        table[f"epsilon {name}: {one.rounds:,} x {one.local:,} solves"] = [
-            epsilon_text(epsilon) for epsilon in epsilons
+    both = {"here": flow, "in the paper": dataclasses.replace(flow, **PAPER)}
+    return {"what counts": list(budget_rows(flow.budget(public)))} | {
+        f"epsilon {name}: {one.rounds:,} x {one.local:,} solves": [
+            *map(epsilon_text, budget_rows(one.budget(public)).values())
         ]
-    return table
+        for name, one in both.items()
+    }
 
 
 def why_not_per_user(flow: Federation, public: PublicFacts) -> tuple[str, ...]:

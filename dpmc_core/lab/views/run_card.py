@@ -16,7 +16,7 @@ from dpmc_core.errors import number_text, sentence
 from dpmc_core.experiment import EVALUATION_ONLY, Result, settings_dict
 from dpmc_core.lab.views import cards, numbers
 from dpmc_core.lab.views.lines import WITHOUT, Picture, guess_name
-from dpmc_core.lab.views.text import escape_markdown
+from dpmc_core.lab.views.text import Table, escape_markdown
 from dpmc_core.lab.views.training import Film, TopItem, top_items
 from dpmc_core.metrics import METRICS, Metric, headline
 from dpmc_core.model import Mechanism, Model
@@ -167,16 +167,14 @@ def keep(run: Run, about: str) -> KeptRun:
 def _settings(mechanism: Mechanism) -> dict[str, str]:
     """Its settings for people."""
     return {
-        name: cards.delta_text(value) if name == "delta" else _text(value)
+        name: (cards.delta_text if name == "delta" else number_text)(value)
+        if isinstance(value, float)
+        else str(value)
         for name, value in settings_dict(mechanism).items()
     }
 
 
-def _text(value: Any) -> str:
-    return number_text(value) if isinstance(value, float) else str(value)
-
-
-def differing(one: KeptRun, other: KeptRun) -> dict[str, list[str]]:
+def differing(one: KeptRun, other: KeptRun) -> Table:
     """What decided two runs, where it differs, as columns; own settings left alone do not count."""
     names = [
         name
@@ -191,15 +189,18 @@ def differing(one: KeptRun, other: KeptRun) -> dict[str, list[str]]:
     }
 
 
-def rounds_table(one: KeptRun, other: KeptRun) -> dict[str, list[Any]]:
+def rounds_table(one: KeptRun, other: KeptRun) -> Table:
     """The metric of two runs by round, as columns."""
-    seen = [{f.round: f.metric for f in run.film.frames} for run in (one, other)]
-    rounds = sorted(seen[0] | seen[1])
-    columns: dict[str, list[Any]] = {"round": rounds}
-    for run, values in zip((one, other), seen, strict=True):
-        found = [values.get(k) for k in rounds]
-        columns[f"run {run.number}"] = ["" if v is None else run.metric.text(v) for v in found]
-    return columns
+    shown = {
+        f"run {run.number}": {
+            f.round: run.metric.text(f.metric) for f in run.film.frames if f.metric is not None
+        }
+        for run in (one, other)
+    }
+    rounds = sorted({f.round for run in (one, other) for f in run.film.frames})
+    return {"round": rounds} | {
+        name: [values.get(k, "") for k in rounds] for name, values in shown.items()
+    }
 
 
 def compared(one: KeptRun, other: KeptRun) -> str:
@@ -221,7 +222,7 @@ def compared(one: KeptRun, other: KeptRun) -> str:
     )
 
 
-def metrics_table(found: Mapping[str, Mapping[str, float]]) -> dict[str, list[str]]:
+def metrics_table(found: Mapping[str, Mapping[str, float]]) -> Table:
     """Metrics by method as columns of text; those of the first."""
     return {"method": list(found)} | {
         name: [METRICS[name].text(values[name]) for values in found.values()]
@@ -256,7 +257,7 @@ def markdown(run: Run) -> str:
         f"- rounds: {result.rounds}, {result.seconds:.1f} s",
         "- seed: from the operating system, not kept" if run.fresh else f"- seed: {result.seed}",
         "",
-        *([] if run.fresh else [SEED_NOTE, ""]),
+        *[SEED_NOTE, ""] * (not run.fresh),
     ]
     return "\n".join(lines)
 
@@ -281,12 +282,14 @@ def command(run: Run) -> str:
 def code(run: Run) -> str:
     """The Python lines that repeat the run."""
     result, split, mechanism = run.result, run.split, run.result.mechanism
-    given = {
-        s.name: _literal(mechanism, s.name)
-        for s in settings_of(type(mechanism))
-        if s.name in ("epsilon", "delta") or getattr(mechanism, s.name) != s.default
-    }
-    parsed = any(text.startswith("parse_setting") for text in given.values())
+    given, parsed = dict[str, str](), False
+    for s in settings_of(type(mechanism)):
+        value = getattr(mechanism, s.name)
+        if s.name in ("epsilon", "delta") or value != s.default:
+            given[s.name] = repr(value)
+            if not isinstance(value, bool | int | float | None):
+                given[s.name] = f"parse_setting(cls, {s.name!r}, {show_setting(value)!r})"
+                parsed = True
     steps = ", ".join(f"parse_step({step!r})" for step in result.problem.steps)
     usual = split == default_split(mechanism.task)
     opened = _arguments(repr(run.data), {k: repr(v) for k, v in _reading(run).items()})
@@ -299,15 +302,15 @@ def code(run: Run) -> str:
     )
     return "\n".join(
         [
-            *(["import secrets", ""] if run.fresh else []),
+            *["import secrets", ""] * run.fresh,
             "import dpmc_core as dpmc",
-            *(["from dpmc_core import registry"] if parsed else []),
-            *(["from dpmc_core.data import parse_step"] if steps else []),
-            *([] if usual else [f"from dpmc_core.problem import {type(split).__name__}"]),
-            *(["from dpmc_core.settings import parse_setting"] if parsed else []),
+            *["from dpmc_core import registry"] * parsed,
+            *["from dpmc_core.data import parse_step"] * bool(steps),
+            *[f"from dpmc_core.problem import {type(split).__name__}"] * (not usual),
+            *["from dpmc_core.settings import parse_setting"] * parsed,
             "",
             f"data = dpmc.load({opened})",
-            *([f"cls = registry.get({mechanism.id!r})"] if parsed else []),
+            *[f"cls = registry.get({mechanism.id!r})"] * parsed,
             f"mechanism = dpmc.create({made})",
             f"result = dpmc.run({ran})",
             "print(result.metrics, result.guarantee.certified())",
@@ -337,10 +340,3 @@ def _reading(run: Run) -> dict[str, Any]:
         for name, value in run.reading.items()
         if value is not None and not name.startswith("max_")
     }
-
-
-def _literal(mechanism: Mechanism, name: str) -> str:
-    value = getattr(mechanism, name)
-    if value is None or isinstance(value, bool | int | float):
-        return repr(value)
-    return f"parse_setting(cls, {name!r}, {show_setting(value)!r})"

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
-from typing import TypeVar
+from typing import Any
 
 from dpmc_core.errors import printable
 
-T = TypeVar("T")
+Table = dict[str, list[Any]]  # columns by their heads
 
 # Readers of Markdown look for addresses, emoji and arrows once more in what they have read, where
 # a backslash no longer helps: what must not be found then is parted by something unseen.
@@ -32,10 +32,15 @@ def escape_markdown(text: str, unseen: str = "<!-- -->") -> str:
     return text.replace(_PART, unseen)
 
 
-def columns(names: Sequence[str], rows: Iterable[Sequence[T]]) -> dict[str, list[T]]:
+def columns(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> Table:
     """A table of rows by its columns."""
     found = list(rows)
     return {name: [row[k] for row in found] for k, name in enumerate(names)}
+
+
+def many(count: int, what: str) -> str:
+    """'1 seed', '2,000 seeds'."""
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
 # --- HTML documents that open anywhere ---------------------------------------------------------

@@ -11,7 +11,6 @@ import enum
 import math
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from dpmc_core.errors import InvalidSetting, sentence
@@ -19,8 +18,8 @@ from dpmc_core.lab.store import restored
 from dpmc_core.lab.views.audits import Tick, shipped_of, tick_of
 from dpmc_core.lab.views.cards import TYPICAL, capped, of_hundred
 from dpmc_core.lab.views.lines import Interval, Line, Picture
-from dpmc_core.lab.views.noise import main_release, two_values
-from dpmc_core.lab.views.text import columns
+from dpmc_core.lab.views.noise import two_values
+from dpmc_core.lab.views.text import Table, columns
 from dpmc_core.model import Mechanism, Task
 from dpmc_core.privacy import (
     CELL,
@@ -75,8 +74,7 @@ class Stand(enum.Enum):
     RAW = "sees it raw"
 
 
-@dataclass(frozen=True)
-class Question:
+class Question(NamedTuple):
     """What an attacker asks. short: on a switch. answers: that it is so, and that it is not.
 
     change: what the two differ in. rated: of a person, whose ratings are asked for all at once;
@@ -197,9 +195,9 @@ def log_odds(right: float) -> float:
     return math.log(right / (1 - right))
 
 
-def trade(picture: Picture, task: Task, asked: Switches, rated: int = TYPICAL) -> Trade:
+def trade(picture: Picture, task: Task, asked: Switches) -> Trade:
     """The lines of a picture under the question of three switches. Raises DpmcError."""
-    return ask(picture, asked.question(task, rated), asked.seat)
+    return ask(picture, asked.question(task), asked.seat)
 
 
 def ask(picture: Picture, question: Question, seat: Seat = Seat.READER) -> Trade:
@@ -321,7 +319,7 @@ def words(trade: Trade, epsilon: float) -> str:
     return " ".join(map(sentence, [head, *sentences(trade, epsilon), *levels, *ticks]))
 
 
-def table(trade: Trade) -> dict[str, list[object]]:
+def table(trade: Trade) -> Table:
     """Every bead of every line."""
     rows = (
         (
@@ -351,20 +349,19 @@ def guess(mechanism: Mechanism, card: Guarantee, question: Question) -> dict[str
     """
     if question.rated is not None or not 0.5 <= question.right(card) < 1:
         return None
-    releases = [release for _, release in card.releases]
-    release = main_release(card)
-    if isinstance(release, RandomizedResponse) and len(releases) == 1:
-        no, yes = two_values(mechanism.task) or ("0", "1")
-        chances = release.matrix
-        return {"symbols": [no, yes], "no": chances[0].tolist(), "yes": chances[1].tolist()}
-    if isinstance(release, SymbolChannel) and len(releases) == 1:
-        public = card.public
-        values = [public.middle + public.half_width * level for level in release.levels]
+    releases, public = [release for _, release in card.releases], card.public
+    only = releases[0] if len(releases) == 1 else None
+    if isinstance(only, RandomizedResponse):
+        names = list(two_values(mechanism.task) or ("0", "1"))
+        no, yes = only.matrix[:2].tolist()
+        return {"symbols": names, "no": no, "yes": yes}
+    if isinstance(only, SymbolChannel):
+        values = (public.middle + public.half_width * level for level in only.levels)
         names = ["no report", *(f"{value:.3g}" for value in values)]
-        rows = release.matrix
-        return {"symbols": names, "no": rows[1].tolist(), "yes": rows[-1].tolist()}
-    if isinstance(release, ModifiedLaplace) and len(releases) == 1:
-        return {"law": "laplace", "shift": 2 / release.scale}
+        no, yes = only.matrix[[1, -1]].tolist()
+        return {"symbols": names, "no": no, "yes": yes}
+    if isinstance(only, ModifiedLaplace):
+        return {"law": "laplace", "shift": 2 / only.scale}
     spent = card.loss(question.change)
     if any(isinstance(release, LocalChannel) for release in releases):
         return None

@@ -15,6 +15,7 @@ from dpmc_core.arrays import Floats, Ints
 from dpmc_core.lab.sweep import toplists
 from dpmc_core.lab.views.data import busiest, counts, grid, somebody, title
 from dpmc_core.lab.views.lines import GUESSING, WITHOUT, guess_name
+from dpmc_core.lab.views.text import Table, columns
 from dpmc_core.links import LOGISTIC, Link
 from dpmc_core.metrics import Metric, error_cdf, headline
 from dpmc_core.model import Mechanism, Model, Step, Task
@@ -57,23 +58,20 @@ class TopItem(NamedTuple):
 
 def link_of(mechanism: Mechanism) -> Link:
     """How a binary mechanism's score becomes the chance of +1; logistic where it does not say."""
-    link: Link = getattr(mechanism, "link", LOGISTIC)
-    return link
+    return getattr(mechanism, "link", LOGISTIC)
 
 
 def errors(model: Model, task: Task, test: Ratings, link: Link = LOGISTIC) -> Floats:
     """|prediction - truth| per held-out rating: rating points, or for BINARY |P(+1) - 1{Y=+1}|."""
     if task is Task.BINARY:
-        chance = link.probability(model.predict(test.users, test.items))
-        return np.abs(chance - (test.values > 0))
+        return np.abs(link.probability(model.predict(test.users, test.items)) - (test.values > 0))
     clipped = np.clip(model.predict(test.users, test.items), test.public.low, test.public.high)
     return np.abs(clipped - test.values)
 
 
 def cdf(model: Model, task: Task, test: Ratings, link: Link = LOGISTIC) -> ErrorCdf:
     """The error CDF on a grid over all possible errors."""
-    widest = 1.0 if task is Task.BINARY else test.public.width
-    grid = np.linspace(0.0, widest, 101)
+    grid = np.linspace(0.0, 1.0 if task is Task.BINARY else test.public.width, 101)
     return ErrorCdf(grid, error_cdf(errors(model, task, test, link), grid))
 
 
@@ -102,8 +100,7 @@ def spectrum(model: Model, limit: int = 40) -> Floats | None:
     if model.factors is None:
         return None
     left, right = np.linalg.qr(model.factors.left)[1], np.linalg.qr(model.factors.right)[1]
-    values: Floats = np.linalg.svd(left @ right.T, compute_uv=False)[:limit]
-    return values
+    return np.linalg.svd(left @ right.T, compute_uv=False)[:limit]
 
 
 def top_items(model: Model, train: Ratings, user: int) -> tuple[TopItem, ...]:
@@ -288,8 +285,7 @@ def axis(metric: Metric, floor: float | None, reference: float | None) -> tuple[
 def corner(task: Task, problem: Problem, data: str = "") -> Corner:
     """Which users and items are shown; held-out ratings count too, so no split changes them."""
     train = problem.train
-    pairs = zip(counts(train), counts(problem.test), strict=True)
-    by_user, by_item = (mine + theirs for mine, theirs in pairs)
+    by_user, by_item = map(np.add, counts(train), counts(problem.test))
     there = busiest(by_user, int(np.count_nonzero(by_user)))
     places = np.linspace(0, len(there) - 1, min(SIDE, len(there))).round().astype(np.int64)
     users, items = there[places], busiest(by_item, SIDE)
@@ -352,12 +348,13 @@ def film_words(film: Film) -> str:
     return "; ".join(parts) + "."
 
 
-def film_table(film: Film) -> dict[str, list[Any]]:
+def film_table(film: Film) -> Table:
     """The film's rounds as columns: the metric, and what leads the list of the middle person."""
-    return {
-        "round": [f.round for f in film.frames],
-        film.metric.spoken: [
-            "" if f.metric is None else film.metric.text(f.metric) for f in film.frames
-        ],
-        "first in the list": [f.top[0].title if f.top else "" for f in film.frames],
-    }
+    text = film.metric.text
+    return columns(
+        ("round", film.metric.spoken, "first in the list"),
+        (
+            (f.round, "" if f.metric is None else text(f.metric), f.top[0].title if f.top else "")
+            for f in film.frames
+        ),
+    )
