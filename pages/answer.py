@@ -25,7 +25,6 @@ from pages.ui.charts import answer as charts_answer
 from pages.ui.rows import Place
 from pages.ui.sweeps import Sweep
 
-TICK = 1.0  # seconds between two looks at the runs
 SEEDS = core.SEEDS[: core.CURVE]  # of the curve
 
 
@@ -204,12 +203,9 @@ def instrument(plan: Planned) -> None:
     kept = state.kept("answer runs", where.store, lambda: Kept.beside(where.store))
     buttons(plan, kept, now)
 
-    @st.fragment(run_every=TICK if running else None)
     def draw() -> None:
-        if running:
-            again = sweeps.look(where.folder, plan.name)
-            if again is None or not again.running:
-                st.rerun()
+        again = sweeps.look(where.folder, plan.name)
+        if running and again is not None:
             total = again.counts.get("total") or len(plan.units)
             rows.progress(again, min(again.counts.get("done", 0), total), total)
         if where.private:
@@ -222,7 +218,7 @@ def instrument(plan: Planned) -> None:
             take_away(finding, plan)
         curve(plan)
 
-    draw()
+    rows.watch(where, plan.name, draw, running=running)
 
 
 def buttons(plan: Planned, kept: Kept, now: Sweep | None) -> None:

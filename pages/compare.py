@@ -3,7 +3,7 @@
 import enum
 import io
 import shlex
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, TypeVar
 
@@ -17,7 +17,6 @@ from dpmc_core.lab.store import Store
 from dpmc_core.lab.sweep import Grid, Keys, parse_epsilons
 from dpmc_core.lab.teach import glossary
 from dpmc_core.lab.views import as_published, comparison, groups, lines, numbers, trade
-from dpmc_core.lab.views.comparison import Standing
 from dpmc_core.lab.views.lines import Count, Picture, Placed
 from dpmc_core.lab.views.numbers import Answer
 from dpmc_core.lab.views.trade import About, Relation, Seat, Switches
@@ -26,7 +25,6 @@ from dpmc_core.model import Task
 from dpmc_core.problem import default_split
 from pages.ui import (
     blocks,
-    classroom,
     prepare,
     report,
     rows,
@@ -40,10 +38,10 @@ from pages.ui import (
 )
 from pages.ui.charts import Figure
 from pages.ui.charts import compare as charts_compare
+from pages.ui.report import Exhibit
 from pages.ui.rows import GridRows, Place
-from pages.ui.sweeps import Sweep
+from pages.ui.text import escape
 
-TICK = 0.5  # seconds between two looks at the store
 MOST_SEEDS = 100
 _GRIDS = {
     "coarse": "5 from 0.1 to 10",
@@ -60,16 +58,17 @@ _TASKS = {
 E = TypeVar("E", bound=enum.Enum)
 _FIRST = 6  # mechanisms chosen at the start; more would hide each other
 _HERE = "brought"  # the mechanism that was at hand when this page was opened last
+_HIDDEN = {"label_visibility": "collapsed"}
 
 
 class Sought(NamedTuple):
-    """What is to be compared, and where its rows are. traded: by what an attacker may know."""
+    """What is to be compared, and where its rows are. switches: of the trade, where it is shown."""
 
     where: Place
     grid: Grid
     keys: Keys
     count: Count
-    traded: bool
+    switches: Switches | None
 
     def rows(self) -> GridRows:
         """Those of the grid in its headline metric. Raises StoreError."""
@@ -83,10 +82,15 @@ def page() -> None:
     chips, body = st.container(key="chips"), st.container()
     try:
         asked = controls(choices, chips)
+        where, grid, keys, *_ = asked
+        there = asked.rows()
+        label = "Go on" if there.present else "Start"
         with choices:
-            running = buttons(asked)
+            running = rows.steer(where, grid, keys, there, label)
         with body:
-            watch(asked, running=running)
+            rows.watch(
+                where, keys.name, lambda: show(asked, label, running=running), running=running
+            )
         others(asked)
     except (DpmcError, OSError) as error:
         with body:
@@ -99,18 +103,16 @@ def page() -> None:
 def controls(choices: DeltaGenerator, chips: DeltaGenerator) -> Sought:
     """The widgets; their values live in the address. Raises DpmcError for an impossible grid."""
     with choices:
-        data = sources.pick(label_visibility="collapsed")
+        data = sources.pick(**_HIDDEN)
         bring(data)
         task = the_task(data)
         accuracy, trade_of, _ = scene.LAYERS  # as on What if, which has the third of them too
-        layers, hidden = (
-            {one: one for one in (accuracy, trade_of)},
-            {"label_visibility": "collapsed"},
-        )
-        layer = widgets.switch("The figure", "the figure", layers, "layer", accuracy, **hidden)
+        layers = {one: one for one in (accuracy, trade_of)}
+        layer = widgets.switch("The figure", "the figure", layers, "layer", accuracy, **_HIDDEN)
         settings = st.popover("Settings", icon=":material/tune:")
     with chips:
         ids = the_mechanisms(task)
+        traded = the_question(task, settings) if layer == trade_of else None
     with settings:
         named = widgets.choose(
             "epsilons",
@@ -120,17 +122,18 @@ def controls(choices: DeltaGenerator, chips: DeltaGenerator) -> Sought:
             "fine",
             help=f"What each mechanism is run at. {glossary.help('epsilon')}",
         )
-        text = (
-            ""
-            if named != rows.OWN
-            else st.text_input(
-                "epsilons",
-                "0.5, 1, 2, 4",
-                key="epsilons",
-                bind="query-params",
-                help="Numbers > 0 separated by commas, or LOW:HIGH:COUNT, spread evenly over the"
-                " logarithmic scale: 0.1:10:11.",
-            )
+        epsilons = rows.GRIDS.get(named) or parse_epsilons(
+            [
+                st.text_input(
+                    "epsilons",
+                    "0.5, 1, 2, 4",
+                    key="epsilons",
+                    bind="query-params",
+                    help="Numbers > 0 separated by commas, or LOW:HIGH:COUNT, spread evenly over"
+                    " the logarithmic scale: 0.1:10:11.",
+                )
+            ],
+            "epsilons",
         )
         seeds = the_seeds(data, task)
         count = widgets.switch(
@@ -159,13 +162,13 @@ def controls(choices: DeltaGenerator, chips: DeltaGenerator) -> Sought:
     grid = Grid(
         data=[where.data],
         mechanisms=ids,
-        epsilons=rows.GRIDS.get(named) or parse_epsilons([text], "epsilons"),
+        epsilons=epsilons,
         seeds=range(1, int(seeds) + 1),
         steps=[*map(str, steps), *facts],
         split=None if split == default_split(task) else split,
     )
     grid = grid.as_published() if published else grid
-    return Sought(where, grid, both(grid, where), count, layer == trade_of)
+    return Sought(where, grid, both(grid, where), count, traded)
 
 
 def bring(data: str) -> None:
@@ -198,23 +201,17 @@ def alike(id: str, names: Sequence[str], ready: Collection[str]) -> list[str]:
 
 
 def the_task(data: str) -> Task:
-    known = sources.tasks(data)
-    if len(known) == 1:
-        return known[0]
-    return widgets.choose(
-        "Predict",
-        "the task",
-        {task: _TASKS[task] for task in known},
-        "task",
-        known[0],
-        label_visibility="collapsed",
-        help="What is predicted. Mechanisms for different tasks cannot share a chart.",
-    )
+    names = {task: _TASKS[task] for task in sources.tasks(data)}
+    first = next(iter(names))
+    if len(names) == 1:
+        return first
+    words = "What is predicted. Mechanisms for different tasks cannot share a chart."
+    return widgets.choose("Predict", "the task", names, "task", first, help=words, **_HIDDEN)
 
 
 def the_mechanisms(task: Task) -> list[str]:
     names = {id: registry.get(id).name for id in registry.noisy(task)}
-    state.many_from_link("mechanisms", "the mechanism", names)
+    state.from_link("mechanisms", "the mechanism", names)
     first = list(names)[:_FIRST]
     if now := st.session_state.get("mechanisms"):  # maybe chosen for another task
         st.session_state["mechanisms"] = [id for id in now if id in names] or first
@@ -226,9 +223,23 @@ def the_mechanisms(task: Task) -> list[str]:
         format_func=names.__getitem__,
         key="mechanisms",
         bind="query-params",
-        label_visibility="collapsed",
+        **_HIDDEN,
     )
     return [id for id in names if id in chosen]
+
+
+def the_question(task: Task, settings: DeltaGenerator) -> Switches:
+    """What an attacker is asked; how a row may change, among the settings."""
+    with st.container(horizontal=True):
+        about, seat = switch("asked about", About.RATING), switch("attacker", Seat.READER)
+    if task is Task.RANKING and about is About.RATING:  # a click is there or not
+        return Switches(about, Relation.REPLACED, seat)
+    with settings:
+        return Switches(about, switch("relation", Relation.REPLACED), seat)
+
+
+def switch(label: str, first: E) -> E:
+    return widgets.switch(label, f"the {label}", {e: e.value for e in type(first)}, label, first)
 
 
 def the_seeds(data: str, task: Task) -> Any:
@@ -255,34 +266,8 @@ def both(grid: Grid, where: Place) -> Keys:
         return keys
     plain = replace(grid, steps=[step for step in grid.steps if step not in where.steps])
     before = rows.keys(plain, where).curves.items()
-    takes = {id for id in grid.mechanisms if registry.takes_facts(registry.get(id))}
-    more = {key: id for key, id in before if id in takes}
+    more = {key: id for key, id in before if registry.takes_facts(registry.get(id))}
     return keys._replace(curves=more | dict(keys.curves))
-
-
-# --- the runs ----------------------------------------------------------------------------------
-
-
-def buttons(asked: Sought) -> bool:
-    """Start, Go on and Stop of this very grid, whoever started it, where there is something to
-    compute or to stop; whether it runs."""
-    where, grid, keys, *_ = asked
-    last = sweeps.look(where.folder, keys.name)
-    if last is not None and last.running:
-        if st.button("Stop", icon=":material/stop:"):
-            rows.cancel(where, keys.name)
-            st.rerun()
-        return True
-    there = asked.rows()
-    label = "Go on" if there.present else "Start"
-    if (
-        there.present + there.came < len(keys.units)
-        and classroom.allowed()
-        and st.button(label, type="primary", icon=":material/play_arrow:")
-    ):
-        rows.start(grid, where, keys)
-        st.rerun()
-    return False
 
 
 def others(asked: Sought) -> None:
@@ -294,7 +279,7 @@ def others(asked: Sought) -> None:
             counts = other.counts
             done = counts.get("skipped", 0) + counts.get("done", 0)
             far = f": {done:,} of {counts['total']:,} runs" if counts else ""
-            title = blocks.escape(str(other.about.get("title", "other data")))
+            title = escape(str(other.about.get("title", "other data")))
             url = widgets.address(other.about.get("link", {}))
             st.markdown(f"Another grid is being computed on {title}{far}. [Look at it]({url})")
             if st.button("Stop it", key=f"stop {other.key}", icon=":material/stop:"):
@@ -302,45 +287,7 @@ def others(asked: Sought) -> None:
                 st.rerun()
 
 
-def watch(asked: Sought, *, running: bool) -> None:
-    """Progress and all that the rows so far say; while they arrive, this part alone looks again."""
-
-    def look() -> None:
-        now = sweeps.look(asked.where.folder, asked.keys.name)
-        if running and not (now is not None and now.running):
-            st.rerun()
-        try:
-            there = asked.rows()
-            parts = stage.body()
-            with parts.panel:
-                progress(asked, now, there)
-            show(parts, asked, there, running=running)
-        except DpmcError as error:
-            blocks.problem(error)
-
-    (st.fragment(look, run_every=TICK) if running else look)()
-
-
-def progress(asked: Sought, now: Sweep | None, there: GridRows) -> None:
-    """How far the runs of this grid are, and how the last attempt ended."""
-    total, done = len(asked.keys.units), there.present + there.came
-    if now is not None and now.running:
-        rows.progress(now, there.present, total)
-    elif done < total:
-        barred = blocks.reserved("compute a grid", "What is there is drawn for everybody.")
-        press = f": press {'Go on' if there.present else 'Start'} for the others"
-        st.info(
-            f"{done:,} of {total:,} runs are there{'' if barred else press}."
-            if done
-            else f"No run of this grid has been computed here yet: it takes {total:,} short"
-            " training runs. The first points appear within seconds."
-        )
-        if asked.where.private:
-            st.caption(rows.ON_DISK)
-    rows.ending(now, done, total)
-
-
-# --- what they say -----------------------------------------------------------------------------
+# --- what the rows so far say ------------------------------------------------------------------
 
 
 class Shown(NamedTuple):
@@ -349,156 +296,138 @@ class Shown(NamedTuple):
 
     picture: Picture
     placed: list[Placed]
-    guesses: list[Placed]
     waiting: list[str]
-    ends: tuple[float, float]
+    across: tuple[float, float]
     marks: tuple[object, ...]
 
-    @property
-    def across(self) -> tuple[float, float]:
-        return charts_compare.axis(self.ends, [*self.placed, *self.guesses])
 
-    def curves(self) -> Figure:
-        return charts_compare.compare(
-            self.picture, self.placed, self.ends, self.waiting, self.guesses
-        )
-
-
-class Part(NamedTuple):
-    """A picture with its title and sentences; draw: None where there is nothing to draw."""
-
-    title: str
-    draw: Callable[[], Figure] | None
-    words: list[str]
-    key: str = ""
-    caption: str = ""
-    table: dict[str, list[Any]] | None = None
-
-
-def show(parts: stage.Stage, asked: Sought, there: GridRows, *, running: bool) -> None:
+def show(asked: Sought, press: str, *, running: bool) -> None:
     """Everything there is to see, from the rows so far; an empty chart before the first."""
-    picture, count, epsilons = there.pictures[0], asked.count, asked.grid.epsilons
+    there, parts, (where, grid, keys, count, switches) = asked.rows(), stage.body(), asked
+    with parts.panel:
+        rows.standing(where, keys.name, there, len(keys.units), press)
+    picture, ends = there.pictures[0], (min(grid.epsilons), max(grid.epsilons))
     placed, guesses = (
         [lines.place(line, count) for line in side] for side in (picture.lines, picture.guesses)
     )
     drawn = {line.mechanism for line in picture.lines}
-    waiting = [id for id in asked.grid.mechanisms if id not in drawn]
-    marks = (asked.keys.name, there.last, count)
-    shown = Shown(picture, placed, guesses, waiting, (min(epsilons), max(epsilons)), marks)
-    if asked.traded and placed:
-        trading(shown, parts)
+    waiting = [id for id in grid.mechanisms if id not in drawn]
+    marks = (keys.name, there.last, count)
+    across = charts_compare.axis(ends, [*placed, *guesses])
+    shown, words = Shown(picture, placed, waiting, across, marks), lines.words(picture, placed)
+    fig = state.kept(
+        "comparison figure",
+        marks,
+        lambda: charts_compare.compare(picture, placed, ends, waiting, guesses),
+    )
+    if switches and placed:
+        trading(shown, switches, parts)
     else:
-        with parts.figure:
-            fig = state.kept("comparison figure", marks, shown.curves)
-            figure(fig, lines.words(picture, placed))
-    said = caption(shown, there, len(asked.keys.units))
+        figure(fig, words, parts)
+    said = caption(placed, there, len(keys.units))
     with parts.below:
-        blocks.numbers(lines.words(picture, placed), lines.table(placed), "comparison")
+        blocks.numbers(words, lines.table(placed), "comparison")
         hollow = [f"{one.line.label} is hollow: {one.reason}." for one in placed if not one.solid]
         for sentence in (*lines.apart_words(picture), *hollow):
-            st.caption(blocks.escape(sentence))
-        if asked.where.private:
+            st.caption(escape(sentence))
+        if where.private:
             rows.ledger()
     found = conclusions(shown, parts) if placed and not running else []
     with parts.panel:
-        downloads(asked, there, [Part("", shown.curves, [said]), *found] if found else [])
+        curves = Exhibit("", "", "", fig, "", said)
+        downloads(asked, there, [curves, *found] if found else [])
         st.caption("Evaluation only, not private", help=said)
-    with parts.below:
-        if placed:
+    if placed:
+        with parts.below:
             means(shown)
 
 
-def figure(fig: Figure, alt: str) -> None:
+def figure(fig: Figure, alt: str, parts: stage.Stage) -> None:
     """A layer of the figure, at least as high as its names need."""
-    st.html(charts_compare.room(fig))
-    blocks.picture(fig, alt=alt)
+    with parts.figure:
+        st.html(charts_compare.room(fig))
+        blocks.picture(fig, alt=alt)
 
 
-def trading(shown: Shown, parts: stage.Stage) -> None:
+def trading(shown: Shown, switches: Switches, parts: stage.Stage) -> None:
     """The other layer: what is predicted against what an attacker may know for it."""
     task = registry.get(shown.picture.lines[0].mechanism).task
-    with parts.figure.container(horizontal=True):
-        about = switch("asked about", About.RATING)
-        alike = task is Task.RANKING and about is About.RATING  # a click is there or not
-        relation = Relation.REPLACED if alike else switch("relation", Relation.REPLACED)
-        switches = Switches(about, relation, switch("attacker", Seat.READER))
     epsilon = st.session_state.get("epsilon", 1.0)
     found = state.kept(
         "trade", (shown.marks, switches), lambda: trade.trade(shown.picture, task, switches)
     )
-    with parts.figure:
-        figure(charts_compare.trade(found, epsilon), trade.words(found, epsilon))
-    head, *told = map(blocks.escape, trade.sentences(found, epsilon))
+    words = trade.words(found, epsilon)
+    figure(charts_compare.trade(found, epsilon), words, parts)
+    head, *told = map(escape, trade.sentences(found, epsilon))
     with parts.below:
         st.markdown("\n- ".join([f"{head}\n", *told]))
-        st.caption(blocks.escape(f"{blocks.EVALUATION} {trade.LEGEND}"))
-        blocks.numbers(trade.words(found, epsilon), trade.table(found), "trade")
+        st.caption(escape(f"{blocks.EVALUATION} {trade.LEGEND}"))
+        blocks.numbers(words, trade.table(found), "trade")
 
 
-def switch(label: str, first: E) -> E:
-    """A switch of the trade's question."""
-    return widgets.switch(label, f"the {label}", {e: e.value for e in type(first)}, label, first)
-
-
-def caption(shown: Shown, there: GridRows, total: int) -> str:
+def caption(placed: list[Placed], there: GridRows, total: int) -> str:
     """What is drawn and what it rests on, in words and numbers."""
-    placed = shown.placed
     said = [blocks.EVALUATION, lines.caption(placed)]
     if lines.envelope(placed) is not None:
         said.append(f"Pale line: {lines.ENVELOPE}.")
-    if there.present + there.came == total:
+    if there.done == total:
         many = "they" if there.came == total else f"{there.came:,} of them"
         whence = f"; {many} came with the app" if there.came else ""
         said.append(f"All {total:,} runs of this grid are there{whence}.")
     return " ".join(filter(None, said))
 
 
-def conclusions(shown: Shown, parts: stage.Stage) -> list[Part]:
+def conclusions(shown: Shown, parts: stage.Stage) -> list[Exhibit]:
     """What a wanted quality costs and who is better where: a sentence each, the pictures below."""
-    picture, placed, metric = shown.picture, shown.placed, shown.picture.metric
+    picture, placed, waiting, across, marks = shown
+    metric = picture.metric
     with parts.panel:
         first = st.container()
         wanted = the_quality(picture, placed)
     answers = state.kept(
         "comparison answers",
-        (*shown.marks, wanted),
+        (*marks, wanted),
         lambda: [numbers.smallest_epsilons(one, [wanted])[0] for one in placed],
     )
-    found, won, rest = state.kept("comparison duels", shown.marks, lambda: judged(placed))
-    cost = numbers.cost_words(answers, picture.without)
+    duels = state.kept("comparison duels", marks, lambda: comparison.duels(placed))
+    found = comparison.standings(placed, duels)
+    won, rest = comparison.verdicts(placed, duels)
     leader = comparison.leader_words(found)
-    floor = numbers.guess_words(picture) if Count.PAPER in shown.marks else ""
-    first.header(blocks.escape(cost).replace(" %", "\u00a0%"), anchor=False)
+    floor = numbers.guess_words(picture) if Count.PAPER in marks else ""
+    cost = escape(numbers.cost_words(answers, picture.without))
+    first.header(cost.replace(" %", "\u00a0%"), anchor=False)
     with parts.panel:
         for sentence in filter(None, (leader or won[0], floor)):
-            st.markdown(blocks.escape(sentence.removesuffix(".") + "."))
+            st.markdown(escape(sentence.removesuffix(".") + "."))
         onwards(answers)
-    price = Part(
-        f"What {metric.spoken} {metric.text(wanted)} costs",
-        lambda: charts_compare.price(answers, shown.across, shown.waiting),
-        [numbers.answer_words(answer, picture.without) for answer in answers],
-        "price",
-        "Bars: 95 % intervals over seeds. Nothing is extended beyond what was computed.",
-        numbers.answers_table(answers),
-    )
-    better = Part(
-        leader or "Which is better, and where?",
-        (lambda: charts_compare.standing(found, shown.across, shown.waiting)) if leader else None,
-        [*dict.fromkeys([*won, *rest]), *[comparison.HOW] * bool(leader)],
-        "standing",
-        "Thick: clearly better than all others. Thin: none is clearly better. Dotted: one is.",
-        comparison.standings_table(found),
-    )
-    for column, part in zip(parts.below.columns(2, gap="large"), (price, better), strict=True):
-        with column:
-            st.header(blocks.escape(part.title), anchor=False)
-            if part.draw is None:
-                st.markdown(blocks.escape(" ".join(part.words)))
-            else:
-                alt = "\n".join(part.words)
-                drawn = {"caption": part.caption, "table": part.table, "key": part.key}
-                blocks.chart(part.draw(), alt=alt, **drawn)
-    return [price, better]
+    price = f"What {metric.spoken} {metric.text(wanted)} costs"
+    better = leader or "Which is better, and where?"
+    told = " ".join(dict.fromkeys([*won, *rest]))
+    exhibits = [
+        Exhibit(
+            "price",
+            price,
+            price,
+            charts_compare.price(answers, across, waiting),
+            "Bars: 95 % intervals over seeds. Nothing is extended beyond what was computed.",
+            "\n".join(numbers.answer_words(answer, picture.without) for answer in answers),
+            numbers.answers_table(answers),
+        ),
+        Exhibit(
+            "standing",
+            better,
+            better,
+            charts_compare.standing(found, across, waiting) if leader else None,
+            "Thick: clearly better than all others. Thin: none is clearly better. Dotted: one is."
+            if leader
+            else told,
+            f"{told} {comparison.HOW}" if leader else told,
+            comparison.standings_table(found),
+        ),
+    ]
+    with parts.below:
+        blocks.beside(exhibits)
+    return exhibits
 
 
 def onwards(answers: list[Answer]) -> None:
@@ -534,17 +463,17 @@ def means(shown: Shown) -> None:
     )
 
 
-def downloads(asked: Sought, there: GridRows, parts: list[Part]) -> None:
+def downloads(asked: Sought, there: GridRows, parts: list[Exhibit]) -> None:
     """Everything to take along."""
-    where = asked.where
+    where, picture = asked.where, there.pictures[0]
     named = replace(asked.grid, data=["YOUR_FILE"]) if where.private else asked.grid
     argv = ["dpmc", "sweep", *named.argv()]
 
     def as_html() -> str:
         name = f"Mechanisms compared on {sources.names()[where.name]}"
-        pictures = [(part.title, charts_compare.roomy(part.draw())) for part in parts if part.draw]
-        told = [sentence for part in parts for sentence in part.words]
-        placed = [lines.place(line, asked.count) for line in there.pictures[0].lines]
+        pictures = [(part.title, charts_compare.roomy(part.fig)) for part in parts if part.fig]
+        told = [sentence for part in parts for sentence in part.alt.split("\n")]
+        placed = [lines.place(line, asked.count) for line in picture.lines]
         return report.comparison(name, pictures, told, lines.table(placed), shlex.join(argv))
 
     def csv() -> str:
@@ -559,36 +488,26 @@ def downloads(asked: Sought, there: GridRows, parts: list[Part]) -> None:
         files.append(blocks.File("Charts and numbers (HTML)", f"{name}.html", "text/html", as_html))
     if there.present:  # curves that came with the app have no rows in the store
         files.append(blocks.File("Rows (CSV)", f"{name}-rows.csv", "text/csv", csv))
-    blocks.take(*files, picture=there.pictures[0], argv=argv)
-
-
-def judged(placed: list[Placed]) -> tuple[list[Standing], list[str], list[str]]:
-    """How each stands among the others, and the pairs in words."""
-    found = comparison.duels(placed)
-    return comparison.standings(placed, found), *comparison.verdicts(placed, found)
+    blocks.take(*files, picture=picture, argv=argv)
 
 
 def the_quality(picture: Picture, placed: list[Placed]) -> float:
     """The wanted value of the metric on a slider."""
     metric = picture.metric
     levels = [level.level.mean for _, level in picture.levels]
-    label, scale = f"Wanted {metric.spoken}", 1
+    label, scale, form = f"Wanted {metric.spoken}", 100 if metric.share else 1, "%.1f %%"
     if metric.share:
         low, high, step = 50.0 if metric.name == "accuracy" else 0.0, 100.0, 0.5
         start = round(100 * sum(levels) / len(levels)) if levels else 50
-        form, scale = "%.1f %%", 100
     else:
         means = [float(v) for one in placed for v in one.band.mean]
         low, high, step = numbers.limits([*levels, *means])
         middle = sum(levels) / len(levels) if levels else (low + high) / 2
         start, form = step * round(middle / step), "%.3f" if step >= 0.001 else "%.4g"
         label += " at most"
+    what, key = f"the wanted {metric.spoken}", f"wanted {metric.name}"
     start = float(min(high, max(low, start)))
-    key = f"wanted {metric.name}"
-    state.number_from_link(key, f"the wanted {metric.spoken}", low, high)
-    if not low <= st.session_state.get(key, low) <= high:  # chosen for other rows
-        del st.session_state[key]
-    chosen = st.slider(label, low, high, start, step, form, key=key, bind="query-params")
+    chosen = widgets.slider(label, what, low, high, start, key, step=step, format=form)
     return float(chosen) / scale
 
 

@@ -398,7 +398,7 @@ def control(slide: Slide, asked: Control, *, ends: bool) -> Any:
     if asked.values:
         names = {value: asked.name(value) for value in asked.values}
         term = glossary.named(asked.label)
-        state.from_link(key, asked.label, names, asked.start)
+        state.from_link(key, asked.label, names)
         state.only_among(key, names, asked.start)
         chosen = st.select_slider(
             asked.label,

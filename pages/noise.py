@@ -18,6 +18,7 @@ from dpmc_core.problem import build_problem
 from dpmc_core.ratings import PublicFacts, Ratings
 from pages.ui import blocks, shell, sources, stage, state, widgets
 from pages.ui.charts import noise as charts_noise
+from pages.ui.report import Exhibit
 from pages.ui.stage import Stage
 
 RAN = "Ran, Ye, Huang, Hu, “Differentially Private Implicit Matrix Factorization”"
@@ -73,7 +74,6 @@ def page() -> None:
         if isinstance(mechanism, Collection):
             bounds(id, epsilon)
         if isinstance(mechanism, Dpimf):
-            st.header("The paper's figures, computed here")
             variants(data)
             sampling(data)
 
@@ -235,15 +235,14 @@ def bounds(id: str, epsilon: float) -> None:
         " the constant of Equation 5, on the error of the recovery, is not printed."
     )
     view = measured(id)
-    words = z16.words(view, epsilon)
-    drawn = (
-        ("residual bound", charts_noise.residual, z16.bounds_words(view)),
-        ("error bound", charts_noise.error, ""),
+    told = z16.words(view, epsilon), z16.table(view)
+    at, bound = (id, view, epsilon), z16.bounds_words(view)
+    blocks.beside(
+        [
+            Exhibit("residual bound", "", "", charts_noise.residual(*at), bound, *told),
+            Exhibit("error bound", "", "", charts_noise.error(*at), "", *told),
+        ]
     )
-    for column, (key, draw, caption) in zip(st.columns(2, gap="large"), drawn, strict=True):
-        with column:
-            fig, table = draw(id, view, epsilon), z16.table(view)
-            blocks.chart(fig, alt=words, table=table, key=key, caption=caption)
 
 
 @st.cache_data(max_entries=4, show_spinner="Collecting and recovering")
@@ -253,7 +252,7 @@ def measured(id: str) -> z16.RecoveryBounds:
 
 def variants(data: str) -> None:
     """Figure 5 of the paper, from the cards of this app."""
-    st.subheader("Noise of the variants (figure 5)")
+    st.header("Noise of the variants (figure 5)", anchor=False)
     with st.container(horizontal=True, vertical_alignment="bottom"):
         coefficient = widgets.switch(
             "Coefficient of the loss",
@@ -294,22 +293,27 @@ def variants(data: str) -> None:
 
 def sampling(data: str) -> None:
     """Figure 6 of the paper, from the chosen data."""
-    st.subheader("Which users to sample (figure 6)")
+    st.header("Which users to sample (figure 6)", anchor=False)
     try:
         with st.spinner("Fitting the factors of 2,000 users"):
             views = sources.look(data, user_weights)
     except (DpmcError, OSError) as error:
         blocks.problem(error)
         return
-    for column, view in zip(st.columns(len(views), gap="large"), views, strict=True):
-        with column:
-            st.markdown(f"**A sample of {view.sample:g} of {len(view.norm):,} users**")
-            blocks.chart(
+    blocks.beside(
+        [
+            Exhibit(
+                f"figure 6, {view.sample:g}",
+                "",
+                f"A sample of {view.sample:g} of {len(view.norm):,} users",
                 charts_noise.weights(view),
-                alt=ryhh24.weights_words(view),
-                key=f"figure 6, {view.sample:g}",
-                table=ryhh24.weights_table(view),
+                "",
+                ryhh24.weights_words(view),
+                ryhh24.weights_table(view),
             )
+            for view in views
+        ]
+    )
     st.caption(
         f"Each user is drawn with chance 1/w, and a drawn click counts w times. {RAN}, figure 6,"
         f" has 2,000 users of ML-10M; here are the first {len(views[0].norm):,} of the chosen data,"

@@ -2,7 +2,7 @@
 
 import secrets
 import shlex
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import streamlit as st
@@ -42,6 +42,7 @@ from pages.ui import (
 )
 from pages.ui.charts import train as charts_train
 from pages.ui.jobs import Job, Snapshot, look
+from pages.ui.text import escape
 
 JOB = "train"
 
@@ -68,6 +69,13 @@ def page() -> None:
         steps, split = prepare.controls(dataset.ratings.public, cls.task, timed=timed)
         steps += [parse_step(step) for step in widgets.facts(data, [id])]
         seed = randomness()
+        if state.shelf().runs:
+            st.button(
+                "Clear the runs",
+                icon=":material/delete:",
+                on_click=state.shelf().clear,
+                help="Forget all runs that are not pinned.",
+            )
     with parts.figure:
         epsilon = widgets.epsilon(wide)
     with parts.panel:
@@ -78,8 +86,8 @@ def page() -> None:
     job = state.jobs().get(JOB)
     now = look(job)
     with steering:
-        pressed = buttons(job, now, possible=possible)
-    if pressed and possible and mechanism is not None:
+        pressed, held = buttons(job, now, possible=possible)
+    if pressed and possible:
         fresh = seed is None
         number = secrets.randbits(128) if fresh else seed
         usual = not steps and split == default_split(cls.task)
@@ -96,7 +104,6 @@ def page() -> None:
             split=split,
             fresh=fresh,
         )
-        held = pressed == "Step"
         job = state.jobs().start(JOB, work, data, classroom.places(), held)
         if held:
             job.halt()
@@ -140,7 +147,7 @@ def paper_s(
     except DpmcError as error:
         blocks.problem(error)
         return None
-    st.caption(blocks.escape(" ".join(as_published.words(switched))))
+    st.caption(escape(" ".join(as_published.words(switched))))
     return as_published.with_published(id, chosen)
 
 
@@ -156,38 +163,34 @@ def spending(data: str, dataset: Dataset, seed: int) -> Callable[[Mechanism, Pro
     return spend
 
 
-def buttons(job: Job | None, now: Snapshot, *, possible: bool) -> str:
-    """What runs the training; which of the two that begin one was pressed, if any."""
+def buttons(job: Job | None, now: Snapshot, *, possible: bool) -> tuple[bool, bool]:
+    """What runs the training; whether one is to begin, and to wait after its first round."""
     ready = possible and not now.active
-    going = job is not None and now.active and not now.stopping and now.result is None
-    pressed = ""
-    if st.button("Train", type="primary", icon=":material/play_arrow:", disabled=not ready):
-        pressed = "Train"
-    if st.button(
+    going = now.active and not now.stopping and now.result is None
+    whole = st.button("Train", type="primary", icon=":material/play_arrow:", disabled=not ready)
+    step = st.button(
         "Step",
         icon=":material/skip_next:",
         disabled=not (ready or going),
-        on_click=job.step if job is not None and going else None,
+        on_click=job.step if going else None,
         help="One round at a time.",
-    ):
-        pressed = "" if going else "Step"
-    label, icon = ("Go on", "resume") if now.held else ("Pause", "pause")
-    turn = None if job is None else job.resume if now.held else job.pause
-    st.button(
-        label,
-        icon=f":material/{icon}:",
-        on_click=turn if going else None,
-        disabled=not going,
     )
+    if going:
+        label, icon, turn = (
+            ("Go on", "resume", job.resume) if now.held else ("Pause", "pause", job.pause)
+        )
+        st.button(label, icon=f":material/{icon}:", on_click=turn)
     blocks.stop(job, now)
     st.button(
         "Reset",
         icon=":material/restart_alt:",
-        on_click=lambda: state.jobs().drop(JOB),
+        on_click=state.jobs().drop,
+        args=(JOB,),
         disabled=job is None,
         help="Back to the start. The runs that are remembered stay.",
     )
-    return pressed
+    held = step and not going
+    return whole or held, held
 
 
 def expected(data: str, id: str, seed: int | None) -> tuple[float, str] | tuple[()]:
@@ -218,7 +221,7 @@ def example(data: str, mechanism: Mechanism | None, place: DeltaGenerator) -> No
     clicks = mechanism.task is Task.RANKING
     sample = data if data in SAMPLES else ("bookshop-clicks" if clicks else "movie-night")
     try:
-        shown = _example(sample, repr(mechanism), mechanism)
+        film_of = _example(sample, repr(mechanism), mechanism)
     except DpmcError:  # settings for other data
         return
     with place.container():
@@ -228,12 +231,12 @@ def example(data: str, mechanism: Mechanism | None, place: DeltaGenerator) -> No
             f"An example: {mechanism.name} on {SAMPLES[sample].title}, the busiest people and"
             " titles only."
         )
-    film.show(shown)
+    film.show(film_of)
 
 
 @st.cache_resource(max_entries=100, show_spinner=False)
 def _example(sample: str, settings: str, _mechanism: Mechanism) -> Film:  # noqa: ARG001
-    return runs.example(_mechanism, sources.get(sample).ratings)
+    return runs.example(_mechanism, sources.get(sample).ratings, sample)
 
 
 def randomness() -> int | None:
@@ -262,17 +265,16 @@ def objective(now: Snapshot) -> None:
     known = [(p.round, p.objective) for p in now.points if p.objective is not None]
     if not known:
         return
-    last = now.points[-1]
+    rounds, values = zip(*known, strict=True)
+    id = now.shown.mechanism
     with st.expander("How it trained, round by round", icon=":material/show_chart:"):
         blocks.chart(
-            state.kept(
-                "live figure", now.points, lambda: charts_train.objective(last.mechanism, known)
-            ),
-            alt=f"{registry.get(last.mechanism).name}: objective over {last.round} rounds.",
+            charts_train.objective(id, known),
+            alt=f"{registry.get(id).name}: objective over {rounds[-1]} rounds.",
             caption=blocks.EVALUATION
             + " An objective computed from raw ratings is not private either: for watching only."
             * any(p.raw for p in now.points),
-            table=dict(zip(("round", "objective"), zip(*known, strict=True), strict=True)),
+            table={"round": rounds, "objective": values},
             key="rounds",
         )
 
@@ -285,14 +287,7 @@ def strip() -> None:
     with st.container(horizontal=True, vertical_alignment="center"):
         st.header("Your runs", anchor=False, width="content")
         words = "Two that are ticked are compared." if shelf.pair else "Train again to compare."
-        st.caption(f"{words} The last {shelf.LIMIT} stay, and what is pinned.", width="stretch")
-        st.button(
-            "Clear",
-            type="tertiary",
-            icon=":material/delete:",
-            on_click=shelf.clear,
-            help="Forget all runs that are not pinned.",
-        )
+        st.caption(f"{words} The last {shelf.LIMIT} stay, and what is pinned.")
     with st.container(horizontal=True, gap="small"):
         for run in shelf.runs:
             card(run)
@@ -305,10 +300,10 @@ def card(run: KeptRun) -> None:
     shelf, number = state.shelf(), run.number
     with st.container(border=True, width=200, gap="small", key=f"card {number}"):
         more = " · stopped" if run.stopped else ""
-        st.markdown(f"**Run {number}** · {blocks.escape(run.facts['mechanism'])}")
+        st.markdown(f"**Run {number}** · {escape(run.facts['mechanism'])}")
         epsilon = run.facts.get("epsilon")
         at = "" if epsilon is None else f" · epsilon {epsilon}"
-        st.caption(f"{blocks.escape(run.title)}{at}{more}")
+        st.caption(f"{escape(run.title)}{at}{more}")
         st.markdown(f"{run.metric.title} **{run.metric.full(run.value)}**")
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
             key = f"tick {number}"
@@ -357,24 +352,24 @@ def compare(one: KeptRun, other: KeptRun) -> None:
     person, theirs = (run.film.corner.person for run in (one, other))
     if one.about != other.about or person != theirs:
         return
-    same = {item.item for item in one.top} & {item.item for item in other.top}
-    who = blocks.escape(one.film.corner.names[one.film.corner.middle])
-    many = "title" if len(same) == 1 else "titles"
-    st.markdown(f"**What person {who} would be shown: {len(same)} {many} in both (bold)**")
-    lists = [(f"Run {run.number}", run.top) for run in (one, other)]
-    if other.clear is not None:
-        lists.append(("Without privacy", other.clear))
-    for column, (name, top) in zip(st.columns(len(lists)), lists, strict=True):
+    runs = {f"Run {run.number}": run.top for run in (one, other)}
+    shown(f"What {one.film.corner.who} would be shown", runs, {"Without privacy": other.clear})
+
+
+def shown(
+    whose: str, two: Mapping[str, Sequence[TopItem]], more: Mapping[str, Sequence[TopItem] | None]
+) -> None:
+    """Lists side by side: what two of them share is bold in all."""
+    one, other = ({item.item for item in top} for top in two.values())
+    lists = {name: top for name, top in {**two, **more}.items() if top is not None}
+    same = f": {len(one & other)} in both (bold)" * bool(one and other)
+    st.markdown(f"**{escape(whose)}{same}**")
+    for column, (name, top) in zip(st.columns(len(lists)), lists.items(), strict=True):
         with column:
-            titles(name, top, same)
-
-
-def titles(name: str, top: Sequence[TopItem], bold: Collection[int]) -> None:
-    """A list of titles in order, some of them bold."""
-    st.markdown(f"**{name}**")
-    text = [(blocks.escape(item.title), item.item in bold) for item in top]
-    marked = [f"**{words}**" if strong else words for words, strong in text]
-    st.markdown("\n".join(f"{k}. {words}" for k, words in enumerate(marked, 1)) or "Nothing yet.")
+            st.markdown(f"**{name}**")
+            text = [(escape(item.title), item.item in one & other) for item in top]
+            marked = [f"1. **{words}**" if strong else f"1. {words}" for words, strong in text]
+            st.markdown("\n".join(marked) or "Not there yet, or stopped before.")
 
 
 def found(run: Run, *, trained: bool) -> None:
@@ -387,7 +382,7 @@ def found(run: Run, *, trained: bool) -> None:
     st.header(run_card.finding(result), anchor=False)
     epsilon = cards.epsilon_text(result.guarantee.claimed.epsilon)
     st.caption(
-        f"{result.mechanism.name} on {blocks.escape(run.title)}, epsilon {epsilon}"
+        f"{result.mechanism.name} on {escape(run.title)}, epsilon {epsilon}"
         f" {result.guarantee.change.label}"
     )
     if result.stopped:
@@ -397,7 +392,7 @@ def found(run: Run, *, trained: bool) -> None:
     elif not trained:
         st.warning("Stopped before everything was trained that it is compared with.")
     if (pair := state.shelf().pair) is not None:
-        st.markdown(blocks.escape(run_card.compared(*pair)) + ".")
+        st.markdown(escape(run_card.compared(*pair)) + ".")
     else:
         st.markdown("Move epsilon and train again: the two runs will stand side by side.")
     st.page_link(
@@ -410,18 +405,19 @@ def answer(run: Run) -> None:
     """The metrics, with and without privacy, and of guessing."""
     found, metric = run.result, run_card.metric_of(run.result)
     methods = run_card.methods(found)
-    tiles = [(name, metric.full(values[metric.name])) for name, values in methods.items()]
+    (own, value), *others = (
+        (name, metric.full(values[metric.name])) for name, values in methods.items()
+    )
     facts = registry.uses_facts(found.problem.steps)
     curve = run_card.beside(run, rows.shipped(run.data, found.mechanism.id, facts=facts))
-    st.metric(*tiles[0])
+    st.metric(own, value)
     with st.container(horizontal=True, key="beside"):
-        for name, value in tiles[1:]:
-            term = glossary.named(name.lower())
-            st.metric(name, value, help=term and term.words, width="content")
+        for name, value in others:
+            st.metric(name, value, width="content")
     st.caption(
         f"{metric.panel} on {split_words(found.problem.split)}: one split and one draw of noise"
-        + blocks.escape(f"; {curve}" * bool(curve)),
-        help=f"{metric.means} {glossary.help('held_out')}",
+        + escape(f"; {curve}" * bool(curve)),
+        help=f"{metric.means} {glossary.help('held_out', 'guessing')}",
     )
 
 
@@ -437,28 +433,18 @@ def result(run: Run) -> None:
         table = run_card.metrics_table(run_card.methods(found))
         blocks.show_table(table, alt="All metrics of the run and its baselines")
     rounds = "round" if found.rounds == 1 else "rounds"
-    steps = blocks.escape(", ".join(found.problem.steps)) or "nothing"
+    steps = escape(", ".join(found.problem.steps)) or "nothing"
     st.caption(
         f"{blocks.EVALUATION} {found.rounds} {rounds} in {found.seconds:.1f} s; prepared with"
         f" {steps}; " + ("seed not kept." if run.fresh else f"seed {found.seed}.")
     )
-    pictures = report.pictures(run)
-    for column, one in zip(st.columns(len(pictures), gap="medium"), pictures, strict=True):
-        with column:
-            st.markdown(f"**{one.question}**")
-            if one.fig is None:
-                st.caption(one.caption)
-            else:
-                blocks.chart(
-                    one.fig, alt=one.alt, key=one.key, caption=one.caption, table=one.table
-                )
+    blocks.beside(report.pictures(run))
 
 
 @st.fragment
 def recommendations(run: Run) -> None:
     """The top 10 of one person, without and with privacy."""
     train = run.result.problem.train
-    left, right = st.columns([1, 3], vertical_alignment="bottom")
     user = widgets.number(
         "Person",
         "the person",
@@ -466,31 +452,20 @@ def recommendations(run: Run) -> None:
         train.public.users,
         run.film.corner.person + 1 if run.film else 1,
         "top_user",
-        place=left,
+        width=200,
         help="Counted from 1. At first the one with the median number of ratings.",
     )
-    found = training.top_items(run.result.model, train, user - 1)
-    clear = training.top_items(run.clear, train, user - 1) if run.clear else ()
-    same = {item.item for item in found} & {item.item for item in clear}
-    if run.clear:
-        right.markdown(
-            f"**{len(same)} of {len(found)}** titles for person {user} are in both lists (bold)."
-        )
-    left, right = st.columns(2)
-    with left:
-        if run.clear:
-            titles("Without privacy", clear, same)
-        else:
-            st.markdown("**Without privacy**")
-            st.caption("Trained last: not there yet, or stopped before.")
-    with right:
-        titles("With privacy", found, same)
+    private, clear = (
+        training.top_items(model, train, user - 1) if model else ()
+        for model in (run.result.model, run.clear)
+    )
+    shown("With and without privacy", {"Without privacy": clear, "With privacy": private}, {})
     st.caption("Left out: what the person rated in training. Without privacy: to compare only.")
 
 
 def downloads(run: Run) -> None:
     """The run on paper, the model, and how to repeat it."""
-    found = run.result
+    found, note = run.result, ""
     name = f"{found.mechanism.id}-{run.data}"
     files = [
         blocks.File("Report (HTML)", f"{name}.html", "text/html", lambda: report.html(run)),
@@ -505,14 +480,12 @@ def downloads(run: Run) -> None:
     if found.model.factors is not None:
         make = lambda: run_card.factors(found) or b""  # noqa: E731
         files.append(blocks.File("Factors (NPZ)", f"{name}.npz", "application/octet-stream", make))
-    blocks.take(*files, argv=shlex.split(run_card.command(run)))
-    if found.model.factors is not None:
-        why = "" if run.fresh else f" {run_card.SEED_NOTE}"
-        st.caption(
-            "Do not publish the factors",
-            help=f"Their noise is for simulation.{why} A copy that may be published, where that can"
-            " be proved, is made by `dpmc release`.",
+        note = (
+            "Do not publish the factors: their noise is for simulation."
+            f"{'' if run.fresh else f' {run_card.SEED_NOTE}'} A copy that may be published, where"
+            " that can be proved, is made by dpmc release."
         )
+    blocks.take(*files, argv=shlex.split(run_card.command(run)), note=note)
 
 
 shell.enter()

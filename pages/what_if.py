@@ -1,10 +1,11 @@
 """What does epsilon cost? One slider over computed curves; nothing is trained while it moves."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import streamlit as st
 
@@ -18,8 +19,8 @@ from dpmc_core.lab.views import answer as words
 from dpmc_core.lab.views import cards, groups, lines, people
 from dpmc_core.lab.views.lines import Picture
 from dpmc_core.lab.views.numbers import words_at
-from dpmc_core.lab.views.people import YOU, Scores, Shown
-from dpmc_core.model import Mechanism, Task
+from dpmc_core.lab.views.people import YOU, Shown
+from dpmc_core.model import Task
 from dpmc_core.privacy import Guarantee
 from dpmc_core.problem import build_problem
 from dpmc_core.ratings import PublicFacts
@@ -35,7 +36,6 @@ from pages.ui import (
     sources,
     stage,
     state,
-    sweeps,
     widgets,
 )
 from pages.ui.charts import curve as charts_curve
@@ -43,21 +43,50 @@ from pages.ui.jobs import Job
 from pages.ui.rows import GridRows, Place
 from pages.ui.scene import Scene
 
-TICK = 1.0  # seconds between two looks at the store
 KEY = "instrument"
 OWN = "own"  # a promise of neither kind, made by a method that somebody chose
 # What the instrument is set to, by its name in session and address: its name in the component, the
-# usual value, and how text is read.
-HELD: Mapping[str, tuple[str, Any, Callable[[str], Any]]] = {
-    "epsilon": ("stop", 1.0, lambda text: {f"{e:g}": e for e in EPSILONS}[text]),
-    "person": (
-        *("person", 0),
-        lambda text: text if text == YOU else range(len(people.QUANTILES))[int(text)],
-    ),
-    "asked": ("asked", 0, lambda text: range(2)[int(text)]),
-    "need": ("wanted", None, lambda text: wanted(text)),
-    "layer": ("layer", scene.LAYERS[0], {name: name for name in scene.LAYERS}.__getitem__),
+# usual value, and all it may be; a quality may be any number.
+HELD: Mapping[str, tuple[str, Any, Sequence[Any]]] = {
+    "epsilon": ("stop", 1.0, EPSILONS),
+    "person": ("person", 0, (*range(len(people.QUANTILES)), YOU)),
+    "asked": ("asked", 0, (0, 1)),
+    "need": ("wanted", None, ()),
+    "layer": ("layer", scene.LAYERS[0], scene.LAYERS),
 }
+
+
+class Own(NamedTuple):
+    """A curve: where its runs are, which they are, and what they say so far."""
+
+    where: Place
+    grid: Grid
+    keys: Keys
+    shipped: bool
+
+    @property
+    def id(self) -> str:
+        return self.grid.mechanisms[0]
+
+    def rows(self) -> GridRows:
+        """The curve in each metric. Raises StoreError."""
+        metrics = lines.metrics_of(registry.get(self.id).task)
+        return rows.read(self.where, self.keys, [self.id], metrics, EPSILONS, self.grid.seeds)
+
+    def pictures(self) -> tuple[Picture, ...]:
+        """What to draw; nothing before its first point. A store out of order hides no shipped
+        curve."""
+        try:
+            found = self.rows().pictures
+        except StoreError:
+            if not self.shipped:
+                raise
+            return came(self.where, self.id) or ()
+        return found if found[0].lines else ()
+
+
+def came(where: Place, id: str) -> tuple[Picture, ...] | None:
+    return rows.shipped(where.name, id, facts=bool(where.steps))
 
 
 def page() -> None:
@@ -69,26 +98,22 @@ def page() -> None:
         id = widgets.mechanism(data)
     try:
         with choices:
-            steps = widgets.facts(data, [id])
-        where = rows.place(data)._replace(steps=steps)
-        grid = scene.grid(where.data, id, seeds_of(where, id), steps)
-        came = rows.shipped(data, id, facts=bool(steps))
-        keys = rows.keys(grid, where) if came is None else rows.keys_of(came[0])
-        found = curves(where, id, keys)
-        card = promise(where, id, found)
+            where = rows.place(data)._replace(steps=widgets.facts(data, [id]))
+        seeds = range(1, 1 + rows.usual_seeds(data, registry.get(id).task))
+        grid, shipped = scene.grid(where.data, id, seeds, where.steps), came(where, id)
+        keys = rows.keys_of(shipped[0]) if shipped else rows.keys(grid, where)
+        own = Own(where, grid, keys, bool(shipped))
+        found = own.pictures()
+        card = promise(own, found)
         with whom:
             protect(data, card)
         with body:
-            if came is None and runs(where, grid, keys):
-                arriving(where, id, keys)
-            else:
-                moving(where, id, found)
+            running = not shipped and runs(own)
+            at = standing()["stop"]
+            rows.watch(where, keys.name, lambda: moving(own, at, running=running), running=running)
         with below:
-            with st.container(horizontal=True):
-                with st.popover("Why?", icon=":material/verified_user:"):
-                    blocks.guarantee(card, id)
-                take_away(where, id, found)
-            numbers(found, certified=cards.upheld(card))
+            take_away(own, found)
+            numbers(own, found, card)
     except (DpmcError, OSError) as error:
         blocks.problem(error)
 
@@ -140,10 +165,10 @@ def answered() -> None:
         )
 
 
-def promise(where: Place, id: str, found: tuple[Picture, ...]) -> Guarantee:
+def promise(own: Own, found: tuple[Picture, ...]) -> Guarantee:
     """The card at the epsilon that the instrument stands at. Raises DpmcError, OSError."""
-    mechanism = registry.create(id, epsilon=EPSILONS[standing()["stop"]])
-    card = mechanism.guarantee(facts(where, mechanism.task, found))
+    mechanism = registry.create(own.id, epsilon=EPSILONS[standing()["stop"]])
+    card = mechanism.guarantee(facts(own.where, mechanism.task, found))
     return card.given(found[0].lines[0].prepared) if found else card
 
 
@@ -154,82 +179,25 @@ def facts(where: Place, task: Task, found: tuple[Picture, ...]) -> PublicFacts:
     return sources.facts(where.name, task, where.steps)
 
 
-# --- the runs behind a curve -------------------------------------------------------------------
-
-
-def runs(where: Place, grid: Grid, keys: Keys) -> bool:
+def runs(own: Own) -> bool:
     """The runs behind a curve: begun, stopped and continued with one button; whether they run."""
-    last = sweeps.look(where.folder, keys.name)
-    if last is not None and last.running:
-        if st.button("Stop", icon=":material/stop:"):
-            rows.cancel(where, keys.name)
-            st.rerun()
-        return True
-    done, total = read(where, grid.mechanisms[0], keys).present, len(keys.units)
-    if done < total:
-        if done:
-            st.info(f"{done} of {total} runs are there: the curve shows what there is.")
-        else:
-            st.info(f"This curve has not been computed: it takes {total} short training runs.")
-        rows.ending(last, done, total)
-        if where.private:
-            spends = "On real data every run spends its epsilon again: publish none of it."
-            st.caption(f"{spends} {rows.ON_DISK}")
-        if blocks.reserved("compute it", "Other mechanisms and samples have curves to look at."):
-            return False
-        if st.button(
-            "Go on" if done else "Compute the curve",
-            type="primary",
-            icon=":material/timeline:",
-        ):
-            rows.start(grid, where, keys)
-            st.rerun()
-    return False
-
-
-def read(where: Place, id: str, keys: Keys) -> GridRows:
-    """The curve in each metric. Raises StoreError."""
-    metrics = lines.metrics_of(registry.get(id).task)
-    return rows.read(where, keys, [id], metrics, EPSILONS, seeds_of(where, id))
-
-
-def seeds_of(where: Place, id: str) -> range:
-    """Those of a curve."""
-    return range(1, 1 + rows.usual_seeds(where.name, registry.get(id).task))
-
-
-def curves(where: Place, id: str, keys: Keys) -> tuple[Picture, ...]:
-    """What to draw; nothing before its first point. A store out of order hides no shipped curve."""
-    try:
-        found = read(where, id, keys).pictures
-    except StoreError:
-        came = rows.shipped(where.name, id, facts=bool(where.steps))
-        if came is None:
-            raise
-        return came
-    return found if found[0].lines else ()
+    there, (where, grid, keys, _) = own.rows(), own
+    label = "Go on" if there.present else "Compute the curve"
+    if not rows.runs(where, keys.name):
+        rows.standing(where, keys.name, there, len(keys.units), label)
+    return rows.steer(where, grid, keys, there, label)
 
 
 # --- the instrument ----------------------------------------------------------------------------
 
 
-def arriving(where: Place, id: str, keys: Keys) -> None:
-    """The instrument while runs go on: this part looks again; a stop is the whole page's matter."""
-    at = standing()["stop"]
-
-    @st.fragment(run_every=TICK)
-    def again() -> None:
-        now = sweeps.look(where.folder, keys.name)
-        if now is None or not now.running or standing()["stop"] != at:
+def moving(own: Own, at: int, *, running: bool) -> None:
+    """The slider with everything that moves with it; while runs go on, this part looks again."""
+    where, id, found = own.where, own.id, own.pictures()
+    if running:
+        if standing()["stop"] != at:  # a stop is the whole page's matter
             st.rerun()
-        rows.progress(now, read(where, id, keys).present, len(keys.units))
-        moving(where, id, curves(where, id, keys), running=True)
-
-    again()
-
-
-def moving(where: Place, id: str, found: tuple[Picture, ...], *, running: bool = False) -> None:
-    """The slider with everything that moves with it."""
+        rows.standing(where, own.keys.name, own.rows(), len(own.keys.units), "")
     if where.private:
         answered()
         rows.ledger()
@@ -278,7 +246,10 @@ def look(where: Place, id: str, found: tuple[Picture, ...], *, running: bool = F
         if shown is None:
             return bare
         around = people.around(shown[0], sources.get(where.name), methods[0])
-        return bare._replace(scores=leaving(where, methods), around=around)
+        leaves = partial(scene.leaving, methods)  # a server that is trusted with raw ratings
+        return bare._replace(
+            scores=sources.look(where.name, leaves, f"scores of {id}"), around=around
+        )
 
     return state.kept("scene", (where.name, where.steps, id, found, running), seen)
 
@@ -299,16 +270,6 @@ def known(where: Place, picture: Picture) -> Shown | None:
     return None
 
 
-def leaving(where: Place, methods: tuple[Mechanism, ...]) -> tuple[Scores, ...]:
-    """What leaves a server that is trusted with raw ratings."""
-    found: tuple[Scores, ...] = sources.look(
-        where.name,
-        lambda ratings: scene.leaving(methods, ratings),
-        f"scores of {methods[0].id}",
-    )
-    return found
-
-
 def standing() -> dict[str, Any]:
     """Where the instrument stands, from the session or the address; junk is noted.
 
@@ -316,29 +277,34 @@ def standing() -> dict[str, Any]:
     """
     written: dict[str, str | None] = st.session_state.setdefault(state.WRITTEN, {})
     found = {}
-    for name, (told, usual, parsed) in HELD.items():
+    for name, (told, usual, values) in HELD.items():
         asked = st.query_params.get(name)
         if name not in st.session_state or (name in written and asked != written[name]):
             st.session_state[name] = usual
             if asked is not None:
                 try:
-                    st.session_state[name] = parsed(asked)
+                    st.session_state[name] = read(asked, values)
                 except (ValueError, LookupError):
                     state.impossible(name, f"the {name}")
         value = found[told] = st.session_state[name]
-        text = f"{value:g}" if isinstance(value, int | float) else value
-        written[name] = None if value == usual else text
-        if asked != written[name]:
-            if written[name] is None:
+        text = written[name] = None if value == usual else spelt(value)
+        if asked != text:
+            if text is None:
                 del st.query_params[name]
             else:
-                st.query_params[name] = written[name]
+                st.query_params[name] = text
     epsilon = found.pop("stop")
     return found | {"stop": min(range(len(EPSILONS)), key=lambda k: abs(EPSILONS[k] - epsilon))}
 
 
-def wanted(text: str) -> float:
-    """A quality out of an address. Raises ValueError."""
+def spelt(value: Any) -> str:
+    return value if isinstance(value, str) else f"{value:g}"
+
+
+def read(text: str, values: Sequence[Any]) -> Any:
+    """A value out of an address, one of these or any number. Raises ValueError, LookupError."""
+    if values:
+        return {spelt(value): value for value in values}[text]
     value = float(text)
     if not math.isfinite(value):
         raise ValueError(text)
@@ -353,13 +319,13 @@ def moved() -> None:
             st.session_state[name] = EPSILONS[int(told[short])] if short == "stop" else told[short]
 
 
-def take_away(where: Place, id: str, found: tuple[Picture, ...]) -> None:
+def take_away(own: Own, found: tuple[Picture, ...]) -> None:
     """The page as a file of its own, standing where the slider stands, and its curve."""
     if not found:
         return
+    where, id = own.where, own.id
     title, shown, stands = sources.names()[where.name], look(where, id, found), standing()
-    data = "YOUR_FILE" if where.private else where.name
-    grid = scene.grid(data, id, seeds_of(where, id), where.steps)
+    grid = replace(own.grid, data=["YOUR_FILE"]) if where.private else own.grid
     shown = shown._replace(yours=jobs.look(joining(where, shown)).result)
 
     def file() -> str:
@@ -372,29 +338,29 @@ def take_away(where: Place, id: str, found: tuple[Picture, ...]) -> None:
     blocks.take(page, picture=found[0], argv=["dpmc", "sweep", *grid.argv()])
 
 
-def numbers(found: tuple[Picture, ...], *, certified: bool) -> None:
-    """What the numbers are measured on, and all of them."""
+def numbers(own: Own, found: tuple[Picture, ...], card: Guarantee) -> None:
+    """What the numbers are measured on; why they are promised, and all of them."""
+    for said in lines.measured_words(found[0]) if found else ():
+        st.caption(blocks.escape(said))
+    label = "Why? The promise, and the curve in numbers"
+    blocks.folded(label, lambda: unfolded(own.id, found, card), key="numbers", type="compact")
+
+
+def unfolded(id: str, found: tuple[Picture, ...], card: Guarantee) -> None:
+    blocks.guarantee(card, id)
     if not found:
         return
-    picture = found[0]
-    line = picture.lines[0]
-    for said in lines.measured_words(picture):
-        st.caption(blocks.escape(said))
-    folded = st.expander("The curve in numbers", type="compact", key="numbers", on_change="rerun")
-    if not folded.open:
-        return
-    with folded:
-        epsilon = EPSILONS[standing()["stop"]]
-        st.text(words_at(picture, epsilon))
-        blocks.show_table(lines.table_of(line), alt="The curve, point by point")
-        if registry.get(line.mechanism).task is Task.RANKING:
-            blocks.chart(
-                charts_curve.against_epsilon(found, epsilon, certified=certified),
-                alt=lines.panels_words(found),
-                caption="Ten items, ranked among 99 drawn at random or among all unseen ones:"
-                " compare numbers of one kind only.",
-                table=lines.panels_table(found),
-            )
+    epsilon, (line, *_) = EPSILONS[standing()["stop"]], found[0].lines
+    st.text(words_at(found[0], epsilon))
+    blocks.show_table(lines.table_of(line), alt="The curve, point by point")
+    if registry.get(id).task is Task.RANKING:
+        blocks.chart(
+            charts_curve.against_epsilon(found, epsilon, certified=cards.upheld(card)),
+            alt=lines.panels_words(found),
+            caption="Ten items, ranked among 99 drawn at random or among all unseen ones: compare"
+            " numbers of one kind only.",
+            table=lines.panels_table(found),
+        )
 
 
 shell.enter()

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser_helpers import read_ratings, settle, turn_to, visit
+from tests.browser_helpers import FIRST_SCREEN, read_ratings, settle, turn_to, visit
 
 pytestmark = pytest.mark.browser
 
@@ -31,6 +31,16 @@ def start(page, server):
     visit(page, server)
     page.locator(".dpmc-plot .scatterlayer .trace").first.wait_for(state="attached")
     return page
+
+
+@pytest.mark.parametrize("name", ["", "compare", "compare?layer=Trade", "train", "noise"])
+@pytest.mark.slow
+def test_a_first_screen_has_few_words_and_controls_and_a_large_figure(start, server, name):
+    visit(start, server + name)
+    words, controls, share = start.evaluate(FIRST_SCREEN)
+    assert words <= 120
+    assert controls <= 20
+    assert share >= 50
 
 
 def clicks(page):

@@ -2,6 +2,7 @@
 
 import gc
 import json
+import re
 import threading
 import time
 import weakref
@@ -10,11 +11,12 @@ import pytest
 
 from dpmc_core import registry
 from dpmc_core.data import datasets
+from dpmc_core.data.synthetic import SAMPLES
 from dpmc_core.errors import DpmcError
 from dpmc_core.lab.views import cards as cards_of
 from dpmc_core.lab.views.training import FRAMES, SIDE
 from dpmc_core.model import Task
-from dpmc_core.problem import build_problem
+from dpmc_core.problem import SEED, build_problem
 from pages.ui import blocks, charts, classroom, jobs, runs
 from pages.ui.shelf import Shelf
 from tests.page_helpers import (
@@ -72,6 +74,20 @@ def test_before_the_first_run_an_example_is_shown_on_the_chosen_sample(theme, da
     assert [line["text"].split(" ")[0] for line in shown["lines"]] == ["guessing", "no"]
     assert shown["colors"]["paper"] == (charts.DARK if theme == "dark" else charts.LIGHT).paper
     assert not app.metric
+
+
+def test_the_person_of_a_film_is_somebody_never_a_row_number():
+    dataset = datasets.load("one-bit-lab")
+    app = open_page("train", **LAB)
+    for _ in range(2):
+        assert re.fullmatch(r"For somebody who rated \d+ \w+", films(app)["person"])
+        train(app)
+    problem = build_problem(dataset, registry.get(LAB["mechanism"]).task, seed=SEED)
+    person = app.session_state["shelf"].runs[0].film.corner.person
+    rated = int((problem.train.users == person).sum())
+    who = f"somebody who rated {rated} {SAMPLES['one-bit-lab'].items}"
+    assert films(app)["person"] == f"For {who}"
+    assert f"What {who} would be shown: 10 in both" in texts(app)
 
 
 def test_an_example_is_made_once_for_all_sessions(monkeypatch):

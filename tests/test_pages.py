@@ -306,7 +306,7 @@ def test_forgetting_an_upload_drops_the_file_and_all_that_came_of_it():
     go(app, "pages/protocol.py")
     go(app, "pages/compare.py")
     go(app, "pages/data.py")
-    assert {"live figure", "federated play", "comparison figure"} <= set(app.session_state["kept"])
+    assert {"ledger", "federated play", "comparison figure"} <= set(app.session_state["kept"])
     press(app, "Forget this upload")
     assert "upload" not in app.session_state
     assert "kept" not in app.session_state
@@ -483,7 +483,7 @@ def test_training_shows_what_the_core_measures_and_survives_a_page_change():
         "Guessing": METRICS["accuracy"].text(alone.baselines["private-majority"]["accuracy"]),
         "No privacy": METRICS["accuracy"].text(alone.baselines["reference-binary"]["accuracy"]),
     }
-    (warning,) = (c.help for c in app.caption if "Do not publish" in c.value)
+    (warning,) = (c.value for c in app.caption if "Do not publish" in c.value)
     assert "dpmc release" in warning
     go(app, "pages/data.py")
     go(app, "pages/train.py")
@@ -628,7 +628,7 @@ def test_a_curve_not_yet_there_is_computed_on_request():
     app = upload(open_page("data"), CSV)
     go(app, "pages/what_if.py")
     assert at_stop(app)["value"] is None
-    assert "not been computed: it takes 132 short training runs" in app.info[0].value
+    assert "been computed here yet: it takes 132 short training runs" in app.info[0].value
     press(app, "Compute the curve")
     assert "of 132 runs" in app.progress[0].text
     run_until_whole(app)
@@ -647,7 +647,7 @@ def test_a_curve_not_yet_there_is_computed_on_request():
 def test_without_a_curve_the_slider_and_what_is_promised_are_there_already():
     app = upload(open_page("data"), CSV)
     go(app, "pages/what_if.py")
-    assert "not been computed" in app.info[0].value
+    assert "been computed here yet" in app.info[0].value
     assert "claimed" in all_text(app) or "certified" in all_text(app)
     right = instrument(app)["right"][0][0]
     assert right[EPSILONS.index(1.0)] == "73"

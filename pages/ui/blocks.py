@@ -22,6 +22,7 @@ from dpmc_core.privacy import Guarantee
 from pages.ui import classroom, report, state
 from pages.ui.charts import Figure
 from pages.ui.jobs import AT_ONCE, Job, Snapshot
+from pages.ui.report import Exhibit
 from pages.ui.text import escape
 
 EVALUATION = sentence(EVALUATION_ONLY)
@@ -105,6 +106,18 @@ def numbers(
     folded(label, unfolded, key=key and f"{key} table", type="compact")
 
 
+def beside(parts: Sequence[Exhibit]) -> None:
+    """Charts side by side, each under its question."""
+    for column, one in zip(st.columns(len(parts), gap="large"), parts, strict=True):
+        with column:
+            if one.question:
+                st.subheader(escape(one.question), anchor=False)
+            if one.fig is None:
+                st.caption(escape(one.caption))
+            else:
+                chart(one.fig, alt=one.alt, key=one.key, caption=one.caption, table=one.table)
+
+
 def folded(
     label: str, body: Callable[[], object], *, key: str | None, holds: str = "", **look: Any
 ) -> None:
@@ -160,16 +173,20 @@ class File(NamedTuple):
     make: Callable[[], str | bytes]
 
 
-def take(*files: File, picture: Picture | None = None, argv: Sequence[str] = ()) -> None:
+def take(
+    *files: File, picture: Picture | None = None, argv: Sequence[str] = (), note: str = ""
+) -> None:
     """All that a result can be taken along as, behind one button; what computes it.
 
-    picture: curves among it, as a picture, numbers, a notebook, and how to cite them.
+    picture: curves among it, as a picture, numbers, a notebook, and how to cite them. note: what
+    one must know of a file.
     """
     if not classroom.allowed():
         return
     stem = files[0].name.rpartition(".")[0] if files else "curve"
     offered = [*files]
-    if picture is not None and picture.lines:
+    curves = picture is not None and picture.lines
+    if curves:
         placed = [lines.place(one, Count.PAPER) for one in picture.lines]
         cells = report.code(picture, argv)
         offered += [
@@ -189,10 +206,12 @@ def take(*files: File, picture: Picture | None = None, argv: Sequence[str] = ())
             st.download_button(
                 one.label, one.make, one.name, one.mime, on_click="ignore", type="tertiary"
             )
+        if note:
+            st.caption(escape(note))
         if argv:
             st.caption("The command that does the same")
             st.code(shlex.join(argv), language="bash", wrap_lines=True)
-        if picture is not None and picture.lines:
+        if curves:
             st.caption("Cite this curve")
             st.code(report.cited(picture, shlex.join(argv)), language="latex", wrap_lines=True)
 
@@ -215,29 +234,24 @@ def stop(job: Job | None, now: Snapshot) -> None:
     )
 
 
-def progress(now: Snapshot) -> None:
-    """How far a job is, in words and as a bar."""
-    if now.stopping:
-        st.progress(now.share, text=f"stopping … {escape(now.label)}".strip())
-        return
-    if now.state == "queued":
-        words = f"place {now.ahead + 1} in the queue: {AT_ONCE} run at a time"
-        st.progress(0.0, text=words)
-        return
-    if now.paused:
-        st.progress(now.share, text=f"paused · {escape(now.label)}")
-        return
-    left = "" if now.left is None else f" · at most about {duration(now.left)} left"
-    st.progress(now.share, text=f"{escape(now.label) or 'starting'}{left}")
-
-
 def progress_or_problem(now: Snapshot) -> None:
-    """A job's progress while it runs, a sentence when it failed or was stopped."""
-    if now.active:
-        progress(now)
-    elif now.message:
-        kind = st.error if now.state == "failed" else st.warning
-        kind(escape(now.message))
+    """How far a job is while it runs, in words and as a bar; a sentence when it failed or was
+    stopped."""
+    label = escape(now.label)
+    if not now.active:
+        if now.message:
+            (st.error if now.state == "failed" else st.warning)(escape(now.message))
+        return
+    if now.stopping:
+        words = f"stopping … {label}".strip()
+    elif now.state == "queued":
+        words = f"place {now.ahead + 1} in the queue: {AT_ONCE} run at a time"
+    elif now.paused:
+        words = f"paused · {label}"
+    else:
+        left = "" if now.left is None else f" · at most about {duration(now.left)} left"
+        words = f"{label or 'starting'}{left}"
+    st.progress(now.share, text=words)
 
 
 def duration(seconds: float) -> str:

@@ -47,12 +47,7 @@ def show(film: Film, *, live: bool = False) -> None:
     One that has the id of the last goes on where that is. live: rounds still come.
     """
     _player(key="film", data=data_of(film, live, state.theme()))
-    label = "The run in words and numbers"
-    folded = st.expander(label, type="compact", key="film table", on_change="rerun")
-    if folded.open:
-        with folded:
-            st.text(film_words(film))
-            blocks.show_table(film_table(film), alt="The run, round by round")
+    blocks.numbers(film_words(film), film_table(film), "film")
 
 
 def data_of(film: Film, live: bool, theme: Theme) -> dict[str, Any]:
@@ -63,10 +58,15 @@ def data_of(film: Film, live: bool, theme: Theme) -> dict[str, Any]:
     rated, released = shown.rated, film.released
     if film.task is Task.RANKING:  # what was not clicked is known not to have been
         rated = np.nan_to_num(rated)
-    panels = [_panel("Rated", "the training ratings of a corner of the matrix", rated)]
-    if released is not None:
-        panels.append(_panel("Released", f"released with noise: {film.query}", released))
-    panels.append(_panel("Predicted", "what the model says of the same corner", None))
+    panels = [
+        {"name": name, "help": help, "cells": cells if cells is None else _bytes(cells)}
+        for name, help, cells in (
+            ("Rated", "the training ratings of a corner of the matrix", rated),
+            ("Released", f"released with noise: {film.query}", released),
+            ("Predicted", "what the model says of the same corner", None),
+        )
+        if name != "Released" or cells is not None
+    ]
     return {
         "id": film.id,
         "live": live,
@@ -77,7 +77,7 @@ def data_of(film: Film, live: bool, theme: Theme) -> dict[str, Any]:
         "legend": _legend(film.task, theme),
         "frames": [_frame(film, frame) for frame in frames],
         "names": titles,
-        "person": f"For person {shown.names[shown.middle]}",
+        "person": f"For {shown.who}",
         "total": film.total,
         "of": last,
         "waits": "before round 1" if frames or not film.total else "no model before the noise",
@@ -94,10 +94,6 @@ def data_of(film: Film, live: bool, theme: Theme) -> dict[str, Any]:
             "paper": theme.paper,
         },
     }
-
-
-def _panel(name: str, help: str, cells: Floats | None) -> dict[str, Any]:
-    return {"name": name, "help": help, "cells": None if cells is None else _bytes(cells)}
 
 
 def _frame(film: Film, frame: Frame) -> dict[str, Any]:

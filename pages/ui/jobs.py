@@ -7,9 +7,7 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
-from concurrent.futures import Future, wait
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -67,7 +65,7 @@ Work = Callable[[Tell, Callable[[], bool]], Any]
 
 
 class Places:
-    """Room for so much work at once, each in a thread; beyond that, first come, first served.
+    """Room for so much work at once; beyond that, first come, first served.
 
     Work that waits for a person leaves its place to others: a class that goes step by step would
     otherwise stop the whole server.
@@ -75,63 +73,31 @@ class Places:
 
     def __init__(self, at_once: int = AT_ONCE) -> None:
         self._free = at_once
-        self._waiting: deque[Callable[[], object]] = deque()
-        self._lock = threading.Lock()
+        self._waiting: deque[Job] = deque()
+        self.turn = threading.Condition()
 
-    def submit(self, call: Callable[[], None]) -> Future[None]:
-        future: Future[None] = Future()
+    def queue(self, job: Job, *, first: bool = False) -> None:
+        with self.turn:
+            (self._waiting.appendleft if first else self._waiting.append)(job)
 
-        def run() -> None:
-            if future.set_running_or_notify_cancel():
-                try:
-                    call()
-                finally:
-                    future.set_result(None)
-            self._leave()
+    def enter(self, job: Job, stopped: Callable[[], bool]) -> None:
+        """Wait for the job's place; one that is stopped only has to end, and goes in at once."""
+        with self.turn:
+            self.turn.wait_for(lambda: stopped() or (self._free > 0 and self._waiting[0] is job))
+            self._waiting.remove(job)
+            self._free -= 1
+            self.turn.notify_all()
 
-        thread = threading.Thread(target=run, name="dpmc-job")
-        self._enter(thread.start)
-        return future
-
-    @contextmanager
-    def left(self, stopped: Callable[[], bool]) -> Iterator[None]:
-        """Leave the place inside the block; then be the next to have one, at once if stopped."""
-        self._leave()
-        yield
-        there = threading.Event()
-        begin = there.set
-        self._enter(begin, first=True)
-        while not there.wait(0.05):
-            with self._lock:
-                if stopped() and begin in self._waiting:  # one too many, but it only has to end
-                    self._waiting.remove(begin)
-                    self._free -= 1
-                    return
+    def leave(self) -> None:
+        with self.turn:
+            self._free += 1
+            self.turn.notify_all()
 
     def empty(self) -> None:
         """Stop every job that has a place here or waits for one."""
         for job in list(_active):
-            if job._places is self:
+            if job.places is self:
                 job.cancel()
-
-    def _enter(self, begin: Callable[[], object], first: bool = False) -> None:
-        with self._lock:
-            (self._waiting.appendleft if first else self._waiting.append)(begin)
-        self._fill()
-
-    def _leave(self) -> None:
-        with self._lock:
-            self._free += 1
-        self._fill()
-
-    def _fill(self) -> None:
-        while True:
-            with self._lock:
-                if self._free <= 0 or not self._waiting:
-                    return
-                self._free -= 1
-                begin = self._waiting.popleft()
-            begin()
 
 
 PLACES = Places()
@@ -150,8 +116,7 @@ class Job:
         self, work: Work, about: str = "", places: Places = PLACES, held: bool = False
     ) -> None:
         """held: it waits at its first halt, however soon that is."""
-        self.about = about
-        self._places = places
+        self.about, self.places = about, places
         self._work: Work | None = work
         self._stop = threading.Event()
         self._turn = threading.Condition()
@@ -159,15 +124,16 @@ class Job:
         self._now = Snapshot()
         self._started = 0.0
         _active.append(self)
-        self._future = places.submit(self._run)
-        self._future.add_done_callback(self._over)
+        places.queue(self)
+        self._thread = threading.Thread(target=self._run, name="dpmc-job")
+        self._thread.start()
 
     def cancel(self) -> None:
         """Ask the work to end, which it does at its next report; in the queue it never begins."""
         self._stop.set()
-        with self._turn:
-            self._turn.notify_all()
-        self._future.cancel()
+        for turn in (self._turn, self.places.turn):
+            with turn:
+                turn.notify_all()
 
     def pause(self) -> None:
         """Let the work wait at its next halt."""
@@ -197,7 +163,7 @@ class Job:
 
     def wait(self, seconds: float) -> None:
         """Give short work the time to end."""
-        wait([self._future], timeout=seconds)
+        self._thread.join(seconds)
 
     def snapshot(self) -> Snapshot:
         now = self._now
@@ -205,7 +171,7 @@ class Job:
             now = replace(now, seconds=time.monotonic() - self._started)
         elif now.state == "queued":
             before = itertools.takewhile(lambda job: job is not self, list(_active))
-            waiting = [job for job in before if job._places is self._places]
+            waiting = [job for job in before if job.places is self.places]
             now = replace(now, ahead=sum(job._now.state == "queued" for job in waiting))
         stopping, held = self._stop.is_set(), not self._free
         return replace(now, stopping=now.active and stopping, held=now.active and held)
@@ -242,15 +208,31 @@ class Job:
     def _wait(self) -> None:
         """Wait for a person: to go on, to go on once, or to stop; that time is not counted."""
         begun = time.monotonic()
-        with self._places.left(self._stop.is_set), self._turn:
+        self.places.leave()
+        with self._turn:
             self._change(paused=True, seconds=begun - self._started)
             self._turn.notify_all()
             self._turn.wait_for(lambda: self._free or self._once or self._stop.is_set())
             self._once = False
             self._started += time.monotonic() - begun
             self._change(paused=False)
+        self.places.queue(self, first=True)
+        self.places.enter(self, self._stop.is_set)
 
     def _run(self) -> None:
+        """Wait for a place, work, and let go of the work and the data in it."""
+        self.places.enter(self, self._stop.is_set)
+        try:
+            if self._stop.is_set():
+                self._change(state="stopped", message="Stopped before it began.")
+            else:
+                self._try()
+        finally:
+            self.places.leave()
+            _active.remove(self)
+            self._work = None
+
+    def _try(self) -> None:
         self._started = time.monotonic()
         self._change(state="running")
         try:
@@ -273,13 +255,6 @@ class Job:
         with self._turn:
             self._change(seconds=time.monotonic() - self._started, **values)
             self._turn.notify_all()
-
-    def _over(self, future: Future[None]) -> None:
-        """Let go of the work and the data in it."""
-        _active.remove(self)
-        self._work = None
-        if future.cancelled():
-            self._change(state="stopped", message="Stopped before it began.")
 
 
 def look(job: Job | None) -> Snapshot:

@@ -26,6 +26,7 @@ from dpmc_core.model import Task
 from pages.ui import blocks, classroom, sources, state, sweeps
 from pages.ui.sweeps import Sweep
 
+TICK = 1.0  # seconds between two looks at runs
 T = TypeVar("T")
 GRIDS: Mapping[str, tuple[float, ...]] = {
     "coarse": (0.1, 0.3, 1.0, 3.0, 10.0),
@@ -66,6 +67,10 @@ class GridRows(NamedTuple):
     present: int
     pictures: tuple[Picture, ...]
     came: int = 0
+
+    @property
+    def done(self) -> int:
+        return self.present + self.came
 
 
 def place(name: str) -> Place:
@@ -244,6 +249,46 @@ def ledger() -> None:
     blocks.folded(line, unfolded, key="ledger", icon=":material/toll:")
 
 
+# --- runs on a page ----------------------------------------------------------------------------
+
+
+def runs(where: Place, name: str) -> bool:
+    """Whether what has this name runs, whoever began it."""
+    now = sweeps.look(where.folder, name)
+    return now is not None and now.running
+
+
+def steer(where: Place, grid: Grid, wanted: Keys, there: GridRows, label: str) -> bool:
+    """The button that ends the runs of a grid, or begins or continues them; whether they run."""
+    running = runs(where, wanted.name)
+    if running:
+        if st.button("Stop", icon=":material/stop:"):
+            cancel(where, wanted.name)
+            st.rerun()
+    elif (
+        there.done < len(wanted.units)
+        and classroom.allowed()
+        and st.button(label, type="primary", icon=":material/play_arrow:")
+    ):
+        start(grid, where, wanted)
+        st.rerun()
+    return running
+
+
+def watch(where: Place, name: str, draw: Callable[[], None], *, running: bool) -> None:
+    """A part of the page that is drawn again and again while runs go on; then the whole page is."""
+
+    def look() -> None:
+        if running and not runs(where, name):
+            st.rerun()
+        try:
+            draw()
+        except DpmcError as error:
+            blocks.problem(error)
+
+    (st.fragment(look, run_every=TICK) if running else look)()
+
+
 def progress(running: Sweep, done: int, total: int, of: str = "runs") -> None:
     """How far a sweep is."""
     left = running.counts.get("seconds_left")
@@ -253,7 +298,22 @@ def progress(running: Sweep, done: int, total: int, of: str = "runs") -> None:
         st.warning(blocks.escape(sentence(running.counts["note"])))
 
 
-def ending(over: Sweep | None, done: int, total: int) -> None:
-    """Why a sweep has left runs undone, where it said so."""
-    if over is not None and over.message and done < total:
-        blocks.problem(DpmcError(over.message))
+def standing(where: Place, name: str, there: GridRows, total: int, press: str) -> None:
+    """How far the runs of a grid are, and how the last attempt ended. press: what begins them."""
+    now = sweeps.look(where.folder, name)
+    if now is not None and now.running:
+        progress(now, there.present, total)
+    elif there.done < total:
+        barred = blocks.reserved("compute it", "What is there is drawn for everybody.")
+        st.info(
+            f"{there.done:,} of {total:,} runs are there"
+            f"{'' if barred else f': press {press} for the others'}."
+            if there.done
+            else f"This has not been computed here yet: it takes {total:,} short training"
+            " runs. The first points appear within seconds."
+        )
+        if where.private:
+            spends = "On real data every run spends its epsilon again: publish none of it."
+            st.caption(f"{spends} {ON_DISK}")
+        if now is not None and now.message:
+            blocks.problem(DpmcError(now.message))

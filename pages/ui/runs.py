@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from dpmc_core import experiment, registry
 from dpmc_core.data import Dataset, Refused, datasets, public_sets
@@ -33,18 +33,14 @@ _LOOKS, _LOOK_SHARE = 0.5, 0.1
 _EXAMPLE = 60  # users and items
 
 
-@dataclass(frozen=True)
-class Round:
-    """One round as the live chart shows it; metric is None where it was not looked at.
+class Round(NamedTuple):
+    """The objective of a round, where there is one.
 
-    raw: whether the objective was computed from raw ratings, without noise.
+    raw: whether it was computed from raw ratings, without noise.
     """
 
-    mechanism: str
     round: int
-    total: int
     objective: float | None
-    metric: float | None
     raw: bool
 
 
@@ -75,14 +71,15 @@ def train(
             problem = make()
         known: dict[str, Mapping[str, float]] = {}
         floor = registry.floor_of(type(mechanism), problem.steps)
-        for guess in experiment.baselines_of(mechanism, problem.steps):
-            if guess.id == floor:  # cheap, and where the picture of the run starts from
-                report(0, 0, f"{guess.name}, for comparison: starting")
-                spend(guess, problem)
-                alone = experiment.run(guess, problem, seed, stop=stopped, with_baselines=False)
-                known[guess.id] = alone.metrics
+        beside = {one.id: one for one in experiment.baselines_of(mechanism, problem.steps)}
+        if guess := beside.get(floor):  # cheap, and where the picture of the run starts from
+            report(0, 0, f"{guess.name}, for comparison: starting")
+            spend(guess, problem)
+            alone = experiment.run(guess, problem, seed, stop=stopped, with_baselines=False)
+            known[floor] = alone.metrics
         least = known[floor][metric] if known else None
-        camera = Camera(mechanism, problem, film or f"run {number}", least, *reference)
+        told = (film or f"run {number}", least, *reference)
+        camera = Camera(mechanism, problem, *told, data=about.get("data", ""))
         models: dict[str, Model] = {}
         begun = time.monotonic()
         looked = 0.0
@@ -106,7 +103,12 @@ def train(
             if step.index == 1:
                 spend(method, problem)
                 if method.id == mechanism.id:
-                    spent.append(what_it_spends(method, problem))
+                    card = method.guarantee(problem.train.public).given(problem.train.prepared)
+                    own = card.certified()
+                    budget = cards.budget_text(own.epsilon, own.delta)
+                    spent.append(
+                        f"what it had begun counts as spent, epsilon {budget} {card.change.label}"
+                    )
             if method.id != mechanism.id:
                 words = f"{method.name}, for comparison: round {step.index} of at most {step.total}"
                 report(step.index, step.total, words)
@@ -114,28 +116,23 @@ def train(
             if step.index == 1:
                 camera.tell(total=step.total)
             camera.hear(heard)
-            value = None
             if step.model is not None and camera.wants(step):
-                value = look(step, step.model)
-                camera.see(step.index, step.model, value)
-            objective, raw = step.trace.get("objective"), "objective" in step.raw
+                camera.see(step.index, step.model, look(step, step.model))
             report(
                 step.index,
                 step.total,
                 f"{method.name}: round {step.index} of at most {step.total}",
-                Round(method.id, step.index, step.total, objective, value, raw),
+                Round(step.index, step.trace.get("objective"), "objective" in step.raw),
                 shown=camera.film,
                 halt=not (step.final or step.index == step.total),
             )
 
-        beside = experiment.baselines_of(mechanism, problem.steps)
-        others = [method.id for method in beside]
         twin = registry.REFERENCES[mechanism.task]
 
         def show(result: experiment.Result) -> None:
             """The private model first; methods without privacy join it later."""
-            left = [id for id in others if id not in result.baselines]
-            label = f"{registry.get(left[0]).name}, for comparison: starting" if left else ""
+            left = [one.name for id, one in beside.items() if id not in result.baselines]
+            label = f"{left[0]}, for comparison: starting" if left else ""
             report(0, 0, label, result=so_far(result), shown=camera.film)
 
         def so_far(result: experiment.Result) -> Run:
@@ -166,18 +163,10 @@ def train(
     return told
 
 
-def what_it_spends(mechanism: Mechanism, problem: Problem) -> str:
-    """What a run has spent once its first round is over, whether or not it gets further."""
-    card = mechanism.guarantee(problem.train.public).given(problem.train.prepared)
-    own = card.certified()
-    budget = f"epsilon {cards.budget_text(own.epsilon, own.delta)} {card.change.label}"
-    return f"what it had begun counts as spent, {budget}"
-
-
-def example(mechanism: Mechanism, ratings: Ratings) -> Film:
+def example(mechanism: Mechanism, ratings: Ratings, data: str = "") -> Film:
     """A run on the busiest users and most rated items of a sample: small enough not to wait for.
 
-    Raises DpmcError.
+    data: the sample's name. Raises DpmcError.
     """
     small = noise.block(ratings, _EXAMPLE, _EXAMPLE)
     rng = generator(0, f"example of {ratings.fingerprint}")
@@ -191,15 +180,15 @@ def example(mechanism: Mechanism, ratings: Ratings) -> Film:
         return bool(found and found[-1].clear)  # its twin is not in the picture
 
     name = f"example {mechanism!r} on {ratings.fingerprint}"
-    run = filmed(mechanism, lambda: build_problem(pair, mechanism.task), name)(report, enough)
+    run = filmed(mechanism, lambda: build_problem(pair, mechanism.task), name, data)(report, enough)
     assert run.film is not None
     return run.film
 
 
-def filmed(mechanism: Mechanism, make: Callable[[], Problem], name: str) -> Work:
-    """A run to be looked at under a name, of no data set that pages know."""
-    split = default_split(mechanism.task)
-    return train(mechanism, make, 0, film=name, data="", title="", split=split, fresh=False)
+def filmed(mechanism: Mechanism, make: Callable[[], Problem], name: str, data: str = "") -> Work:
+    """A run to be looked at under a name."""
+    about = {"data": data, "title": "", "split": default_split(mechanism.task), "fresh": False}
+    return train(mechanism, make, 0, film=name, **about)
 
 
 @dataclass(frozen=True)

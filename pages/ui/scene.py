@@ -9,7 +9,6 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from importlib import metadata
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,7 +21,7 @@ from dpmc_core.lab.sweep import Grid
 from dpmc_core.lab.sweep.presets import BOTH, EPSILONS
 from dpmc_core.lab.views import cards, lines, noise, numbers, people, trade
 from dpmc_core.lab.views.lines import Line, Picture
-from dpmc_core.lab.views.people import Around, Lists, People, Person, Scores, Shown, Yours
+from dpmc_core.lab.views.people import Around, Person, Scores, Shown, Yours
 from dpmc_core.lab.views.trade import Question
 from dpmc_core.model import Mechanism, Task
 from dpmc_core.privacy import Guarantee, Trust
@@ -176,13 +175,21 @@ def view(scene: Scene, theme: Theme) -> dict[str, Any]:
         "flips": [people.Flips.of(card)._asdict() for card in made] if around.six else [],
     }
     if found:
-        body |= _people(mechanisms, found, lists, epsilons, public, around)
-        body["served"] = _SERVED[made[0].trust] if not body["people"][0]["told"] else ""
-        body["scores"] = [
-            one._asdict()
-            | {"before": f"{one.before:.3g}", "after": [f"{v:.3g}" for v in one.after]}
-            for one in scores
-        ]
+        body |= {
+            "people": [
+                _person(mechanisms, one, name, public)
+                for one, name in zip(found.people, around.who, strict=True)
+            ],
+            "titles": {str(item): name for item, name in found.titles.items()},
+            "popular": found.popular,
+            "lists": [one and one._asdict() for one in map(lists.get, epsilons)] if lists else None,
+            "served": _SERVED[made[0].trust],
+            "scores": [
+                one._asdict()
+                | {"before": f"{one.before:.3g}", "after": [f"{v:.3g}" for v in one.after]}
+                for one in scores
+            ],
+        }
     text = json.dumps(body, sort_keys=True, allow_nan=False)
     id = hashlib.sha256(text.encode()).hexdigest()[:16]
     if yours:
@@ -198,15 +205,11 @@ def _moving(figures: Sequence[Figure], theme: Theme, words: Sequence[str]) -> di
     drawn = [fig.on(theme) for fig in figures]
     first = drawn[0]
     traces = range(len(first["data"]))
-    names = {
-        name
-        for one in drawn
+    apart = {
+        k: {name for one in drawn for name in _differing(first["data"][k], one["data"][k])}
         for k in traces
-        for name in _differing(first["data"][k], one["data"][k])
     }
-    moved = [
-        k for k in traces if any(_differing(first["data"][k], one["data"][k]) for one in drawn)
-    ]
+    names, moved = set().union(*apart.values()), [k for k in traces if apart[k]]
     parts = {name for one in drawn for name in _differing(first["layout"], one["layout"])}
     stops = [
         {
@@ -307,35 +310,20 @@ def _needed(line: Line, epsilons: Sequence[float], axis: Sequence[float]) -> dic
     return {"step": _STEP, "first": first, "answers": [one._asdict() for one in found]}
 
 
-def _people(
-    mechanisms: Sequence[Mechanism],
-    found: People,
-    lists: Mapping[float, Lists],
-    epsilons: Sequence[float],
-    public: PublicFacts,
-    around: Around,
-) -> dict[str, Any]:
-    pairs = zip(found.people, around.who, strict=True)
-    return {
-        "people": [_person(mechanisms, one, name, public) for one, name in pairs],
-        "titles": {str(item): name for item, name in found.titles.items()},
-        "popular": found.popular,
-        "lists": [one and asdict(one) for one in map(lists.get, epsilons)] if lists else None,
-    }
-
-
 def _person(
     mechanisms: Sequence[Mechanism], person: Person, name: str, public: PublicFacts
 ) -> dict[str, Any]:
     task = mechanisms[0].task
     told = [people.served(mechanism, person, public) for mechanism in mechanisms]
-    cells = person.cells[: len(told[0].values)] if told[0] else _rated(person)
+    trusted = told[0] is None
+    rated = [cell for cell in person.cells if cell[1] is not None][:4]
+    cells = rated if trusted else person.cells[: len(told[0].values)]
     return {
         "name": name,
         "plain": list(person.plain),
         "cells": [{"title": title, "text": _sign(value, task)} for title, value in cells],
         "told": None
-        if told[0] is None
+        if trusted
         else [
             {
                 "texts": [_sign(value, task) for value in one.values],
@@ -343,13 +331,8 @@ def _person(
                 "words": f"{sum(one.changed)} of {len(one.changed)} changed",
             }
             for one in told
-            if one is not None
         ],
     }
-
-
-def _rated(person: Person) -> list[tuple[str, float | None]]:
-    return [(title, value) for title, value in person.cells if value is not None][:4]
 
 
 def _sign(value: float | None, task: Task) -> str:

@@ -66,7 +66,7 @@ def pick(label: str = "Data", **options: Any) -> str:
         st.session_state["data"] = st.session_state.pop("next data")
     if st.session_state.get("data", UPLOAD) not in known:
         st.session_state.pop("data", None)  # an upload that is gone
-    state.from_link("data", "the data", known, next(iter(known)))
+    state.from_link("data", "the data", known)
     chosen: str = st.selectbox(
         label,
         list(known),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from typing import Any, TypeVar
 
 import streamlit as st
@@ -17,7 +18,6 @@ from pages.ui.shelf import Shelf
 from pages.ui.text import escape
 
 T = TypeVar("T")
-_MOST = 2.0**53 - 1  # of a number without limits: what browsers count exactly
 
 
 @st.cache_resource(scope="session", on_release=lambda jobs: jobs.cancel(), show_spinner=False)
@@ -49,22 +49,30 @@ def theme() -> Theme:
     return DARK if st.context.theme.type == "dark" else LIGHT
 
 
-def from_link(key: str, what: str, names: Mapping[Any, str], default: Any) -> None:
-    """Prepare a bound choice before its widget: accept ids in the address, note junk.
+def from_link(key: str, what: str, names: Mapping[Any, str]) -> None:
+    """Prepare a bound choice, of one or of several, before its widget: accept ids in the address,
+    note junk and leave it out.
 
     names: option -> the label Streamlit writes into the address.
     """
     if key in st.session_state or key not in st.query_params:
         return
-    asked = st.query_params[key]
-    if asked in names.values():
-        return
+    known = {label.lower(): label for label in names.values()}
     for option, label in names.items():
         id = option.name if isinstance(option, enum.Enum) else str(option)
-        if id.lower() == asked.lower():
-            st.query_params[key] = label  # what the widget understands, from the next run on
-            st.rerun()
-    note(f"The link asks for {what} “{asked[:40]}”, which is not here; showing {names[default]}.")
+        known.setdefault(id.lower(), label)
+    asked = st.query_params.get_all(key)
+    found = []
+    for one in asked:
+        bare = one.partition(" · ")[0]  # once there were remarks behind names
+        label = known.get(one.lower()) or known.get(bare.lower())
+        if label is None:
+            note(f"The link asks for {what} “{one[:40]}”, which is not here; it is left out.")
+        else:
+            found.append(label)
+    if found and found != asked:
+        st.query_params[key] = found  # what the widget understands, from the next run on
+        st.rerun()
 
 
 def only_among(key: str, options: Collection[Any], default: Any) -> None:
@@ -95,51 +103,19 @@ def stand_in(key: str, options: Collection[Any], nearest: Callable[[Any], Any]) 
     return now
 
 
-def many_from_link(key: str, what: str, names: Mapping[str, str]) -> None:
-    """The same for a choice of several: ids become labels, junk is noted and left out."""
-    if key in st.session_state or key not in st.query_params:
-        return
-    asked = st.query_params.get_all(key)
-    labels = {id.lower(): label for id, label in names.items()} | {n: n for n in names.values()}
-    for one in asked:
-        if one not in labels and one.lower() not in labels:
-            note(f"The link asks for {what} “{one[:40]}”, which is not here; it is left out.")
-    found = [labels.get(one, labels.get(one.lower())) for one in asked]
-    known = [label for label in found if label is not None]
-    if known != asked:
-        st.query_params[key] = known  # what the widget understands, from the next run on
-        st.rerun()
+def only_possible(key: str, what: str, possible: Callable[[str], bool]) -> None:
+    """Note a value in the address that its widget will not take, and take it away from there.
 
-
-def number_from_link(key: str, what: str, low: float | None, high: float | None) -> None:
-    """Note a number in the address that its widget will not take, and take it away from there.
-
-    Streamlit would stop at an infinity where it wants an integer.
+    Streamlit would stop at an infinity where it wants an integer. possible: may raise ValueError.
     """
-    low, high = -_MOST if low is None else low, _MOST if high is None else high
-
-    def possible(asked: str) -> bool:
-        try:
-            return low <= float(asked) <= high
-        except ValueError:
-            return False
-
-    _only_possible(key, what, possible)
-
-
-def toggle_from_link(key: str, what: str) -> None:
-    """The same for what is on or off."""
-    _only_possible(key, what, lambda asked: asked.lower() in ("true", "false"))
-
-
-def _only_possible(key: str, what: str, possible: Callable[[str], bool]) -> None:
-    if key in st.session_state or key not in st.query_params:
+    if key in st.session_state or not st.query_params.get(key):
         return
-    asked = st.query_params[key]
-    if asked and not possible(asked):
-        impossible(key, what)
-        del st.query_params[key]  # from the next run on
-        st.rerun()
+    with suppress(ValueError):
+        if possible(st.query_params[key]):
+            return
+    impossible(key, what)
+    del st.query_params[key]  # from the next run on
+    st.rerun()
 
 
 def impossible(key: str, what: str) -> None:

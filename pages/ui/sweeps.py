@@ -70,7 +70,10 @@ def start(
     check()
     with _sentences(folder):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        _tidy(folder)
+        for old in found(folder):
+            if not old.running and time.time() - old.started > _KEEP:
+                for kind in ("json", "out", "err"):
+                    _path(folder, old.key, kind).unlink(missing_ok=True)
         if len([s for s in found(folder) if s.running and s.key != key]) >= AT_ONCE:
             raise DpmcError(f"{AT_ONCE} other sweeps run already: wait for one or cancel it")
         lock = locks.hold(_path(folder, key, "lock"))
@@ -151,13 +154,6 @@ def cancel_all(folder: Path, grace: float = GRACE) -> None:
             cancel(folder, sweep.key, grace)
 
 
-def forget(folder: Path, key: str) -> None:
-    """Remove what a sweep that is over left behind, its message for one."""
-    if not _runs(folder, key):
-        for kind in ("json", "out", "err"):
-            _path(folder, key, kind).unlink(missing_ok=True)
-
-
 def _writing(folder: Path, key: str, kind: str) -> IO[bytes]:
     return open(_path(folder, key, kind), "wb", opener=locks.own)
 
@@ -212,12 +208,6 @@ def _tail(path: Path) -> str:
 
 def _path(folder: Path, key: str, kind: str) -> Path:
     return folder / f"{key}.{kind}"
-
-
-def _tidy(folder: Path) -> None:
-    for sweep in found(folder):
-        if not sweep.running and time.time() - sweep.started > _KEEP:
-            forget(folder, sweep.key)
 
 
 def _reap(child: subprocess.Popen[bytes]) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import enum
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from typing import Any, TypeVar
 from urllib.parse import urlencode
 
@@ -22,6 +23,7 @@ from dpmc_core.settings import Setting, parse_setting, settings_of, show_setting
 from pages.ui import blocks, rows, sources, state
 
 T = TypeVar("T")
+_MOST = 2.0**53 - 1  # of a number without limits: what browsers count exactly
 WIDE = (0.01, 0.02, 0.03, 0.05, 0.07, *EPSILONS, 15.0, 20.0, 30.0, 50.0, 100.0)
 
 
@@ -41,39 +43,32 @@ def choose(
     shared: not for what comes out of an upload, whose names belong into no address: it stays in
     the session.
     """
-    if shared:
-        state.from_link(key, what, names, default)
-    state.only_among(key, names, default)
     kept = {"bind": "query-params"} if shared else {"persist_state": "session"}
-    chosen: T = place.selectbox(
-        label,
-        list(names),
-        index=list(names).index(default),
-        format_func=names.__getitem__,
-        key=key,
-        **kept,
-        **options,
-    )
-    return chosen
+    options |= kept | {"index": list(names).index(default)}
+    return _among(place.selectbox, label, what, names, key, default, **options)
 
 
 def switch(
     label: str, what: str, names: Mapping[T, str], key: str, default: T, **options: Any
 ) -> T:
     """The same with all of them in sight."""
-    state.from_link(key, what, names, default)
-    state.only_among(key, names, default)
-    chosen: T = st.segmented_control(
-        label,
-        list(names),
-        default=default,
-        required=True,
-        format_func=names.__getitem__,
-        key=key,
-        bind="query-params",
-        **options,
-    )
-    return chosen
+    options |= {"bind": "query-params", "required": True, "default": default}
+    return _among(st.segmented_control, label, what, names, key, default, **options)
+
+
+def _among(
+    make: Callable[..., T],
+    label: str,
+    what: str,
+    names: Mapping[T, str],
+    key: str,
+    first: T,
+    **options: Any,
+) -> T:
+    if "bind" in options:
+        state.from_link(key, what, names)
+    state.only_among(key, names, first)
+    return make(label, list(names), format_func=names.__getitem__, key=key, **options)
 
 
 def number(
@@ -85,44 +80,34 @@ def number(
     key: str,
     *,
     place: Any = st,
+    kind: str = "number_input",
     **options: Any,
 ) -> Any:
     """A number, kept in the address: one that cannot be is noted, or forgotten with its data."""
-    state.number_from_link(key, what, low, high)
+
+    def possible(asked: Any) -> bool:
+        ends = -_MOST if low is None else low, _MOST if high is None else high
+        return ends[0] <= float(asked) <= ends[1]
+
+    state.only_possible(key, what, possible)
     now = st.session_state.get(key)
-    if now is not None and ((low is not None and now < low) or (high is not None and now > high)):
+    if now is not None and not possible(now):
         st.session_state[key] = default  # chosen for other data
+    make = getattr(place, kind)
     try:
-        return place.number_input(
-            label, low, high, default, key=key, bind="query-params", **options
-        )
+        return make(label, low, high, default, key=key, bind="query-params", **options)
     except OverflowError:  # the browser went back to an infinity, which only Streamlit may remove
         state.impossible(key, what)
-        return place.number_input(label, low, high, default, **options)
+        return make(label, low, high, default, **options)
 
 
-def slider(
-    label: str,
-    what: str,
-    low: int,
-    high: int,
-    default: int,
-    key: str,
-    **options: Any,
-) -> int:
-    """A whole number on a slider, kept in the address; the nearest one where the ends move."""
-    state.number_from_link(key, what, low, high)
-    now = st.session_state.get(key)
-    if now is not None and not low <= now <= high:  # chosen for other data
-        st.session_state[key] = min(max(now, low), high)
-    chosen: int = st.slider(label, low, high, default, key=key, bind="query-params", **options)
-    return chosen
+slider = partial(number, kind="slider")
 
 
 def tabs(what: str, names: Sequence[str], key: str) -> Sequence[Any]:
     """Tabs, the open one kept in the address; what is in the others need not be drawn."""
     labels = {name: blocks.escape(name) for name in names}
-    state.from_link(key, what, labels, names[0])
+    state.from_link(key, what, labels)
     state.only_among(key, {label: label for label in labels.values()}, labels[names[0]])
     return st.tabs(list(labels.values()), key=key, bind="query-params")
 
@@ -131,7 +116,7 @@ def toggle(
     label: str, what: str, key: str, default: bool = False, *, place: Any = st, **options: Any
 ) -> bool:
     """On or off, kept in the address."""
-    state.toggle_from_link(key, what)
+    state.only_possible(key, what, lambda asked: asked.lower() in ("true", "false"))
     chosen: bool = place.toggle(label, default, key=key, bind="query-params", **options)
     return chosen
 
@@ -143,30 +128,27 @@ def mechanism(data: str) -> str:
         public = sources.get(data).ratings.public
     except (DpmcError, OSError):  # the page says so where it needs the data
         public = groups.ANY
-    found, _ = groups.cards_of(ids, public)
-    rest, _ = groups.cards_of([id for id in ids if id not in found], groups.ANY)
-    cards = found | rest  # where these sizes ask for other settings, it can be chosen all the same
-    return picker({id: cards[id] for id in ids if id in cards}, rows.ready(data))
+    # Where these sizes ask for other settings, it can be chosen all the same.
+    (usual, _), (found, _) = (groups.cards_of(ids, facts) for facts in (groups.ANY, public))
+    return picker(usual | found, rows.ready(data))
 
 
 def picker(cards: Mapping[str, Guarantee], ready: Collection[str] = ()) -> str:
     """The same by their cards: grouped by promise. ready: ids whose curve came with the app."""
-    found = groups.grouped(cards)
-    choices = {choice.id: choice for group in found for choice in group.choices}
+    heads, choices = {}, {}
+    for group in groups.grouped(cards):
+        heads[len(choices) + 1] = group.title
+        choices |= {choice.id: choice for choice in group.choices}
     names = {id: choice.name for id, choice in choices.items()}
     first = next(iter(cards))
-    now = st.session_state.get("mechanism") or _asked(names)
-    state.from_link("mechanism", "the mechanism", names, first)
+    state.from_link("mechanism", "the mechanism", names)
     away = state.stand_in("mechanism", names, lambda id: _nearest(id, cards))
-    if away is not None and away in registry.MECHANISMS:
-        instead = names[st.session_state["mechanism"]]
-        state.note(f"{registry.get(away).name} is not to be had here; {instead} stands in for it.")
-    with st.popover(f"Mechanism: **{blocks.escape(names.get(now, names[first]))}**"):
+    asked = st.query_params.get("mechanism", names[first])
+    now = names.get(st.session_state.get("mechanism"), asked)
+    if away in registry.MECHANISMS:
+        state.note(f"{registry.get(away).name} is not to be had here; {now} stands in for it.")
+    with st.popover(f"Mechanism: **{blocks.escape(now)}**"):
         st.caption("● certified, ○ only claimed; what it predicts; what it publishes.")
-        heads, at = {}, 1
-        for group in found:
-            heads[at] = group.title
-            at += len(group.choices)
         st.html(_headed("mechanism", heads))
         chosen = st.radio(
             "Mechanism",
@@ -196,24 +178,11 @@ def _nearest(id: str, cards: Mapping[str, Guarantee]) -> str:
     return max(cards, key=alike)  # the first of those alike
 
 
-def _asked(names: Mapping[str, str]) -> str | None:
-    """The id of what a link asks for, which once had a remark behind its name."""
-    asked = st.query_params.get("mechanism", "")
-    if " · " in asked:
-        st.query_params["mechanism"] = asked.split(" · ")[0]  # from the next run on
-        st.rerun()
-    return next((id for id, name in names.items() if asked in (id, name)), None)
-
-
 def _caption(choice: Choice, ready: Collection[str]) -> str:
-    parts = [
-        "● certified" if choice.upheld else "○ claimed only",
-        choice.predicts,
-        choice.publishes,
-        ("curve ready" if choice.id in ready else "no curve yet") if ready else "",
-        f"**{choice.recommended}**" if choice.recommended else "",
-    ]
-    return " · ".join(filter(None, parts))
+    curve = ("curve ready" if choice.id in ready else "no curve yet") if ready else ""
+    advised = choice.recommended and f"**{choice.recommended}**"
+    sign = "● certified" if choice.upheld else "○ claimed only"
+    return " · ".join(filter(None, (sign, choice.predicts, choice.publishes, curve, advised)))
 
 
 def _headed(key: str, heads: Mapping[int, str]) -> str:
@@ -257,7 +226,7 @@ def epsilon(wide: bool = False) -> float:
     """The privacy budget on a logarithmic slider, the same on every page and in the address."""
     epsilons = grid(wide)
     names = {value: f"{value:g}" for value in epsilons}
-    state.from_link("epsilon", "epsilon", names, 1.0)
+    state.from_link("epsilon", "epsilon", names)
     now = st.session_state.get("epsilon", 1.0)
     if now not in epsilons:  # chosen on the wide range
         st.session_state["epsilon"] = min(epsilons, key=lambda e: abs(e - now))
@@ -281,24 +250,20 @@ def settings(cls: type[Mechanism]) -> dict[str, Any] | None:
 
     None where one of them makes no sense: a sentence says why.
     """
-    chosen, wrong = {}, []
-    with (
-        st.expander("Settings of the mechanism", icon=":material/tune:"),
-        st.grid(3, min_column_width=240),
-    ):
+    chosen, possible = {}, True
+    with st.grid(3, min_column_width=240):
         for s in settings_of(cls):
             if s.name in ("epsilon", "delta"):
                 continue
             try:
                 value = _setting(cls, s)
             except DpmcError as error:
-                wrong.append(error)
+                blocks.problem(error)
+                possible = False
                 continue
             if value != s.default:
                 chosen[s.name] = value
-    for error in wrong:
-        blocks.problem(error)
-    return None if wrong else chosen
+    return chosen if possible else None
 
 
 def as_published() -> bool:

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmc_core.arrays import Floats, Ints
+from dpmc_core.data.synthetic import SAMPLES
 from dpmc_core.lab.views.text import Table, columns
 from dpmc_core.ratings import Ratings
 
@@ -18,6 +19,12 @@ def title(ratings: Ratings, item: int) -> str:
         if names is not None:
             return str(names[item])
     return f"item {item + 1}"
+
+
+def somebody(many: int, data: str, *, clicks: bool) -> str:
+    """Somebody of a data set, by how much they rated: never a row number."""
+    items = SAMPLES[data].items if data in SAMPLES else "titles"
+    return f"somebody who {'clicked' if clicks else 'rated'} {many} {items}"
 
 
 def user_name(ratings: Ratings, user: int) -> str:

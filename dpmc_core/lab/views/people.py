@@ -19,12 +19,11 @@ import numpy as np
 from dpmc_core import experiment, registry
 from dpmc_core.arrays import Floats, Ints, Rng
 from dpmc_core.data.datasets import Dataset
-from dpmc_core.data.synthetic import SAMPLES
 from dpmc_core.errors import DpmcError, capital
 from dpmc_core.lab import shipped
 from dpmc_core.lab.store import Store, curves, top_lists
 from dpmc_core.lab.sweep import LISTS_OF, toplists
-from dpmc_core.lab.views.data import title, user_name
+from dpmc_core.lab.views.data import somebody, title, user_name
 from dpmc_core.lab.views.lines import LEVEL, interval
 from dpmc_core.lab.views.noise import main_release
 from dpmc_core.model import Mechanism, Model, Task
@@ -324,13 +323,12 @@ class Around(NamedTuple):
 def around(found: People, data: Dataset, mechanism: Mechanism) -> Around:
     """The people of a data set as somebody, and whether a visitor can join them."""
     ratings, (names, kinds) = data.ratings, _kinds(data)
-    items = SAMPLES[data.name].items if data.name in SAMPLES else "titles"
-    done, who = "clicked" if ratings.clicks else "rated", []
+    who = []
     for person in found.people:
         known = ratings.user_ids
         user = int(person.name) - 1 if known is None else known.index(person.name)
         own = kinds[ratings.items[ratings.indptr[user] : ratings.indptr[user + 1]]] > 0
-        who.append(f"somebody who {done} {person.rated} {items}")
+        who.append(somebody(person.rated, data.name, clicks=ratings.clicks))
         if own.any():
             often = own.mean(axis=0)
             most = int(np.argmax(often))

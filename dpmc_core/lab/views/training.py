@@ -13,7 +13,7 @@ import numpy as np
 from dpmc_core import registry
 from dpmc_core.arrays import Floats, Ints
 from dpmc_core.lab.sweep import toplists
-from dpmc_core.lab.views.data import busiest, counts, grid, title, user_name
+from dpmc_core.lab.views.data import busiest, counts, grid, somebody, title
 from dpmc_core.lab.views.lines import GUESSING, WITHOUT, guess_name
 from dpmc_core.lab.views.text import Table, columns
 from dpmc_core.links import LOGISTIC, Link
@@ -138,14 +138,14 @@ class Corner(NamedTuple):
     """A few users and items of a problem: what a picture of the matrix has room for.
 
     users, items: indices. The users are spread evenly from the busiest to the one with the fewest
-    ratings, the items are the most rated ones. rated: users x items, each training rating as its
-    place in the range (0 lowest, 1 highest; 1 for a click), NaN where there is none.
+    ratings, the items are the most rated ones. who: the person in the middle, in words. rated:
+    users x items, each training rating as its place in the range (0 lowest, 1 highest; 1 for a
+    click), NaN where there is none.
     """
 
     users: Ints
     items: Ints
-    names: tuple[str, ...]
-    titles: tuple[str, ...]
+    who: str
     rated: Floats
 
     @property
@@ -209,6 +209,7 @@ class Camera:
         floor: float | None = None,
         reference: float | None = None,
         best: str = WITHOUT,
+        data: str = "",
     ) -> None:
         self._mechanism, self._problem, self._every = mechanism, problem, 1
         metric = headline(mechanism.task).on(problem.train.public)
@@ -216,7 +217,7 @@ class Camera:
             id=id,
             mechanism=mechanism.id,
             task=mechanism.task,
-            corner=corner(mechanism.task, problem),
+            corner=corner(mechanism.task, problem, data),
             metric=metric,
             axis=axis(metric, floor, reference),
             floor=floor,
@@ -244,13 +245,12 @@ class Camera:
         top = top_items(model, train, film.corner.person)
         if not film.query:  # whatever was released, it was not the ratings
             self.tell(released=None)
-            film = self.film
         earlier = [f for f in film.frames if f.round < round]
         if len(earlier) == FRAMES:
             self._every *= 2
         earlier = [f for f in earlier if f.round % self._every == 0]
         frames = [*earlier, Frame(round, shown, metric, top)]
-        self.film = dataclasses.replace(film, frames=tuple(frames))
+        self.tell(frames=tuple(frames))
 
     def hear(self, publications: Iterable[Publication]) -> None:
         """Keep what the first release per rating says of the corner."""
@@ -259,7 +259,7 @@ class Camera:
         for one in publications:
             found = released(one, self.film.corner, self._problem.train)
             if found is not None:
-                self.film = dataclasses.replace(self.film, released=found, query=one.release.query)
+                self.tell(released=found, query=one.release.query)
                 return
 
     def tell(self, **values: Any) -> None:
@@ -282,7 +282,7 @@ def axis(metric: Metric, floor: float | None, reference: float | None) -> tuple[
     return max(0.0, low), high if metric.lower else min(1.0, high)
 
 
-def corner(task: Task, problem: Problem) -> Corner:
+def corner(task: Task, problem: Problem, data: str = "") -> Corner:
     """Which users and items are shown; held-out ratings count too, so no split changes them."""
     train = problem.train
     by_user, by_item = map(np.add, counts(train), counts(problem.test))
@@ -295,8 +295,7 @@ def corner(task: Task, problem: Problem) -> Corner:
     return Corner(
         users,
         items,
-        tuple(user_name(train, int(u)) for u in users),
-        tuple(title(train, int(i)) for i in items),
+        somebody(counts(train)[0][users[len(users) // 2]], data, clicks=train.clicks),
         rated,
     )
 
