@@ -268,7 +268,7 @@ def test_without_the_app_the_command_says_so(dpmc, tmp_path, monkeypatch):
 
 
 def test_what_the_app_says_is_what_the_command_says(dpmc, tmp_path, monkeypatch):
-    monkeypatch.setattr(command, "_check_curve", lambda *_: None)
+    monkeypatch.setattr(command.shipped, "ready", lambda *_: ["private-taste"])
     options = ("--mechanism", "private-taste", "--out", tmp_path / "a.html")
     status, _, err = dpmc("explorable", "movie-night", *options)
     assert status == 1
