@@ -252,6 +252,7 @@ def buttons(plan: Planned, kept: Kept, now: Sweep | None) -> None:
     if where.private and missing:
         st.caption(f"Nothing of it leaves this session. {rows.ON_DISK}")
     if pressed:
+        st.session_state["mechanism"] = method.id  # what was asked about is at hand elsewhere too
         command = core.command(question, where.data, where.store, curve=not whole)
         link = rows.link(over(question, plan.advice, where.data), where)
         rows.begin(where, plan.name, command, {"title": plan.title, "link": link})

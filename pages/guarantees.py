@@ -129,7 +129,7 @@ def claims(found: dict[str, Guarantee], id: str, epsilon: float, *, every: bool)
     alike = {one: card for one, card in found.items() if every or registry.get(one).task is task}
     shown, rows = groups.grouped(alike), rows_of(alike)
     st.markdown(
-        f"**{groups.summary(groups.grouped(found), epsilon)}.** ○ claimed, ● certified, | measured",
+        f"**{groups.summary(shown, epsilon)}.** ○ claimed, ● certified, | measured",
         help=f"{glossary.help('claimed', 'certified', 'measured')} Numbers of different groups"
         " count different things. Methods have the names of their papers, where a strawman is the"
         " plain way that the others improve on.",

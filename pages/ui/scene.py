@@ -9,6 +9,7 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from importlib import metadata
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -182,7 +183,7 @@ def view(scene: Scene, theme: Theme) -> dict[str, Any]:
             ],
             "titles": {str(item): name for item, name in found.titles.items()},
             "popular": found.popular,
-            "lists": [one and one._asdict() for one in map(lists.get, epsilons)] if lists else None,
+            "lists": [one and asdict(one) for one in map(lists.get, epsilons)] if lists else None,
             "served": _SERVED[made[0].trust],
             "scores": [
                 one._asdict()

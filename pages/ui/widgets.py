@@ -231,7 +231,7 @@ def epsilon(wide: bool = False) -> float:
     if now not in epsilons:  # chosen on the wide range
         st.session_state["epsilon"] = min(epsilons, key=lambda e: abs(e - now))
     with st.container(horizontal=True, vertical_alignment="center", key="epsilon line"):
-        st.caption("\u2190 more private", width="content", help=glossary.help("epsilon"))
+        st.caption("**epsilon** \u2190 more private", width="content", help=glossary.help("epsilon"))
         chosen = st.select_slider(
             "epsilon",
             epsilons,
