@@ -231,7 +231,8 @@ def epsilon(wide: bool = False) -> float:
     if now not in epsilons:  # chosen on the wide range
         st.session_state["epsilon"] = min(epsilons, key=lambda e: abs(e - now))
     with st.container(horizontal=True, vertical_alignment="center", key="epsilon line"):
-        st.caption("**epsilon** \u2190 more private", width="content", help=glossary.help("epsilon"))
+        said = "**epsilon** \u2190 more private"
+        st.caption(said, width="content", help=glossary.help("epsilon"))
         chosen = st.select_slider(
             "epsilon",
             epsilons,
