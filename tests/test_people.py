@@ -150,11 +150,14 @@ def test_the_file_of_lists_is_read_as_it_was_written(monkeypatch, tmp_path, trai
     known = people.people(train, plain, ())
     lists = {0.1: people.Lists(((1, 2),), (1,), 0.5), 1.0: people.Lists(((3,),), (0,), 1.25)}
     stream = io.StringIO()
-    people.write(known, {"a key": lists}, stream)
+    joined = people.Yours(["A"], [0], "AAA=", 0.5, [0.1], [people.Worth(40, 0.6, 0.5, 0.5, 0.05)])
+    people.write(known, {"a key": lists}, {"a key": joined}, stream)
     (tmp_path / "restaurants.json").write_text(stream.getvalue())
     monkeypatch.setattr(shipped, "FOLDER", tmp_path)
     assert people.load("restaurants", Task.BINARY, "a key") == (known, lists)
+    assert people.joined("restaurants", Task.BINARY, "a key") == joined
     assert people.load("restaurants", Task.BINARY, "another") is None
+    assert people.joined("restaurants", Task.BINARY, "another") is None
     assert people.load("restaurants", Task.RATINGS, "a key") is None
 
 
