@@ -1,5 +1,4 @@
-// A slider that is the chart's own axis. Numbers come from the page, none between two stops; axes
-// never change.
+// A slider that is the chart's own axis. Numbers come from the page, none between two stops.
 
 const NARROW = 620 // pixels of the component below which names leave the chart's margin
 const PLAY = 700 // milliseconds between two stops
@@ -19,7 +18,7 @@ const show = (node, yes) => {
 }
 const within = (value, low, high) => Math.max(low, Math.min(high, value))
 
-let drawing = null // Plotly, fetched once and kept by the browser
+let drawing = null // Plotly, fetched once
 
 const plotly = (url) => {
   if (window.Plotly) return Promise.resolve(window.Plotly)
@@ -135,7 +134,7 @@ class Instrument {
     this.drags()
   }
 
-  // --- what the page says ---------------------------------------------------------------------
+  // --- what the page says
 
   update(view, send) {
     this.send = send
@@ -166,7 +165,7 @@ class Instrument {
     this.send(name, this[name])
   }
 
-  // --- what never moves -----------------------------------------------------------------------
+  // --- what never moves
 
   draw() {
     const view = this.view
@@ -254,10 +253,10 @@ class Instrument {
     const layout = {
       ...rest,
       paper_bgcolor: view.colors.paper,
-      title: { text, x: 0.02, y: 0.97, yanchor: "top", font: { size: 20 } },
+      title: { text, x: 0.02, y: 0.94, yanchor: "top", font: { size: 20 } },
       margin: { l: 80, r: 230, t: margin.t + 110, b: 70 },
-      xaxis: over === this.first ? { ...xaxis, title: "epsilon " + view.unit } : xaxis,
-      yaxis: { title: view.layers[0].title, ...yaxis },
+      xaxis: over === this.first ? { ...xaxis, title: { text: this.axis.textContent } } : xaxis,
+      yaxis: { title: { text: view.layers[0].title }, ...yaxis },
     }
     this.library.downloadImage({ data: plot.data, layout },
       { format: "png", scale: 2, width: 1120, height: 630, filename: "dpmc-lab" })
@@ -287,7 +286,7 @@ class Instrument {
     this.refresh()
   }
 
-  // --- places: of stops across, of values down the first picture --------------------------------
+  // --- places: of stops across, of values down the first picture
 
   get first() {
     return this.view.layers[0].faces[0]
@@ -328,34 +327,32 @@ class Instrument {
     return this.first.figure.layout.margin.t + (this.ends[1] - value) * this.scaled
   }
 
-  // --- moving ---------------------------------------------------------------------------------
+  // --- moving
 
   drags() {
-    const track = this.track
     const move = (event) => {
       const place = this.near(event.clientX - this.frame.getBoundingClientRect().left)
       if (place !== this.stop) this.go(place)
     }
-    const held = (node, on, off) => {
+    const held = (node, name, on) => {
       node.onpointerdown = (event) => {
         event.preventDefault()
         node.setPointerCapture(event.pointerId)
         this.pause()
         on(event)
         node.onpointermove = on
-        node.onpointerup = node.onpointercancel = () => {
-          node.onpointermove = node.onpointerup = node.onpointercancel = null
-          off()
-        }
+      }
+      node.onlostpointercapture = () => {
+        node.onpointermove = null
+        this.release(name)
       }
     }
-    held(track, (event) => { move(event); this.knob.focus({ preventScroll: true }) },
-      () => this.release("stop"))
+    held(this.track, "stop", (event) => { move(event); this.knob.focus({ preventScroll: true }) })
     const want = (event) => {
       this.wanted = this.rounded(this.level(event.clientY - this.frame.getBoundingClientRect().top))
       this.wish()
     }
-    held(this.goal, want, () => this.release("wanted"))
+    held(this.goal, "wanted", want)
     const steps = { ArrowLeft: -1, ArrowDown: -1, ArrowRight: 1, ArrowUp: 1, PageDown: -3, PageUp: 3,
       Home: -Infinity, End: Infinity }
     const keyed = (node, name, act) => {
@@ -383,7 +380,7 @@ class Instrument {
     return Math.round(within(Math.round(value / step), Math.ceil(low), Math.floor(high)) * step * 1e6) / 1e6
   }
 
-  // Whether a quality is asked for that this chart can show: another metric has another axis.
+  // Whether a quality is asked for that is on this axis.
   wishes() {
     const { wanted, ends } = this
     return wanted !== null && !!this.view.needed && wanted === within(wanted, ...ends)
@@ -416,7 +413,7 @@ class Instrument {
     return this.view.people && this.person !== "you" ? this.person : 0
   }
 
-  // --- what moves -----------------------------------------------------------------------------
+  // --- what moves
 
   refresh() {
     const view = this.view
@@ -517,12 +514,11 @@ class Instrument {
       button.title = asked[k].text
       button.ariaPressed = k === this.asked
     })
-    const game = view.games && view.games[this.asked]
-    show(this.guesses, !!(game && game[this.stop]))
+    show(this.guesses, !!view.games[this.asked][this.stop])
     if (this.dealt && (this.dealt.stop !== this.stop || this.dealt.asked !== this.asked)) this.fold()
   }
 
-  // --- I need ... -----------------------------------------------------------------------------
+  // --- I need ...
 
   want() {
     const stops = this.view.stops.filter((stop) => stop.value !== null)
@@ -555,13 +551,12 @@ class Instrument {
     this.need.style.setProperty("--here", this.at(at) - from + "px")
   }
 
-  // --- Guess ----------------------------------------------------------------------------------
+  // --- Guess
 
   deal() {
-    const view = this.view
-    const game = view.games[this.asked][this.stop]
+    const { view, asked, stop } = this
+    const game = view.games[asked][stop]
     const truth = Math.random() < 0.5
-    const person = this.place
     let seen
     if (game.symbols) {
       const chances = truth ? game.yes : game.no
@@ -575,29 +570,27 @@ class Instrument {
       seen = "The number that tells most is " + value.toFixed(1) + ": " + game.shift.toFixed(2)
         + " if yes, 0 if no, plus noise of size 1."
     }
-    this.dealt = { truth, stop: this.stop, asked: this.asked }
+    this.dealt = { truth, stop, asked }
+    const { text, answers } = view.questions[this.place][asked]
+    this.board(seen + " " + text, answers.map(([name, yes]) => [name, () => this.judge(yes)]))
+  }
+
+  // What is said in a game, and its buttons.
+  board(words, acts) {
     this.game.replaceChildren()
-    make("p", "", this.game, seen + " " + view.questions[person][this.asked].text)
-    const buttons = make("div", "dpmc-buttons", this.game)
-    for (const [text, yes] of view.questions[person][this.asked].answers) {
-      make("button", "", buttons, text).onclick = () => this.judge(yes)
-    }
-    show(this.game, true)
-    this.game.querySelector("button").focus({ preventScroll: true })
+    make("p", "", this.game, words)
+    const all = make("div", "dpmc-buttons", this.game)
+    for (const [text, act] of acts) make("button", "", all, text).onclick = act
+    all.firstChild.focus({ preventScroll: true })
   }
 
   judge(yes) {
     const right = yes === this.dealt.truth
     this.score = [this.score[0] + right, this.score[1] + 1]
     const bound = this.view.right[this.place][this.asked][this.stop]
-    this.game.replaceChildren()
-    make("p", "", this.game, (right ? "Right" : "Wrong") + ". You: " + this.score.join(" of ")
-      + ". Nobody is right more than " + bound + " times in 100 in the long run.")
-    const buttons = make("div", "dpmc-buttons", this.game)
-    const again = make("button", "", buttons, "Again")
-    again.onclick = () => this.deal()
-    make("button", "", buttons, "Close").onclick = () => this.fold()
-    again.focus({ preventScroll: true })
+    this.board((right ? "Right" : "Wrong") + ". You: " + this.score.join(" of ")
+      + ". Nobody is right more than " + bound + " times in 100 in the long run.",
+    [["Again", () => this.deal()], ["Close", () => this.fold()]])
   }
 
   fold() {

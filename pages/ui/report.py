@@ -151,7 +151,7 @@ def comparison(
 
 
 def svg(picture: Picture) -> str:
-    """The curves as a picture without a script. In pixels: what shows slides knows no other unit."""
+    """The curves as a picture without a script. In pixels, which every program of slides knows."""
     metric, first = picture.metric, picture.lines[0]
     ids = [*dict.fromkeys(one.mechanism for one in picture.lines)]
     placed = [lines.place(one, Count.PAPER) for one in picture.lines]
