@@ -253,6 +253,7 @@ class Instrument {
     const layout = {
       ...rest,
       paper_bgcolor: view.colors.paper,
+      font: { family: "sans-serif" }, // the page's own is not in an image: names must be measured so
       title: { text, x: 0.02, y: 0.94, yanchor: "top", font: { size: 20 } },
       margin: { l: 80, r: 230, t: margin.t + 110, b: 70 },
       xaxis: over === this.first ? { ...xaxis, title: { text: this.axis.textContent } } : xaxis,
@@ -461,8 +462,8 @@ class Instrument {
     const lists = view.lists[this.stop]
     const named = (items) => items.map((item) => view.titles[item])
     this.listed(lists && named(person.plain), lists && named(lists.items[this.person]), lists
-      ? lists.shared[this.place] + " of 5 are the same: " + lists.everyone.toFixed(1)
-        + " for people on average, " + view.popular.toFixed(1) + " in one list of the most rated for all"
+      ? lists.shared[this.place] + " of 5 are the same; on average over people " + lists.everyone.toFixed(1)
+        + "; with one list of the most rated for all " + view.popular.toFixed(1)
       : "no lists at this epsilon")
   }
 

@@ -70,7 +70,7 @@ def instrument(picture: Picture, epsilons: Sequence[float], *, certified: bool) 
         here = only.at(found.epsilon)
         fig.tick(at, here and here.mean, look, found)
         least = epsilon_text(found.measured, least=True)
-        fig.note("measured", x=at, y=here and here.mean, text=f"measured {least}")
+        fig.note("measured", x=at, y=here and here.mean, text=f"an attack shows {least}")
     beside(fig, tags, up, HEIGHT - MARGIN["t"] - MARGIN["b"])
     fill, edge = (look.color, PAPER) if certified else (PAPER, look.color)
     # where the slider stands; the component moves it
