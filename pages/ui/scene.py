@@ -10,6 +10,7 @@ import json
 import math
 import textwrap
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from functools import partial
 from importlib import metadata
 from pathlib import Path
@@ -188,7 +189,7 @@ def view(scene: Scene, theme: Theme) -> dict[str, Any]:
             ],
             "titles": {str(item): name for item, name in found.titles.items()},
             "popular": found.popular,
-            "lists": [one and one._asdict() for one in map(lists.get, epsilons)] if lists else None,
+            "lists": [one and asdict(one) for one in map(lists.get, epsilons)] if lists else None,
             "served": _SERVED[made[0].trust],
             "scores": [
                 one._asdict() | {"before": _short(one.before), "after": [*map(_short, one.after)]}
