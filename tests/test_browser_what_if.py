@@ -190,6 +190,7 @@ def test_a_saved_picture_says_what_it_shows(instrument):
     page.evaluate("""() => {
         Plotly.downloadImage = (figure, how) => { window.saved = [figure.layout, how, figure.data] }
     }""")
+    # as fast as can be: what the page heard before comes back after what was told since
     for layer, across in (("Quality", "epsilon per rating"), ("Trade", "attacker right at most")):
         page.get_by_role("button", name=layer, exact=True).click()
         page.get_by_role("button", name="Save picture").click()
@@ -204,6 +205,9 @@ def test_a_saved_picture_says_what_it_shows(instrument):
         assert all(8 * len(line) < room for name in names for line in name.split("<br>"))
         assert how["width"] / how["height"] == pytest.approx(16 / 9)
         assert data
+    settle(page)
+    assert page.get_by_role("button", name="Trade").get_attribute("aria-pressed") == "true"
+    page.wait_for_url(re.compile("layer=Trade"))
 
 
 @pytest.mark.parametrize("layer", ["Trade", "Noise"])

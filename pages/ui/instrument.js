@@ -36,8 +36,8 @@ class Instrument {
     this.stop = this.person = this.asked = 0
     this.layer = ""
     this.wanted = null
-    this.sent = new Map() // to the page
-    this.heard = new Map() // from it
+    this.told = {} // to the page, and not yet heard back
+    this.heard = {} // from it
     this.score = [0, 0]
     this.build()
     this.watch = new ResizeObserver(() => this.resized())
@@ -143,9 +143,11 @@ class Instrument {
     this.view = view
     for (const name of ["stop", "person", "asked", "wanted", "layer"]) {
       // an echo of what was told must not undo what was done since
-      if (!first && view[name] === this.heard.get(name)) continue
-      this.heard.set(name, view[name])
-      if (first || view[name] !== this.sent.get(name)) this[name] = view[name]
+      const told = this.told[name] ||= []
+      const place = told.indexOf(view[name])
+      told.splice(0, place + 1)
+      if (first || (place < 0 && !told.length && view[name] !== this.heard[name])) this[name] = view[name]
+      this.heard[name] = view[name]
     }
     this.you.meet(view.six)
     if (this.person === "you" && !view.six.length) this.person = 0
@@ -161,7 +163,7 @@ class Instrument {
   }
 
   release(name) {
-    this.sent.set(name, this[name])
+    this.told[name].push(this[name])
     this.send(name, this[name])
   }
 
@@ -226,7 +228,7 @@ class Instrument {
       layout.showlegend = false
       if (first) {
         layout.annotations = []
-        layout.xaxis.ticktext = layout.xaxis.ticktext.map((text, k) => (this.told(k) ? text : ""))
+        layout.xaxis.ticktext = layout.xaxis.ticktext.map((text, k) => (this.numbered(k) ? text : ""))
       }
     }
     // on a phone the names of lines stand below the chart instead of beside it
@@ -238,7 +240,7 @@ class Instrument {
   }
 
   // Whether a stop has its number, where there is no room for all: the last one has.
-  told(k) {
+  numbered(k) {
     return !this.narrow || k === this.last || (k % 3 === 0 && k < this.last - 1)
   }
 
@@ -274,7 +276,7 @@ class Instrument {
     this.root.style.setProperty("--right", this.margin.r + "px")
     Array.from(this.scale.children).forEach((mark, k) => {
       mark.style.left = this.at(k) + "px"
-      show(mark, this.told(k))
+      show(mark, this.numbered(k))
     })
     if (this.library) this.plotted(this.library)
     else this.sketch()
