@@ -204,18 +204,20 @@ def moving(own: Own, at: int, *, running: bool) -> None:
     theme, shown = state.theme(), look(where, id, found, running=running)
     job = joining(where, shown)
     now = jobs.look(job)
+    yours = (shown.yours or now.result) if standing()["person"] == YOU else None
     body = state.kept(
         "instrument",
-        (where.name, where.steps, id, found, theme, running, now.result is None),
-        lambda: scene.view(shown._replace(yours=now.result), theme),
+        (where.name, where.steps, id, found, theme, running, yours is None),
+        lambda: scene.view(shown._replace(yours=yours), theme),
     )
-    instrument.show(body | standing(), key=KEY, on_change=moved)
     blocks.ticking(job, now, blocks.progress_or_problem)
+    instrument.show(body | standing(), key=KEY, on_change=moved)
 
 
 def joining(where: Place, shown: Scene) -> Job | None:
-    """What makes the lists of a visitor who stands in the picture: for everybody alike, once."""
-    if standing()["person"] != YOU or not shown.around.six:
+    """What makes the lists of a visitor who stands in the picture, where they did not come with the
+    program: for everybody alike, once."""
+    if standing()["person"] != YOU or not shown.around.six or shown.yours:
         return None
     job = _joining(where.name, shown.id)
     if jobs.look(job).state == "failed":
@@ -248,7 +250,9 @@ def look(where: Place, id: str, found: tuple[Picture, ...], *, running: bool = F
         around = people.around(shown[0], sources.get(where.name), methods[0])
         leaves = partial(scene.leaving, methods)  # a server that is trusted with raw ratings
         return bare._replace(
-            scores=sources.look(where.name, leaves, f"scores of {id}"), around=around
+            scores=sources.look(where.name, leaves, f"scores of {id}"),
+            around=around,
+            yours=people.joined(where.name, task, picture.lines[0].key),
         )
 
     return state.kept("scene", (where.name, where.steps, id, found, running), seen)
@@ -326,7 +330,7 @@ def take_away(own: Own, found: tuple[Picture, ...]) -> None:
     where, id = own.where, own.id
     title, shown, stands = sources.names()[where.name], look(where, id, found), standing()
     grid = replace(own.grid, data=["YOUR_FILE"]) if where.private else own.grid
-    shown = shown._replace(yours=jobs.look(joining(where, shown)).result)
+    shown = shown._replace(yours=shown.yours or jobs.look(joining(where, shown)).result)
 
     def file() -> str:
         more = [] if where.private else explorable.others(where.name, shown)

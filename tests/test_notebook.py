@@ -1,13 +1,16 @@
 """The notebooks of docs/: their cells run, and what is stored is what they print."""
 
 import csv
+import dataclasses
 import io
+import itertools
 import json
 import re
 import xml.etree.ElementTree as ET
 
 import pytest
 
+from dpmc_core import registry
 from dpmc_core.lab.store import Store
 from dpmc_core.lab.views import lines
 from dpmc_core.metrics import METRICS
@@ -97,6 +100,50 @@ def test_a_notebook_that_was_taken_away_computes_its_curve_and_reads_it(monkeypa
         (line,) = lines.read(store, ["input-flip"], METRICS["accuracy"]).lines
     here = line.at(1.0)
     assert told == f"{line.label} 1.0 {here.mean} {here.half_width} 2\n"
+
+
+@pytest.mark.parametrize(
+    ("data", "id"),
+    [("movie-night", "input-flip"), ("jokes", "output"), ("jokes", "private-effects")],
+)
+def test_the_picture_of_a_curve_stands_alone_on_a_slide(data, id):
+    (shown, *_) = lines.shipped(data, id)
+    drawn = ET.fromstring(report.svg(shown))
+    wide, high = (float(drawn.attrib[name]) for name in ("width", "height"))
+    texts = [
+        (float(one.attrib["x"]), float(one.attrib["y"]), one.text)
+        for one in drawn.iter("{http://www.w3.org/2000/svg}text")
+    ]
+    said = [text for x, _, text in texts if x == 24]
+    name, info = registry.get(id).name, shown.lines[0].info
+    assert said[0] == f"{info.title}: {shown.metric.title} against epsilon"
+    assert said[1].startswith(f"{name}: ")  # and what it promises
+    assert said[-1] == shown.metric.axis
+    across = f"epsilon {shown.lines[0].change.label} (left: more private)"
+    assert across in [text for *_, text in texts]
+    assert all(0 <= x < wide and 0 < y < high for x, y, _ in texts)
+    beside = sorted(y for x, y, _ in texts if x == 744)
+    assert len(beside) >= 3
+    assert all(b - a >= 16.9 for a, b in itertools.pairwise(beside))  # a line of 14 pixels
+    words = " ".join(text for x, _, text in texts if x == 744).replace("\u00a0", " ")
+    for level, at in shown.between(1.0):
+        if level != "guessing":
+            assert f"{level} {shown.metric.text(at.mean)}" in words
+    assert "guessing" in words
+    ticks = [text for x, _, text in texts if x == 68]
+    assert len(ticks) >= 3
+    assert all(len(tick.removesuffix(" %").replace(".", "").strip("0")) <= 2 for tick in ticks[:2])
+    color = registry.style(id).color
+    assert any(one.attrib.get("fill") == color for one in drawn if one.tag.endswith("polygon"))
+
+
+def test_a_title_is_text_in_a_picture_too():
+    (shown, *_) = lines.shipped("jokes", "output")
+    line = shown.lines[0]
+    hostile = "<script>&\x00\u202e\"'"
+    renamed = dataclasses.replace(line, info=line.info._replace(title=hostile))
+    drawn = ET.fromstring(report.svg(shown._replace(lines=(renamed,))))
+    assert not any("script" in one.tag for one in drawn.iter())
 
 
 def test_a_curve_is_taken_away_as_a_picture_and_numbers_and_is_cited_with_its_papers():

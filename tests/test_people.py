@@ -24,6 +24,7 @@ from dpmc_core.lab.store import Store, top_lists
 from dpmc_core.lab.sweep import LISTS_OF, Grid, toplists
 from dpmc_core.lab.sweep.presets import EPSILONS
 from dpmc_core.lab.views import cards, lines, numbers, people, trade
+from dpmc_core.lab.views.data import title
 from dpmc_core.lab.views.people import Flips, Newcomer, Person
 from dpmc_core.model import Factors, Task
 from dpmc_core.privacy import USER_EMPTIED, Trust
@@ -150,11 +151,14 @@ def test_the_file_of_lists_is_read_as_it_was_written(monkeypatch, tmp_path, trai
     known = people.people(train, plain, ())
     lists = {0.1: people.Lists(((1, 2),), (1,), 0.5), 1.0: people.Lists(((3,),), (0,), 1.25)}
     stream = io.StringIO()
-    people.write(known, {"a key": lists}, stream)
+    joined = people.Yours(["A"], [0], "AAA=", 0.5, [0.1], [people.Worth(40, 0.6, 0.5, 0.5, 0.05)])
+    people.write(known, {"a key": lists}, {"a key": joined}, stream)
     (tmp_path / "restaurants.json").write_text(stream.getvalue())
     monkeypatch.setattr(shipped, "FOLDER", tmp_path)
     assert people.load("restaurants", Task.BINARY, "a key") == (known, lists)
+    assert people.joined("restaurants", Task.BINARY, "a key") == joined
     assert people.load("restaurants", Task.BINARY, "another") is None
+    assert people.joined("restaurants", Task.BINARY, "another") is None
     assert people.load("restaurants", Task.RATINGS, "a key") is None
 
 
@@ -590,8 +594,35 @@ def test_nothing_of_a_visitor_is_told_to_anybody():
     assert YOU.split("class You")[0] in scene.code()
 
 
+@pytest.mark.slow
+def test_what_ships_for_a_visitor_is_what_would_be_made():
+    key = rows.shipped.__wrapped__("restaurants", "input-flip")[0].lines[0].key
+    came = people.joined("restaurants", Task.BINARY, key)
+    made = people.yours(scene.at_stops("input-flip"), datasets.load("restaurants"), lambda *_: None)
+    assert list(made.titles) == came.titles
+    assert list(made.places) == came.places
+    both = [np.frombuffer(base64.b64decode(one.numbers), "<i2") * one.unit for one in (made, came)]
+    assert np.allclose(*both, atol=1e-3)
+    assert np.allclose(made.judged, came.judged, atol=1e-6)
+
+
+@pytest.mark.parametrize("data", ["movie-night", "long-tail", "restaurants"])
+def test_a_visitor_s_lists_come_with_the_samples_and_only_to_a_visitor(monkeypatch, data):
+    monkeypatch.setattr(people, "yours", None)  # nothing is made
+    app = open_page(data=data, mechanism="input-flip")
+    assert "yours" not in instrument(app)
+    app = open_page(data=data, mechanism="input-flip", person="you")
+    found = instrument(app)["yours"]
+    assert len(found["said"]) == len(found["spread"]) == len(EPSILONS) + 1
+    six = [card["item"] for card in instrument(app)["six"]]
+    ratings = datasets.load(data).ratings
+    assert [found["titles"][k] for k in found["places"]] == [title(ratings, item) for item in six]
+    assert not app.get("progress")
+
+
 def test_the_page_makes_a_visitor_s_lists_once_for_everybody(monkeypatch):
     st.cache_resource.clear()
+    monkeypatch.setattr(people, "joined", lambda *_: None)
     made, own = [], people.yours
     monkeypatch.setattr(people, "yours", lambda *given: made.append(given) or own(*given))
     app = open_page(data="restaurants", mechanism="input-flip")
@@ -614,6 +645,7 @@ def test_what_went_wrong_is_said_and_tried_again(monkeypatch):
 
     own = people.yours
     st.cache_resource.clear()
+    monkeypatch.setattr(people, "joined", lambda *_: None)
     monkeypatch.setattr(people, "yours", broken)
     app = open_page(data="restaurants", mechanism="input-flip", person="you", epsilon="2")
     wait_until(app, lambda: any("No luck" in one.value for one in app.error))

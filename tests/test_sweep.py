@@ -616,9 +616,20 @@ def test_jobs_must_be_a_number_of_processes(plan):
         sweep.LocalPool(plan.sources, 0)
 
 
+def test_a_curve_has_its_first_point_before_the_floors_of_all_others():
+    """With a floor that has an epsilon too: at every moment both reach equally far."""
+    epsilons = [0.1, 0.3, 1.0, 3.0, 10.0]
+    asked = {"data": ["restaurants"], "mechanisms": ["private-taste"], "seeds": [1, 2]}
+    units = sweep.plan(sweep.Grid(**asked, epsilons=epsilons)).units
+    noisy = [(unit.mechanism.id, unit.epsilon) for unit in units if unit.epsilon is not None]
+    assert [epsilon for _, epsilon in noisy[:4]] == [0.1, 0.1, 10.0, 10.0]
+    assert {id for id, _ in noisy[:2]} == {"private-popularity", "private-taste"}
+    assert len(noisy) == 2 * 2 * len(epsilons)
+
+
 def test_units_tell_what_they_are(plan):
-    assert str(plan.units[0]) == f"{GUESS} on tiny at epsilon 0.5, seed 1"
-    assert str(plan.units[1]) == f"{REFERENCE} on tiny, seed 1"
+    assert str(plan.units[0]) == f"{REFERENCE} on tiny, seed 1"
+    assert f"{GUESS} on tiny at epsilon 0.5, seed 1" in map(str, plan.units[1:4])
     assert dataclasses.is_dataclass(plan.units[0])
     assert store.WAIT >= 5
 

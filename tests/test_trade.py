@@ -267,4 +267,4 @@ def test_the_layer_goes_along_from_page_to_page():
     assert instrument(app)["layer"] == "Noise"
     app.switch_page("pages/compare.py").run()
     assert not app.exception
-    assert app.session_state["layer"] == "Accuracy"
+    assert app.session_state["layer"] == "Quality"

@@ -43,7 +43,7 @@ const draw = () => {
   const { light, dark: night } = file.views[at.view]
   instrument.update({ ...light, ...(dark.matches ? night : {}), ...at }, (name, value) => {
     at[name] = value
-    covers()
+    draw()
     write()
   })
   radios.forEach((radio, k) => { radio.checked = k === at.view })

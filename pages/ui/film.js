@@ -1,214 +1,214 @@
 // A run round by round: panels of the matrix, the metric on fixed axes, one person's list.
 // The place p of a film counts its frames that were played; 0 is before the first round.
 const SVG = "http://www.w3.org/2000/svg";
-const places = (window.dpmcFilms ??= new Map()); // film -> where it was left, across page changes
-const shown = new WeakMap();
+const places = (window.dpmcFilms ??= new Map()) // film -> where it was left, across page changes
+const shown = new WeakMap()
 
 export default function ({ data, parentElement }) {
-  const root = parentElement.querySelector(".film");
-  if (!shown.has(root)) shown.set(root, player(root));
-  shown.get(root).update(data);
-  return () => shown.get(root).leave();
+  const root = parentElement.querySelector(".film")
+  if (!shown.has(root)) shown.set(root, player(root))
+  shown.get(root).update(data)
+  return () => shown.get(root).leave()
 }
 
 function player(root) {
-  const part = (name) => root.querySelector(name);
-  const button = part("button"), slider = part("input"), round = part("output");
-  const still = window.matchMedia("(prefers-reduced-motion: reduce)");
-  let film = null, p = 0, playing = false, timer = 0, last = 0;
+  const part = (name) => root.querySelector(name)
+  const button = part("button"), slider = part("input"), round = part("output")
+  const still = window.matchMedia("(prefers-reduced-motion: reduce)")
+  let film = null, p = 0, playing = false, timer = 0, last = 0
 
-  const count = () => film.frames.length;
-  const end = () => p >= count();
+  const count = () => film.frames.length
+  const end = () => p >= count()
 
   function update(next) {
-    const fresh = !film || film.id !== next.id;
-    const now = !fresh && p >= 1 ? film.frames[Math.ceil(p) - 1]?.round : null;
-    const panels = fresh || film.panels.length !== next.panels.length;
-    film = next;
-    if (panels) build();
+    const fresh = !film || film.id !== next.id
+    const now = !fresh && p >= 1 ? film.frames[Math.ceil(p) - 1]?.round : null
+    const panels = fresh || film.panels.length !== next.panels.length
+    film = next
+    if (panels) build()
     if (fresh) {
-      const left = places.get(film.id);
-      p = still.matches ? count() : Math.min(left ?? 0, count());
-      playing = left === undefined;
+      const left = places.get(film.id)
+      p = still.matches ? count() : Math.min(left ?? 0, count())
+      playing = left === undefined
     } else if (now != null) {
       // rounds are thinned while a run goes on: stay at the same one
-      const k = film.frames.findIndex((frame) => frame.round >= now);
-      if (k >= 0 && film.frames[k].round !== film.frames[Math.ceil(p) - 1]?.round) p = k + 1;
+      const k = film.frames.findIndex((frame) => frame.round >= now)
+      if (k >= 0 && film.frames[k].round !== film.frames[Math.ceil(p) - 1]?.round) p = k + 1
     }
-    if (still.matches && playing) p = count();
-    draw();
-    run();
+    if (still.matches && playing) p = count()
+    draw()
+    run()
   }
 
   function run() {
-    if (timer || !playing) return;
-    last = performance.now();
-    timer = requestAnimationFrame(tick);
+    if (timer || !playing) return
+    last = performance.now()
+    timer = requestAnimationFrame(tick)
   }
 
   function tick(now) {
-    timer = 0;
-    const frames = Math.max(count(), film.live ? Math.min(film.total, 60) : 1, 1);
-    const pace = Math.min(film.pace, Math.max(900, 400 * frames));
-    const before = Math.floor(p);
-    p = Math.min(count(), p + ((now - last) * frames) / pace);
-    last = now;
-    if (end() && !film.live) playing = false;
-    if (Math.floor(p) !== before || !playing) draw();
-    if (playing && !end()) timer = requestAnimationFrame(tick);
+    timer = 0
+    const frames = Math.max(count(), film.live ? Math.min(film.total, 60) : 1, 1)
+    const pace = Math.min(film.pace, Math.max(900, 400 * frames))
+    const before = Math.floor(p)
+    p = Math.min(count(), p + ((now - last) * frames) / pace)
+    last = now
+    if (end() && !film.live) playing = false
+    if (Math.floor(p) !== before || !playing) draw()
+    if (playing && !end()) timer = requestAnimationFrame(tick)
   }
 
   function leave() {
-    cancelAnimationFrame(timer);
-    timer = 0;
+    cancelAnimationFrame(timer)
+    timer = 0
   }
 
   button.onclick = () => {
     if (playing && !end()) { // skip
-      p = count();
-      playing = film.live;
+      p = count()
+      playing = film.live
     } else {
-      if (end()) p = 0;
-      playing = true;
+      if (end()) p = 0
+      playing = true
     }
-    draw();
-    run();
-  };
+    draw()
+    run()
+  }
   slider.oninput = () => {
-    playing = false;
-    p = Number(slider.value);
-    draw();
-  };
-  new ResizeObserver(() => film && curve()).observe(part("svg"));
+    playing = false
+    p = Number(slider.value)
+    draw()
+  }
+  new ResizeObserver(() => film && curve()).observe(part("svg"))
 
   function build() {
-    const panels = part(".panels");
+    const panels = part(".panels")
     panels.replaceChildren(...film.panels.map((panel) => {
-      const figure = document.createElement("figure");
-      const head = document.createElement("div"), canvas = document.createElement("canvas");
-      head.className = "name";
-      head.textContent = panel.name;
-      head.title = panel.help;
-      canvas.width = film.columns;
-      canvas.height = film.rows;
-      canvas.setAttribute("role", "img");
-      canvas.setAttribute("aria-label", panel.help);
-      figure.append(head, canvas);
-      return figure;
-    }));
-    part(".curve .name").textContent = film.metric;
-    part(".list .name").textContent = film.person;
-    part("ol").replaceChildren();
+      const figure = document.createElement("figure")
+      const head = document.createElement("div"), canvas = document.createElement("canvas")
+      head.className = "name"
+      head.textContent = panel.name
+      head.title = panel.help
+      canvas.width = film.columns
+      canvas.height = film.rows
+      canvas.setAttribute("role", "img")
+      canvas.setAttribute("aria-label", panel.help)
+      figure.append(head, canvas)
+      return figure
+    }))
+    part(".curve .name").textContent = film.metric
+    part(".list .name").textContent = film.person
+    part("ol").replaceChildren()
     part(".legend").replaceChildren(...film.legend.map(([name, color]) => {
-      const entry = document.createElement("span"), box = document.createElement("i");
-      box.style.background = color;
-      entry.append(box, name);
-      return entry;
-    }));
+      const entry = document.createElement("span"), box = document.createElement("i")
+      box.style.background = color
+      entry.append(box, name)
+      return entry
+    }))
   }
 
   function draw() {
-    const k = Math.floor(p), frame = k ? film.frames[k - 1] : null;
-    places.set(film.id, playing && film.live ? k : p);
-    const canvases = root.querySelectorAll("canvas");
-    film.panels.forEach((panel, n) => paint(canvases[n], panel.cells ?? frame?.cells));
-    curve();
-    list(frame ? frame.top : []);
-    slider.max = count();
-    slider.value = k;
-    slider.disabled = !count();
-    const all = film.live ? film.total : film.of;
-    const words = frame ? `round ${frame.round} of ${all}` : film.waits;
-    round.value = words;
-    slider.setAttribute("aria-valuetext", words);
-    const going = playing && !end();
-    button.textContent = going ? "Skip" : end() ? "Replay" : "Play";
-    button.disabled = !count() || (end() && film.live);
+    const k = Math.floor(p), frame = k ? film.frames[k - 1] : null
+    places.set(film.id, playing && film.live ? k : p)
+    const canvases = root.querySelectorAll("canvas")
+    film.panels.forEach((panel, n) => paint(canvases[n], panel.cells ?? frame?.cells))
+    curve()
+    list(frame ? frame.top : [])
+    slider.max = count()
+    slider.value = k
+    slider.disabled = !count()
+    const all = film.live ? film.total : film.of
+    const words = frame ? `round ${frame.round} of ${all}` : film.waits
+    round.value = words
+    slider.setAttribute("aria-valuetext", words)
+    const going = playing && !end()
+    button.textContent = going ? "Skip" : end() ? "Replay" : "Play"
+    button.disabled = !count() || (end() && film.live)
   }
 
   function paint(canvas, cells) {
-    const pen = canvas.getContext("2d");
-    pen.fillStyle = film.colors.missing;
-    pen.fillRect(0, 0, canvas.width, canvas.height);
-    if (!cells) return;
-    const bytes = atob(cells);
+    const pen = canvas.getContext("2d")
+    pen.fillStyle = film.colors.missing
+    pen.fillRect(0, 0, canvas.width, canvas.height)
+    if (!cells) return
+    const bytes = atob(cells)
     for (let n = 0; n < bytes.length; n++) {
-      const value = bytes.charCodeAt(n);
-      if (value === 255) continue;
-      pen.fillStyle = film.colors.scale[value];
-      pen.fillRect(n % film.columns, Math.floor(n / film.columns), 1, 1);
+      const value = bytes.charCodeAt(n)
+      if (value === 255) continue
+      pen.fillStyle = film.colors.scale[value]
+      pen.fillRect(n % film.columns, Math.floor(n / film.columns), 1, 1)
     }
   }
 
   function list(top) {
-    const box = part("ol"), old = new Map([...box.children].map((li) => [li.dataset.item, li]));
+    const box = part("ol"), old = new Map([...box.children].map((li) => [li.dataset.item, li]))
     top.forEach((item, rank) => {
-      let li = old.get(String(item));
-      old.delete(String(item));
+      let li = old.get(String(item))
+      old.delete(String(item))
       if (!li) {
-        li = document.createElement("li");
-        li.dataset.item = item;
-        li.append(document.createElement("i"), film.names[item]);
-        li.title = film.names[item];
-        li.style.transform = `translateY(calc(${rank} * var(--line) + 12px))`;
-        li.style.opacity = 0;
-        box.append(li);
-        li.getBoundingClientRect(); // so that it moves from there
+        li = document.createElement("li")
+        li.dataset.item = item
+        li.append(document.createElement("i"), film.names[item])
+        li.title = film.names[item]
+        li.style.transform = `translateY(calc(${rank} * var(--line) + 12px))`
+        li.style.opacity = 0
+        box.append(li)
+        li.getBoundingClientRect() // so that it moves from there
       }
-      li.firstChild.textContent = `${rank + 1}`;
-      li.style.transform = `translateY(calc(${rank} * var(--line)))`;
-      li.style.opacity = 1;
-    });
-    for (const li of old.values()) li.remove();
+      li.firstChild.textContent = `${rank + 1}`
+      li.style.transform = `translateY(calc(${rank} * var(--line)))`
+      li.style.opacity = 1
+    })
+    for (const li of old.values()) li.remove()
     // in the order that is read aloud
-    const rank = new Map(top.map((item, n) => [String(item), n]));
-    const order = [...box.children];
-    const sorted = [...order].sort((a, b) => rank.get(a.dataset.item) - rank.get(b.dataset.item));
-    if (!playing && sorted.some((li, n) => li !== order[n])) box.append(...sorted);
+    const rank = new Map(top.map((item, n) => [String(item), n]))
+    const order = [...box.children]
+    const sorted = [...order].sort((a, b) => rank.get(a.dataset.item) - rank.get(b.dataset.item))
+    if (!playing && sorted.some((li, n) => li !== order[n])) box.append(...sorted)
   }
 
   function curve() {
-    const box = part("svg"), wide = box.clientWidth, high = box.clientHeight;
-    if (!wide) return;
-    const left = 50, right = wide - 12, top = 20, bottom = high - 24;
-    const [low, up] = film.axis, rounds = Math.max(film.live ? film.total : film.of, 1);
-    const x = (n) => left + ((right - left) * n) / rounds;
-    const y = (v) => bottom - ((bottom - top) * (Math.min(up, Math.max(low, v)) - low)) / (up - low);
-    const parts = [];
+    const box = part("svg"), wide = box.clientWidth, high = box.clientHeight
+    if (!wide) return
+    const left = 50, right = wide - 12, top = 20, bottom = high - 24
+    const [low, up] = film.axis, rounds = Math.max(film.live ? film.total : film.of, 1)
+    const x = (n) => left + ((right - left) * n) / rounds
+    const y = (v) => bottom - ((bottom - top) * (Math.min(up, Math.max(low, v)) - low)) / (up - low)
+    const parts = []
     const add = (tag, values, text) => {
-      const one = document.createElementNS(SVG, tag);
-      for (const [name, value] of Object.entries(values)) one.setAttribute(name, value);
-      if (text !== undefined) one.textContent = text;
-      parts.push(one);
-    };
+      const one = document.createElementNS(SVG, tag)
+      for (const [name, value] of Object.entries(values)) one.setAttribute(name, value)
+      if (text !== undefined) one.textContent = text
+      parts.push(one)
+    }
     for (const [at, text] of film.ticks) {
-      add("line", { x1: left, x2: right, y1: y(at), y2: y(at), stroke: film.colors.grid });
-      add("text", { x: left - 7, y: y(at) + 4, "text-anchor": "end" }, text);
+      add("line", { x1: left, x2: right, y1: y(at), y2: y(at), stroke: film.colors.grid })
+      add("text", { x: left - 7, y: y(at) + 4, "text-anchor": "end" }, text)
     }
-    add("text", { x: left, y: high - 6, "text-anchor": "middle" }, "0");
-    add("text", { x: right, y: high - 6, "text-anchor": "end" }, `round ${rounds}`);
+    add("text", { x: left, y: high - 6, "text-anchor": "middle" }, "0")
+    add("text", { x: right, y: high - 6, "text-anchor": "end" }, `round ${rounds}`)
     for (const line of film.lines) {
-      const at = y(line.at);
+      const at = y(line.at)
       add("line", { x1: left, x2: right, y1: at, y2: at, stroke: line.color, "stroke-width": 1.6,
-        "stroke-dasharray": line.dash });
-      add("text", { x: left + 4, y: line.above ? at - 5 : at + 15 }, line.text);
+        "stroke-dasharray": line.dash })
+      add("text", { x: left + 4, y: line.above ? at - 5 : at + 15 }, line.text)
     }
-    const seen = film.frames.slice(0, Math.floor(p)).filter((frame) => frame.value !== null);
-    const points = seen.map((frame) => `${x(frame.round)},${y(frame.value)}`);
+    const seen = film.frames.slice(0, Math.floor(p)).filter((frame) => frame.value !== null)
+    const points = seen.map((frame) => `${x(frame.round)},${y(frame.value)}`)
     add("polyline", { points: points.join(" "), fill: "none", stroke: film.colors.line,
-      "stroke-width": 2.5 });
-    const dot = seen.at(-1);
+      "stroke-width": 2.5 })
+    const dot = seen.at(-1)
     if (dot) {
-      const far = x(dot.round) > right - 70;
-      add("circle", { cx: x(dot.round), cy: y(dot.value), r: 5, fill: film.colors.line });
+      const far = x(dot.round) > right - 70
+      add("circle", { cx: x(dot.round), cy: y(dot.value), r: 5, fill: film.colors.line })
       add("text", { x: x(dot.round) + (far ? -8 : 9), y: y(dot.value) + (dot.below ? 20 : -9),
         "text-anchor": far ? "end" : "start", style: "font-weight: 700; font-size: 15px",
-        stroke: film.colors.paper, "stroke-width": 4, "paint-order": "stroke" }, dot.text);
+        stroke: film.colors.paper, "stroke-width": 4, "paint-order": "stroke" }, dot.text)
     }
-    box.replaceChildren(...parts);
-    box.setAttribute("viewBox", `0 0 ${wide} ${high}`);
-    box.setAttribute("aria-label", film.words);
+    box.replaceChildren(...parts)
+    box.setAttribute("viewBox", `0 0 ${wide} ${high}`)
+    box.setAttribute("aria-label", film.words)
   }
 
-  return { update, leave };
+  return { update, leave }
 }

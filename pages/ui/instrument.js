@@ -1,5 +1,4 @@
-// A slider that is the chart's own axis. Numbers come from the page, none between two stops; axes
-// never change.
+// A slider that is the chart's own axis. Numbers come from the page, none between two stops.
 
 const NARROW = 620 // pixels of the component below which names leave the chart's margin
 const PLAY = 700 // milliseconds between two stops
@@ -17,21 +16,18 @@ const say = (node, text) => {
 const show = (node, yes) => {
   if (node.hidden === yes) node.hidden = !yes
 }
+const within = (value, low, high) => Math.max(low, Math.min(high, value))
 
-let drawing = null // Plotly, fetched once and kept by the browser
+let drawing = null // Plotly, fetched once
 
 const plotly = (url) => {
   if (window.Plotly) return Promise.resolve(window.Plotly)
-  if (!drawing) {
-    drawing = new Promise((done, fail) => {
-      const script = make("script")
-      script.src = new URL(url, document.baseURI)
-      script.onload = () => done(window.Plotly)
-      script.onerror = () => { drawing = null; fail() }
-      document.head.append(script)
-    })
-  }
-  return drawing
+  return drawing ||= new Promise((done, fail) => {
+    const script = make("script", "", document.head)
+    script.onload = () => done(window.Plotly)
+    script.onerror = () => { drawing = null; fail() }
+    script.src = new URL(url, document.baseURI)
+  })
 }
 
 class Instrument {
@@ -40,8 +36,8 @@ class Instrument {
     this.stop = this.person = this.asked = 0
     this.layer = ""
     this.wanted = null
-    this.sent = new Map() // to the page
-    this.heard = new Map() // from it
+    this.told = {} // to the page, and not yet heard back
+    this.heard = {} // from it
     this.score = [0, 0]
     this.build()
     this.watch = new ResizeObserver(() => this.resized())
@@ -52,56 +48,56 @@ class Instrument {
     const root = this.root
     root.classList.add("dpmc-what")
     root.replaceChildren()
+    const add = (tag, name, parent, text) => (this[name] = make(tag, "dpmc-" + name, parent, text))
+    const button = (parent, text, act, name) => {
+      const node = make("button", name, parent, text)
+      node.onclick = act
+      return node
+    }
+    const choices = (name, parent, label) => {
+      const all = this[name] = make("div", "dpmc-switch", parent)
+      all.role = "group"
+      all.ariaLabel = label
+      return all
+    }
+    const slider = (name, parent, label) => {
+      const node = add("div", name, parent)
+      node.tabIndex = 0
+      node.role = "slider"
+      node.ariaLabel = label
+    }
     // the chart and its slider
-    this.chart = make("section", "dpmc-chart", root)
-    const head = make("div", "dpmc-head", this.chart)
+    const chart = add("section", "chart", root)
+    const head = make("div", "dpmc-head", chart)
     this.title = make("strong", "", head)
     this.finding = make("span", "", head)
-    this.layers = make("div", "dpmc-switch", head)
-    this.layers.setAttribute("role", "group")
-    this.layers.setAttribute("aria-label", "What the picture shows")
-    this.frame = make("div", "dpmc-frame", this.chart)
-    this.plot = make("div", "dpmc-plot", this.frame)
-    this.goal = make("div", "dpmc-goal", this.frame)
-    this.goal.tabIndex = 0
-    this.goal.setAttribute("role", "slider")
-    this.goal.setAttribute("aria-orientation", "vertical")
+    choices("layers", head, "What the picture shows")
+    button(head, "Save picture", () => this.save(), "dpmc-save")
+    const frame = add("div", "frame", chart)
+    add("div", "plot", frame)
+    slider("goal", frame, "the wanted quality")
+    this.goal.ariaOrientation = "vertical"
     this.goalText = make("span", "", this.goal)
-    this.need = make("div", "dpmc-need", this.frame)
-    this.scale = make("div", "dpmc-scale", this.frame)
-    this.track = make("div", "dpmc-track", this.frame)
-    this.knob = make("div", "dpmc-knob", this.track)
-    this.knob.tabIndex = 0
-    this.knob.setAttribute("role", "slider")
-    this.knob.setAttribute("aria-label", "epsilon")
-    const sides = make("div", "dpmc-sides", this.chart)
+    add("div", "need", frame)
+    add("div", "scale", frame)
+    slider("knob", add("div", "track", frame), "epsilon")
+    const sides = make("div", "dpmc-sides", chart)
     make("span", "", sides, "\u2190 more private")
-    this.legend = make("span", "dpmc-legend", sides)
-    make("span", "", sides, "Drag the slider, and see who sees what.")
+    add("span", "legend", sides)
+    this.axis = make("strong", "", sides)
     make("span", "", sides, "more accurate \u2192")
-    const save = make("button", "dpmc-save", head, "Save picture")
-    save.onclick = () => this.library && this.library.downloadImage(this.plot,
-      { format: "png", scale: 2, filename: "dpmc-lab" })
     // the answer
-    this.card = make("section", "dpmc-card", root)
-    this.card.setAttribute("aria-label", "At this epsilon")
-    this.number = make("div", "dpmc-number", this.card)
-    this.epsilon = make("span", "dpmc-epsilon", this.number)
-    this.value = make("span", "dpmc-value", this.number)
-    this.half = make("span", "dpmc-half", this.number)
-    this.rest = make("div", "dpmc-rest", this.card)
-    this.keeps = make("p", "dpmc-keeps", this.rest)
-    const attack = make("div", "dpmc-attack", this.rest)
+    const card = add("section", "card", root)
+    card.ariaLabel = "At this epsilon"
+    const number = add("div", "number", card)
+    for (const name of ["epsilon", "value", "half"]) add("span", name, number)
+    const rest = add("div", "rest", card)
+    add("p", "keeps", rest)
+    const attack = add("div", "attack", rest)
     this.right = make("p", "", attack)
-    this.asks = make("div", "dpmc-switch", attack)
-    this.asks.setAttribute("role", "group")
-    this.asks.setAttribute("aria-label", "What the attacker asks")
-    this.choices = [0, 1].map((k) => {
-      const button = make("button", "", this.asks)
-      button.onclick = () => this.tell("asked", k)
-      return button
-    })
-    this.lists = make("section", "dpmc-lists", this.rest)
+    choices("asks", attack, "What the attacker asks")
+    this.choices = [0, 1].map((k) => button(this.asks, "", () => this.tell("asked", k)))
+    add("section", "lists", rest)
     const list = (title) => {
       const side = make("div", "", this.lists)
       make("h2", "", side, title)
@@ -111,42 +107,34 @@ class Instrument {
     this.plain = list("without privacy")
     this.kept = list("with privacy")
     this.common = make("p", "", this.lists)
-    this.game = make("div", "dpmc-game", this.rest)
-    const promise = make("p", "dpmc-promise", this.rest)
+    add("div", "game", rest)
+    const promise = make("p", "dpmc-promise", rest)
     this.method = make("strong", "", promise)
     this.promise = make("span", "", promise)
-    this.answer = make("p", "dpmc-answer", this.rest)
-    this.answer.setAttribute("aria-live", "polite")
-    const buttons = make("div", "dpmc-buttons", this.rest)
-    const button = (text, act) => {
-      const node = make("button", "", buttons, text)
-      node.onclick = act
-      return node
-    }
-    this.playing = button("\u25b6 Play", () => this.play())
-    this.needs = button("I need \u2026", () => this.want())
-    this.guesses = button("Guess", () => this.deal())
+    add("p", "answer", rest).ariaLive = "polite"
+    const buttons = make("div", "dpmc-buttons", rest)
+    this.playing = button(buttons, "\u25b6 Play", () => this.play())
+    this.needs = button(buttons, "I need \u2026", () => this.want())
+    this.guesses = button(buttons, "Guess", () => this.deal())
     // one person
-    this.who = make("section", "dpmc-who", root)
-    this.who.setAttribute("aria-label", "One person")
-    const name = make("div", "dpmc-name", this.who)
-    this.next = make("button", "dpmc-link", name)
+    const who = add("section", "who", root)
+    who.ariaLabel = "One person"
+    const name = make("div", "dpmc-name", who)
+    this.next = button(name, "", () =>
+      this.tell("person", this.person === "you" ? 0 : (this.person + 1) % this.view.people.length), "dpmc-link")
     this.next.title = "Another person"
-    this.next.onclick = () =>
-      this.tell("person", this.person === "you" ? 0 : (this.person + 1) % this.view.people.length)
-    this.enter = make("button", "", name, "Put yourself in")
-    this.enter.onclick = () => {
+    this.enter = button(name, "Put yourself in", () => {
       this.you.anew()
       this.tell("person", "you")
       this.you.asks.firstChild.focus({ preventScroll: true })
-    }
-    this.cells = make("div", "dpmc-cells", this.who)
-    this.flips = make("div", "dpmc-flips", this.who)
+    })
+    add("div", "cells", who)
+    add("div", "flips", who)
     this.you = new You(this)
     this.drags()
   }
 
-  // --- what the page says ---------------------------------------------------------------------
+  // --- what the page says
 
   update(view, send) {
     this.send = send
@@ -155,9 +143,11 @@ class Instrument {
     this.view = view
     for (const name of ["stop", "person", "asked", "wanted", "layer"]) {
       // an echo of what was told must not undo what was done since
-      if (!first && view[name] === this.heard.get(name)) continue
-      this.heard.set(name, view[name])
-      if (first || view[name] !== this.sent.get(name)) this[name] = view[name]
+      const told = this.told[name] ||= []
+      const place = told.indexOf(view[name])
+      told.splice(0, place + 1)
+      if (first || (place < 0 && !told.length && view[name] !== this.heard[name])) this[name] = view[name]
+      this.heard[name] = view[name]
     }
     this.you.meet(view.six)
     if (this.person === "you" && !view.six.length) this.person = 0
@@ -173,31 +163,30 @@ class Instrument {
   }
 
   release(name) {
-    this.sent.set(name, this[name])
+    this.told[name].push(this[name])
     this.send(name, this[name])
   }
 
-  // --- what never moves -----------------------------------------------------------------------
+  // --- what never moves
 
   draw() {
     const view = this.view
-    const style = this.root.style
-    for (const [name, value] of Object.entries(view.colors)) style.setProperty(`--${name}`, value)
+    const { style } = this.root
+    for (const [name, value] of Object.entries(view.colors)) style.setProperty("--" + name, value)
     this.layers.replaceChildren()
     for (const one of view.layers.length > 1 ? view.layers : []) {
       make("button", "", this.layers, one.name).onclick = () => this.tell("layer", one.name)
     }
     this.scale.replaceChildren()
     for (const one of view.stops) make("span", "", this.scale, one.epsilon)
-    this.sides()
-    this.knob.setAttribute("aria-valuemin", 0)
-    this.knob.setAttribute("aria-valuemax", view.stops.length - 1)
+    Object.assign(this.knob, { ariaValueMin: 0, ariaValueMax: this.last })
+    say(this.axis, "epsilon " + view.unit)
     show(this.who, !!view.people)
     show(this.lists, !!view.people && !!view.lists)
     show(this.needs, !!view.needed)
     this.fold()
     say(this.method, view.method)
-    say(this.promise, ` ${view.promise[0].toLowerCase()}${view.promise.slice(1)}`)
+    say(this.promise, " " + view.promise[0].toLowerCase() + view.promise.slice(1))
     this.over = null
     this.turn()
     plotly(view.plotly).then((library) => this.plotted(library), () => {})
@@ -207,30 +196,21 @@ class Instrument {
   turn() {
     const layers = this.view.layers
     const now = layers.find((one) => one.name === this.layer) || layers[0]
-    const over = now.faces[Math.min(this.asked, now.faces.length - 1)]
+    const over = now.faces[this.asked] || now.faces[0]
     if (over === this.over) return
     this.over = over
     say(this.title, now.title)
-    Array.from(this.layers.children).forEach((button, k) => {
-      button.setAttribute("aria-pressed", layers[k] === now)
-    })
-    show(this.scale, now !== layers[0])
+    Array.from(this.layers.children).forEach((button, k) => { button.ariaPressed = layers[k] === now })
+    show(this.scale, over !== this.first)
     this.sides()
-    if (this.library) this.plotted(this.library)
-    else this.sketch()
   }
 
   // The same lines as a plain picture, until Plotly is there.
   sketch() {
-    if (this.library || this.over !== this.view.layers[0].faces[0]) return
-    const { data, layout } = this.over.figure
-    const [low, high] = layout.yaxis.range
-    const height = this.frame.clientHeight
-    const { t, b } = this.margin
-    const y = (v) => t + ((high - v) / (high - low)) * (height - t - b)
-    const path = (trace) => trace.x.map((x, k) => `${this.at(x)},${y(trace.y[k])}`).join(" ")
-    const lines = data.filter((trace) => trace.mode && trace.mode.startsWith("lines") && trace.x.length)
-    this.plot.innerHTML = `<svg width="100%" height="${height}" aria-hidden="true">${lines
+    if (this.over !== this.first) return
+    const path = ({ x, y }) => x.map((at, k) => this.at(at) + "," + this.height(y[k])).join(" ")
+    const lines = this.over.figure.data.filter((trace) => trace.mode.startsWith("lines") && trace.x.length)
+    this.plot.innerHTML = `<svg width="100%" height="100%" aria-hidden="true">${lines
       .map((trace) => trace.fill
         ? `<polygon points="${path(trace)}" fill="${trace.fillcolor}"/>`
         : `<polyline points="${path(trace)}" fill="none" stroke="${trace.line.color}"
@@ -242,140 +222,171 @@ class Instrument {
     const { data, layout } = JSON.parse(JSON.stringify(this.over.figure))
     if (!this.library) this.plot.replaceChildren()
     this.library = library
-    this.fit(layout)
-    layout.width = this.frame.clientWidth
-    layout.height = this.frame.clientHeight
+    const first = this.over === this.first
+    const names = layout.annotations || [] // none before the first point
+    if (this.narrow) {
+      layout.showlegend = false
+      if (first) {
+        layout.annotations = []
+        layout.xaxis.ticktext = layout.xaxis.ticktext.map((text, k) => (this.numbered(k) ? text : ""))
+      }
+    }
+    // on a phone the names of lines stand below the chart instead of beside it
+    say(this.legend, this.narrow && first ? names.map((one) => one.text.replaceAll("<br>", " ")).join(" \u00b7 ") : "")
+    Object.assign(layout, { margin: this.margin, width: this.width, height: this.high })
     library.react(this.plot, data, layout, { displayModeBar: false, responsive: false })
     this.drawn = null
     this.moved()
   }
 
-  // On a phone the names of lines stand below the chart instead of beside it.
-  fit(layout) {
-    const narrow = this.width < NARROW
-    const names = layout.annotations || [] // none before the first point
-    layout.margin = this.margin
-    if (narrow) layout.showlegend = false
-    if (narrow && this.over === this.view.layers[0].faces[0]) {
-      layout.annotations = []
-      layout.xaxis.ticktext = layout.xaxis.ticktext.map((text, k) => (k % 3 === 0 ? text : ""))
+  // Whether a stop has its number, where there is no room for all: the last one has.
+  numbered(k) {
+    return !this.narrow || k === this.last || (k % 3 === 0 && k < this.last - 1)
+  }
+
+  // The picture in sight on a page of its own, with all that stands around it.
+  save() {
+    if (!this.library) return
+    const { view, over, plot } = this
+    const { xaxis, yaxis, margin, ...rest } = { ...over.figure.layout, ...over.stops[this.stop].layout }
+    const epsilon = "epsilon " + view.stops[this.stop].epsilon + " " + view.unit
+    const text = "<b>" + view.data + ": " + view.method + ", " + epsilon + "</b><br>" + this.title.textContent
+      + "<br><sup>" + view.told + "</sup>"
+    const layout = {
+      ...rest,
+      paper_bgcolor: view.colors.paper,
+      font: { family: "sans-serif" }, // the page's own is not in an image: names must be measured so
+      title: { text, x: 0.02, y: 0.94, yanchor: "top", font: { size: 20 } },
+      margin: { l: 80, r: 230, t: margin.t + 110, b: 70 },
+      xaxis: over === this.first ? { ...xaxis, title: { text: this.axis.textContent } } : xaxis,
+      yaxis: { title: { text: view.layers[0].title }, ...yaxis },
     }
-    say(this.legend, narrow && this.over === this.view.layers[0].faces[0]
-      ? names.map((note) => note.text.replaceAll("<br>", ", ")).join(" \u00b7 ") : "")
+    this.library.downloadImage({ data: plot.data, layout },
+      { format: "png", scale: 2, width: 1120, height: 630, filename: "dpmc-lab" })
   }
 
   sides() {
-    this.width = this.frame.clientWidth
-    this.margin = { ...(this.over || this.view.layers[0].faces[0]).figure.layout.margin }
-    if (this.width < NARROW) this.margin.r = 12
-    this.root.style.setProperty("--left", `${this.margin.l}px`)
-    this.root.style.setProperty("--right", `${this.margin.r}px`)
-    this.root.style.setProperty("--bottom", `${this.margin.b}px`)
-    Array.from(this.scale.children).forEach((mark, k) => { mark.style.left = `${this.at(k)}px` })
+    const { clientWidth, clientHeight } = this.frame
+    this.width = clientWidth
+    this.high = clientHeight
+    this.narrow = clientWidth < NARROW
+    this.margin = { ...this.over.figure.layout.margin }
+    if (this.narrow) this.margin.r = 12
+    this.root.style.setProperty("--left", this.margin.l + "px")
+    this.root.style.setProperty("--right", this.margin.r + "px")
+    Array.from(this.scale.children).forEach((mark, k) => {
+      mark.style.left = this.at(k) + "px"
+      show(mark, this.numbered(k))
+    })
+    if (this.library) this.plotted(this.library)
+    else this.sketch()
   }
 
   resized() {
     const { clientWidth, clientHeight } = this.frame
     if (!this.view || !clientWidth || (this.width === clientWidth && this.high === clientHeight)) return
-    this.high = clientHeight
     this.sides()
-    if (this.library) this.plotted(this.library)
-    else this.sketch()
     this.refresh()
   }
 
-  // --- places ---------------------------------------------------------------------------------
+  // --- places: of stops across, of values down the first picture
+
+  get first() {
+    return this.view.layers[0].faces[0]
+  }
+
+  get ends() {
+    return this.first.figure.layout.yaxis.range
+  }
+
+  get last() {
+    return this.view.stops.length - 1
+  }
+
+  // Pixels of a stop.
+  get step() {
+    return (this.width - this.margin.l - this.margin.r) / (this.last + 2 * this.view.room)
+  }
 
   at(place) {
-    const { l, r } = this.margin
-    const room = this.view.room
-    const wide = this.frame.clientWidth - l - r
-    return l + ((place + room) / (this.view.stops.length - 1 + 2 * room)) * wide
+    return this.margin.l + (place + this.view.room) * this.step
   }
 
   near(pixel) {
-    const { l, r } = this.margin
-    const room = this.view.room
-    const last = this.view.stops.length - 1
-    const share = (pixel - l) / (this.frame.clientWidth - l - r)
-    return Math.max(0, Math.min(last, Math.round(share * (last + 2 * room) - room)))
+    return within(Math.round((pixel - this.margin.l) / this.step - this.view.room), 0, this.last)
+  }
+
+  // Pixels of a unit.
+  get scaled() {
+    const { t, b } = this.first.figure.layout.margin
+    return (this.frame.clientHeight - t - b) / (this.ends[1] - this.ends[0])
   }
 
   level(pixel) {
-    const [low, high] = this.view.layers[0].faces[0].figure.layout.yaxis.range
-    const { t, b } = this.margin
-    const share = (pixel - t) / (this.frame.clientHeight - t - b)
-    return high - Math.max(0, Math.min(1, share)) * (high - low)
+    return this.ends[1] - (pixel - this.first.figure.layout.margin.t) / this.scaled
   }
 
   height(value) {
-    const [low, high] = this.view.layers[0].faces[0].figure.layout.yaxis.range
-    const { t, b } = this.margin
-    return t + ((high - value) / (high - low)) * (this.frame.clientHeight - t - b)
+    return this.first.figure.layout.margin.t + (this.ends[1] - value) * this.scaled
   }
 
-  // --- moving ---------------------------------------------------------------------------------
+  // --- moving
 
   drags() {
-    const track = this.track
     const move = (event) => {
       const place = this.near(event.clientX - this.frame.getBoundingClientRect().left)
       if (place !== this.stop) this.go(place)
     }
-    const held = (node, on, off) => {
+    const held = (node, name, on) => {
       node.onpointerdown = (event) => {
         event.preventDefault()
         node.setPointerCapture(event.pointerId)
         this.pause()
         on(event)
         node.onpointermove = on
-        node.onpointerup = node.onpointercancel = () => {
-          node.onpointermove = node.onpointerup = node.onpointercancel = null
-          off()
-        }
+      }
+      node.onlostpointercapture = () => {
+        node.onpointermove = null
+        this.release(name)
       }
     }
-    held(track, (event) => { move(event); this.knob.focus({ preventScroll: true }) },
-      () => this.release("stop"))
-    this.knob.onkeydown = (event) => {
-      const last = this.view.stops.length - 1
-      const steps = { ArrowLeft: -1, ArrowDown: -1, ArrowRight: 1, ArrowUp: 1, PageDown: -3, PageUp: 3,
-        Home: -last, End: last }
-      if (!(event.key in steps)) return
-      event.preventDefault()
-      this.pause()
-      this.go(Math.max(0, Math.min(last, this.stop + steps[event.key])))
-      clearTimeout(this.soon)
-      this.soon = setTimeout(() => this.release("stop"), 250)
-    }
+    held(this.track, "stop", (event) => { move(event); this.knob.focus({ preventScroll: true }) })
     const want = (event) => {
       this.wanted = this.rounded(this.level(event.clientY - this.frame.getBoundingClientRect().top))
       this.wish()
     }
-    held(this.goal, want, () => this.release("wanted"))
-    this.goal.onkeydown = (event) => {
-      const steps = { ArrowUp: 1, ArrowRight: 1, ArrowDown: -1, ArrowLeft: -1 }
-      if (!(event.key in steps)) return
-      event.preventDefault()
-      this.wanted = this.rounded(this.wanted + steps[event.key] * this.view.needed.step)
-      this.wish()
-      clearTimeout(this.later)
-      this.later = setTimeout(() => this.release("wanted"), 250)
+    held(this.goal, "wanted", want)
+    const steps = { ArrowLeft: -1, ArrowDown: -1, ArrowRight: 1, ArrowUp: 1, PageDown: -3, PageUp: 3,
+      Home: -Infinity, End: Infinity }
+    const keyed = (node, name, act) => {
+      let later = 0
+      node.onkeydown = (event) => {
+        if (!(event.key in steps)) return
+        event.preventDefault()
+        this.pause()
+        act(steps[event.key])
+        clearTimeout(later)
+        later = setTimeout(() => this.release(name), 250)
+      }
     }
+    keyed(this.knob, "stop", (step) => this.go(within(this.stop + step, 0, this.last)))
+    keyed(this.goal, "wanted", (step) => {
+      this.wanted = this.rounded(this.wanted + step * this.view.needed.step)
+      this.wish()
+    })
   }
 
   // In steps, and on the axis.
   rounded(value) {
     const step = this.view.needed.step
-    const [low, high] = this.view.layers[0].faces[0].figure.layout.yaxis.range.map((end) => end / step)
-    const steps = Math.max(Math.ceil(low), Math.min(Math.floor(high), Math.round(value / step)))
-    return Math.round(steps * step * 1e6) / 1e6
+    const [low, high] = this.ends.map((end) => end / step)
+    return Math.round(within(Math.round(value / step), Math.ceil(low), Math.floor(high)) * step * 1e6) / 1e6
   }
 
-  // Whether a quality is asked for that this chart can show: another metric has another axis.
+  // Whether a quality is asked for that is on this axis.
   wishes() {
-    const [low, high] = this.view.layers[0].faces[0].figure.layout.yaxis.range
-    return this.wanted !== null && !!this.view.needed && low <= this.wanted && this.wanted <= high
+    const { wanted, ends } = this
+    return wanted !== null && !!this.view.needed && wanted === within(wanted, ...ends)
   }
 
   go(place) {
@@ -385,10 +396,10 @@ class Instrument {
 
   play() {
     if (this.timer) return this.pause()
-    if (this.stop === this.view.stops.length - 1) this.go(0)
+    if (this.stop === this.last) this.go(0)
     say(this.playing, "\u275a\u275a Pause")
     this.timer = setInterval(() => {
-      if (this.stop === this.view.stops.length - 1) return this.pause()
+      if (this.stop === this.last) return this.pause()
       this.go(this.stop + 1)
     }, PLAY)
   }
@@ -405,17 +416,17 @@ class Instrument {
     return this.view.people && this.person !== "you" ? this.person : 0
   }
 
-  // --- what moves -----------------------------------------------------------------------------
+  // --- what moves
 
   refresh() {
     const view = this.view
     const now = view.stops[this.stop]
     this.turn()
     say(this.finding, this.over.stops[this.stop].words)
-    this.track.style.setProperty("--x", `${this.at(this.stop)}px`)
-    this.knob.setAttribute("aria-valuenow", this.stop)
-    this.knob.setAttribute("aria-valuetext", `epsilon ${now.epsilon}: ${now.text}`)
-    say(this.epsilon, `epsilon ${now.epsilon} ${view.unit}`)
+    this.track.style.setProperty("--x", this.at(this.stop) + "px")
+    this.knob.ariaValueNow = this.stop
+    this.knob.ariaValueText = "epsilon " + now.epsilon + ": " + now.text
+    say(this.epsilon, "epsilon " + now.epsilon + " " + view.unit)
     say(this.value, now.text)
     say(this.half, now.half)
     say(this.keeps, now.kept)
@@ -436,7 +447,7 @@ class Instrument {
     const view = this.view
     const person = view.people[this.place]
     const you = this.person === "you"
-    say(this.next, `${you ? "You" : person.name} \u203a`)
+    say(this.next, (you ? "You" : person.name) + " \u203a")
     show(this.enter, !you && !!view.six.length)
     show(this.you.box, you)
     if (you) return this.you.shown()
@@ -451,19 +462,25 @@ class Instrument {
     say(this.flips, told ? told.words : view.served)
     if (!view.lists) return
     const lists = view.lists[this.stop]
-    const list = lists ? lists.items[this.person].map((item) => view.titles[item]) : []
-    person.plain.forEach((item, k) => this.line(this.plain[k], view.titles[item], true))
-    this.kept.forEach((node, k) => this.line(node, list[k] || "",
-      lists && person.plain.includes(lists.items[this.person][k])))
-    say(this.common, lists ? lists.shared[this.place] + " of " + person.plain.length
-      + " are the same \u00b7 everyone's mean " + lists.everyone.toFixed(1) + " \u00b7 a popular list "
-      + view.popular.toFixed(1) : "no lists at this epsilon")
+    const named = (items) => items.map((item) => view.titles[item])
+    this.listed(lists && named(person.plain), lists && named(lists.items[this.person]), lists
+      ? lists.shared[this.place] + " of 5 are the same; on average over people " + lists.everyone.toFixed(1)
+        + "; with one list of the most rated for all " + view.popular.toFixed(1)
+      : "no lists at this epsilon")
   }
 
-  line(node, title, same) {
-    say(node, title)
-    node.title = title
-    node.classList.toggle("other", !same)
+  // Two lists, if there are any, and what is said of them.
+  listed(plain, kept, words) {
+    for (const side of this.lists.querySelectorAll("div")) show(side, !!plain)
+    say(this.common, words)
+    const fill = (nodes, titles) => nodes.forEach((node, k) => {
+      say(node, titles[k])
+      node.title = titles[k]
+      node.classList.toggle("other", !plain.slice(0, 5).includes(titles[k]))
+    })
+    if (!plain) return
+    fill(this.plain, plain)
+    fill(this.kept, kept)
   }
 
   tiles(pairs) {
@@ -477,7 +494,7 @@ class Instrument {
       const [left, arrow, right, name] = cell.children
       say(left, own)
       say(arrow, "\u2192")
-      say(right, told === null ? "" : told)
+      say(right, told ?? "")
       show(arrow, told !== null)
       show(right, told !== null)
       right.classList.toggle("changed", changed === true)
@@ -498,14 +515,13 @@ class Instrument {
     this.choices.forEach((button, k) => {
       say(button, k && this.person === "you" ? "all answers" : asked[k].short)
       button.title = asked[k].text
-      button.setAttribute("aria-pressed", k === this.asked)
+      button.ariaPressed = k === this.asked
     })
-    const game = view.games && view.games[this.asked]
-    show(this.guesses, !!(game && game[this.stop]))
+    show(this.guesses, !!view.games[this.asked][this.stop])
     if (this.dealt && (this.dealt.stop !== this.stop || this.dealt.asked !== this.asked)) this.fold()
   }
 
-  // --- I need ... -----------------------------------------------------------------------------
+  // --- I need ...
 
   want() {
     const stops = this.view.stops.filter((stop) => stop.value !== null)
@@ -516,42 +532,34 @@ class Instrument {
 
   wish() {
     const view = this.view
-    const on = this.wishes() && this.over === view.layers[0].faces[0]
+    const on = this.wishes() && this.over === this.first
     show(this.goal, on)
     show(this.need, on)
     show(this.answer, on)
-    this.needs.setAttribute("aria-pressed", on)
+    this.needs.ariaPressed = on
     if (!on) return
     const { step, first, answers } = view.needed
     const wanted = this.rounded(this.wanted)
     const { goal, words, at, low, high } = answers[Math.round(wanted / step) - first]
-    const last = view.stops.length - 1
-    this.goal.style.top = `${this.height(wanted)}px`
-    this.goal.style.left = `${this.at(-view.room)}px`
-    this.goal.style.width = `${this.at(last + view.room) - this.at(-view.room)}px`
-    say(this.goalText, `I need ${goal}`)
-    const [bottom, top] = view.layers[0].faces[0].figure.layout.yaxis.range
-    this.goal.setAttribute("aria-valuemin", bottom)
-    this.goal.setAttribute("aria-valuemax", top)
-    this.goal.setAttribute("aria-label", "the wanted quality")
-    this.goal.setAttribute("aria-valuenow", wanted)
-    this.goal.setAttribute("aria-valuetext", goal)
+    this.goal.style.top = this.height(wanted) + "px"
+    say(this.goalText, "I need " + goal)
+    const [ariaValueMin, ariaValueMax] = this.ends
+    Object.assign(this.goal, { ariaValueMin, ariaValueMax, ariaValueNow: wanted, ariaValueText: goal })
     show(this.need, at !== null)
     say(this.answer, words)
     if (at === null) return
     const from = this.at(low)
     this.need.style.left = from + "px"
-    this.need.style.width = Math.max(2, this.at(high === null ? last : high) - from) + "px"
+    this.need.style.width = Math.max(2, this.at(high ?? this.last) - from) + "px"
     this.need.style.setProperty("--here", this.at(at) - from + "px")
   }
 
-  // --- Guess ----------------------------------------------------------------------------------
+  // --- Guess
 
   deal() {
-    const view = this.view
-    const game = view.games[this.asked][this.stop]
+    const { view, asked, stop } = this
+    const game = view.games[asked][stop]
     const truth = Math.random() < 0.5
-    const person = this.place
     let seen
     if (game.symbols) {
       const chances = truth ? game.yes : game.no
@@ -565,29 +573,27 @@ class Instrument {
       seen = "The number that tells most is " + value.toFixed(1) + ": " + game.shift.toFixed(2)
         + " if yes, 0 if no, plus noise of size 1."
     }
-    this.dealt = { truth, stop: this.stop, asked: this.asked }
+    this.dealt = { truth, stop, asked }
+    const { text, answers } = view.questions[this.place][asked]
+    this.board(seen + " " + text, answers.map(([name, yes]) => [name, () => this.judge(yes)]))
+  }
+
+  // What is said in a game, and its buttons.
+  board(words, acts) {
     this.game.replaceChildren()
-    make("p", "", this.game, seen + " " + view.questions[person][this.asked].text)
-    const buttons = make("div", "dpmc-buttons", this.game)
-    for (const [text, yes] of view.questions[person][this.asked].answers) {
-      make("button", "", buttons, text).onclick = () => this.judge(yes)
-    }
-    show(this.game, true)
-    this.game.querySelector("button").focus({ preventScroll: true })
+    make("p", "", this.game, words)
+    const all = make("div", "dpmc-buttons", this.game)
+    for (const [text, act] of acts) make("button", "", all, text).onclick = act
+    all.firstChild.focus({ preventScroll: true })
   }
 
   judge(yes) {
     const right = yes === this.dealt.truth
     this.score = [this.score[0] + right, this.score[1] + 1]
     const bound = this.view.right[this.place][this.asked][this.stop]
-    this.game.replaceChildren()
-    make("p", "", this.game, (right ? "Right" : "Wrong") + ". You: " + this.score.join(" of ")
-      + ". Nobody is right more than " + bound + " times in 100 in the long run.")
-    const buttons = make("div", "dpmc-buttons", this.game)
-    const again = make("button", "", buttons, "Again")
-    again.onclick = () => this.deal()
-    make("button", "", buttons, "Close").onclick = () => this.fold()
-    again.focus({ preventScroll: true })
+    this.board((right ? "Right" : "Wrong") + ". You: " + this.score.join(" of ")
+      + ". Nobody is right more than " + bound + " times in 100 in the long run.",
+    [["Again", () => this.deal()], ["Close", () => this.fold()]])
   }
 
   fold() {
@@ -599,8 +605,7 @@ class Instrument {
   end() {
     this.watch.disconnect()
     clearInterval(this.timer)
-    clearTimeout(this.soon)
-    clearTimeout(this.later)
+    this.send = () => {}
     if (this.library && this.plot.data) this.library.purge(this.plot)
   }
 }

@@ -5,25 +5,28 @@ from __future__ import annotations
 import csv as csv_files
 import io
 import json
-from collections.abc import Callable, Mapping, Sequence
+import textwrap
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from html import escape
 from typing import Any, NamedTuple
 
-from dpmc_core import paths
+from dpmc_core import paths, registry
 from dpmc_core.errors import sentence
 from dpmc_core.experiment import EVALUATION_ONLY
 from dpmc_core.lab import papers
 from dpmc_core.lab.store import guarded
 from dpmc_core.lab.teach import glossary
-from dpmc_core.lab.teach.pictures import Bend, drawn
 from dpmc_core.lab.views import answer, cards, lines, run_card, text, training
-from dpmc_core.lab.views.lines import Picture
+from dpmc_core.lab.views.lines import GUESSING, Count, Picture
 from dpmc_core.lab.views.run_card import Run
+from dpmc_core.lab.views.svg import DASHES, MARKS, NAMESPACE, Extent, element
 from dpmc_core.model import Task
 from dpmc_core.problem import split_words
-from pages.ui.charts import LIGHT, Figure
+from pages.ui.charts import GRID, INK, LEVELS, LIGHT, MUTED, PAPER, Figure, spread, style
 from pages.ui.charts import curve as charts_curve
 from pages.ui.charts import train as charts_train
+from pages.ui.charts.compare import reach
+from pages.ui.text import in_chart
 
 
 class Exhibit(NamedTuple):
@@ -148,26 +151,84 @@ def comparison(
 
 
 def svg(picture: Picture) -> str:
-    """The curves as a picture without a script."""
-    stops = sorted({float(e) for line in picture.lines for e in line.epsilon})
-    whole = [line for line in picture.lines if len(line.epsilon) == len(stops)]
-    levels = {name: level.level.mean for name, level in picture.levels}
-    lines_of = {line.label: tuple(line.band.mean.tolist()) for line in whole}
-    values = [*levels.values(), *(value for line in lines_of.values() for value in line)]
-    metric = picture.metric
-    return drawn(
-        Bend(
-            "epsilon",
-            tuple(f"{stop:g}" for stop in stops),
-            lines_of,
-            None,
-            metric.axis,
-            metric.text,
-            min(values),
-            max(values),
-            levels,
-        )
-    )
+    """The curves as a picture without a script. In pixels, which every program of slides knows."""
+    metric, first = picture.metric, picture.lines[0]
+    ids = [*dict.fromkeys(one.mechanism for one in picture.lines)]
+    placed = [lines.place(one, Count.PAPER) for one in picture.lines]
+    x = Extent.over((e for one in placed for e in one.x.tolist()), log=True)
+    y = Extent(*reach(picture, picture.lines, picture.guesses))
+    parts: list[str] = []
+    tags: list[tuple[str, float, float, str]] = []  # name, epsilon and value at its end, colour
+
+    def at(epsilon: float, value: float) -> tuple[float, float]:
+        return 76 + 634 * x.share(epsilon), 470 - 340 * y.share(value)
+
+    def say(x: float, y: float, words: str, anchor: str = "start", **more: Any) -> None:
+        place = {"x": f"{x:.1f}", "y": f"{y:.1f}", "text_anchor": anchor}
+        parts.append(element("text", in_chart(words), **place | {"fill": INK} | more))
+
+    def draw(tag: str, x: Iterable[float], y: Iterable[float], **look: Any) -> None:
+        corners = (f"{across:.1f},{up:.1f}" for across, up in map(at, x, y))
+        parts.append(element(tag, points=" ".join(corners), **{"fill": "none"} | look))
+
+    def stroke(color: str, dash: str, width: float = 2) -> dict[str, Any]:
+        found = {"stroke": color, "stroke_dasharray": DASHES.get(dash, "none")}
+        return found | {"stroke_width": width}
+
+    for tick in y.ticks:
+        draw("polyline", x[:2], [tick] * 2, stroke=GRID)
+        say(68, at(1, tick)[1] + 5, f"{100 * tick:.4g} %" if metric.share else f"{tick:.4g}", "end")
+    for tick in x.ticks:
+        say(at(tick, 0)[0], 490, f"{tick:g}", "middle")
+    for name, level in picture.levels:
+        own = {style(m).color for m in ids if registry.get(m).twin == level.mechanism}
+        color, dash = LEVELS.get(name) or (own.pop() if len(own) == 1 else MUTED, "dash")
+        draw("polyline", x[:2], [level.level.mean] * 2, **stroke(color, dash))
+        tags.append((f"{name} {metric.text(level.level.mean)}", x.high, level.level.mean, color))
+    for one in picture.guesses:
+        color, dash = LEVELS[GUESSING]
+        draw("polyline", one.epsilon, one.band.mean, **stroke(color, dash))
+        end = float(one.band.mean[-1])
+        tags.append((f"{GUESSING} {metric.text(end)}", float(one.epsilon[-1]), end, color))
+    for k, one in reversed([*enumerate(placed)]):
+        look, band = style(one.line.mechanism), one.band
+        twin = one.line.mechanism in [other.mechanism for other in picture.lines[:k]]
+        edges = ([*band.x, *band.x[::-1]], [*band.high, *band.low[::-1]])
+        draw("polygon", *edges, fill=look.color, fill_opacity=0.1 if twin else 0.2)
+        dash, width = ("dot", 1.5) if twin else (look.dash, 2.5)
+        draw("polyline", band.x, band.mean, **stroke(look.color, dash, width))
+        for place in map(at, band.x, band.mean):
+            move = "translate({:.1f} {:.1f}) scale({})".format(*place, 3 if twin else 5)
+            mark = {"stroke": look.color, "stroke_width": 0.4, "transform": move}
+            mark["fill"] = look.color if one.solid else PAPER
+            parts.append(element("path", d=MARKS.get(look.marker, MARKS["circle"]), **mark))
+        tags.append((one.line.label, float(band.x[-1]), float(band.mean[-1]), look.color))
+    named = [textwrap.wrap(name.replace(" %", "\u00a0%"), 25) for name, *_ in tags]
+    wanted = [at(x.high, value)[1] - 90 for _, _, value, _ in tags]
+    places = spread(wanted, [17 * len(words) + 4 for words in named], 400)
+    for words, (_, epsilon, value, color), middle in zip(named, tags, places, strict=True):
+        across, up = at(epsilon, value)
+        ends = {"x1": f"{across + 7:.1f}", "y1": f"{up:.1f}", "x2": 738, "y2": f"{middle + 90:.1f}"}
+        parts.append(element("line", **ends, stroke=color))
+        for k, word in enumerate(words):
+            say(744, middle + 95 + 17 * (k - (len(words) - 1) / 2), word)
+    id, info = first.mechanism, first.info
+    card = registry.create(id, epsilon=1.0).guarantee(info.public)
+    told = [f"{registry.get(id).name}: {cards.protects(card)}"] if len(ids) == 1 else []
+    measured = f"Tested on {split_words(info.split)}; {lines.band_words(first.band)}."
+    told.append(f"{measured} Filled: certified; hollow: only claimed.")
+    say(24, 32, f"{info.title}: {metric.title} against epsilon", font_size=20, font_weight=600)
+    for k, line in enumerate(part for one in told for part in textwrap.wrap(one, 130)):
+        say(24, 52 + 17 * k, line, fill=MUTED, font_size=13)
+    say(24, 110, metric.axis, fill=MUTED)
+    counts = {one.counts for one in placed}
+    unit = counts.pop() if len(counts) == 1 else Count.PAPER.value
+    say(393, 518, f"epsilon {unit} (left: more private)", "middle", fill=MUTED)
+    ground = element("rect", width=960, height=540, fill=PAPER)
+    shape = {"width": 960, "height": 540, "viewBox": "0 0 960 540", "role": "img"}
+    look = {"font_family": "sans-serif", "font_size": 14}
+    words = {"aria_label": lines.words(picture, placed)}
+    return element("svg", ground + "".join(parts), **shape, **look, **words, **NAMESPACE)
 
 
 def csv(table: Mapping[str, Sequence[object]]) -> str:

@@ -8,8 +8,10 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from functools import partial
 from importlib import metadata
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -32,10 +34,11 @@ from pages.ui.charts import Figure, Theme, shaded
 from pages.ui.charts import compare as charts_compare
 from pages.ui.charts import curve as charts_curve
 from pages.ui.charts import noise as charts_noise
+from pages.ui.text import in_chart
 
 LOOK = Path(__file__).with_name("instrument.css")
 PLOTLY = f"plotly-{metadata.version('plotly')}.min.js"  # where the server serves it
-LAYERS = ("Accuracy", "Trade", "Noise")
+LAYERS = ("Quality", "Trade", "Noise")
 _STEP = 0.005  # between two qualities that may be asked for
 
 
@@ -81,7 +84,8 @@ def came(data: str, id: str) -> Scene | None:
     dataset = datasets.load(data)
     scores = leaving(methods, dataset.ratings)
     around = people.around(shown[0], dataset, methods[0])
-    return bare._replace(shown=shown, scores=scores, around=around)
+    yours = people.joined(data, methods[0].task, line.key)
+    return bare._replace(shown=shown, scores=scores, around=around, yours=yours)
 
 
 def at_stops(id: str) -> tuple[Mechanism, ...]:
@@ -140,7 +144,7 @@ def view(scene: Scene, theme: Theme) -> dict[str, Any]:
         "plotly": PLOTLY,
         "layers": [
             {
-                "name": "Accuracy",
+                "name": LAYERS[0],
                 "title": picture.metric.axis,
                 "faces": [_moving(charts_curve.standing(curve, stops), theme, [said] * len(stops))],
             },
@@ -150,7 +154,9 @@ def view(scene: Scene, theme: Theme) -> dict[str, Any]:
         "room": charts_curve.ROOM,
         "colors": charts_curve.colors(theme, first.id),
         "method": registry.get(first.id).name,
+        "data": in_chart(line.info.title) if line else "",
         "promise": cards.protects(made[0]),
+        "told": "<br>".join(textwrap.wrap(cards.protects(made[0]), 110)),
         "unit": made[0].change.label,
         "stops": stops,
         "needed": None if line is None else _needed(line, epsilons, curve.layout["yaxis"]["range"]),
@@ -186,8 +192,7 @@ def view(scene: Scene, theme: Theme) -> dict[str, Any]:
             "lists": [one and asdict(one) for one in map(lists.get, epsilons)] if lists else None,
             "served": _SERVED[made[0].trust],
             "scores": [
-                one._asdict()
-                | {"before": f"{one.before:.3g}", "after": [f"{v:.3g}" for v in one.after]}
+                one._asdict() | {"before": _short(one.before), "after": [*map(_short, one.after)]}
                 for one in scores
             ],
         }
@@ -199,6 +204,9 @@ def view(scene: Scene, theme: Theme) -> dict[str, Any]:
             "said": [one.words for one in yours.judged],
         }
     return body | {"id": id}
+
+
+_short = partial(lines.short, digits=3)
 
 
 def _moving(figures: Sequence[Figure], theme: Theme, words: Sequence[str]) -> dict[str, Any]:

@@ -53,8 +53,9 @@ class You {
       ["Another coin (imagined, free)", () => { this.coins = this.coins.map(() => this.draw()) }],
       ["Send again (spends)", () => this.coins.push(this.draw())],
     ])
-    this.zoom = make("div", "dpmc-zoom", this.plays)
-    this.bars = [1, 2, 3].map(() => ["span", "meter"].map((tag) => make(tag, "", this.zoom)))
+    const zoom = make("div", "dpmc-zoom", this.plays)
+    make("strong", "", zoom, "If likes are counted from such reports, the count is off by about")
+    this.bars = [1, 2, 3].map(() => ["span", "meter"].map((tag) => make(tag, "", zoom)))
   }
 
   meet(six) {
@@ -109,8 +110,7 @@ class You {
       const off = Math.sqrt(noise / n / count) / 2
       const [name, bar] = this.bars[k]
       bar.value = off
-      say(name, (k ? "by " + count : "A share of likes, told by you")
-        + ": \u00b1 " + (100 * off).toFixed(1) + " in 100")
+      say(name, (100 * off).toFixed(1) + " in 100 for " + (k ? count + " people" : "you alone"))
     }
     this.listed(likes.map((count, k) => (answers[k] ? (2 * count / n - 1 + yes - no) / gain : NaN)), noise / n)
   }
@@ -119,22 +119,18 @@ class You {
   listed(values, noise) {
     const { stage } = this
     const { yours, stops } = stage.view
-    if (yours && this.text !== yours.numbers) {
+    if (!yours) return stage.listed(null, null, "Your lists are being computed: see the bar above.")
+    if (this.text !== yours.numbers) {
       this.text = yours.numbers
       this.rows = unpack(yours)
     }
     const list = (at, told, spread) => {
-      if (!yours) return []
       const scores = fold(this.rows[at], yours.places, told, yours.spread[at] + spread)
       for (const place of yours.places) scores[place] = -Infinity
       return [...scores.keys()].sort((a, b) => scores[b] - scores[a]).map((k) => yours.titles[k])
     }
-    const plain = list(stops.length, this.answers.map((own) => own || NaN), 0)
-    const kept = list(stage.stop, values, noise)
-    stage.plain.forEach((node, k) => stage.line(node, plain[k] || "", true))
-    stage.kept.forEach((node, k) => stage.line(node, kept[k] || "", plain.indexOf(kept[k]) < 5))
-    say(stage.common, yours ? "without privacy " + yours.names[stops.length] + ", with privacy "
-      + yours.names[stage.stop] : "Your lists are on their way.")
+    stage.listed(list(stops.length, this.answers.map((own) => own || NaN), 0), list(stage.stop, values, noise),
+      "without privacy " + yours.names[stops.length] + ", with privacy " + yours.names[stage.stop])
   }
 }
 

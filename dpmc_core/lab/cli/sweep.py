@@ -53,7 +53,7 @@ from dpmc_core.lab.cli.options import (
 )
 from dpmc_core.lab.papers import engine, verdicts, views
 from dpmc_core.lab.papers.engine import Experiment, GridRecipe, Made, Paper, TrialRecipe
-from dpmc_core.lab.store import Store, records
+from dpmc_core.lab.store import Store, records, without_epsilon
 from dpmc_core.lab.store import curves as curves_of
 from dpmc_core.lab.sweep import presets
 from dpmc_core.lab.views import people
@@ -253,8 +253,17 @@ def _write_lists(
         source = core.Whole(datasets.load(source.name))
     train = core.problem_of(units[0], source).train
     if found := people.of_store(store, keys, references[0], train):
+        joined = {}
+        for unit in units if source.name in SAMPLES else ():
+            id, stops = unit.mechanism.id, presets.EPSILONS
+            changed = registry.changed_settings(id, without_epsilon(unit.settings))
+            if unit.epsilon != stops[0] or changed or not {*found[1][unit.curve]} >= {*stops}:
+                continue
+            methods = [registry.create(id, epsilon=epsilon) for epsilon in stops]
+            if people.asked(methods[0], source.dataset):
+                joined[unit.curve] = people.yours(methods, source.dataset, lambda *_: None)
         with path.open("w", encoding="utf-8") as stream:
-            people.write(*found, stream)
+            people.write(*found, joined, stream)
 
 
 def _pool(plan: core.Plan, processes: int) -> core.LocalPool:

@@ -273,12 +273,12 @@ def _noisy(id: str) -> bool:
 
 
 def _spread(methods: Sequence[Mechanism], grid: Grid) -> Iterator[Mechanism]:
-    """Floors, twins and whatever has no epsilon, then the others from coarse to fine."""
-    yield from itertools.chain.from_iterable(baselines_of(m, grid.steps) for m in methods)
-    yield from (m for m in methods if not _noisy(m.id))
+    """Whatever has no epsilon, then the others from coarse to fine, each behind its floor."""
     by_epsilon: dict[float, list[Mechanism]] = {}
-    for m in methods:
-        if _noisy(m.id):
+    for m in itertools.chain.from_iterable((*baselines_of(m, grid.steps), m) for m in methods):
+        if not _noisy(m.id):
+            yield m
+        else:
             by_epsilon.setdefault(m.epsilon, []).append(m)  # type: ignore[attr-defined]
     for epsilon in coarse_to_fine(grid.epsilons):
         yield from by_epsilon.pop(float(epsilon), [])

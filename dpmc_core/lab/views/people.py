@@ -12,7 +12,7 @@ import json
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import IO, NamedTuple
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 
@@ -150,8 +150,13 @@ def of_store(
     return people(train, plain, named), found
 
 
-def write(found: People, shown: Mapping[str, Mapping[float, Lists]], stream: IO[str]) -> None:
-    """The file that lies beside the curves of a data set and task."""
+def write(
+    found: People,
+    shown: Mapping[str, Mapping[float, Lists]],
+    joined: Mapping[str, Yours],
+    stream: IO[str],
+) -> None:
+    """The file that lies beside the curves of a data set and task; joined: by a curve's key."""
     text = {
         "people": [dataclasses.asdict(person) for person in found.people],
         "titles": found.titles,
@@ -160,17 +165,14 @@ def write(found: People, shown: Mapping[str, Mapping[float, Lists]], stream: IO[
             key: {f"{e:g}": dataclasses.astuple(at) for e, at in by_epsilon.items()}
             for key, by_epsilon in shown.items()
         },
-    }
+    } | ({"yours": joined} if joined else {})
     json.dump(text, stream, separators=(",", ":"))
     stream.write("\n")
 
 
 def load(data: str, task: Task, key: str) -> Shown | None:
     """What ships with the samples for a curve; None where there is nothing of this very curve."""
-    names = (shipped.file_name(data, task, facts=facts) for facts in (False, True))
-    paths = ((shipped.FOLDER / name).with_suffix(".json") for name in names)
-    texts = (json.loads(p.read_text(encoding="utf-8")) for p in paths if p.is_file())
-    text = next((text for text in texts if key in text["curves"]), None)
+    text = _text(data, task, key)
     if text is None:
         return None
     found = [
@@ -183,6 +185,22 @@ def load(data: str, task: Task, key: str) -> Shown | None:
         for epsilon, (items, common, everyone) in text["curves"][key].items()
     }
     return People(tuple(found), titles, text["popular"]), lists
+
+
+def _text(data: str, task: Task, key: str) -> Any:
+    names = (shipped.file_name(data, task, facts=facts) for facts in (False, True))
+    paths = ((shipped.FOLDER / name).with_suffix(".json") for name in names)
+    texts = (json.loads(p.read_text(encoding="utf-8")) for p in paths if p.is_file())
+    return next((text for text in texts if key in text["curves"]), None)
+
+
+def joined(data: str, task: Task, key: str) -> Yours | None:
+    """What ships with the samples for a visitor's lists; None where nothing of this very curve."""
+    text = _text(data, task, key)
+    if text is None or key not in text.get("yours", ()):
+        return None
+    *parts, judged = text["yours"][key]
+    return Yours._make([*parts, [Worth(*one) for one in judged]])
 
 
 # --- what the server gets of a person ----------------------------------------------------------
@@ -457,12 +475,12 @@ class Yours(NamedTuple):
     numbers, in `unit`: of each item its score before any answer and its products with the six.
     """
 
-    titles: tuple[str, ...]
-    places: tuple[int, ...]
+    titles: Sequence[str]
+    places: Sequence[int]
     numbers: str
     unit: float
-    spread: tuple[float, ...]
-    judged: tuple[Worth, ...]
+    spread: Sequence[float]
+    judged: Sequence[Worth]
 
 
 def yours(

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from dpmc_core.lab.views.audits import tick_of
+from dpmc_core.lab.views.cards import epsilon_text
 from dpmc_core.lab.views.lines import Band, Line, Picture, bars, uses_facts
 from pages.ui.charts import (
     EPSILON_AXIS,
@@ -32,6 +33,7 @@ from pages.ui.charts.compare import Tag, beside, between, reach
 PUBLISHED, WITHOUT_FACTS = "the paper's estimate", "without public facts"
 HEIGHT = 340  # at least: the component gives it what room the window has
 MARGIN = {"l": 44, "r": 158, "t": 8, "b": 48}  # the component places its slider by them
+OVER = MARGIN | {"t": 48, "b": 78}  # of another picture, apart from the slider
 ROOM = 0.5  # of a stop, left of the first and right of the last one
 
 
@@ -56,7 +58,7 @@ def instrument(picture: Picture, epsilons: Sequence[float], *, certified: bool) 
     )
     fig.rule(0)
     if not picture.lines:
-        fig.update(yaxis_showticklabels=False)
+        fig.update(yaxis_range=[0, 1], yaxis_showticklabels=picture.metric.share)
         fig.dots([], [], {})
         return fig
     only = picture.lines[0]
@@ -67,6 +69,8 @@ def instrument(picture: Picture, epsilons: Sequence[float], *, certified: bool) 
         at = float(np.interp(math.log(found.measured), np.log(epsilons), range(len(epsilons))))
         here = only.at(found.epsilon)
         fig.tick(at, here and here.mean, look, found)
+        least = epsilon_text(found.measured, least=True)
+        fig.note("measured", x=at, y=here and here.mean, text=f"an attack shows {least}")
     beside(fig, tags, up, HEIGHT - MARGIN["t"] - MARGIN["b"])
     fill, edge = (look.color, PAPER) if certified else (PAPER, look.color)
     # where the slider stands; the component moves it
@@ -131,7 +135,7 @@ def standing(fig: Figure, stops: Sequence[Mapping[str, Any]]) -> list[Figure]:
 
 def over_slider(fig: Figure) -> Figure:
     """Another picture in the same place: its own axis on top, since the slider lies below it."""
-    fig.update(height=HEIGHT, margin=MARGIN | {"t": 48}, **LOOK["figures"]["over_slider"])
+    fig.update(height=HEIGHT, margin=OVER, **LOOK["figures"]["over_slider"])
     return fig
 
 
