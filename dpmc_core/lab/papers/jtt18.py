@@ -11,14 +11,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cache, lru_cache, partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from dpmc_core import experiment, registry
 from dpmc_core.arrays import Floats
 from dpmc_core.data import datasets
+from dpmc_core.data.transforms import parse_step
 from dpmc_core.lab.papers.engine import (
     TheoryRow,
     Trial,
@@ -29,6 +31,7 @@ from dpmc_core.lab.papers.engine import (
     parsed,
     rows_of,
 )
+from dpmc_core.mechanisms.cleansing import CleansingStatistics, SvdAfterCleansing
 from dpmc_core.mechanisms.frank_wolfe import (
     PrivateFrankWolfe,
     PrivateSvd,
@@ -37,8 +40,10 @@ from dpmc_core.mechanisms.frank_wolfe import (
     frank_wolfe,
     oja,
 )
+from dpmc_core.mechanisms.per_user import enforced_cap
 from dpmc_core.model import Estimator, Factors, Task
-from dpmc_core.privacy import USER_REPLACED, Calibration
+from dpmc_core.privacy import USER_EMPTIED, USER_REPLACED, Calibration, Gaussian, Guarantee
+from dpmc_core.privacy.accounting import gaussian_epsilon
 from dpmc_core.problem import Problem, RandomShare, build_problem
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import setting_text
@@ -220,7 +225,8 @@ def users_needed(items: float) -> float:
 @cache
 def theorems() -> tuple[TheoryRow, ...]:
     """Each statement beside a measurement, the same every time."""
-    return (*_optimisation(), _one_row(), *_private_risk(), *_powers(), *_oja(), _svd())
+    first = (*_optimisation(), *_one_row(), *_private_risk(), *_powers(), *_oja())
+    return (*first, _svd(), _sampled_risk())
 
 
 def _signs(users: int, items: int, rank: int = 1) -> tuple[Ratings, Floats, float]:
@@ -261,20 +267,33 @@ def _optimisation() -> Iterator[TheoryRow]:
         )
 
 
-def _one_row() -> TheoryRow:
-    limit, items = 1.5, 6
+def _one_row() -> Iterator[TheoryRow]:
+    limit, items, epsilon, delta = 1.5, 6, 1.0, 1e-6
     public = PublicFacts(users=10, items=items, low=-1, high=1)
-    clip = limit / math.sqrt(items)
-    mechanism = PrivateFrankWolfe(epsilon=1.0, clip=clip, residual=2.0, item_share=0.0, cap=None)
-    (gram,) = mechanism.guarantee(public).releases.gram[:1]
-    rows = 2 * limit * np.linalg.qr(np.random.default_rng(0).normal(size=(items, items)))[0]
-    moved = [np.linalg.norm(np.outer(rows[0], rows[0]) - np.outer(one, one)) for one in rows]
-    return row(
+    usual: dict[str, Any] = {
+        **{"epsilon": epsilon, "delta": delta, "clip": limit / math.sqrt(items), "cap": None},
+        **{"item_share": 0.0, "calibration": Calibration.PAPER, "estimator": Estimator.PUBLISHED},
+    }
+    walk = PrivateFrankWolfe(residual=2.0, rounds=10, **usual).guarantee(public)
+    (gram,) = walk.releases.gram
+    first, *others = np.linalg.qr(np.random.default_rng(0).normal(size=(items, items)))[0]
+    # what a row of norm 1 that becomes another one moves; those of Algorithm 1 are of norm 2 L
+    moved = max(np.linalg.norm(np.outer(first, first) - np.outer(one, one)) for one in others)
+    yield row(
         "one row",
         bound=gram.sensitivity[USER_REPLACED] / limit**2,
         printed=4.0,
-        measured=float(max(moved)) / limit**2,
+        measured=4 * float(moved),
     )
+    once = PrivateSvd(rank=1, density=0.5, **usual).guarantee(public)
+    for name, card, rounds, square in (("joint", walk, 10, 4.0), ("joint SVD", once, 1, 1.0)):
+        noise = math.sqrt(64 * rounds * math.log(1 / delta)) / epsilon  # in L^2, as printed
+        yield row(
+            name,
+            bound=card.certified(USER_REPLACED).epsilon,
+            printed=epsilon,
+            measured=gaussian_epsilon(math.sqrt(rounds) * square * float(moved) / noise, delta),
+        )
 
 
 def _private_risk() -> Iterator[TheoryRow]:
@@ -389,74 +408,135 @@ def _svd() -> TheoryRow:
     )
 
 
-# --- the generated matrix: too large for a store's row with lists --------------------------------
+def _sampled_risk() -> TheoryRow:
+    """Of the best matrix of signs +-1 of rank one for what is seen of random signs."""
+    shape, gaps = (60, 32), []
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        hidden, seen = rng.choice([-1.0, 1.0], shape), rng.random(shape) < 0.5
+        u, _, vt = np.linalg.svd(np.where(seen, hidden, 0.0))
+        risks = (np.sign(np.outer(u[:, 0], vt[0])) - hidden) ** 2 / 2
+        gaps.append(abs(float(risks.mean() - risks[seen].mean())))
+    bound = math.sqrt(sum(shape) / (math.prod(shape) / 2))
+    return row("sampled risk", bound=bound, trivial=2.0, **mean_of(gaps))
+
+
+# --- the baseline by its own paper's accounting -------------------------------------------------
+
+BY_RATING = "svd-after-cleansing by rating"
+_RATINGS = 80  # xi of section 4, which prints epsilon_entry = epsilon_user/80 for all data
+
+
+class ByRating(SvdAfterCleansing):
+    """SVD after cleansing with the noise of its own paper's unit: a rating at epsilon/80.
+
+    Shares of epsilon add up there, and sigma = sqrt(2 ln(2/delta))/epsilon times what a rating that
+    comes or goes moves: half the range, 1, and sqrt(2) B^2 and sqrt(2) of a row's products and
+    weights over the root of their number, its own mean held fixed.
+    """
+
+    def guarantee(self, public: PublicFacts) -> Guarantee[CleansingStatistics]:
+        card, k = super().guarantee(public), enforced_cap(self.cap, public)
+        rating = self.epsilon / _RATINGS / math.sqrt(2 * math.log(2 / self.delta))
+
+        def counted(release: Gaussian, fewer: float) -> Gaussian:
+            """fewer: how many times less a rating moves it than a row does."""
+            moved = release.sensitivity[USER_EMPTIED]
+            share = (moved / release.scale / self.budget().mu) ** 2
+            return replace(release, scale=moved / fewer / (rating * share))
+
+        found, root = card.releases, math.sqrt(k)
+        means = vars(found.means).items()
+        mean = {name: counted(one, root if one.shape else k) for name, one in means}
+        pairs = {n: counted(getattr(found, n), root / math.sqrt(2)) for n in ("products", "weights")}
+        return replace(card, releases=replace(found, means=replace(found.means, **mean), **pairs))
+
+
+# --- what is no grid: a matrix too large for a store's row with lists, and that baseline ----------
 
 
 @lru_cache(maxsize=1)
-def _drawn(users: int, items: int, seed: int) -> Problem:
+def _drawn(data: str, step: str, seed: int) -> Problem:
     """A draw, split; the one before is let go."""
-    made = datasets.load("jtt18-synthetic", users=users, items=items, seed=seed)
-    return build_problem(made, Task.RATINGS, split=RandomShare(0.01), seed=seed)
+    made = datasets.load(f"{data},seed={seed}" if ":" in data else data)
+    steps = [parse_step(step)] if step else []
+    return build_problem(made, Task.RATINGS, steps=steps, split=RandomShare(0.01), seed=seed)
 
 
 def run(
-    users: int,
-    items: int,
+    data: tuple[str, str],
     settings: Mapping[str, str],
-    id: str,
+    method: str,
     epsilon: float | None,
     seed: int,
 ) -> float:
-    """RMSE of one run; the nuclear norm is that of the matrix drawn."""
-    problem = _drawn(users, items, seed)
-    assert problem.truth is not None
-    sides = (problem.truth.left, problem.truth.right)
-    nuclear = math.prod(float(np.linalg.norm(side)) for side in sides)
-    radius = f"{nuclear / math.sqrt(users * items):.3g}"
+    """RMSE of one run. data: a set and its step, if any."""
+    problem, id = _drawn(*data, seed), method.split()[0]
     texts = {
-        name: radius if text == _OWN else text
+        name: text
         for full, text in settings.items()
         for owner, _, name in (full.rpartition("."),)
         if owner in ("", id)
     }
+    if texts.get("radius") == _OWN:
+        assert problem.truth is not None
+        sides = (problem.truth.left, problem.truth.right)
+        nuclear = math.prod(float(np.linalg.norm(side)) for side in sides)
+        texts["radius"] = f"{nuclear / math.sqrt(math.prod(problem.train.shape)):.3g}"
     given = {**registry.published(id).settings, **parsed(id, texts)}
-    mechanism = registry.create(id, epsilon=epsilon, delta=1e-6, **given)
+    if method == BY_RATING:
+        mechanism = ByRating(epsilon=epsilon, delta=1e-6, **given)
+    else:
+        mechanism = registry.create(id, epsilon=epsilon, delta=1e-6, **given)
     return experiment.run(mechanism, problem, seed, with_baselines=False).metrics["rmse"]
 
 
-def synthetic(
-    users: int,
-    items: int,
+def compared(
+    data: tuple[str, str],
+    about: Mapping[str, Any],
     epsilons: Sequence[float],
     names: Mapping[str, str],
     methods: Sequence[str],
     settings: Mapping[str, str],
+    seeds: int = 2,
 ) -> TrialRecipe:
-    """Methods on the paper's generated matrix. names: labels, by the id that they begin with."""
-    labels = {rule.split()[0]: label for rule, label in names.items()}
+    """Methods on a set. names: labels, by method."""
+    labels = {method.removesuffix(" rounds=400"): label for method, label in names.items()}
     free: list[tuple[str, float | None]] = [(GUESS, None), (FREE, None)]
-    runs = [*free, *((id, e) for id in methods for e in epsilons)]
+    runs = [*free, *((method, e) for method in methods for e in epsilons)]
     trials = [
         Trial(
-            labels[id],
-            id,
+            labels[method],
+            method.split()[0],
             epsilon,
-            id if epsilon is None else f"{id} {epsilon:g}",
-            partial(run, users, items, settings, id, epsilon),
+            method if epsilon is None else f"{method} {epsilon:g}",
+            partial(run, data, settings, method, epsilon),
         )
-        for id, epsilon in sorted(runs, key=lambda one: one[0] == OJA)  # what takes longest
+        for method, epsilon in sorted(runs, key=lambda one: one[0] == OJA)  # what takes longest
     ]
+    ids = tuple(dict.fromkeys(method.split()[0] for method in methods))
     published = {
         f"{id}.{name}": setting_text(value)
-        for id in methods
+        for id in ids
         for name, value in registry.published(id).settings.items()
     }
     return TrialRecipe(
         trials=trials,
-        settings={"users": users, "items": items, **published, **settings},
-        mechanisms=(GUESS, FREE, *methods),
-        seeds=(1, 2),
+        settings={**about, **published, **settings},
+        mechanisms=(GUESS, FREE, *ids),
+        seeds=tuple(range(1, seeds + 1)),
     )
+
+
+def synthetic(users: int, items: int, **more: Any) -> TrialRecipe:
+    """On the paper's generated matrix; its nuclear norm is that of the one drawn."""
+    about = {"users": users, "items": items}
+    return compared((f"jtt18-synthetic:users={users},items={items}", ""), about, **more)
+
+
+def prepared(data: str, step: str, **more: Any) -> TrialRecipe:
+    """On a public set."""
+    return compared((data, step), {"data": data, "step": step}, **more)
 
 
 # --- tables --------------------------------------------------------------------------------------

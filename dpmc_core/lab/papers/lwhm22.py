@@ -1,7 +1,7 @@
 """LWHM22: Li, Wei, Huang, Mao, Wang, "One-Bit Matrix Completion with Differential Privacy" (2022).
 
 Theorems 1, 2 and 4 say two things each: that an algorithm is epsilon-DP, and how large the mean
-squared error ||M^ - M||_F^2/(d1 d2) of a score may be (Theorem 3 is about privacy alone). Their
+squared error ||M^ - M||_F^2/(d1 d2) of a score may be; Theorem 3 is about privacy alone. Their
 constants C1 to C6 are left open; ours are numbers.
 
 M is d1 x d2 with ||M||_* <= tau = alpha sqrt(r d1 d2) and |M_ij| <= alpha; n signs are seen, +1
@@ -308,6 +308,16 @@ def _losses() -> Iterator[TheoryRow]:
             printed=epsilon,
             measured=loss_of_a_cell(link, x, delta / epsilon),
         )
+    walk = registry.create("gradient", epsilon=1.0, rounds=10, estimator=Estimator.PUBLISHED)
+    card = walk.guarantee(ratings.public)
+    (x, clamp), release = (np.linspace(-1, 1, 2001), 0.5), card.releases.gradient
+    apart = [np.clip(LOGISTIC.score(one), -clamp, clamp) for one in (x, -x)]
+    yield row(
+        "gradient",
+        bound=card.certified().epsilon,
+        printed=1.0,
+        measured=10 * float(np.max(sum(apart))) / release.scale,
+    )
     output = Output(epsilon=1.0, within=OutputBound.SOLVER, **_PUBLISHED)
     exact = registry.create("clear", **(_PUBLISHED | {"iterations": 3000, "tolerance": 1e-6}))
     signs = ratings.values.copy()

@@ -34,7 +34,7 @@ from dpmc_core.lab.protocol import federated
 from dpmc_core.lab.protocol.simulate import measured
 from dpmc_core.mechanisms.dpimf import Dpimf, Profiles
 from dpmc_core.model import Factors, Model, Task
-from dpmc_core.privacy import Additive
+from dpmc_core.privacy import CELL, USER_REPLACED, Additive
 from dpmc_core.privacy.sampled import (
     SampledLaplace,
     amplified_losses,
@@ -510,6 +510,7 @@ def theorems() -> tuple[TheoryRow, ...]:
         ("excess, sampled", _Item(epsilon=300.0), "sampled"),
     )
     return (
+        *_privacy(usual),
         *_complementary_loss(),
         *_variant_noise(usual),
         *(item.row(name, variant) for name, item, variant in cases),
@@ -518,11 +519,36 @@ def theorems() -> tuple[TheoryRow, ...]:
     )
 
 
+def _privacy(item: _Item) -> Iterator[TheoryRow]:
+    """Of a term that is drawn, of one cell of one solve, and of the neighbours of section II-B."""
+    loss, weight, x = 0.3, 4.0, np.linspace(-9, 9, 1801)
+    before, after = (np.exp(-np.abs(x - off)) for off in (0.0, loss * weight))
+    ratio = 1 + (after / before - 1) / weight
+    yield row(
+        "drawn term",
+        bound=float(amplified_losses(loss, weight)),
+        printed=math.log1p(math.expm1(loss * weight) / weight),
+        measured=float(np.abs(np.log(ratio)).max()),
+    )
+    factor, rest, items = np.full(item.rank, item.largest), 0.2, 3
+    moved = 2 * factor.sum(), rest * np.outer(factor, factor).sum(), rest
+    lost = float(np.sum(np.divide(moved, item.scales("complementary"))))
+    public = PublicFacts(users=_USERS, items=items, low=0, high=1)
+    card = item.mechanism("complementary").guarantee(public)
+    for name, change, cells in (("cell", CELL, 1), ("row", USER_REPLACED, items)):
+        bound = card.certified(change).epsilon
+        yield row(name, bound=bound, printed=item.epsilon, measured=cells * lost)
+
+
 def _complementary_loss() -> Iterator[TheoryRow]:
     rng, alpha, ridge, rank = np.random.default_rng(1), 0.2, 0.1, 3
     factors, ones = rng.uniform(-0.5, 0.5, (_USERS, rank)), rng.random(_USERS) < 0.4
     theirs, ours = (ImplicitLoss(alpha, ridge, over) for over in Over)
     found = np.vstack([solve_rows(_column(ones), factors, loss) for loss in (theirs, ours)])
+    for name, loss, profile in zip(Over, (theirs, ours), found, strict=True):
+        weight = float(loss.ridge(np.array([ones.sum()]), _USERS)[0])
+        norms = {"bound": math.sqrt(ones.sum() / weight), "printed": math.sqrt(1 / ridge)}
+        yield row("profile", cells=name.value, **norms, measured=float(np.linalg.norm(profile)))
     size = alpha, int(ones.sum()), ridge, rank, float(np.abs(factors).max())
     original = _losses(theirs, ones, factors, found)
     least = float(_losses(ours, ones, factors, found[1:])[0])
