@@ -230,7 +230,7 @@ class Reports(NamedTuple):
         where the mean of r^2, in 0..1, is told by that of y^2. a = 1: rho of Z16's Equation 3.
         """
         count = len(self.values)
-        square = (self.values @ self.values / count - self.variance) / self.gain
+        square = (float(self.values @ self.values) / count - self.variance) / self.gain
         off = (self.gain * (1 - 2 * gain) + gain**2) * min(max(square, 0.0), 1.0)
         return math.sqrt(count * (self.variance + off))
 

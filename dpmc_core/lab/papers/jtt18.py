@@ -13,6 +13,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, lru_cache, partial
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,7 +32,11 @@ from dpmc_core.lab.papers.engine import (
     parsed,
     rows_of,
 )
-from dpmc_core.mechanisms.cleansing import CleansingStatistics, SvdAfterCleansing
+from dpmc_core.mechanisms.cleansing import (
+    CleansingMeans,
+    CleansingStatistics,
+    SvdAfterCleansing,
+)
 from dpmc_core.mechanisms.frank_wolfe import (
     PrivateFrankWolfe,
     PrivateSvd,
@@ -41,7 +46,7 @@ from dpmc_core.mechanisms.frank_wolfe import (
     oja,
 )
 from dpmc_core.mechanisms.per_user import enforced_cap
-from dpmc_core.model import Estimator, Factors, Task
+from dpmc_core.model import Estimator, Factors, Mechanism, Task
 from dpmc_core.privacy import USER_EMPTIED, USER_REPLACED, Calibration, Gaussian, Guarantee
 from dpmc_core.privacy.accounting import gaussian_epsilon
 from dpmc_core.problem import Problem, RandomShare, build_problem
@@ -50,13 +55,15 @@ from dpmc_core.settings import setting_text
 from dpmc_core.solvers.linalg import Pattern
 
 row = rows_of("jtt18")
-FW, OJA, FREE, GUESS = (
-    "private-frank-wolfe",
-    "private-frank-wolfe-oja",
-    "frank-wolfe",
-    "user-mean",
-)
+FW, FREE, GUESS = "private-frank-wolfe", "frank-wolfe", "user-mean"
 _OWN = "the matrix's own"
+_PRINTED: dict[str, Any] = {
+    "clip": 1.0,
+    "cap": None,
+    "item_share": 0.0,
+    "calibration": Calibration.PAPER,
+    "estimator": Estimator.PUBLISHED,
+}
 
 
 class Regime(NamedTuple):
@@ -268,32 +275,22 @@ def _optimisation() -> Iterator[TheoryRow]:
 
 
 def _one_row() -> Iterator[TheoryRow]:
-    limit, items, epsilon, delta = 1.5, 6, 1.0, 1e-6
+    limit, items = 1.5, 6
     public = PublicFacts(users=10, items=items, low=-1, high=1)
-    usual: dict[str, Any] = {
-        **{"epsilon": epsilon, "delta": delta, "clip": limit / math.sqrt(items), "cap": None},
-        **{"item_share": 0.0, "calibration": Calibration.PAPER, "estimator": Estimator.PUBLISHED},
-    }
+    usual = _PRINTED | {"epsilon": 1.0, "clip": limit / math.sqrt(items)}
     walk = PrivateFrankWolfe(residual=2.0, rounds=10, **usual).guarantee(public)
-    (gram,) = walk.releases.gram
-    first, *others = np.linalg.qr(np.random.default_rng(0).normal(size=(items, items)))[0]
-    # what a row of norm 1 that becomes another one moves; those of Algorithm 1 are of norm 2 L
-    moved = max(np.linalg.norm(np.outer(first, first) - np.outer(one, one)) for one in others)
-    yield row(
-        "one row",
-        bound=gram.sensitivity[USER_REPLACED] / limit**2,
-        printed=4.0,
-        measured=4 * float(moved),
-    )
     once = PrivateSvd(rank=1, density=0.5, **usual).guarantee(public)
-    for name, card, rounds, square in (("joint", walk, 10, 4.0), ("joint SVD", once, 1, 1.0)):
-        noise = math.sqrt(64 * rounds * math.log(1 / delta)) / epsilon  # in L^2, as printed
-        yield row(
-            name,
-            bound=card.certified(USER_REPLACED).epsilon,
-            printed=epsilon,
-            measured=gaussian_epsilon(math.sqrt(rounds) * square * float(moved) / noise, delta),
-        )
+    # what a row of norm L that becomes another one moves, in L^2; those of Algorithm 1 have 2 L
+    first, *others = np.linalg.qr(np.random.default_rng(0).normal(size=(items, items)))[0]
+    moved = float(max(np.linalg.norm(np.outer(first, first) - np.outer(b, b)) for b in others))
+    (gram,) = walk.releases.gram
+    bound = gram.sensitivity[USER_REPLACED] / limit**2
+    yield row("one row", bound=bound, printed=4.0, measured=4 * moved)
+    for name, card, rounds, square in (("joint", walk, 10, 4), ("joint SVD", once, 1, 1)):
+        scale = math.sqrt(64 * rounds * math.log(1e6))  # of the noise in L^2, as printed
+        lost = gaussian_epsilon(math.sqrt(rounds) * square * moved / scale, 1e-6)
+        bound = card.certified(USER_REPLACED).epsilon
+        yield row(name, bound=bound, printed=1.0, measured=lost)
 
 
 def _private_risk() -> Iterator[TheoryRow]:
@@ -308,22 +305,15 @@ def _private_risk() -> Iterator[TheoryRow]:
             delta=size.delta,
             rounds=rounds,
             radius=nuclear / math.sqrt(cells),
-            clip=1.0,
-            cap=None,
-            item_share=0.0,
             residual=2.0,
             slack=1.0,
-            calibration=Calibration.PAPER,
-            estimator=Estimator.PUBLISHED,
+            **_PRINTED,
         )
         (gram,) = mechanism.guarantee(ratings.public).releases.gram
         risk = float(np.mean((end_of(mechanism, ratings) - matrix) ** 2)) / 2
-        bound, printed = (
-            empirical_risk(size, rounds, gram.scale),
-            printed_empirical_risk(size, rounds),
-        )
         found = {"rounds": rounds, "measured": risk, "trivial": 0.5}
-        yield row("risk", bound=bound, printed=printed, **found)
+        printed = printed_empirical_risk(size, rounds)
+        yield row("risk", bound=empirical_risk(size, rounds, gram.scale), printed=printed, **found)
         if rounds == best:
             yield row("best rounds", bound=best_empirical_risk(size), **found)
 
@@ -332,30 +322,25 @@ def _powers() -> Iterator[TheoryRow]:
     """The printed powers of m and n, beside those of the paper's own theorems."""
     users, items, more = 1e12, 1e4, 16.0
 
-    def power(f: Callable[[float, float], float], *, of_users: bool) -> float:
-        grown = (more * users, items) if of_users else (users, more * items)
-        return math.log(f(*grown) / f(users, items), more)
+    def powers(f: Callable[[float, float], float]) -> list[float]:
+        grown = f(more * users, items), f(users, more * items)
+        return [math.log(one / f(users, items), more) for one in grown]
 
     def needed(f: Callable[[float, float], float]) -> float:
         """The power of n that m must grow faster than."""
-        return -power(f, of_users=False) / power(f, of_users=True)
+        of_users, of_items = powers(f)
+        return -of_items / of_users
 
-    def price(users: float, items: float) -> float:
-        return price_of_privacy(rank_one(users, items, 1.0))
+    def error(m: float, n: float) -> float:
+        return math.sqrt(m * n * best_empirical_risk(Regime(m, n, m * n, math.sqrt(m), 1.0, 1.0)))
 
-    def error(users: float, items: float) -> float:
-        cells = users * items
-        return math.sqrt(
-            cells * best_empirical_risk(Regime(users, items, cells, math.sqrt(users), 1.0, 1.0))
-        )
-
-    bound, measured = math.log(users_needed(items), items), needed(price)
-    yield row("users needed", bound=bound, measured=measured)
-    yield row(
-        "users needed as printed", bound=bound, printed=needed(rank_one_error), measured=measured
-    )
-    for name in ("m", "n"):
-        bound, measured = (power(f, of_users=name == "m") for f in (low_rank_error, error))
+    found = {
+        "bound": math.log(users_needed(items), items),
+        "measured": needed(lambda m, n: price_of_privacy(rank_one(m, n, 1.0))),
+    }
+    yield row("users needed", **found)
+    yield row("users needed as printed", printed=needed(rank_one_error), **found)
+    for name, bound, measured in zip("mn", powers(low_rank_error), powers(error), strict=True):
         yield row("low rank", name=name, bound=bound, measured=measured)
 
 
@@ -390,11 +375,7 @@ def _svd() -> TheoryRow:
         delta=size.delta,
         rank=1,
         density=density,
-        clip=1.0,
-        cap=None,
-        item_share=0.0,
-        calibration=Calibration.PAPER,
-        estimator=Estimator.PUBLISHED,
+        **_PRINTED,
     )
     factors = Factors(matrix[:, :1], matrix[:1].T)
     mu, printed = (incoherence(factors, printed=p) for p in (False, True))
@@ -409,7 +390,7 @@ def _svd() -> TheoryRow:
 
 
 def _sampled_risk() -> TheoryRow:
-    """Of the best matrix of signs +-1 of rank one for what is seen of random signs."""
+    """Of the rank-one matrix of signs after the leading singular vectors of what is seen."""
     shape, gaps = (60, 32), []
     for seed in range(20):
         rng = np.random.default_rng(seed)
@@ -417,7 +398,7 @@ def _sampled_risk() -> TheoryRow:
         u, _, vt = np.linalg.svd(np.where(seen, hidden, 0.0))
         risks = (np.sign(np.outer(u[:, 0], vt[0])) - hidden) ** 2 / 2
         gaps.append(abs(float(risks.mean() - risks[seen].mean())))
-    bound = math.sqrt(sum(shape) / (math.prod(shape) / 2))
+    bound = math.sqrt(2 * sum(shape) / math.prod(shape))
     return row("sampled risk", bound=bound, trivial=2.0, **mean_of(gaps))
 
 
@@ -437,19 +418,20 @@ class ByRating(SvdAfterCleansing):
 
     def guarantee(self, public: PublicFacts) -> Guarantee[CleansingStatistics]:
         card, k = super().guarantee(public), enforced_cap(self.cap, public)
+        found, mu, root = card.releases, self.budget().mu, math.sqrt(k)
         rating = self.epsilon / _RATINGS / math.sqrt(2 * math.log(2 / self.delta))
 
         def counted(release: Gaussian, fewer: float) -> Gaussian:
             """fewer: how many times less a rating moves it than a row does."""
             moved = release.sensitivity[USER_EMPTIED]
-            share = (moved / release.scale / self.budget().mu) ** 2
+            share = (moved / release.scale / mu) ** 2
             return replace(release, scale=moved / fewer / (rating * share))
 
-        found, root = card.releases, math.sqrt(k)
         means = vars(found.means).items()
         mean = {name: counted(one, root if one.shape else k) for name, one in means}
-        pairs = {n: counted(getattr(found, n), root / math.sqrt(2)) for n in ("products", "weights")}
-        return replace(card, releases=replace(found, means=replace(found.means, **mean), **pairs))
+        pairs = (counted(one, root / math.sqrt(2)) for one in (found.products, found.weights))
+        changed = CleansingStatistics(CleansingMeans(**mean), *pairs)
+        return replace(card, releases=changed)
 
 
 # --- what is no grid: a matrix too large for a store's row with lists, and that baseline ----------
@@ -464,14 +446,15 @@ def _drawn(data: str, step: str, seed: int) -> Problem:
 
 
 def run(
-    data: tuple[str, str],
+    data: str,
+    step: str,
     settings: Mapping[str, str],
     method: str,
     epsilon: float | None,
     seed: int,
 ) -> float:
-    """RMSE of one run. data: a set and its step, if any."""
-    problem, id = _drawn(*data, seed), method.split()[0]
+    """RMSE of one run."""
+    problem, id = _drawn(data, step, seed), method.split()[0]
     texts = {
         name: text
         for full, text in settings.items()
@@ -483,38 +466,38 @@ def run(
         sides = (problem.truth.left, problem.truth.right)
         nuclear = math.prod(float(np.linalg.norm(side)) for side in sides)
         texts["radius"] = f"{nuclear / math.sqrt(math.prod(problem.train.shape)):.3g}"
-    given = {**registry.published(id).settings, **parsed(id, texts)}
+    given = {**registry.published(id).settings, **parsed(id, texts), "delta": 1e-6}
+    create: Callable[..., Mechanism] = partial(registry.create, id)
     if method == BY_RATING:
-        mechanism = ByRating(epsilon=epsilon, delta=1e-6, **given)
-    else:
-        mechanism = registry.create(id, epsilon=epsilon, delta=1e-6, **given)
+        create = ByRating
+    mechanism = create(epsilon=epsilon, **given)
     return experiment.run(mechanism, problem, seed, with_baselines=False).metrics["rmse"]
 
 
 def compared(
-    data: tuple[str, str],
-    about: Mapping[str, Any],
+    data: str,
     epsilons: Sequence[float],
     names: Mapping[str, str],
     methods: Sequence[str],
     settings: Mapping[str, str],
+    about: Mapping[str, Any],
+    step: str = "",
     seeds: int = 2,
 ) -> TrialRecipe:
-    """Methods on a set. names: labels, by method."""
+    """Methods on a set. names: labels, by method. about: what tells its results from others."""
     labels = {method.removesuffix(" rounds=400"): label for method, label in names.items()}
-    free: list[tuple[str, float | None]] = [(GUESS, None), (FREE, None)]
-    runs = [*free, *((method, e) for method in methods for e in epsilons)]
     trials = [
         Trial(
             labels[method],
             method.split()[0],
             epsilon,
             method if epsilon is None else f"{method} {epsilon:g}",
-            partial(run, data, settings, method, epsilon),
+            partial(run, data, step, settings, method, epsilon),
         )
-        for method, epsilon in sorted(runs, key=lambda one: one[0] == OJA)  # what takes longest
+        for these, at in (((GUESS, FREE), [None]), (methods, epsilons))
+        for method, epsilon in product(these, at)
     ]
-    ids = tuple(dict.fromkeys(method.split()[0] for method in methods))
+    ids = tuple(method for method in methods if method != BY_RATING)
     published = {
         f"{id}.{name}": setting_text(value)
         for id in ids
@@ -526,17 +509,6 @@ def compared(
         mechanisms=(GUESS, FREE, *ids),
         seeds=tuple(range(1, seeds + 1)),
     )
-
-
-def synthetic(users: int, items: int, **more: Any) -> TrialRecipe:
-    """On the paper's generated matrix; its nuclear norm is that of the one drawn."""
-    about = {"users": users, "items": items}
-    return compared((f"jtt18-synthetic:users={users},items={items}", ""), about, **more)
-
-
-def prepared(data: str, step: str, **more: Any) -> TrialRecipe:
-    """On a public set."""
-    return compared((data, step), {"data": data, "step": step}, **more)
 
 
 # --- tables --------------------------------------------------------------------------------------

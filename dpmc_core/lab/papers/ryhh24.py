@@ -522,14 +522,9 @@ def theorems() -> tuple[TheoryRow, ...]:
 def _privacy(item: _Item) -> Iterator[TheoryRow]:
     """Of a term that is drawn, of one cell of one solve, and of the neighbours of section II-B."""
     loss, weight, x = 0.3, 4.0, np.linspace(-9, 9, 1801)
-    before, after = (np.exp(-np.abs(x - off)) for off in (0.0, loss * weight))
-    ratio = 1 + (after / before - 1) / weight
-    yield row(
-        "drawn term",
-        bound=float(amplified_losses(loss, weight)),
-        printed=math.log1p(math.expm1(loss * weight) / weight),
-        measured=float(np.abs(np.log(ratio)).max()),
-    )
+    ratio = 1 + np.expm1(np.abs(x) - np.abs(x - loss * weight)) / weight
+    bound = float(amplified_losses(loss, weight))
+    yield row("drawn term", bound=bound, measured=float(np.abs(np.log(ratio)).max()))
     factor, rest, items = np.full(item.rank, item.largest), 0.2, 3
     moved = 2 * factor.sum(), rest * np.outer(factor, factor).sum(), rest
     lost = float(np.sum(np.divide(moved, item.scales("complementary"))))

@@ -22,6 +22,7 @@ from dpmc_core.lab.papers.engine import DRAWABLE, TheoryRow, Trial, TrialRecipe,
 from dpmc_core.mechanisms.collection import Collection
 from dpmc_core.model import Factors
 from dpmc_core.privacy import USER_REPLACED
+from dpmc_core.privacy.accounting import bisect
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.solvers.recovery import Regress, Rule, on_unit_scale
 
@@ -51,13 +52,13 @@ class RecoveryBounds(NamedTuple):
     epsilon: Floats
     rho: Floats
     theorem: Floats
+    tight: Floats
     moments: Floats
     naive: Floats
     debiased: Floats
-    equation_5: Floats
     published: Floats
+    equation_5: Floats
     reported: Floats
-    tight: Floats
     size: Floats
 
 
@@ -89,7 +90,7 @@ def bounds(id: str, epsilons: Sequence[float], seed: int = 0) -> RecoveryBounds:
         channel = mechanism.guarantee(public).releases.rows
         out = channel.publish(mechanism.rows(ratings, channel), rng)
         reports = mechanism.reports(out, channel, public)
-        rho = norm(scaled[reports.pattern.users, reports.pattern.items] - reports.values)
+        rho = float(norm(scaled[reports.pattern.users, reports.pattern.items] - reports.values))
         errors = []
         for recovery, rule in (
             *((recovery, Rule.NOISE_LEVEL) for recovery in Regress),
@@ -100,15 +101,10 @@ def bounds(id: str, epsilons: Sequence[float], seed: int = 0) -> RecoveryBounds:
             assert isinstance(last.model, Factors)
             completed = on_unit_scale(last.model.left @ last.model.right.T, public)
             errors.append(norm(completed - scaled))
-        rows.append(
-            (
-                *(epsilon, rho, mechanism.rho(public, len(ratings)), reports.residual(1.0)),
-                *errors[:2],
-                recovery_error(rho, out.nnz / scaled.size),
-                *(errors[2], norm(reports.values)),
-                *(mechanism.rho(public, len(ratings), tight=True), norm(scaled)),
-            )
-        )
+        limits = (mechanism.rho(public, len(ratings), tight=tight) for tight in (False, True))
+        allowed = recovery_error(rho, out.nnz / scaled.size)
+        row = (epsilon, rho, *limits, reports.residual(1.0), *errors, allowed)
+        rows.append((*row, norm(reports.values), norm(scaled)))
     return RecoveryBounds(*np.array(rows, dtype=float).T)
 
 
@@ -121,17 +117,13 @@ def first_useful(id: str) -> float:
     given = on_unit_scale(ratings.values, ratings.public)
     square, density = float(np.mean(given**2)), len(ratings) / scaled.size
 
-    def keeps(epsilon: float) -> bool:
+    def void(epsilon: float) -> bool:
         mechanism = _collection(id, epsilon=epsilon, intrinsic=misfit / 2)
         channel = mechanism.guarantee(ratings.public).releases.rows
         size = math.sqrt(channel.energy(square, density) * scaled.size)
-        return mechanism.rho(ratings.public, len(ratings)) < size
+        return mechanism.rho(ratings.public, len(ratings)) >= size
 
-    low, high = 1e-2, 1e4
-    while high > 1.001 * low:
-        middle = math.sqrt(low * high)
-        low, high = (low, middle) if keeps(middle) else (middle, high)
-    return high
+    return bisect(void, 1e-2, 1e4, relative=1e-3)[1]
 
 
 def beyond() -> tuple[float, float]:
@@ -170,16 +162,14 @@ def _measured() -> Iterator[TheoryRow]:
 
 
 def loss_of_a_cell(id: str, epsilon: float) -> float:
-    """The largest log-ratio of a report's chances between any two contents of a cell, by Definitions
-    2 and 3 alone: no rating, the ends and the middle of the range, or each of five symbols."""
+    """The largest log-ratio of a report's chances between any two contents of a cell: of the ends
+    and the middle of the range and no rating, or of six symbols, by Definitions 2 and 3 alone."""
+    chances = 1 + math.expm1(epsilon) * np.eye(6)
     if id == "modified-laplace":
-        kept = 1 / (1 + math.exp(-epsilon / 2))
-        y, x = np.linspace(-3, 3, 25), np.array([[0.0], [-1], [0], [1]])
-        speaks = np.array([[1 - kept], [kept], [kept], [kept]])
-        told = speaks * epsilon / 4 * np.exp(-epsilon / 2 * np.abs(y - x))
-        chances = np.hstack([1 - speaks, told])
-    else:
-        chances = 1 + math.expm1(epsilon) * np.eye(6)
+        kept, y = 1 / (1 + math.exp(-epsilon / 2)), np.linspace(-3, 3, 25)
+        speaks = np.array([[kept], [kept], [kept], [1 - kept]])
+        off = np.abs(y - np.array([[-1], [0], [1], [0]]))
+        chances = np.hstack([1 - speaks, speaks * np.exp(-epsilon / 2 * off)])
     return float(np.ptp(np.log(chances), axis=0).max())
 
 
@@ -235,13 +225,13 @@ _COLUMNS = (
     "epsilon per cell",
     "residual at the truth",
     "Theorem 3",
+    "our bound on the residual",
     "by the moments",
     "error, reports as they come",
     "error, allowing for spurious cells",
-    "Equation 5",
     "error, the paper's rule",
+    "Equation 5",
     "norm of the reports",
-    "our bound on the residual",
 )
 
 
