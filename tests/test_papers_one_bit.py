@@ -141,7 +141,7 @@ def test_a_piece_of_the_generated_matrix():
     data = "jtt18-synthetic:users=400,items=100"
     asked = own["recipe"] | {"data": data, "epsilons": [0.1, 1.0, 5.0]}
     del asked["make"]
-    recipe = jtt18.compared(**asked | {"names": table["shared"]["counted"]})
+    recipe = jtt18.compared(**asked)
     pieces = replace(recipe, seeds=(1,)).pieces()
     assert len(pieces) == 2 + 3 * 3
     keys = ["user-mean seed 1", *(f"{id} 5 seed 1" for id in (jtt18.FW, jtt18.BY_RATING))]

@@ -19,6 +19,7 @@ from dpmc_core.lab.papers import z16 as recovery
 from dpmc_core.lab.views.lines import short
 from dpmc_core.links import LOGISTIC, Probit
 from dpmc_core.mechanisms import collection
+from dpmc_core.model import Estimator
 from dpmc_core.privacy import Laplace
 from dpmc_core.ratings import PublicFacts, Ratings
 
@@ -535,7 +536,9 @@ def test_a_rating_moves_a_rows_products_by_the_root_of_two():
 def test_the_baseline_by_rating_spends_what_its_own_paper_says():
     """Each release's sigma by hand: epsilon/80, shares that add up to 1, sqrt(2 ln(2/delta))."""
     public = PublicFacts(users=1000, items=30, low=0, high=5, cap=25)
-    mechanism = frank_wolfe.ByRating(epsilon=2.0, delta=1e-5, cap=None, estimator="published")
+    mechanism = frank_wolfe.ByRating(
+        epsilon=2.0, delta=1e-5, cap=None, estimator=Estimator.PUBLISHED
+    )
     found = mechanism.guarantee(public).releases
     unit = 2.0 / 80 / math.sqrt(2 * math.log(2e5))
     pairs = math.sqrt(2) * 1.25**2

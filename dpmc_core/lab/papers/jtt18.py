@@ -242,10 +242,9 @@ def _signs(users: int, items: int, rank: int = 1) -> tuple[Ratings, Floats, floa
     left = rng.choice([-1.0, 1.0], (users, rank))
     halves = (np.repeat([1.0, -1.0], items // 2**k) for k in range(1, rank + 1))
     matrix = left @ np.array([np.resize(half, items) for half in halves]) / rank
-    u, i = np.nonzero(np.ones(matrix.shape))
     public = PublicFacts(users=users, items=items, low=-1, high=1)
-    nuclear = float(np.linalg.svd(matrix, compute_uv=False).sum())
-    return Ratings.build(u, i, matrix[u, i], public), matrix, nuclear
+    ratings = Ratings.build(*np.nonzero(matrix + 2), matrix.ravel(), public)
+    return ratings, matrix, float(np.linalg.norm(matrix, "nuc"))
 
 
 def _optimisation() -> Iterator[TheoryRow]:
@@ -496,6 +495,7 @@ def compared(
         )
         for these, at in (((GUESS, FREE), [None]), (methods, epsilons))
         for method, epsilon in product(these, at)
+        if method in labels
     ]
     ids = tuple(method for method in methods if method != BY_RATING)
     published = {
