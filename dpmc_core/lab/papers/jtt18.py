@@ -199,10 +199,10 @@ def incoherence(matrix: Factors, *, printed: bool = False) -> float:
     printed: without the squares, which makes it sqrt(m) for the flat rank-one matrix of Remark 5,
     where it is taken for O(1); Lemma B.4 uses it with them.
     """
-    bases = [np.linalg.qr(side)[0] for side in (matrix.left, matrix.right)]
-    power = 1 if printed else 2
-    lengths = (float(np.linalg.norm(basis, axis=1).max()) for basis in bases)
-    found = (len(b) / b.shape[1] * one**power for b, one in zip(bases, lengths, strict=True))
+    power, found = 1 if printed else 2, []
+    for side in (matrix.left, matrix.right):
+        longest = float(np.linalg.norm(np.linalg.qr(side)[0], axis=1).max())
+        found.append(len(side) / side.shape[1] * longest**power)
     return float(max(found))
 
 
@@ -462,9 +462,9 @@ def run(
     }
     if texts.get("radius") == _OWN:
         assert problem.truth is not None
-        sides = (problem.truth.left, problem.truth.right)
-        nuclear = math.prod(float(np.linalg.norm(side)) for side in sides)
-        texts["radius"] = f"{nuclear / math.sqrt(math.prod(problem.train.shape)):.3g}"
+        left, right = problem.truth.left, problem.truth.right  # of rank one
+        nuclear = np.linalg.norm(left) * np.linalg.norm(right)
+        texts["radius"] = f"{nuclear / math.sqrt(len(left) * len(right)):.3g}"
     given = {**registry.published(id).settings, **parsed(id, texts), "delta": 1e-6}
     create: Callable[..., Mechanism] = partial(registry.create, id)
     if method == BY_RATING:

@@ -219,10 +219,8 @@ def weights_words(view: SamplingWeights) -> str:
 def weights_table(view: SamplingWeights) -> dict[str, list[float]]:
     """Figure 6 as columns, at users of low, middle and high norm."""
     at = [round(q * (len(view.norm) - 1)) for q in _QUANTILES]
-    columns = {"length of the factor": [float(f"{view.norm[k]:.4g}") for k in at]}
-    for name, w in view.weights.items():
-        columns[name] = [float(f"{w[k]:.4g}") for k in at]
-    return columns
+    columns = {"length of the factor": view.norm, **view.weights}
+    return {name: [float(f"{one[k]:.4g}") for k in at] for name, one in columns.items()}
 
 
 def weights_sentences(views: Sequence[SamplingWeights]) -> dict[str, str]:

@@ -22,7 +22,6 @@ from dpmc_core.lab.papers.engine import DRAWABLE, TheoryRow, Trial, TrialRecipe,
 from dpmc_core.mechanisms.collection import Collection
 from dpmc_core.model import Factors
 from dpmc_core.privacy import USER_REPLACED
-from dpmc_core.privacy.accounting import bisect
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.solvers.recovery import Regress, Rule, on_unit_scale
 
@@ -108,24 +107,6 @@ def bounds(id: str, epsilons: Sequence[float], seed: int = 0) -> RecoveryBounds:
     return RecoveryBounds(*np.array(rows, dtype=float).T)
 
 
-def first_useful(id: str) -> float:
-    """The epsilon per cell from which Theorem 3's bound is expected to assure any use.
-
-    Where it falls to the root of E||P(Z)||_F^2, by bisection up to 1e4.
-    """
-    ratings, scaled, misfit = _known(np.random.default_rng(0))
-    given = on_unit_scale(ratings.values, ratings.public)
-    square, density = float(np.mean(given**2)), len(ratings) / scaled.size
-
-    def void(epsilon: float) -> bool:
-        mechanism = _collection(id, epsilon=epsilon, intrinsic=misfit / 2)
-        channel = mechanism.guarantee(ratings.public).releases.rows
-        size = math.sqrt(channel.energy(square, density) * scaled.size)
-        return mechanism.rho(ratings.public, len(ratings)) >= size
-
-    return bisect(void, 1e-2, 1e4, relative=1e-3)[1]
-
-
 def beyond() -> tuple[float, float]:
     """The share of true ratings outside -1..1, which Theorem 3's proof excludes, and the mean of
     all their squares, of which it needs no more than that it is at most 1."""
@@ -143,7 +124,7 @@ def _measured() -> Iterator[TheoryRow]:
     row, (share, square) = rows_of("z16"), beyond()
     public = PublicFacts(users=300, items=200, low=1, high=5)
     for number, id in enumerate(NAMES, 1):
-        useful, name = first_useful(id), registry.get(id).name.removesuffix(" collection")
+        name = registry.get(id).name.removesuffix(" collection")
         card = _collection(id, epsilon=1.0).guarantee(public)
         yield row(
             "privacy",
@@ -156,7 +137,6 @@ def _measured() -> Iterator[TheoryRow]:
         for at in zip(*bounds(id, (1.0, 4.0)), strict=True):
             v = RecoveryBounds(*map(float, at))  # type: ignore[arg-type]
             said = {"name": name, "epsilon": v.epsilon, "share": share, "square": square}
-            said |= {"size": v.size, "useful": useful}
             yield row("rho", bound=v.tight, printed=v.theorem, measured=v.rho, **said)
             yield row("error", bound=v.equation_5, measured=v.published, trivial=v.size, **said)
 
