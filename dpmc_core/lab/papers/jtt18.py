@@ -243,7 +243,8 @@ def _signs(users: int, items: int, rank: int = 1) -> tuple[Ratings, Floats, floa
     halves = (np.repeat([1.0, -1.0], items // 2**k) for k in range(1, rank + 1))
     matrix = left @ np.array([np.resize(half, items) for half in halves]) / rank
     public = PublicFacts(users=users, items=items, low=-1, high=1)
-    ratings = Ratings.build(*np.nonzero(matrix + 2), matrix.ravel(), public)
+    u, i = np.nonzero(matrix + 2)
+    ratings = Ratings.build(u, i, matrix.ravel(), public)
     return ratings, matrix, float(np.linalg.norm(matrix, "nuc"))
 
 

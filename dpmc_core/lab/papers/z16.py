@@ -255,7 +255,11 @@ def recovered(whats: Sequence[str]) -> TrialRecipe:
     ]
     return TrialRecipe(
         trials=trials,
-        settings={"data": "300 x 200 ratings 1..5 of rank 4, 30 % given", "gamma": "0.05"},
+        settings={
+            "data": "300 x 200 ratings 1..5 of rank 4, 30 % given",
+            "gamma": "0.05",
+            "the paper's rule": "Equation 4 with rho of Equation 3",
+        },
         mechanisms=tuple(NAMES),
         seeds=tuple(range(1, 11)),
     )
