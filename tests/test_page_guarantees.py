@@ -86,6 +86,10 @@ def test_the_attacker_follows_the_certificate_at_hand(id):
 
 def test_the_first_sentence_counts_what_is_not_proved_and_follows_epsilon():
     app = open_page("guarantees", data="movie-night", epsilon="2")
+    task = registry.get(app.session_state["mechanism"]).task  # of what the chart shows
+    there = {id: card for id, card in CARDS.items() if registry.get(id).task is task}
+    assert groups.summary(groups.grouped(there), 2.0) in all_text(app)
+    app.toggle(key="every").set_value(True).run()
     unproved = sum(not cards.upheld(card) for card in CARDS.values())
     assert f"{unproved} of {len(CARDS)} claims are not proved at epsilon 2" in all_text(app)
     app.select_slider(key="epsilon").set_value(5.0).run()

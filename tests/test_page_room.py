@@ -398,7 +398,7 @@ def test_in_a_class_only_the_teacher_uploads_computes_and_downloads(class_mode, 
     cases = (
         ("data", {"way": "upload"}, "upload files"),
         ("data", {"way": "public"}, "download data sets"),
-        ("compare", {"data": "one-bit-lab", "grid": "custom", "seeds": "50"}, "compute a grid"),
+        ("compare", {"data": "one-bit-lab", "grid": "custom", "seeds": "50"}, "compute it"),
         ("guarantees", {}, "start an audit"),
         ("answer", {}, "compute an answer"),
         ("papers", {"experiment": "z16-generated"}, "run an experiment"),

@@ -199,7 +199,7 @@ def test_a_stop_while_the_data_is_prepared_ends_the_job(problems):
 
         job = Job(work)
         ready.set()
-        job._future.result(60)
+        job.wait(60)
         now = job.snapshot()
         assert now.state == "stopped"
         assert now.result is None

@@ -28,7 +28,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from pages.ui import classroom, jobs, private, scene, sweeps
 
 # What the first page imports, loaded before anybody visits.
-FIRST_PAGE = ("charts.curve", "instrument", "rows", "scene", "sources", "sweeps", "widgets")
+FIRST_PAGE = ("charts.curve", "instrument", "rows", "scene", "sources", "widgets")
 TIDY = 20.0  # seconds between two collections of what ended sessions leave behind
 SCRIPTS = Path(st.__file__).parent / "static" / "static" / "js"
 
