@@ -522,9 +522,6 @@ def _named(name: str | None) -> tuple[Paper | None, Experiment | None]:
         return None, None
     if name.upper() in papers.PAPERS:
         return papers.PAPERS[name.upper()], None
-    known = [*(key.lower() for key in papers.PAPERS), *(e.id for _, e in papers.experiments())]
-    if name.lower() not in known:
-        raise unknown_name("paper or experiment", name, known, listed="dpmc papers")
     return papers.find(name)
 
 

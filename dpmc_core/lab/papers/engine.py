@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from dpmc_core import experiment as core
 from dpmc_core import facts, paths, registry
 from dpmc_core.archives import read_json
 from dpmc_core.arrays import Floats
@@ -32,9 +33,11 @@ from dpmc_core.errors import BadRatings, DpmcError
 from dpmc_core.lab import locks, store, sweep
 from dpmc_core.lab.store import Store, digest
 from dpmc_core.lab.sweep import Grid, Plan, Unit, seeds_text
+from dpmc_core.lab.sweep.engine import shared_solve
 from dpmc_core.lab.views.lines import interval
-from dpmc_core.model import Mechanism
+from dpmc_core.model import Mechanism, Model
 from dpmc_core.privacy import Change
+from dpmc_core.problem import Problem
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import parse_setting, setting_text
 from dpmc_core.stopping import Stop, Stopped, stopping
@@ -42,6 +45,7 @@ from dpmc_core.stopping import Stop, Stopped, stopping
 FOLDER = Path(__file__).resolve().parents[3] / "sample_data" / "papers"  # also in a wheel
 DRAWABLE = 10.0  # a line is drawn for a bound below so many times what is measured
 ROUNDED = 1e-6  # of a value: files hold seven digits of it
+AT = " | "  # between a setting's name and a curve's label
 _DIGITS = 7
 _ROUNDING = 1 + 1e-9  # where a bound is met exactly
 
@@ -385,7 +389,8 @@ class Experiment:
     not_run: why it cannot be made here; recipe: what makes it. methods: the id of the method behind
     a curve's label, which gives a curve that is only printed its colour. guesses: labels of what is
     no method and looks at no rating, with its value where that is exact and the same at every x;
-    nan for a curve of the result.
+    nan for a curve of the result. tried: settings that are not printed, others than ours: why each
+    is reasonable, by its name; sweep: what makes the curves at all of them.
     """
 
     id: str
@@ -404,6 +409,8 @@ class Experiment:
     guesses: Mapping[str, float] = field(default_factory=dict)
     recipe: Recipe | None = None
     not_run: str = ""
+    tried: Mapping[str, str] = field(default_factory=dict)
+    sweep: TrialRecipe | None = None
 
     def __post_init__(self) -> None:
         if (self.recipe is None) != bool(self.not_run):
@@ -427,6 +434,13 @@ class Experiment:
             if not math.isnan(value)
         )
         return replace(made, series=(*levels, *made.series))
+
+    @property
+    def at_settings(self) -> Experiment:
+        """The same at the settings that are not printed, as an experiment of its own."""
+        told = f"{self.title}, at settings that are not printed"
+        id, place, recipe = f"{self.id}-settings", self.place, self.sweep
+        return Experiment(id=id, place=place, title=told, x=self.x, y=self.y, recipe=recipe)
 
     @property
     def runs(self) -> frozenset[str]:
@@ -524,6 +538,70 @@ def planned(recipe: GridRecipe) -> Plan:
     plan = sweep.plan(recipe.grid)
     units = (unit for unit in plan.units if recipe.label(unit) is not None)
     return plan._replace(units=tuple(units))
+
+
+Fit = Callable[[Mechanism, Problem, int], Model]
+
+
+def fitted(mechanism: Mechanism, problem: Problem, seed: int) -> Model:
+    """What a run ends with."""
+    return core.run(mechanism, problem, seed, with_baselines=False, solve=shared_solve).model
+
+
+def at_setting(
+    recipe: GridRecipe,
+    named: str,
+    fit: Fit,
+    *,
+    only: Sequence[str],
+    epsilons: Sequence[float],
+    seeds: Sequence[int],
+    settings: Mapping[str, Sequence[str]],
+) -> TrialRecipe:
+    """A grid's curves of some methods with other settings, a piece a seed. fit: what fits them,
+    by the name it has in its file."""
+    kept = {
+        name: texts
+        for name, texts in recipe.grid.settings.items()
+        if name.rpartition(".")[0] in ("", *only)
+    }
+    ids = [id for id in recipe.grid.mechanisms if id in only]
+    grid = replace(recipe.grid, mechanisms=ids, epsilons=epsilons, settings={**kept, **settings})
+
+    def make(seed: int) -> list[tuple[str | None, float | None, float]]:
+        plan, found = planned(replace(recipe, grid=replace(grid, seeds=(seed,)))), []
+        for unit in plan.units:
+            if unit.mechanism.id in only:
+                problem = sweep.problem_of(unit, plan.sources[unit.source])
+                model = fit(unit.mechanism, problem, seed)
+                metrics = core.measure(unit.mechanism, model, problem, seed)
+                found.append((recipe.label(unit), recipe.place(unit), metrics[recipe.metric]))
+        return found
+
+    def told(label: str, found: Sequence[tuple[str, Any, float]]) -> Mapping[Any, float]:
+        return {x: value for name, x, value in found if name == label}
+
+    key = {"fit": named, "epsilons": list(epsilons), "settings": dict(grid.settings)}
+    labels = {rule.split()[0]: label for rule, label in recipe.curves.items()}
+    trials = [
+        Trial(label, id, None, json.dumps(key), make, partial(told, label))
+        for id, label in labels.items()
+        if id in only
+    ]
+    return TrialRecipe(trials=trials, settings=key, mechanisms=tuple(only), seeds=tuple(seeds))
+
+
+def joined(recipes: Mapping[str, TrialRecipe]) -> TrialRecipe:
+    """The curves at several settings, each with its setting's name."""
+    trials = [
+        one._replace(label=f"{name}{AT}{one.label}")
+        for name, recipe in recipes.items()
+        for one in recipe.trials
+    ]
+    ids = dict.fromkeys(id for recipe in recipes.values() for id in recipe.mechanisms)
+    settings = {name: dict(recipe.settings) for name, recipe in recipes.items()}
+    first = next(iter(recipes.values()))
+    return replace(first, trials=trials, settings=settings, mechanisms=tuple(ids))
 
 
 def of_rows(experiment: Experiment, recipe: GridRecipe, plan: Plan, opened: Store) -> Made:
