@@ -12,7 +12,7 @@ from dpmc_core.errors import DpmcError, sentence
 from dpmc_core.lab import papers
 from dpmc_core.lab.papers import engine, views
 from dpmc_core.lab.papers.engine import Paper
-from dpmc_core.lab.papers.verdicts import MEANING, Accuracy, Privacy
+from dpmc_core.lab.papers.verdicts import HOLDS, MEANING, Accuracy, Privacy
 from dpmc_core.lab.papers.views import Look
 from pages.ui import blocks, classroom, shell, state, sweeps, widgets
 from pages.ui.charts import papers as charts_papers
@@ -25,6 +25,7 @@ TABLE = "papers table"
 COLORS = {
     Accuracy.AGREES: ("green", ":material/check_circle:"),
     Accuracy.TREND: ("blue", ":material/trending_up:"),
+    Accuracy.DEPENDS: ("violet", ":material/tune:"),
     Accuracy.DIFFERS: ("orange", ":material/difference:"),
     Accuracy.SMALLER: ("gray", ":material/straighten:"),
     Accuracy.OPEN: ("gray", ":material/help:"),
@@ -35,7 +36,8 @@ COLORS = {
     Privacy.UNPROVED: ("orange", ":material/radio_button_unchecked:"),
     Privacy.COUNTEREXAMPLE: ("red", ":material/dangerous:"),
 }
-HELD = {views.HOLDS[True]: "green", views.HOLDS[False]: "orange", views.HOLDS[None]: "gray"}
+HELD = {HOLDS[True]: "green", HOLDS[False]: "orange", HOLDS[None]: "gray"}  # at some: violet
+MOST = 8  # methods that one experiment compares
 
 
 def page() -> None:
@@ -97,7 +99,8 @@ def choose(looks: Sequence[Look]) -> Look:
     narrow = {"paper": 76, "place": 84, "run time": 76}
     columns: dict[str, Any] = dict(views.overview([places[id] for id in ids]))
     for name in ("accuracy", "privacy"):
-        columns[name] = [[verdict] if verdict else [] for verdict in columns[name]]
+        columns[name] = [text.split(", ") if text else [] for text in columns[name]]
+    many = [f"{n} " for n in range(1, MOST)]
     blocks.show_table(
         columns,
         height=213,
@@ -106,20 +109,20 @@ def choose(looks: Sequence[Look]) -> Look:
         on_select=clicked,
         selection_mode="single-cell",
         column_config={
-            "accuracy": verdicts_column(Accuracy, 134),
-            "privacy": verdicts_column(Privacy, 150),
+            "accuracy": verdicts_column(Accuracy, 150, [""]),
+            "privacy": verdicts_column(Privacy, 190, many),
             **{name: st.column_config.TextColumn(width=width) for name, width in narrow.items()},
         },
     )
     return places[id]
 
 
-def verdicts_column(kind: type[Accuracy] | type[Privacy], width: int) -> Any:
-    """Verdicts in the colours of their badges."""
+def verdicts_column(kind: type[Accuracy] | type[Privacy], width: int, many: list[str]) -> Any:
+    """Verdicts, and how many of each, in the colours of their badges."""
     return st.column_config.MultiselectColumn(
         width=width,
-        options=[verdict.value for verdict in kind],
-        color=[COLORS[verdict][0] for verdict in kind],
+        options=[n + verdict.value for verdict in kind for n in many],
+        color=[COLORS[verdict][0] for verdict in kind for _ in many],
     )
 
 
@@ -146,8 +149,8 @@ def one(found: Look) -> None:
     st.header(f"{found.paper.key}, {experiment.place}", anchor=False)
     with st.container(horizontal=True, vertical_alignment="center"):
         badge("accuracy", judged.verdict)
-        if found.worst is not None:
-            badge("privacy", found.worst.verdict)
+        for many, verdict in found.kept:
+            badge("privacy", verdict, f"{many} ")
         st.markdown(blocks.escape(judged.reason), width="content")
     numbers = views.numbers(found)
     if views.drawn(found) or numbers:
@@ -164,10 +167,10 @@ def one(found: Look) -> None:
     more(found)
 
 
-def badge(what: str, verdict: Accuracy | Privacy) -> None:
+def badge(what: str, verdict: Accuracy | Privacy, many: str = "") -> None:
     color, icon = COLORS[verdict]
     meaning = sentence(MEANING[verdict]) if isinstance(verdict, Accuracy) else None
-    st.badge(f"{what}: {verdict.value}", icon=icon, color=color, help=meaning)
+    st.badge(f"{what}: {many}{verdict.value}", icon=icon, color=color, help=meaning)
 
 
 def shown(found: Look, numbers: Mapping[str, Sequence[str]]) -> None:
@@ -205,7 +208,7 @@ def said(found: Look) -> None:
 
 def held(here: str) -> str:
     """Whether a statement holds, as a badge before it."""
-    return f":{HELD[here]}-badge[{here}] "
+    return f":{HELD.get(here, 'violet')}-badge[{blocks.escape(here)}] "
 
 
 def promised(found: Look) -> None:

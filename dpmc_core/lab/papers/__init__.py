@@ -103,6 +103,7 @@ def _experiment(table: dict[str, Any], module: ModuleType) -> Experiment:
             change=Change[one["change"]],
             public=PublicFacts(**one["public"]),
             delta=one.get("delta"),
+            note=one.get("note", ""),
             settings=engine.parsed(id, one.get("settings", {})),
         )
         for one in table.get("promises", ())

@@ -52,13 +52,15 @@ _ROUNDING = 1 + 1e-9  # where a bound is met exactly
 
 @dataclass(frozen=True)
 class Axis:
-    """What an axis shows, with its unit. log: on a logarithmic scale.
+    """What an axis shows, with its unit. log: on a logarithmic scale. better: 1 where more is, -1
+    where less is.
 
     names: of the places 0, 1, ... where it holds no numbers; what stands on it is then a table.
     """
 
     title: str = ""
     log: bool = False
+    better: int = 0
     names: tuple[str, ...] = ()
 
 
@@ -214,7 +216,8 @@ class Statement(NamedTuple):
 class Promise:
     """What an experiment's method promises, by the paper.
 
-    change: the unit that the paper protects; settings: where they differ from those published.
+    change: the unit that the paper protects; settings: where they differ from those published;
+    note: what is true of it where that is not.
     """
 
     mechanism: str
@@ -223,6 +226,7 @@ class Promise:
     epsilon: float = 1.0
     delta: float | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
+    note: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,6 +7,9 @@ stand with intervals wide enough for all of them at once (Bonferroni): of a true
 said with chance 5 % at most. Likewise for printed numbers: one that lies outside at 95 % is shown
 as outside, but it takes one outside all at once to differ. A mean over a single seed has no
 interval, and tells nothing.
+
+What a paper leaves open is tried: a statement that holds at one of the settings and not at another
+depends on them. Where no method is anywhere better than a guess, the order of curves tells nothing.
 """
 
 from __future__ import annotations
@@ -14,20 +17,23 @@ from __future__ import annotations
 import enum
 import itertools
 import math
-import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib.resources import files
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import stdtrit
 
 from dpmc_core import registry
+from dpmc_core.archives import read_json
 from dpmc_core.errors import DpmcError, sentence
 from dpmc_core.lab.papers import lwhm22
 from dpmc_core.lab.papers.engine import (
+    AT,
     ROUNDED,
     Experiment,
     Made,
@@ -35,12 +41,13 @@ from dpmc_core.lab.papers.engine import (
     Point,
     Printed,
     Promise,
+    Series,
     Statement,
 )
-from dpmc_core.lab.refute import Refuted
-from dpmc_core.lab.views import as_published, audits, cards
+from dpmc_core.lab.views import as_published, cards
 from dpmc_core.lab.views.lines import LEVEL
-from dpmc_core.privacy import RATING, USER_REPLACED, Certified, Change
+from dpmc_core.privacy import Certified
+from dpmc_core.settings import setting_text
 
 _SLACK = 1 + 1e-9  # rounding in sums of epsilons
 
@@ -268,6 +275,7 @@ class Accuracy(enum.Enum):
 
     AGREES = "agrees"
     TREND = "same trend"
+    DEPENDS = "depends on what is not printed"
     DIFFERS = "differs"
     SMALLER = "differs at this size"
     OPEN = "cannot tell"
@@ -279,10 +287,14 @@ MEANING = {
     Accuracy.AGREES: "every printed number lies within our 95 % interval and its reading error, and"
     " all that the paper says of it holds",
     Accuracy.TREND: "all that the paper says of it holds; printed numbers differ or are none",
-    Accuracy.DIFFERS: "a printed number, or something that the paper says, does not hold here",
+    Accuracy.DEPENDS: "what the paper says holds at some of the settings that it leaves open, not"
+    " at all of those tried",
+    Accuracy.DIFFERS: "a printed number, or something that the paper says, does not hold here, at"
+    " any setting tried",
     Accuracy.SMALLER: "so it is here, with less work than the paper's or with other data: that does"
     " not speak against the paper",
-    Accuracy.OPEN: "our intervals are too wide, or our points too few, for some of it",
+    Accuracy.OPEN: "our intervals are too wide, or our points too few, for some of it, or no method"
+    " is anywhere better than a guess",
     Accuracy.NOT_RUN: "there is no result of ours",
     Accuracy.UNJUDGED: "the paper's numbers are not known here",
 }
@@ -312,13 +324,17 @@ class Compared(NamedTuple):
     within: bool | None
 
 
+Held = Mapping[str, bool | None]  # whether something holds, by the settings tried, ours first
+OURS = "ours"
+
+
 class Judged(NamedTuple):
-    """The verdict on accuracy. reason: in words; statements: which hold."""
+    """The verdict on accuracy. reason: in words; statements: where each holds."""
 
     verdict: Accuracy
     reason: str
     compared: tuple[Compared, ...]
-    statements: tuple[tuple[Statement, bool | None], ...]
+    statements: tuple[tuple[Statement, Held], ...]
 
 
 class Upheld(NamedTuple):
@@ -335,20 +351,70 @@ class Upheld(NamedTuple):
         return registry.short_name(self.mechanism)
 
 
-def judge(paper: Paper, experiment: Experiment, made: Made | None) -> Judged:
-    """How a result stands beside what the paper prints and says."""
+def at_settings(made: Made, tried: Made | None) -> dict[str, Made]:
+    """A result at ours and at every other setting: what that leaves as it is comes from ours."""
+    found = {OURS: made}
+    # The same seeds draw the same data; others are not paired.
+    paired = tried is not None and tried.stamp.seeds == made.stamp.seeds
+    for one in tried.series if tried is not None else ():
+        name, _, label = one.label.partition(AT)
+        own = replace(one, label=label, draws=one.draws if paired else ())
+        before = found.get(name, made)
+        others = (other for other in before.series if other.label != label)
+        found[name] = replace(before, series=(*others, own))
+    return found
+
+
+def guesses(experiment: Experiment, made: Made) -> list[Series]:
+    """Curves of what looks at no person's taste."""
+    floors = {cls.floor for cls in registry.MECHANISMS.values()}
+    labels = experiment.guesses
+    return [one for one in made.series if one.label in labels or one.mechanism in floors]
+
+
+def idle(experiment: Experiment, made: Made) -> bool:
+    """Whether no method is anywhere better than a guess."""
+    known, sign = guesses(experiment, made), experiment.y.better
+    return bool(known and sign) and all(
+        any(sign * (there.mean - y) >= 0 for guess in known if (there := guess.at(x)))
+        for one in made.series
+        if one not in known
+        for x, y in zip(one.x, one.mean, strict=True)
+    )
+
+
+def judge(
+    paper: Paper, experiment: Experiment, made: Made | None, tried: Made | None = None
+) -> Judged:
+    """How a result stands beside what the paper prints and says. tried: the same at settings that
+    are not printed."""
     if made is None:
         reason = experiment.not_run or f"nobody has run it here yet: {experiment.command}"
         nothing = tuple(Compared(one, None, None) for one in experiment.printed)
-        unknown = tuple((one, None) for one in experiment.statements)
+        unknown = tuple((one, {OURS: None}) for one in experiment.statements)
         return Judged(Accuracy.NOT_RUN, sentence(reason), nothing, unknown)
-    compared = tuple(_compared(one, made) for one in experiment.printed)
-    told = tuple((one, told_of(one, made)) for one in experiment.statements)
+    at = at_settings(made, tried)
+    numbers = {name: [_compared(one, m) for one in experiment.printed] for name, m in at.items()}
+    compared = tuple(numbers[OURS])
+    told = tuple(
+        (one, {name: told_of(one, m) for name, m in at.items()}) for one in experiment.statements
+    )
     if paper.unjudged:
         return Judged(Accuracy.UNJUDGED, sentence(paper.unjudged), compared, told)
-    held = [one for _, one in told]
-    verdict, reason = _verdict(compared, held), _reason(compared, held)
-    if not any(one is not None for one in (*held, *(c.within for c in compared))):
+    helds = [held for _, held in told]
+    each = {
+        name: Accuracy.OPEN
+        if (found := _verdict(numbers[name], [held[name] for held in helds])) in _GOOD
+        and idle(experiment, m)
+        else found
+        for name, m in at.items()
+    }
+    verdict, reason = _over_settings(each, helds), _reason(compared, helds, each)
+    if idle(experiment, made):
+        reason = f"{reason} No method is anywhere better than a guess."
+    if not any(one is not None for h in helds for one in h.values()) and not any(
+        c.within is not None for c in compared
+    ):
         reason = "Nothing that is printed can be told from this result."
     other, cut = not experiment.makes(made), experiment.cut
     if other:
@@ -359,6 +425,23 @@ def judge(paper: Paper, experiment: Experiment, made: Made | None) -> Judged:
         if not _apart(whole):
             verdict = Accuracy.SMALLER
     return Judged(verdict, reason, compared, told)
+
+
+_GOOD = (Accuracy.AGREES, Accuracy.TREND)
+
+
+def _over_settings(each: Mapping[str, Accuracy], helds: Sequence[Held]) -> Accuracy:
+    """One verdict from those at each setting, ours first: it differs only where it does at all."""
+    ours, *_ = each.values()
+    told = [set(held.values()) for held in helds]
+    if {False} in told or set(each.values()) == {ours}:
+        # Of statements each of which holds somewhere none is wrong.
+        apart = any({True, False} <= one for one in told) and {False} not in told
+        return Accuracy.DEPENDS if apart else Accuracy.DIFFERS if {False} in told else ours
+    if ours in _GOOD and not any(False in one for one in told):
+        return ours
+    some = any(one in _GOOD for one in each.values())
+    return Accuracy.DEPENDS if some or any({True, False} <= one for one in told) else Accuracy.OPEN
 
 
 def _compared(printed: Printed, made: Made) -> Compared:
@@ -398,7 +481,20 @@ def _verdict(compared: Sequence[Compared], held: Sequence[bool | None]) -> Accur
     return Accuracy.DIFFERS if _apart(compared) or False in held else Accuracy.OPEN
 
 
-def _reason(compared: Sequence[Compared], held: Sequence[bool | None]) -> str:
+def told_text(held: Held) -> str:
+    """Where a statement holds."""
+    places = [name for name, one in held.items() if one]
+    if len(set(held.values())) == 1 or not places:
+        return HOLDS[False if set(held.values()) == {False} else True if places else None]
+    return f"holds at {len(places)} of {len(held)} settings: {'; '.join(places)}"
+
+
+HOLDS = {True: "holds", False: "does not hold", None: "cannot tell"}
+
+
+def _reason(
+    compared: Sequence[Compared], helds: Sequence[Held], each: Mapping[str, Accuracy]
+) -> str:
     """How many of each there are."""
     inside = [one.within for one in compared if one.within is not None]
     missing = len(compared) - len(inside)
@@ -407,10 +503,21 @@ def _reason(compared: Sequence[Compared], held: Sequence[bool | None]) -> str:
         parts.append(f"{sum(inside)} of {len(inside)} printed numbers within our intervals")
     if missing:
         parts.append(f"{missing} without ours")
-    words = {True: ("holds", "hold"), False: ("does not", "do not"), None: ("cannot be told",) * 2}
-    counts = [f"{n} {words[value][n > 1]}" for value in words if (n := held.count(value))]
-    if held:
-        parts.append(f"of {len(held)} statements {', '.join(counts)}")
+    texts = [told_text(held).partition(" of ")[0] for held in helds]
+    words = {
+        HOLDS[True]: ("holds", "hold"),
+        "holds at": ("holds at some settings", "hold at some settings"),
+        HOLDS[False]: ("does not", "do not"),
+        HOLDS[None]: ("cannot be told",) * 2,
+    }
+    texts = ["holds at" if text.startswith("holds at") else text for text in texts]
+    counts = [f"{n} {words[text][n > 1]}" for text in words if (n := texts.count(text))]
+    if helds:
+        parts.append(f"of {len(helds)} statements {', '.join(counts)}")
+    if len(each) > 1:
+        good = [name for name, one in each.items() if one in _GOOD]
+        named = f": {'; '.join(good)}" if good else ""
+        parts.append(f"all of it at {len(good)} of {len(each)} settings{named}")
     return sentence("; ".join(parts))
 
 
@@ -421,10 +528,15 @@ def promises(experiment: Experiment) -> tuple[Upheld, ...]:
     """What becomes of each promise of an experiment."""
     command = f"dpmc papers {experiment.id}"
     return tuple(
-        Upheld(promise.mechanism, verdict, sentence(words), shown or command)
+        Upheld(promise.mechanism, verdict, _noted(verdict, words, promise.note), shown or command)
         for promise in experiment.promises
         for verdict, words, shown in (_kept(promise),)
     )
+
+
+def _noted(verdict: Privacy, words: str, note: str) -> str:
+    """note: what is true all the same."""
+    return " ".join(map(sentence, [words, note][: 1 + bool(note and verdict is not Privacy.PROVED)]))
 
 
 def _kept(promise: Promise) -> tuple[Privacy, str, str]:
@@ -445,22 +557,37 @@ def _kept(promise: Promise) -> tuple[Privacy, str, str]:
 
     if upheld(proved):
         return Privacy.PROVED, f"epsilon {cards.epsilon_text(proved.epsilon)} {change.label}", ""
-    told = _contradicted(id)
-    measured = audits.shipped_of(id)
-    # A rating is a part of whatever is promised, and all changes are of replacing a row.
-    parts = tuple(Change) if change is USER_REPLACED else (change, RATING)
-    if measured and measured.refuted == Refuted.CLAIM.value and measured.change in parts:
+    told, command = _contradicted(id), audit_command(promise)
+    measured = _audits().get(command)
+    if measured and measured["revision"] == made.revision and measured["epsilon"] > epsilon:
+        least = cards.epsilon_text(measured["epsilon"], least=True)
         words = (
-            f"an audit of our default settings measures {audits.tick(measured)}"
-            f" {measured.change.label} where {measured.epsilon:g} is claimed{told}"
+            f"as published at least {least} is lost where {epsilon:g} is promised"
+            f" {change.label} ({change.relation}): {measured['pair']}"
         )
-        return Privacy.COUNTEREXAMPLE, words, shlex.join(["dpmc", "audit", id, "--epsilon", "1"])
+        return Privacy.COUNTEREXAMPLE, words, command
     there = cards.certified(proved)
     if card.change is not change and upheld(own):
         words = f"proved {card.change.label}, promised {change.label}: there {there}"
         return Privacy.NARROWER, words, ""
     words = f"{epsilon:g} is promised {change.label}: {there}{told}"
     return Privacy.UNPROVED, words, "dpmc papers lwhm22 --theory" if told else ""
+
+
+def audit_command(promise: Promise) -> str:
+    """What looks for neighbours that a method tells apart, set as its paper has it."""
+    settings = as_published.with_published(promise.mechanism, promise.settings)
+    given = [f"--set {name}={setting_text(value)}" for name, value in settings.items()]
+    words = ["dpmc audit", promise.mechanism, f"--epsilon {promise.epsilon:g}", *given]
+    return " ".join([*words, "--method probe --runs 12"])
+
+
+@cache
+def _audits() -> Mapping[str, Any]:
+    """What those found that found something, by command; benchmarks/audits.py makes them."""
+    text = files(__package__).joinpath("audits.json").read_text(encoding="utf-8")
+    found: Mapping[str, Any] = read_json(text)
+    return found
 
 
 def _contradicted(mechanism: str) -> str:
@@ -470,5 +597,6 @@ def _contradicted(mechanism: str) -> str:
     if row is None:
         return ""
     return (
-        f"; {row.theorem} promises {row.printed:g} where {row.measured:.3g} is lost: {row.setting}"
+        f"; at another setting {row.theorem} promises {row.printed:g} where {row.measured:.3g} is"
+        f" lost: {row.setting}"
     )

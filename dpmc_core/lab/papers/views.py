@@ -28,13 +28,18 @@ from dpmc_core.paths import version
 from dpmc_core.registry import style
 from dpmc_core.style import BLUE, GREEN, ORANGE, PURPLE, RED, SKY, Style
 
-HOLDS = {True: "holds", False: "does not hold", None: "cannot tell"}
-TOLD = {"why": "Why they differ", "changed": "We changed", "unknown": "We could not know"}
+TOLD = {
+    "why": "Why they differ",
+    "changed": "We changed",
+    "unknown": "We could not know",
+    "tried": "Settings tried",
+}
 Columns = dict[str, list[str]]
 
 
 class Look(NamedTuple):
-    """An experiment with what there is of it. own: whether the result is one's own run."""
+    """An experiment with what there is of it. own: whether the result is one's own run; tried: its
+    curves at settings that are not printed."""
 
     paper: Paper
     experiment: Experiment
@@ -42,6 +47,7 @@ class Look(NamedTuple):
     own: bool
     judged: Judged
     promises: tuple[Upheld, ...]
+    tried: Made | None = None
 
     @property
     def series(self) -> tuple[Series, ...]:
@@ -49,13 +55,29 @@ class Look(NamedTuple):
         return () if self.made is None else self.made.series
 
     @property
-    def worst(self) -> Upheld | None:
-        """Of its promises, the one that says most against it."""
-        return max(self.promises, key=_badness, default=None)
+    def kept(self) -> list[tuple[int, Privacy]]:
+        """How many promises have each verdict, the best first."""
+        verdicts = [one.verdict for one in self.promises]
+        return [(n, one) for one in Privacy if (n := verdicts.count(one))]
 
-
-def _badness(found: Upheld) -> int:
-    return list(Privacy).index(found.verdict)
+    @property
+    def ranges(self) -> list[Series]:
+        """From the lowest mean of a curve to the highest, over all settings tried."""
+        if self.made is None or self.tried is None:
+            return []
+        everywhere = verdicts.at_settings(self.made, self.tried).values()
+        labels = dict.fromkeys(one.label.partition(engine.AT)[2] for one in self.tried.series)
+        found = []
+        for label in labels:
+            curves = [one for made in everywhere if (one := made.get(label))]
+            places = sorted({x for one in curves for x in one.x if not one.level})
+            means = [[p.mean for one in curves if (p := one.at(x))] for x in places]
+            if places:
+                low, high = (tuple(map(end, means)) for end in (min, max))
+                seeds = (0,) * len(places)
+                ends = {"x": tuple(places), "mean": low, "low": low, "high": high, "seeds": seeds}
+                found.append(Series(label=label, **ends))
+        return found
 
 
 def look(paper: Paper, experiment: Experiment, made: Made | None = None) -> Look:
@@ -63,9 +85,11 @@ def look(paper: Paper, experiment: Experiment, made: Made | None = None) -> Look
     mine = made or engine.own(experiment.id)
     made = mine or engine.shipped(experiment.id)
     made = made and experiment.with_guesses(made)
-    judged = verdicts.judge(paper, experiment, made)
+    id = experiment.at_settings.id
+    tried = (engine.own(id) or engine.shipped(id)) if experiment.tried else None
+    judged = verdicts.judge(paper, experiment, made, tried)
     kept = verdicts.promises(experiment)
-    return Look(paper, experiment, made, mine is not None, judged, kept)
+    return Look(paper, experiment, made, mine is not None, judged, kept, tried)
 
 
 def all_looks(chosen: Iterable[Paper]) -> list[Look]:
@@ -81,7 +105,7 @@ def overview(found: list[Look]) -> Columns:
         (
             (
                 judged.verdict.value,
-                one.worst.verdict.value if one.worst else "",
+                ", ".join(f"{n} {verdict.value}" for n, verdict in one.kept),
                 paper.key,
                 experiment.place,
                 experiment.title,
@@ -89,7 +113,7 @@ def overview(found: list[Look]) -> Columns:
                 experiment.id,
             )
             for one in found
-            for paper, experiment, made, _, judged, _ in (one,)
+            for paper, experiment, made, _, judged, *_ in (one,)
         ),
     )
 
@@ -127,10 +151,21 @@ def facts(found: Look) -> list[tuple[str, str]]:
         "why": "" if made is None else sentence(one.why),
         "changed": " ".join(map(sentence, one.changed)),
         "unknown": " ".join(map(sentence, one.unknown)),
+        "tried": _tried(found),
         "command": command(found),
         "made": "" if made is None else f"{whose}{made_text(made)}",
     }
     return [(name, text) for name, text in listed.items() if text]
+
+
+def _tried(found: Look) -> str:
+    """Each with its reason, and what makes them."""
+    one = found.experiment
+    if not one.tried:
+        return ""
+    how = "nobody has run them here yet" if found.tried is None else made_text(found.tried)
+    reasons = (sentence(f"{name}: {why}") for name, why in one.tried.items())
+    return " ".join([*reasons, sentence(f"{one.at_settings.command}: {how}")])
 
 
 def command(found: Look) -> str:
@@ -165,6 +200,8 @@ def legend(found: Look) -> str:
     if many:
         seeds = " to ".join(map(str, sorted({min(many), max(many)})))
         parts.append(f"Lines: the mean over {seeds} seeds in its 95 % band.")
+    if found.ranges:
+        parts.append("Wide bands: from the lowest to the highest mean of the settings tried.")
     if found.experiment.printed:
         parts.append("Hollow: printed, with the error of reading it.")
     return " ".join([*parts, sentence(EVALUATION_ONLY)] if many else parts)
@@ -179,6 +216,11 @@ def numbers(found: Look) -> Columns:
     printed = {(c.printed.series, c.printed.x): c for c in found.judged.compared}
     ours = {(one.label, x) for one in found.series for x in one.x[: 1 if one.level else None]}
     levels = {one.label for one in found.series if one.level}
+    over = {
+        (one.label, x): f"{short(low)} to {short(high)}"
+        for one in found.ranges
+        for x, low, high in zip(one.x, one.low, one.high, strict=True)
+    }
     rows = []
     for label, x in sorted({*printed, *ours}):
         compared = printed.get((label, x))
@@ -190,12 +232,21 @@ def numbers(found: Look) -> Columns:
                 label,
                 "every" if label in levels else at,
                 "none" if here is None else _with_error(here.mean, here.half_width),
+                over.get((label, x), ""),
                 "" if number is None else _with_error(number.value, number.error),
                 {None: "", True: "yes", False: "no"}[within],
                 "" if number is None else number.place,
             )
         )
-    heads = ("curve", axis.title or "quantity", "ours", "printed", "within", "printed in")
+    heads = (
+        "curve",
+        axis.title or "quantity",
+        "ours",
+        "over settings",
+        "printed",
+        "within",
+        "printed in",
+    )
     return {name: texts for name, texts in columns(heads, rows).items() if any(texts)}
 
 
@@ -206,7 +257,7 @@ def _with_error(value: float, error: float) -> str:
 def statements(found: Look) -> Columns:
     """What the paper says and, before it with a result, whether it holds here."""
     told = found.judged.statements
-    rows = [(HOLDS[held], sentence(one.words), one.place) for one, held in told]
+    rows = [(verdicts.told_text(held), sentence(one.words), one.place) for one, held in told]
     told_here = columns(("here", "the paper says", "in"), rows)
     if found.made is None:
         del told_here["here"]
@@ -216,7 +267,8 @@ def statements(found: Look) -> Columns:
 def promises_table(found: Look) -> Columns:
     """What becomes of the methods' promises, the worst first; those that fare alike in one row."""
     alike: dict[tuple[str, str, str], list[str]] = {}
-    for one in sorted(found.promises, key=_badness, reverse=True):
+    order = list(Privacy)
+    for one in sorted(found.promises, key=lambda one: order.index(one.verdict), reverse=True):
         alike.setdefault((one.verdict.value, one.words, one.command), []).append(one.name)
     rows = ((", ".join(names), *told) for told, names in alike.items())
     return columns(("method", "promise", "why", "command"), rows)
@@ -295,7 +347,7 @@ def as_dict(found: Look) -> dict[str, Any]:
             for p in found.promises
         ],
         "statements": [
-            {"words": s.words, "place": s.place, "here": HOLDS[held]}
+            {"words": s.words, "place": s.place, "here": verdicts.told_text(held), "at": held}
             for s, held in judged.statements
         ],
         "printed": [
@@ -386,6 +438,9 @@ def drawing(found: Look) -> str:
     plot = Plot(*spans(found))
     x, y = ({tick: short(tick, 3) for tick in scale.ticks} for scale in (plot.x, plot.y))
     parts = plot.axes(x, y, across, up, "var(--grid)")
+    for one_of in found.ranges:
+        color = looked[one_of.label].color
+        parts.append(plot.band(one_of.x, one_of.low, one_of.high, color))
     for label, curve in curves(found).items():
         look = looked[label]
         if any(high > low for high, low in zip(curve.high, curve.low, strict=True)):
@@ -430,7 +485,7 @@ def spans(found: Look) -> tuple[Extent, Extent]:
     """The ranges of both axes, over ours and what is printed."""
     one, ours = found.experiment, curves(found).values()
     xs = [x for s in ours for x in s.x] + [p.x for p in one.printed]
-    ys = [y for s in ours for y in (*s.low, *s.high)]
+    ys = [y for s in (*ours, *found.ranges) for y in (*s.low, *s.high)]
     ys += [y for p in one.printed for y in (p.value - p.error, p.value + p.error)]
     return Extent.over(xs, log=one.x.log), Extent.over(ys, log=one.y.log)
 
@@ -445,6 +500,7 @@ def marked(curve: Series) -> bool:
 _COLORS = {
     Accuracy.AGREES: "good",
     Accuracy.TREND: "fair",
+    Accuracy.DEPENDS: "fair",
     Accuracy.DIFFERS: "off",
     Privacy.PROVED: "good",
     Privacy.NARROWER: "fair",
@@ -515,8 +571,7 @@ def html(found: Sequence[Look]) -> str:
 def _experiment(found: Look) -> str:
     one = found.experiment
     badges = _badge("accuracy", found.judged.verdict)
-    if found.worst is not None:
-        badges += _badge("privacy", found.worst.verdict)
+    badges += "".join(_badge("privacy", verdict, f"{n} ") for n, verdict in found.kept)
     name = f"{found.paper.key}, {one.place}: {one.title}"
     columns = numbers(found)
     table = _table(columns) if columns else ""
@@ -558,9 +613,9 @@ def _fact(name: str, text: str) -> str:
     return f"<p class='small'><b>{escape(label)}</b>: {escape(text)}</p>"
 
 
-def _badge(what: str, verdict: Accuracy | Privacy) -> str:
+def _badge(what: str, verdict: Accuracy | Privacy, many: str = "") -> str:
     color = _COLORS.get(verdict, "small")
-    return f"<span class='badge {color}'>{what}: {escape(verdict.value)}</span>"
+    return f"<span class='badge {color}'>{what}: {many}{escape(verdict.value)}</span>"
 
 
 def _paragraph(text: str, kind: str = "") -> str:

@@ -42,6 +42,9 @@ def experiment(found: Look) -> Figure:
     drawn = looks(found)
     for curve in found.made.series if found.made is not None else ():
         _curve(fig, curve, drawn[curve.label], one.y)
+    for over in found.ranges:
+        grid = (np.array(part) for part in (over.x, over.mean, over.low, over.high, over.seeds))
+        fig.band(Band(*grid), faded(drawn[over.label].color, 0.08), showlegend=False)
     for label in dict.fromkeys(p.series for p in one.printed):
         _printed(fig, found, label, drawn[label])
     named = zip(views.titles(found), (one.x, one.y), views.spans(found), strict=True)
