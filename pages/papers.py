@@ -37,7 +37,6 @@ COLORS = {
     Privacy.COUNTEREXAMPLE: ("red", ":material/dangerous:"),
 }
 HELD = {HOLDS[True]: "green", HOLDS[False]: "orange", HOLDS[None]: "gray"}  # at some: violet
-MOST = 8  # methods that one experiment compares
 
 
 def page() -> None:
@@ -100,7 +99,6 @@ def choose(looks: Sequence[Look]) -> Look:
     columns: dict[str, Any] = dict(views.overview([places[id] for id in ids]))
     for name in ("accuracy", "privacy"):
         columns[name] = [text.split(", ") if text else [] for text in columns[name]]
-    many = [f"{n} " for n in range(1, MOST)]
     blocks.show_table(
         columns,
         height=213,
@@ -109,20 +107,22 @@ def choose(looks: Sequence[Look]) -> Look:
         on_select=clicked,
         selection_mode="single-cell",
         column_config={
-            "accuracy": verdicts_column(Accuracy, 150, [""]),
-            "privacy": verdicts_column(Privacy, 190, many),
+            "accuracy": verdicts_column(columns["accuracy"], 150),
+            "privacy": verdicts_column(columns["privacy"], 190),
             **{name: st.column_config.TextColumn(width=width) for name, width in narrow.items()},
         },
     )
     return places[id]
 
 
-def verdicts_column(kind: type[Accuracy] | type[Privacy], width: int, many: list[str]) -> Any:
-    """Verdicts, and how many of each, in the colours of their badges."""
+def verdicts_column(cells: Sequence[Sequence[str]], width: int) -> Any:
+    """Verdicts, with how many there are of each, in the colours of their badges."""
+    options = sorted({one for cell in cells for one in cell})
+    colors = {verdict.value: color for verdict, (color, _) in COLORS.items()}
     return st.column_config.MultiselectColumn(
         width=width,
-        options=[n + verdict.value for verdict in kind for n in many],
-        color=[COLORS[verdict][0] for verdict in kind for _ in many],
+        options=options,
+        color=[colors[one.lstrip("0123456789 ")] for one in options],
     )
 
 

@@ -76,9 +76,10 @@ def _filled(value: Any, names: Mapping[str, Any]) -> Any:
 
 def _experiment(table: dict[str, Any], module: ModuleType) -> Experiment:
     recipe, swept = table.get("recipe"), table.pop("sweep", None)
+    at: Callable[..., TrialRecipe]
     if recipe is not None and "grid" in recipe:
         made = facts.into(GridRecipe, {**recipe, "grid": _grid(recipe["grid"])}, "grid")
-        table["recipe"], at = made, partial(_at_setting, made, module)
+        table["recipe"], at = made, partial(engine.at_setting, made, module)
     elif recipe is not None:
         make = recipe.pop("make")
         at = partial(getattr(module, make, None) or getattr(engine, make), **recipe)
@@ -110,15 +111,6 @@ def _experiment(table: dict[str, Any], module: ModuleType) -> Experiment:
         for id in one["methods"]
     ]
     return facts.into(Experiment, table, table["id"])
-
-
-def _at_setting(
-    recipe: GridRecipe, module: ModuleType, *, seeds: str, fit: str = "", **given: Any
-) -> TrialRecipe:
-    """fit: a function of the paper's module that fits in place of the method alone."""
-    how = getattr(module, fit) if fit else engine.fitted
-    given = {"settings": {}, "seeds": parse_seeds([seeds]), **given}
-    return engine.at_setting(recipe, fit, how, **given)
 
 
 def _grid(table: dict[str, Any]) -> Grid:

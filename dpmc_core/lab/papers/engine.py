@@ -14,12 +14,13 @@ import math
 import os
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import partial
 from itertools import repeat
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -441,10 +442,10 @@ class Experiment:
 
     @property
     def at_settings(self) -> Experiment:
-        """The same at the settings that are not printed, as an experiment of its own."""
+        """What makes its curves at the settings tried."""
         told = f"{self.title}, at settings that are not printed"
-        id, place, recipe = f"{self.id}-settings", self.place, self.sweep
-        return Experiment(id=id, place=place, title=told, x=self.x, y=self.y, recipe=recipe)
+        found = replace(self, id=f"{self.id}-settings", title=told, recipe=self.sweep, tried={})
+        return replace(found, printed=(), statements=(), promises=(), changed=(), why="", cut=False)
 
     @property
     def runs(self) -> frozenset[str]:
@@ -544,9 +545,6 @@ def planned(recipe: GridRecipe) -> Plan:
     return plan._replace(units=tuple(units))
 
 
-Fit = Callable[[Mechanism, Problem, int], Model]
-
-
 def fitted(mechanism: Mechanism, problem: Problem, seed: int) -> Model:
     """What a run ends with."""
     return core.run(mechanism, problem, seed, with_baselines=False, solve=shared_solve).model
@@ -554,30 +552,25 @@ def fitted(mechanism: Mechanism, problem: Problem, seed: int) -> Model:
 
 def at_setting(
     recipe: GridRecipe,
-    named: str,
-    fit: Fit,
+    fits: object,
     *,
-    only: Sequence[str],
+    only: Collection[str],
     epsilons: Sequence[float],
-    seeds: Sequence[int],
-    settings: Mapping[str, Sequence[str]],
+    seeds: str,
+    settings: Mapping[str, Sequence[str]] = MappingProxyType({}),
+    fit: str = "",
 ) -> TrialRecipe:
-    """A grid's curves of some methods with other settings, a piece a seed. fit: what fits them,
-    by the name it has in its file."""
-    kept = {
-        name: texts
-        for name, texts in recipe.grid.settings.items()
-        if name.rpartition(".")[0] in ("", *only)
-    }
-    ids = [id for id in recipe.grid.mechanisms if id in only]
-    grid = replace(recipe.grid, mechanisms=ids, epsilons=epsilons, settings={**kept, **settings})
+    """A grid's curves of some methods with other settings, a piece a seed. fit: what of `fits` fits
+    them in place of the method alone."""
+    grid = replace(recipe.grid, epsilons=epsilons, settings={**recipe.grid.settings, **settings})
+    how: Callable[[Mechanism, Problem, int], Model] = getattr(fits, fit, fitted)
 
-    def make(seed: int) -> list[tuple[str | None, float | None, float]]:
+    def make(seed: int) -> list[tuple[Any, ...]]:
         plan, found = planned(replace(recipe, grid=replace(grid, seeds=(seed,)))), []
         for unit in plan.units:
             if unit.mechanism.id in only:
                 problem = sweep.problem_of(unit, plan.sources[unit.source])
-                model = fit(unit.mechanism, problem, seed)
+                model = how(unit.mechanism, problem, seed)
                 metrics = core.measure(unit.mechanism, model, problem, seed)
                 found.append((recipe.label(unit), recipe.place(unit), metrics[recipe.metric]))
         return found
@@ -585,14 +578,16 @@ def at_setting(
     def told(label: str, found: Sequence[tuple[str, Any, float]]) -> Mapping[Any, float]:
         return {x: value for name, x, value in found if name == label}
 
-    key = {"fit": named, "epsilons": list(epsilons), "settings": dict(grid.settings)}
-    labels = {rule.split()[0]: label for rule, label in recipe.curves.items()}
+    key: dict[str, Any] = {"fit": fit, "only": list(only), "settings": dict(settings)}
+    known = ((rule.split()[0], label) for rule, label in recipe.curves.items())
     trials = [
         Trial(label, id, None, json.dumps(key), make, partial(told, label))
-        for id, label in labels.items()
+        for id, label in known
         if id in only
     ]
-    return TrialRecipe(trials=trials, settings=key, mechanisms=tuple(only), seeds=tuple(seeds))
+    key |= {"epsilons": [*epsilons], "of": dict(recipe.grid.settings)}
+    drawn = sweep.parse_seeds([seeds])
+    return TrialRecipe(trials=trials, settings=key, mechanisms=tuple(only), seeds=drawn)
 
 
 def joined(recipes: Mapping[str, TrialRecipe]) -> TrialRecipe:
@@ -603,8 +598,8 @@ def joined(recipes: Mapping[str, TrialRecipe]) -> TrialRecipe:
         for one in recipe.trials
     ]
     ids = dict.fromkeys(id for recipe in recipes.values() for id in recipe.mechanisms)
-    settings = {name: dict(recipe.settings) for name, recipe in recipes.items()}
-    first = next(iter(recipes.values()))
+    settings = {name: recipe.settings for name, recipe in recipes.items()}
+    first, *_ = recipes.values()
     return replace(first, trials=trials, settings=settings, mechanisms=tuple(ids))
 
 
@@ -807,8 +802,7 @@ class TheoryRow:
     prove it, or as printed where we have none; printed: the paper's own, where that differs.
     open_constant: what is printed leaves a constant open, which is taken as 1. spread: standard
     error of `measured`, 0 where that is exact. trivial: what holds without any theorem. note: what
-    is wrong with what is printed, as we read it, and why. mechanism: whose promise the statement
-    is, for a promise.
+    is wrong with what is printed, as we read it, and why.
     """
 
     theorem: str
@@ -821,7 +815,6 @@ class TheoryRow:
     open_constant: bool = False
     trivial: float = math.inf
     note: str = ""
-    mechanism: str = ""
 
     @property
     def factor(self) -> float:

@@ -247,13 +247,7 @@ _PUBLISHED: dict[str, Any] = {"radius": 1.0, "bound": 1.0, "iterations": 300, "t
 def theorems() -> tuple[TheoryRow, ...]:
     """Each statement beside a measurement, the same every time."""
     chances = (one for link in (LOGISTIC, Probit()) for one in _chances(link, flip_chance(1.0)))
-    return (*chances, *promises(), *_errors())
-
-
-@cache
-def promises() -> tuple[TheoryRow, ...]:
-    """Those about privacy."""
-    return tuple(_losses())
+    return (*chances, *_losses(), *_errors())
 
 
 @cache

@@ -616,7 +616,8 @@ class Ranking:
     """Runs of a method, a seed each, that rank what was held out.
 
     ridge: lambda. size: exchanges with the server, and noisy solves of a party between two of them.
-    parties: who share out the clicks. alone: one party sees all clicks, and only `settings`, as text, differ from the program's own.
+    parties: who share out the clicks. alone: one party sees all clicks, and only `settings`, as
+    text, differ from the program's own.
     """
 
     id: str

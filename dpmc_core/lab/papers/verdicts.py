@@ -17,6 +17,7 @@ from __future__ import annotations
 import enum
 import itertools
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -31,7 +32,6 @@ from scipy.special import stdtrit
 from dpmc_core import registry
 from dpmc_core.archives import read_json
 from dpmc_core.errors import DpmcError, sentence
-from dpmc_core.lab.papers import lwhm22
 from dpmc_core.lab.papers.engine import (
     AT,
     ROUNDED,
@@ -41,7 +41,6 @@ from dpmc_core.lab.papers.engine import (
     Point,
     Printed,
     Promise,
-    Series,
     Statement,
 )
 from dpmc_core.lab.views import as_published, cards
@@ -146,16 +145,6 @@ def above(made: Made, label: str | float, other: str | float, at: Iterable[float
     return every(beyond(made.at(label, x), made.at(other, x)) for x in at)
 
 
-def not_the_highest(made: Made, label: str, at: Iterable[float], *others: str) -> bool | None:
-    """At each x one of the others is above a curve."""
-
-    def tells(x: float) -> bool | None:
-        found = [surely_above(made.at(name, x), made.at(label, x)) for name in others]
-        return True if True in found else None if None in found else False
-
-    return every(map(tells, at))
-
-
 def mostly_below(
     made: Made, label: str, share: float, at: Iterable[float], *others: str
 ) -> bool | None:
@@ -247,7 +236,7 @@ def closer_ratio(made: Made, label: str, goal: str, than: str) -> bool | None:
 _CHECKS: Mapping[str, Callable[..., bool | None]] = {
     check.__name__: check
     for check in (
-        *(above, not_the_highest, mostly_below, rises, falls, steadier),
+        *(above, mostly_below, rises, falls, steadier),
         *(near, farther, approaches, mean_lead, closer_ratio),
     )
 }
@@ -326,6 +315,7 @@ class Compared(NamedTuple):
 
 Held = Mapping[str, bool | None]  # whether something holds, by the settings tried, ours first
 OURS = "ours"
+HOLDS = {True: "holds", False: "does not hold", None: "cannot tell"}
 
 
 class Judged(NamedTuple):
@@ -365,18 +355,15 @@ def at_settings(made: Made, tried: Made | None) -> dict[str, Made]:
     return found
 
 
-def guesses(experiment: Experiment, made: Made) -> list[Series]:
-    """Curves of what looks at no person's taste."""
-    floors = {cls.floor for cls in registry.MECHANISMS.values()}
-    labels = experiment.guesses
-    return [one for one in made.series if one.label in labels or one.mechanism in floors]
+FLOORS = {cls.floor for cls in registry.MECHANISMS.values()}
 
 
 def idle(experiment: Experiment, made: Made) -> bool:
-    """Whether no method is anywhere better than a guess."""
-    known, sign = guesses(experiment, made), experiment.y.better
-    return bool(known and sign) and all(
-        any(sign * (there.mean - y) >= 0 for guess in known if (there := guess.at(x)))
+    """Whether no method is anywhere better than all that looks at no person's taste."""
+    sign, labels = experiment.y.better, experiment.guesses
+    known = [one for one in made.series if one.label in labels or one.mechanism in FLOORS]
+    return bool(sign and known) and not any(
+        all(sign * (y - there.mean) > 0 for guess in known if (there := guess.at(x)))
         for one in made.series
         if one not in known
         for x, y in zip(one.x, one.mean, strict=True)
@@ -393,28 +380,19 @@ def judge(
         nothing = tuple(Compared(one, None, None) for one in experiment.printed)
         unknown = tuple((one, {OURS: None}) for one in experiment.statements)
         return Judged(Accuracy.NOT_RUN, sentence(reason), nothing, unknown)
-    at = at_settings(made, tried)
-    numbers = {name: [_compared(one, m) for one in experiment.printed] for name, m in at.items()}
-    compared = tuple(numbers[OURS])
+    found = {name: _judged(experiment, one) for name, one in at_settings(made, tried).items()}
+    compared = found[OURS].compared
     told = tuple(
-        (one, {name: told_of(one, m) for name, m in at.items()}) for one in experiment.statements
+        (said, {name: one.statements[k][1][OURS] for name, one in found.items()})
+        for k, said in enumerate(experiment.statements)
     )
     if paper.unjudged:
         return Judged(Accuracy.UNJUDGED, sentence(paper.unjudged), compared, told)
-    helds = [held for _, held in told]
-    each = {
-        name: Accuracy.OPEN
-        if (found := _verdict(numbers[name], [held[name] for held in helds])) in _GOOD
-        and idle(experiment, m)
-        else found
-        for name, m in at.items()
-    }
+    helds, each = [held for _, held in told], {name: one.verdict for name, one in found.items()}
     verdict, reason = _over_settings(each, helds), _reason(compared, helds, each)
     if idle(experiment, made):
-        reason = f"{reason} No method is anywhere better than a guess."
-    if not any(one is not None for h in helds for one in h.values()) and not any(
-        c.within is not None for c in compared
-    ):
+        reason += " No method is anywhere better than a guess."
+    if not {*(c.within for c in compared), *(one for h in helds for one in h.values())} - {None}:
         reason = "Nothing that is printed can be told from this result."
     other, cut = not experiment.makes(made), experiment.cut
     if other:
@@ -427,21 +405,27 @@ def judge(
     return Judged(verdict, reason, compared, told)
 
 
+def _judged(experiment: Experiment, made: Made) -> Judged:
+    """At one setting."""
+    compared = tuple(_compared(one, made) for one in experiment.printed)
+    told = tuple((one, {OURS: told_of(one, made)}) for one in experiment.statements)
+    verdict = _verdict(compared, [held[OURS] for _, held in told])
+    empty = verdict in _GOOD and idle(experiment, made)
+    return Judged(Accuracy.OPEN if empty else verdict, "", compared, told)
+
+
 _GOOD = (Accuracy.AGREES, Accuracy.TREND)
 
 
 def _over_settings(each: Mapping[str, Accuracy], helds: Sequence[Held]) -> Accuracy:
-    """One verdict from those at each setting, ours first: it differs only where it does at all."""
-    ours, *_ = each.values()
-    told = [set(held.values()) for held in helds]
-    if {False} in told or set(each.values()) == {ours}:
-        # Of statements each of which holds somewhere none is wrong.
-        apart = any({True, False} <= one for one in told) and {False} not in told
-        return Accuracy.DEPENDS if apart else Accuracy.DIFFERS if {False} in told else ours
-    if ours in _GOOD and not any(False in one for one in told):
-        return ours
-    some = any(one in _GOOD for one in each.values())
-    return Accuracy.DEPENDS if some or any({True, False} <= one for one in told) else Accuracy.OPEN
+    """One verdict from those at each setting, ours first: it differs where it does at all."""
+    ours, told = each[OURS], [set(held.values()) for held in helds]
+    if {False} in told:
+        return Accuracy.DIFFERS
+    good = any(one in _GOOD for one in each.values()) and ours not in _GOOD
+    if good or any({True, False} <= one for one in told):
+        return Accuracy.DEPENDS
+    return ours if ours in _GOOD or len(set(each.values())) == 1 else Accuracy.OPEN
 
 
 def _compared(printed: Printed, made: Made) -> Compared:
@@ -484,12 +468,9 @@ def _verdict(compared: Sequence[Compared], held: Sequence[bool | None]) -> Accur
 def told_text(held: Held) -> str:
     """Where a statement holds."""
     places = [name for name, one in held.items() if one]
-    if len(set(held.values())) == 1 or not places:
-        return HOLDS[False if set(held.values()) == {False} else True if places else None]
-    return f"holds at {len(places)} of {len(held)} settings: {'; '.join(places)}"
-
-
-HOLDS = {True: "holds", False: "does not hold", None: "cannot tell"}
+    if 0 < len(places) < len(held):
+        return f"holds at {len(places)} of {len(held)} settings: {'; '.join(places)}"
+    return HOLDS[True if places else None if None in held.values() else False]
 
 
 def _reason(
@@ -497,27 +478,19 @@ def _reason(
 ) -> str:
     """How many of each there are."""
     inside = [one.within for one in compared if one.within is not None]
-    missing = len(compared) - len(inside)
     parts = []
     if compared:
         parts.append(f"{sum(inside)} of {len(inside)} printed numbers within our intervals")
-    if missing:
+    if missing := len(compared) - len(inside):
         parts.append(f"{missing} without ours")
-    texts = [told_text(held).partition(" of ")[0] for held in helds]
-    words = {
-        HOLDS[True]: ("holds", "hold"),
-        "holds at": ("holds at some settings", "hold at some settings"),
-        HOLDS[False]: ("does not", "do not"),
-        HOLDS[None]: ("cannot be told",) * 2,
-    }
-    texts = ["holds at" if text.startswith("holds at") else text for text in texts]
-    counts = [f"{n} {words[text][n > 1]}" for text in words if (n := texts.count(text))]
+    heads = [told_text(held).partition(" at ") for held in helds]
+    counts = Counter(head + (" at some settings" if at else "") for head, at, _ in heads)
     if helds:
-        parts.append(f"of {len(helds)} statements {', '.join(counts)}")
+        told = ", ".join(f"{text}: {n}" for text, n in counts.items())
+        parts.append(f"of {len(helds)} statements {told}")
     if len(each) > 1:
         good = [name for name, one in each.items() if one in _GOOD]
-        named = f": {'; '.join(good)}" if good else ""
-        parts.append(f"all of it at {len(good)} of {len(each)} settings{named}")
+        parts.append("; ".join([f"all at {len(good)} of {len(each)} settings", *good]))
     return sentence("; ".join(parts))
 
 
@@ -528,15 +501,10 @@ def promises(experiment: Experiment) -> tuple[Upheld, ...]:
     """What becomes of each promise of an experiment."""
     command = f"dpmc papers {experiment.id}"
     return tuple(
-        Upheld(promise.mechanism, verdict, _noted(verdict, words, promise.note), shown or command)
+        Upheld(promise.mechanism, verdict, sentence(words), shown or command)
         for promise in experiment.promises
         for verdict, words, shown in (_kept(promise),)
     )
-
-
-def _noted(verdict: Privacy, words: str, note: str) -> str:
-    """note: what is true all the same."""
-    return " ".join(map(sentence, [words, note][: 1 + bool(note and verdict is not Privacy.PROVED)]))
 
 
 def _kept(promise: Promise) -> tuple[Privacy, str, str]:
@@ -557,7 +525,7 @@ def _kept(promise: Promise) -> tuple[Privacy, str, str]:
 
     if upheld(proved):
         return Privacy.PROVED, f"epsilon {cards.epsilon_text(proved.epsilon)} {change.label}", ""
-    told, command = _contradicted(id), audit_command(promise)
+    command = audit_command(promise)
     measured = _audits().get(command)
     if measured and measured["revision"] == made.revision and measured["epsilon"] > epsilon:
         least = cards.epsilon_text(measured["epsilon"], least=True)
@@ -565,13 +533,14 @@ def _kept(promise: Promise) -> tuple[Privacy, str, str]:
             f"as published at least {least} is lost where {epsilon:g} is promised"
             f" {change.label} ({change.relation}): {measured['pair']}"
         )
+        if promise.note:
+            words = f"{sentence(words)} {promise.note[0].upper()}{promise.note[1:]}"
         return Privacy.COUNTEREXAMPLE, words, command
     there = cards.certified(proved)
     if card.change is not change and upheld(own):
         words = f"proved {card.change.label}, promised {change.label}: there {there}"
         return Privacy.NARROWER, words, ""
-    words = f"{epsilon:g} is promised {change.label}: {there}{told}"
-    return Privacy.UNPROVED, words, "dpmc papers lwhm22 --theory" if told else ""
+    return Privacy.UNPROVED, f"{epsilon:g} is promised {change.label}: {there}", ""
 
 
 def audit_command(promise: Promise) -> str:
@@ -588,15 +557,3 @@ def _audits() -> Mapping[str, Any]:
     text = files(__package__).joinpath("audits.json").read_text(encoding="utf-8")
     found: Mapping[str, Any] = read_json(text)
     return found
-
-
-def _contradicted(mechanism: str) -> str:
-    """Where the theorem that a promise rests on is contradicted."""
-    rows = (row for row in lwhm22.promises() if row.mechanism == mechanism)
-    row = next((row for row in rows if row.counterexample), None)
-    if row is None:
-        return ""
-    return (
-        f"; at another setting {row.theorem} promises {row.printed:g} where {row.measured:.3g} is"
-        f" lost: {row.setting}"
-    )

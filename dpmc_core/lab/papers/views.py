@@ -65,18 +65,16 @@ class Look(NamedTuple):
         """From the lowest mean of a curve to the highest, over all settings tried."""
         if self.made is None or self.tried is None:
             return []
-        everywhere = verdicts.at_settings(self.made, self.tried).values()
-        labels = dict.fromkeys(one.label.partition(engine.AT)[2] for one in self.tried.series)
+        at = verdicts.at_settings(self.made, self.tried).values()
         found = []
-        for label in labels:
-            curves = [one for made in everywhere if (one := made.get(label))]
-            places = sorted({x for one in curves for x in one.x if not one.level})
-            means = [[p.mean for one in curves if (p := one.at(x))] for x in places]
-            if places:
-                low, high = (tuple(map(end, means)) for end in (min, max))
-                seeds = (0,) * len(places)
-                ends = {"x": tuple(places), "mean": low, "low": low, "high": high, "seeds": seeds}
-                found.append(Series(label=label, **ends))
+        for label in dict.fromkeys(one.label.partition(engine.AT)[2] for one in self.tried.series):
+            curves = [one for made in at if (one := made.get(label))]
+            means = {x: [p.mean for one in curves if (p := one.at(x))] for c in curves for x in c.x}
+            middle = {
+                x: engine.Point((max(some) + min(some)) / 2, (max(some) - min(some)) / 2)
+                for x, some in means.items()
+            }
+            found.append(Series.of(label, middle, level=all(one.level for one in curves)))
         return found
 
 
@@ -85,8 +83,8 @@ def look(paper: Paper, experiment: Experiment, made: Made | None = None) -> Look
     mine = made or engine.own(experiment.id)
     made = mine or engine.shipped(experiment.id)
     made = made and experiment.with_guesses(made)
-    id = experiment.at_settings.id
-    tried = (engine.own(id) or engine.shipped(id)) if experiment.tried else None
+    id = f"{experiment.id}-settings"
+    tried = engine.own(id) or engine.shipped(id)
     judged = verdicts.judge(paper, experiment, made, tried)
     kept = verdicts.promises(experiment)
     return Look(paper, experiment, made, mine is not None, judged, kept, tried)
@@ -216,11 +214,6 @@ def numbers(found: Look) -> Columns:
     printed = {(c.printed.series, c.printed.x): c for c in found.judged.compared}
     ours = {(one.label, x) for one in found.series for x in one.x[: 1 if one.level else None]}
     levels = {one.label for one in found.series if one.level}
-    over = {
-        (one.label, x): f"{short(low)} to {short(high)}"
-        for one in found.ranges
-        for x, low, high in zip(one.x, one.low, one.high, strict=True)
-    }
     rows = []
     for label, x in sorted({*printed, *ours}):
         compared = printed.get((label, x))
@@ -232,21 +225,12 @@ def numbers(found: Look) -> Columns:
                 label,
                 "every" if label in levels else at,
                 "none" if here is None else _with_error(here.mean, here.half_width),
-                over.get((label, x), ""),
                 "" if number is None else _with_error(number.value, number.error),
                 {None: "", True: "yes", False: "no"}[within],
                 "" if number is None else number.place,
             )
         )
-    heads = (
-        "curve",
-        axis.title or "quantity",
-        "ours",
-        "over settings",
-        "printed",
-        "within",
-        "printed in",
-    )
+    heads = ("curve", axis.title or "quantity", "ours", "printed", "within", "printed in")
     return {name: texts for name, texts in columns(heads, rows).items() if any(texts)}
 
 
@@ -421,8 +405,7 @@ def _base(mechanism: str | None, level: bool, place: int) -> Style:
     if mechanism not in registry.MECHANISMS or registry.adds_noise(registry.get(mechanism)):
         base = style(mechanism)
         return base._replace(dash="dash") if level else base
-    floors = {cls.floor for cls in registry.MECHANISMS.values()}
-    return GUESS if mechanism in floors else OPEN
+    return GUESS if mechanism in verdicts.FLOORS else OPEN
 
 
 def curves(found: Look) -> dict[str, Series]:
