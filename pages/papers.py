@@ -107,8 +107,8 @@ def choose(looks: Sequence[Look]) -> Look:
         on_select=clicked,
         selection_mode="single-cell",
         column_config={
-            "accuracy": verdicts_column(columns["accuracy"], 150),
-            "privacy": verdicts_column(columns["privacy"], 190),
+            "accuracy": verdicts_column(columns["accuracy"], 205),
+            "privacy": verdicts_column(columns["privacy"], 330),
             **{name: st.column_config.TextColumn(width=width) for name, width in narrow.items()},
         },
     )
@@ -194,21 +194,19 @@ def said(found: Look) -> None:
     *known, texts, places = views.statements(found).values()
     if texts:
         st.markdown("**The paper says**")
-        badges = [held(here) for here in known[0]] if known else [""] * len(texts)
-        st.markdown(
-            "\n".join(
-                f"- {badge}{blocks.escape(text)} *{blocks.escape(place)}*"
-                for badge, text, place in zip(badges, texts, places, strict=True)
-            )
-        )
+        heres = known[0] if known else [""] * len(texts)
+        st.markdown("\n".join(map(held, heres, texts, places)))
     for name, text in views.facts(found):
         if name in views.TOLD:
             st.markdown(f"**{views.TOLD[name]}**  \n{blocks.escape(text)}")
 
 
-def held(here: str) -> str:
-    """Whether a statement holds, as a badge before it."""
-    return f":{HELD.get(here, 'violet')}-badge[{blocks.escape(here)}] "
+def held(here: str, text: str, place: str) -> str:
+    """A statement after a badge of whether it holds; at which settings, behind it."""
+    short, _, names = here.partition(": ")
+    badge = f":{HELD.get(short, 'violet')}-badge[{short}] " if short else ""
+    at = f" ({names})" if names else ""
+    return f"- {badge}{blocks.escape(text + at)} *{blocks.escape(place)}*"
 
 
 def promised(found: Look) -> None:

@@ -486,8 +486,8 @@ def _reason(
     heads = [told_text(held).partition(" at ") for held in helds]
     counts = Counter(head + (" at some settings" if at else "") for head, at, _ in heads)
     if helds:
-        told = ", ".join(f"{text}: {n}" for text, n in counts.items())
-        parts.append(f"of {len(helds)} statements {told}")
+        told = ", ".join(f"{text} {n}" for text, n in counts.items())
+        parts.append(f"of {len(helds)} statements: {told}")
     if len(each) > 1:
         good = [name for name, one in each.items() if one in _GOOD]
         parts.append("; ".join([f"all at {len(good)} of {len(each)} settings", *good]))

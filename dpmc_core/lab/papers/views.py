@@ -69,12 +69,13 @@ class Look(NamedTuple):
         found = []
         for label in dict.fromkeys(one.label.partition(engine.AT)[2] for one in self.tried.series):
             curves = [one for made in at if (one := made.get(label))]
-            means = {x: [p.mean for one in curves if (p := one.at(x))] for c in curves for x in c.x}
-            middle = {
-                x: engine.Point((max(some) + min(some)) / 2, (max(some) - min(some)) / 2)
-                for x, some in means.items()
-            }
-            found.append(Series.of(label, middle, level=all(one.level for one in curves)))
+            points = {}
+            for x in curves[0].x:
+                means = [there.mean for one in curves if (there := one.at(x))]
+                if len(means) == len(curves):
+                    low, high = min(means), max(means)
+                    points[x] = engine.Point((low + high) / 2, (high - low) / 2)
+            found.append(Series.of(label, points))
         return found
 
 
@@ -161,9 +162,9 @@ def _tried(found: Look) -> str:
     one = found.experiment
     if not one.tried:
         return ""
-    how = "nobody has run them here yet" if found.tried is None else made_text(found.tried)
+    how = "Nobody has run them here yet." if found.tried is None else made_text(found.tried)
     reasons = (sentence(f"{name}: {why}") for name, why in one.tried.items())
-    return " ".join([*reasons, sentence(f"{one.at_settings.command}: {how}")])
+    return " ".join([*reasons, how, f"Again: {one.at_settings.command}"])
 
 
 def command(found: Look) -> str:
