@@ -543,7 +543,7 @@ def test_a_band_spans_what_all_settings_give():
     one = experiment(statements=[high(1)])
     look = views.Look(paper(), one, ours, False, verdicts.judge(paper(), one, ours), (), tried)
     (band,) = look.ranges
-    assert (band.label, band.low, band.high) == ("a", (-1.0,), (2.0,))
+    assert (band.label, band.low, band.high, band.seeds) == ("a", (-1.0,), (2.0,), (3,))
     assert look._replace(tried=None).ranges == []
     _, up = views.spans(look)
     assert up.low <= -1 < 2 <= up.high

@@ -74,7 +74,7 @@ class Look(NamedTuple):
                 means = [there.mean for one in curves if (there := one.at(x))]
                 if len(means) == len(curves):
                     low, high = min(means), max(means)
-                    points[x] = engine.Point((low + high) / 2, (high - low) / 2)
+                    points[x] = engine.Point((low + high) / 2, (high - low) / 2, len(means))
             found.append(Series.of(label, points))
         return found
 
