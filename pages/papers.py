@@ -11,7 +11,6 @@ from dpmc_core import paths
 from dpmc_core.errors import DpmcError, sentence
 from dpmc_core.lab import papers
 from dpmc_core.lab.papers import engine, views
-from dpmc_core.lab.papers.engine import Paper
 from dpmc_core.lab.papers.verdicts import HOLDS, MEANING, Accuracy, Privacy
 from dpmc_core.lab.papers.views import Look
 from pages.ui import blocks, classroom, shell, state, sweeps, widgets
@@ -36,6 +35,7 @@ COLORS = {
     Privacy.UNPROVED: ("orange", ":material/radio_button_unchecked:"),
     Privacy.COUNTEREXAMPLE: ("red", ":material/dangerous:"),
 }
+LOOKS = {verdict.value: look for verdict, look in COLORS.items()}
 HELD = {HOLDS[True]: "green", HOLDS[False]: "orange", HOLDS[None]: "gray"}  # at some: violet
 
 
@@ -69,7 +69,7 @@ def choose(looks: Sequence[Look]) -> Look:
         """To a paper's first figure that has a result, where another paper's is shown."""
         ids = of(st.session_state["paper"])
         if st.session_state.get("experiment", FIRST) not in ids:
-            made = (id for id in ids if places[id].made is not None)
+            made = (id for id in ids if places[id].made)
             st.session_state["experiment"] = next(made, ids[0])
 
     left, right = st.columns([2, 3], vertical_alignment="bottom")
@@ -97,8 +97,15 @@ def choose(looks: Sequence[Look]) -> Look:
     st.session_state[key] = {"selection": {"rows": [], "columns": [], "cells": []}}
     narrow = {"paper": 76, "place": 84, "run time": 76}
     columns: dict[str, Any] = dict(views.overview([places[id] for id in ids]))
-    for name in ("accuracy", "privacy"):
+    configs = {name: st.column_config.TextColumn(width=width) for name, width in narrow.items()}
+    for name, width in {"accuracy": 205, "privacy": 330}.items():
         columns[name] = [text.split(", ") if text else [] for text in columns[name]]
+        options = sorted({one for cell in columns[name] for one in cell})
+        configs[name] = st.column_config.MultiselectColumn(
+            width=width,
+            options=options,
+            color=[LOOKS[one.lstrip("0123456789 ")][0] for one in options],
+        )
     blocks.show_table(
         columns,
         height=213,
@@ -106,24 +113,9 @@ def choose(looks: Sequence[Look]) -> Look:
         key=key,
         on_select=clicked,
         selection_mode="single-cell",
-        column_config={
-            "accuracy": verdicts_column(columns["accuracy"], 205),
-            "privacy": verdicts_column(columns["privacy"], 330),
-            **{name: st.column_config.TextColumn(width=width) for name, width in narrow.items()},
-        },
+        column_config=configs,
     )
     return places[id]
-
-
-def verdicts_column(cells: Sequence[Sequence[str]], width: int) -> Any:
-    """Verdicts, with how many there are of each, in the colours of their badges."""
-    options = sorted({one for cell in cells for one in cell})
-    colors = {verdict.value: color for verdict, (color, _) in COLORS.items()}
-    return st.column_config.MultiselectColumn(
-        width=width,
-        options=options,
-        color=[colors[one.lstrip("0123456789 ")] for one in options],
-    )
 
 
 def of_link(found: Look) -> None:
@@ -132,7 +124,7 @@ def of_link(found: Look) -> None:
     if asked is None:
         return
     del st.query_params["made"]
-    if found.made is None or found.made.mark != asked:
+    if not found.made or found.made.mark != asked:
         st.info(
             "The link was made for another result of this experiment: another version, other"
             " settings or other seeds.",
@@ -214,9 +206,8 @@ def promised(found: Look) -> None:
     if not found.promises:
         return
     st.subheader("What becomes of the promises", anchor=False)
-    colors = {verdict.value: COLORS[verdict] for verdict in Privacy}
     for names, verdict, why, command in zip(*views.promises_table(found).values(), strict=True):
-        color, icon = colors[verdict]
+        color, icon = LOOKS[verdict]
         shows = "" if verdict == Privacy.PROVED.value else f"  \n`{command}`"
         st.markdown(
             f":{color}-badge[{icon} {verdict}] **{blocks.escape(names)}**:"
@@ -236,15 +227,12 @@ def more(found: Look) -> None:
         )
         if folded.open:
             with folded, st.spinner("Measuring small instances"):
-                theorems(found.paper)
+                table = views.theory_table(found.paper)
+                blocks.show_table(table, alt="Bounds beside measurements", height="content")
+                for text in views.theory_notes(found.paper):
+                    st.caption(blocks.escape(text))
     with st.expander(f"How to cite {found.paper.key}", icon=":material/format_quote:"):
         st.code(found.paper.bibtex, language="latex", wrap_lines=True)
-
-
-def theorems(paper: Paper) -> None:
-    blocks.show_table(views.theory_table(paper), alt="Bounds beside measurements", height="content")
-    for text in views.theory_notes(paper):
-        st.caption(blocks.escape(text))
 
 
 # --- make it again -------------------------------------------------------------------------------
@@ -255,9 +243,9 @@ def running(found: Look) -> None:
     experiment = found.experiment
     if experiment.recipe is None:
         return
-    st.subheader("Make it again" if found.made is not None else "Make it", anchor=False)
+    st.subheader("Make it again" if found.made else "Make it", anchor=False)
     st.code(views.command(found), language="bash", wrap_lines=True)
-    if found.made is not None:
+    if found.made:
         whose = "Your own run" if found.own else "Came with the app"
         st.caption(blocks.escape(f"{whose}. {views.made_text(found.made)}"))
     folder, key = paths.home() / "papers" / "runs", experiment.id
@@ -279,7 +267,7 @@ def buttons(found: Look, folder: Path, *, active: bool) -> None:
     """Run, stop, and back to the result that came. Raises DpmcError, OSError."""
     key = found.experiment.id
     with st.container(horizontal=True, vertical_alignment="center"):
-        label = "Run it again" if found.made is not None else "Run it"
+        label = "Run it again" if found.made else "Run it"
         if st.button(label, icon=":material/play_arrow:", disabled=active):
             command = (sys.executable, "-m", "dpmc_core", "papers", key, "--run", "--json")
             sweeps.start(folder, key, command, about={"title": found.experiment.title})
@@ -302,11 +290,10 @@ def progress(key: str) -> None:
         if now is None or not now.running:
             st.rerun()
         total = now.counts.get("total", 0)
-        done = now.counts.get("skipped", 0) + now.counts.get("done", 0)
         left = now.counts.get("seconds_left")
         far = "" if left is None else f" · about {blocks.duration(left)} left"
-        text = f"{done:,} of {total:,} parts{far}" if total else "Starting"
-        st.progress(done / total if total else 0.0, text=text)
+        text = f"{now.done:,} of {total:,} parts{far}" if total else "Starting"
+        st.progress(now.done / total if total else 0.0, text=text)
         st.caption("It goes on when you leave; what is done is kept.")
 
     again()
@@ -317,20 +304,19 @@ def ended(now: Sweep) -> None:
     if now.message:
         blocks.problem(DpmcError(now.message))
         return
-    done = now.counts.get("skipped", 0) + now.counts.get("done", 0)
-    if done < now.counts.get("total", 0):
+    if now.done < now.counts.get("total", 0):
         st.info(
-            f"{done:,} of {now.counts['total']:,} parts are there: run it again for the others.",
+            f"{now.done:,} of {now.counts['total']:,} parts are there: run it again for the rest.",
             icon=":material/pause_circle:",
         )
 
 
 def take_along(found: Look) -> None:
     """A permanent link, and the numbers as a file."""
-    made = {} if found.made is None else {"made": found.made.mark}
+    made = {} if not found.made else {"made": found.made.mark}
     st.caption("Permanent link to this figure and this result")
     st.code(widgets.address({"experiment": found.experiment.id, **made}), language=None)
-    if classroom.allowed() and (found.made is not None or found.experiment.printed):
+    if classroom.allowed() and (found.made or found.experiment.printed):
         st.download_button(
             "Numbers as CSV",
             data=lambda: views.csv_text([found]),

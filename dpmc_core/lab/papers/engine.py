@@ -575,19 +575,21 @@ def at_setting(
                 found.append((recipe.label(unit), recipe.place(unit), metrics[recipe.metric]))
         return found
 
-    def told(label: str, found: Sequence[tuple[str, Any, float]]) -> Mapping[Any, float]:
+    def told(label: str, found: Iterable[tuple[str, Any, float]]) -> Mapping[Any, float]:
         return {x: value for name, x, value in found if name == label}
 
-    key: dict[str, Any] = {"fit": fit, "only": list(only), "settings": dict(settings)}
-    known = ((rule.split()[0], label) for rule, label in recipe.curves.items())
-    trials = [
-        Trial(label, id, None, json.dumps(key), make, partial(told, label))
-        for id, label in known
-        if id in only
-    ]
-    key |= {"epsilons": [*epsilons], "of": dict(recipe.grid.settings)}
-    drawn = sweep.parse_seeds([seeds])
-    return TrialRecipe(trials=trials, settings=key, mechanisms=tuple(only), seeds=drawn)
+    key = {"fit": fit, "only": [*only], "epsilons": [*epsilons], "settings": dict(grid.settings)}
+    mark, known = digest(key), [(rule.split()[0], label) for rule, label in recipe.curves.items()]
+    return TrialRecipe(
+        trials=[
+            Trial(label, id, None, mark, make, partial(told, label))
+            for id, label in known
+            if id in only
+        ],
+        settings=key,
+        mechanisms=tuple(only),
+        seeds=sweep.parse_seeds([seeds]),
+    )
 
 
 def joined(recipes: Mapping[str, TrialRecipe]) -> TrialRecipe:

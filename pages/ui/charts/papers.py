@@ -40,10 +40,11 @@ def experiment(found: Look) -> Figure:
     """Our curves with their bands; what is printed as hollow marks with the error of reading."""
     one, fig = found.experiment, figure(height=HEIGHT, **_BARE)
     drawn = looks(found)
-    for curve in found.made.series if found.made is not None else ():
+    for curve in found.series:
         _curve(fig, curve, drawn[curve.label], one.y)
     for over in found.ranges:
-        fig.band(_band(over), faded(drawn[over.label].color, 0.1), showlegend=False)
+        ends = map(np.array, (over.x, over.mean, over.low, over.high, over.seeds))
+        fig.band(Band(*ends), faded(drawn[over.label].color, 0.1), showlegend=False)
     for label in dict.fromkeys(p.series for p in one.printed):
         _printed(fig, found, label, drawn[label])
     named = zip(views.titles(found), (one.x, one.y), views.spans(found), strict=True)
@@ -54,7 +55,10 @@ def experiment(found: Look) -> Figure:
 
 
 def _curve(fig: Figure, curve: Series, look: Style, y: Axis) -> None:
-    fig.band(_band(curve, y.log), faded(look.color, 0.16), showlegend=False)
+    grid = [np.array(part) for part in (curve.x, curve.mean, curve.low, curve.high, curve.seeds)]
+    if y.log:  # which has no place for what is not above 0
+        grid[2] = np.maximum(grid[2], grid[1] / 1000)
+    fig.band(Band(*grid), faded(look.color, 0.16), showlegend=False)
     fig.line(
         curve.x,
         curve.mean,
@@ -65,14 +69,6 @@ def _curve(fig: Figure, curve: Series, look: Style, y: Axis) -> None:
         mode="lines+markers" if views.marked(curve) else "lines",
         customdata=[list(ends) for ends in zip(curve.low, curve.high, strict=True)],
     )
-
-
-def _band(curve: Series, log: bool = False) -> Band:
-    """log: a scale that has no place for what is not above 0."""
-    grid = [np.array(part) for part in (curve.x, curve.mean, curve.low, curve.high, curve.seeds)]
-    if log:
-        grid[2] = np.maximum(grid[2], grid[1] / 1000)
-    return Band(*grid)
 
 
 def _printed(fig: Figure, found: Look, label: str, look: Style) -> None:
