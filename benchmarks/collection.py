@@ -1,6 +1,6 @@
 """Local collection on MovieLens 100K's u1: error against epsilon, and Theorem 3 against practice.
 
-    python benchmarks/collection.py [--epsilon E ...] [--rule noise-level|moments|theorem-3]
+    python benchmarks/collection.py [--epsilon E ...] [--rule noise-level|equation-3|theorem-3]
                                     [--seeds N] [--folder DIR]
 
 For both channels: test RMSE of the recovery that takes reports as they come (naive, as published),

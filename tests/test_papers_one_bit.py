@@ -104,16 +104,17 @@ def test_almost_always_lower():
 
 
 def test_table_1_counts_a_set():
-    columns = ["users", "items", "lowest", "highest", "density"]
+    columns = ["users", "items", "lowest", "highest", "density", "four fifths"]
     recipe = engine.counted({"restaurants": "RC"}, columns)
     ((key, count),) = recipe.pieces().items()
     (curve,) = recipe.series({key: count()})
     assert curve.label == "RC"
-    assert curve.mean == (138, 130, 0, 2, pytest.approx(100 * 1161 / 17_940))
+    density = pytest.approx(100 * 1161 / 17_940)
+    assert curve.mean == (138, 130, 0, 2, density, pytest.approx(5.18, abs=0.005))
 
 
 def test_the_papers_rule_ends_at_the_zero_matrix():
-    # Theorem 3's bound is above the norm of the reports for every draw: no chance is involved.
+    # Most reports are of cells that nobody rated, so zero is nearer to them than the truth is.
     first, second = (z16.bounds("randomised-response", [1.0], seed) for seed in (0, 1))
     assert first.rho[0] != second.rho[0]
     np.testing.assert_allclose(first.published, first.size, rtol=1e-6)
@@ -137,15 +138,16 @@ def test_the_rule_and_the_debiased_recovery_are_told_apart():
 def test_a_piece_of_the_generated_matrix():
     table = facts.load("dpmc_core.lab.papers", "jtt18.toml")
     (own,) = [one for one in table["experiments"] if one.get("data", "").endswith("x 900")]
-    asked = own["recipe"] | {"users": 400, "items": 100, "epsilons": [0.1, 1.0, 5.0]}
+    data = "jtt18-synthetic:users=400,items=100"
+    asked = own["recipe"] | {"data": data, "epsilons": [0.1, 1.0, 5.0]}
     del asked["make"]
-    recipe = jtt18.synthetic(**asked | {"names": table["shared"]["curves"]})
+    recipe = jtt18.compared(**asked)
     pieces = replace(recipe, seeds=(1,)).pieces()
-    assert len(pieces) == 2 + 2 * 3
-    keys = ["user-mean seed 1", f"{jtt18.FW} 5 seed 1"]
+    assert len(pieces) == 2 + 3 * 3
+    keys = ["user-mean seed 1", *(f"{id} 5 seed 1" for id in (jtt18.FW, jtt18.BY_RATING))]
     found = {key: pieces[key]() for key in keys}
     assert all(0 < value < 1 for value in found.values())
-    assert [one.level for one in recipe.series(found)] == [True, False]
+    assert [one.level for one in recipe.series(found)] == [True, False, False]
 
 
 def test_powers_are_those_of_the_theory_table():

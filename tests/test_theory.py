@@ -7,7 +7,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from scipy.stats import norm
+from scipy.stats import laplace, norm
 
 from dpmc_core import registry
 from dpmc_core.lab import papers
@@ -19,6 +19,7 @@ from dpmc_core.lab.papers import z16 as recovery
 from dpmc_core.lab.views.lines import short
 from dpmc_core.links import LOGISTIC, Probit
 from dpmc_core.mechanisms import collection
+from dpmc_core.model import Estimator
 from dpmc_core.privacy import Laplace
 from dpmc_core.ratings import PublicFacts, Ratings
 
@@ -282,6 +283,7 @@ def test_what_is_printed_and_false_has_its_counterexample(tables):
         ("LWHM22", "Theorem 2"),  # privacy with a Gaussian link
         ("LWHM22", "Theorem 2, its noise"),
         ("LWHM22", "Theorem 4"),  # privacy of more than one cell
+        ("RYHH24", "Theorem 3"),  # rows, as section II-B has neighbours
         ("RYHH24", "Theorem 5, Eq. 25, short factors"),
         ("RYHH24", "Theorem 5, Eq. 25, long factors"),
         ("RYHH24", "Theorem 5, Eq. 26, short factors"),
@@ -412,13 +414,139 @@ def test_the_truth_of_z16s_instance_keeps_to_what_its_proof_needs():
     assert square + 0.5 < 4
 
 
-def test_z16s_rule_returns_the_zero_matrix(rows):
-    """Its rho is above the norm of the reports, so nothing is left of them."""
-    ruled = [row for row in rows if row.theorem == "Theorem 3 as a rule"]
-    assert len(ruled) == 4
-    for row in ruled:
-        assert row.silence
-        assert row.measured == pytest.approx(row.trivial, rel=1e-4)
+@pytest.mark.parametrize("id", ["modified-laplace", "randomised-response"])
+def test_z16s_equation_4_by_a_second_solver(id):
+    """Dense soft-impute, the penalty by bisection: 1 % is what bisecting leaves open."""
+    epsilon, rng = 8.0, np.random.default_rng(1)
+    found = recovery.bounds(id, [epsilon], seed=1)
+    ratings, truth, misfit = recovery._known(rng)
+    mechanism = registry.create(id, epsilon=epsilon, intrinsic=misfit / 2)
+    channel = mechanism.guarantee(ratings.public).releases.rows
+    out = channel.publish(mechanism.rows(ratings, channel), rng).tocoo()
+    seen, reports = np.zeros(truth.shape, bool), np.zeros(truth.shape)
+    seen[out.row, out.col] = True
+    reports[out.row, out.col] = mechanism.values(out.data, channel)
+    rho = np.linalg.norm((truth - reports)[seen])
+    assert rho == pytest.approx(found.rho[0])
+    matrix = np.zeros(truth.shape)
+    low, high = 0.01, np.linalg.norm(reports, 2)
+    for _ in range(9):
+        penalty = math.sqrt(low * high)
+        for _ in range(60):
+            u, s, vt = np.linalg.svd(np.where(seen, reports, matrix), full_matrices=False)
+            before, matrix = matrix, u * np.maximum(s - penalty, 0) @ vt
+            if np.linalg.norm(matrix - before) < 1e-3 * np.linalg.norm(matrix):
+                break
+        within = np.linalg.norm((matrix - reports)[seen]) <= rho
+        low, high = (penalty, high) if within else (low, penalty)
+    assert np.linalg.norm(matrix - truth) == pytest.approx(found.published[0], rel=0.01)
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 1.0, 4.0])
+def test_z16s_theorems_1_and_2_by_their_channels(epsilon):
+    """The library's likelihoods at what the definitions are held against."""
+    for id in recovery.NAMES:
+        assert recovery.loss_of_a_cell(id, epsilon) == pytest.approx(epsilon)
+    public = PublicFacts(users=1, items=1, low=1, high=5)
+    for mechanism in (registry.create(id, epsilon=epsilon) for id in recovery.NAMES):
+        assert mechanism.guarantee(public).releases.rows.cell_epsilon == pytest.approx(epsilon)
+    for row in recovery.theorems():
+        if row.theorem in ("Theorem 1", "Theorem 2"):
+            assert row.measured == pytest.approx(row.printed) == pytest.approx(row.bound)
+
+
+def test_theorem_3_of_ryhh24_on_a_row():
+    """Chances of one event by SciPy: every noisy coefficient of three items at least as large as
+    it is with the user's clicks; without them it is e^3 times rarer, where e is promised."""
+    epsilon, rank, c, alpha = 1.0, 4, 0.3, 0.8
+    p, (beta1, beta2, beta3) = np.full(rank, c), (0.5, 0.4, 0.1)
+    moved = (
+        (2 * p, 2 * rank * c / (beta1 * epsilon)),
+        ((1 - alpha) * np.outer(p, p).ravel(), (1 - alpha) * (rank * c) ** 2 / (beta2 * epsilon)),
+        (np.array([1 - alpha]), (1 - alpha) / (beta3 * epsilon)),
+    )
+    rarer = sum(
+        float(np.sum(laplace.logsf(0, scale=scale) - laplace.logsf(off, scale=scale)))
+        for off, scale in moved
+    )
+    cell, row = (
+        next(r for r in implicit.theorems() if r.theorem == name)
+        for name in ("Theorem 3, one cell of one solve", "Theorem 3")
+    )
+    assert cell.measured == pytest.approx(rarer) == pytest.approx(epsilon)
+    assert row.measured == pytest.approx(3 * rarer)
+    assert not cell.counterexample
+    assert row.counterexample
+
+
+def test_a_drawn_term_loses_what_theorem_2_says():
+    """By the chances of being above and below points far out, for several terms."""
+    for a, w in ((0.3, 4.0), (1.0, 1.5), (0.05, 30.0)):
+        t = np.linspace(-40, 40, 401)
+        tails = [
+            f(t) - f(t, loc=a * w) for f in (laplace.logsf, laplace.logcdf)
+        ]  # in all cases one of the two is constant
+        worst = max(np.abs(np.log1p(np.expm1(-one) / w)).max() for one in tails)
+        assert worst == pytest.approx(math.log1p(math.expm1(a * w) / w), rel=1e-6)
+
+
+def test_theorems_3_1_and_b_1_by_the_gaussian_curve():
+    """Delta at the epsilon that is measured, by SciPy."""
+    for name, square, rounds in (("Theorem 3.1", 4, 10), ("Theorem B.1", 1, 1)):
+        (row,) = [r for r in frank_wolfe.theorems() if r.theorem == name]
+        mu = square * math.sqrt(2 * rounds) / math.sqrt(64 * rounds * math.log(1e6))
+        at = row.measured
+        delta = norm.cdf(mu / 2 - at / mu) - math.exp(at) * norm.cdf(-mu / 2 - at / mu)
+        assert delta == pytest.approx(1e-6, rel=1e-4)
+        assert row.measured <= row.bound * (1 + 1e-6) < row.printed
+
+
+def test_lemma_1_on_many_items():
+    rng = np.random.default_rng(4)
+    for alpha, ridge, share in product((0.0, 0.2, 1.0), (0.01, 1.0), (0.1, 0.9)):
+        factors, ones = rng.normal(size=(60, 3)), rng.random(60) < share
+        for over in implicit.Over:
+            loss = implicit.ImplicitLoss(alpha, ridge, over)
+            profile = implicit.solve_rows(implicit._column(ones), factors, loss)
+            assert np.linalg.norm(profile) <= math.sqrt(1 / ridge)
+
+
+def test_a_rating_moves_a_rows_products_by_the_root_of_two():
+    """The residuals of others held fixed: what the baseline's own accounting takes it to be."""
+    rng, bound = np.random.default_rng(5), 1.25
+
+    def products(row):
+        return np.outer(row, row) / math.sqrt(max(np.count_nonzero(row), 1))
+
+    most = 0.0
+    for count in (1, 2, 5, 40, 100):
+        for _ in range(50):
+            row = bound * rng.choice([-1.0, 1.0, rng.random()], count)
+            less = np.append(np.zeros(1), row[1:])
+            most = max(most, float(np.linalg.norm(products(row) - products(less))))
+    assert 1.35 * bound**2 < most < math.sqrt(2) * bound**2
+
+
+def test_the_baseline_by_rating_spends_what_its_own_paper_says():
+    """Each release's sigma by hand: epsilon/80, shares that add up to 1, sqrt(2 ln(2/delta))."""
+    public = PublicFacts(users=1000, items=30, low=0, high=5, cap=25)
+    mechanism = frank_wolfe.ByRating(
+        epsilon=2.0, delta=1e-5, cap=None, estimator=Estimator.PUBLISHED
+    )
+    found = mechanism.guarantee(public).releases
+    unit = 2.0 / 80 / math.sqrt(2 * math.log(2e5))
+    pairs = math.sqrt(2) * 1.25**2
+    for release, share, moved in (
+        (found.means.total, 0.01, 2.5),
+        (found.means.count, 0.01, 1.0),
+        (found.means.item_sums, 0.05, 2.5),
+        (found.means.item_counts, 0.03, 1.0),
+        (found.products, 0.7, pairs),
+        (found.weights, 0.2, math.sqrt(2)),
+    ):
+        assert release.scale == pytest.approx(moved / (unit * share), rel=1e-4)
+    # more noise than the same promise for a whole row needs
+    assert mechanism.guarantee(public).certified().epsilon < 0.2
 
 
 def test_every_contradiction_names_its_instance(tables):

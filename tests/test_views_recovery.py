@@ -17,7 +17,7 @@ def view(request):
 def test_what_is_measured_stays_within_the_theorem_and_near_the_moments(view):
     _, found = view
     assert (found.rho <= found.theorem).all()
-    assert (found.debiased <= found.equation_5).all()
+    assert (found.published <= found.equation_5).all()
     assert found.rho == pytest.approx(found.moments, rel=0.35)
     assert list(found.theorem) == sorted(found.theorem, reverse=True)
 
@@ -27,14 +27,19 @@ def test_allowing_for_spurious_cells_is_no_worse_where_they_drown_the_rest(view)
     assert found.debiased[1] < found.naive[1]
 
 
-def test_the_papers_rule_keeps_nothing_below_its_first_useful_epsilon(view):
-    id, found = view
-    assert recovery.rule_is_void(found).all()
-    assert (found.kept < 1e-2).all()
-    first = recovery.first_useful(id)
+def test_the_papers_rule_keeps_nothing_while_the_truth_is_further_than_zero(view):
+    _, found = view
+    void = recovery.rule_is_void(found)
+    assert (void[0], void[-1]) == (True, False)
+    assert found.published[void] == pytest.approx(found.size[void], rel=1e-4)
+    assert (found.published[~void] < found.size[~void]).all()
+
+
+def test_theorem_3_assures_use_from_its_first_useful_epsilon(view):
+    id, _ = view
+    first = {"modified-laplace": 123, "randomised-response": 13.1}[id]  # as z16-theorem-3 says
     useful = recovery.bounds(id, (0.8 * first, 1.3 * first))
-    assert recovery.rule_is_void(useful).tolist() == [True, False]
-    assert useful.kept[0] < 1e-2 < useful.kept[1]
+    assert (useful.theorem >= useful.reported).tolist() == [True, False]
 
 
 def test_words_and_tables_tell_the_same_numbers(view):

@@ -95,8 +95,9 @@ class Collection(Collected, Recovery):
     """What both mechanisms share: the server's estimates."""
 
     published = AsPublished(
-        {"estimator": Estimator.PUBLISHED, "recovery": Regress.NAIVE, "rule": Rule.THEOREM},
-        "rho_0, how far ratings lie from any low-rank matrix, is no number of the paper's: the"
+        {"estimator": Estimator.PUBLISHED, "recovery": Regress.NAIVE, "rule": Rule.EQUATION_3},
+        "rho of Equation 3 takes the truth: what the channel's moments tell of it stands for it;"
+        " rho_0, how far ratings lie from any low-rank matrix, is no number of the paper's: the"
         " setting intrinsic stays what it is",
     )
     estimator: Estimator = setting(

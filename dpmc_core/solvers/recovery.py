@@ -206,15 +206,15 @@ class Rule(enum.Enum):
     """How the penalty is found; none looks at anything but the reports and public facts."""
 
     NOISE_LEVEL = "noise-level"  # the spectral norm of the noise: only what stands out is kept
-    MOMENTS = "moments"  # discrepancy principle, residual from the channel's second moments
+    EQUATION_3 = "equation-3"  # discrepancy principle, the residual at the truth by the moments
     THEOREM = "theorem-3"  # discrepancy principle, residual from the paper's Theorem 3
 
 
 class Reports(NamedTuple):
     """What a server holds: reported values on a pattern, and what is known of the channel.
 
-    gain: E[report | cell reported] = gain x the rating there; variance: of a report around that;
-    rho: Theorem 3's bound on the residual at the truth.
+    gain: E[report | cell reported] = gain x the rating there; variance: of a report around that,
+    but for whether it is genuine; rho: Theorem 3's bound on the residual at the truth.
     """
 
     pattern: Pattern
@@ -222,6 +222,17 @@ class Reports(NamedTuple):
     gain: float
     variance: float
     rho: float
+
+    def residual(self, gain: float) -> float:
+        """||y - gain r||_2 of the true ratings r, as the channel's moments tell it.
+
+        E y^2 = variance + g r^2 and E y = g r, so E (y - a r)^2 = variance + (g - 2 a g + a^2) r^2,
+        where the mean of r^2, in 0..1, is told by that of y^2. a = 1: rho of Z16's Equation 3.
+        """
+        count = len(self.values)
+        square = (float(self.values @ self.values) / count - self.variance) / self.gain
+        off = (self.gain * (1 - 2 * gain) + gain**2) * min(max(square, 0.0), 1.0)
+        return math.sqrt(count * (self.variance + off))
 
 
 @mechanism
@@ -261,8 +272,8 @@ class Recovery:
         if self.rule is Rule.NOISE_LEVEL:
             each = math.sqrt(reports.variance * count / (rows * columns))
             penalty = _MARGIN * gain * each * (math.sqrt(rows) + math.sqrt(columns))
-        elif self.rule is Rule.MOMENTS:
-            residual = math.sqrt(reports.variance * count)
+        elif self.rule is Rule.EQUATION_3:
+            residual = reports.residual(gain)
         else:
             residual = reports.rho
         found = path(problem, penalty, residual, steps=self.steps, tolerance=_TOLERANCE, rng=rng)

@@ -368,6 +368,7 @@ def counted(sets: Mapping[str, str], columns: Sequence[str], clicks: bool = Fals
             "users": users,
             "items": items,
             "density": 100 * many / (users * items),
+            "four fifths": 80 * many / (users * items),
             "lowest": float(values.min()),
             "highest": float(values.max()),
             "per user": many / users,

@@ -11,14 +11,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cache, lru_cache, partial
-from typing import NamedTuple
+from itertools import product
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from dpmc_core import experiment, registry
 from dpmc_core.arrays import Floats
 from dpmc_core.data import datasets
+from dpmc_core.data.transforms import parse_step
 from dpmc_core.lab.papers.engine import (
     TheoryRow,
     Trial,
@@ -29,6 +32,11 @@ from dpmc_core.lab.papers.engine import (
     parsed,
     rows_of,
 )
+from dpmc_core.mechanisms.cleansing import (
+    CleansingMeans,
+    CleansingStatistics,
+    SvdAfterCleansing,
+)
 from dpmc_core.mechanisms.frank_wolfe import (
     PrivateFrankWolfe,
     PrivateSvd,
@@ -37,21 +45,25 @@ from dpmc_core.mechanisms.frank_wolfe import (
     frank_wolfe,
     oja,
 )
-from dpmc_core.model import Estimator, Factors, Task
-from dpmc_core.privacy import USER_REPLACED, Calibration
+from dpmc_core.mechanisms.per_user import enforced_cap
+from dpmc_core.model import Estimator, Factors, Mechanism, Task
+from dpmc_core.privacy import USER_EMPTIED, USER_REPLACED, Calibration, Gaussian, Guarantee
+from dpmc_core.privacy.accounting import gaussian_epsilon
 from dpmc_core.problem import Problem, RandomShare, build_problem
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import setting_text
 from dpmc_core.solvers.linalg import Pattern
 
 row = rows_of("jtt18")
-FW, OJA, FREE, GUESS = (
-    "private-frank-wolfe",
-    "private-frank-wolfe-oja",
-    "frank-wolfe",
-    "user-mean",
-)
+FW, FREE, GUESS = "private-frank-wolfe", "frank-wolfe", "user-mean"
 _OWN = "the matrix's own"
+_PRINTED: dict[str, Any] = {
+    "clip": 1.0,
+    "cap": None,
+    "item_share": 0.0,
+    "calibration": Calibration.PAPER,
+    "estimator": Estimator.PUBLISHED,
+}
 
 
 class Regime(NamedTuple):
@@ -187,10 +199,10 @@ def incoherence(matrix: Factors, *, printed: bool = False) -> float:
     printed: without the squares, which makes it sqrt(m) for the flat rank-one matrix of Remark 5,
     where it is taken for O(1); Lemma B.4 uses it with them.
     """
-    bases = [np.linalg.qr(side)[0] for side in (matrix.left, matrix.right)]
-    power = 1 if printed else 2
-    lengths = (float(np.linalg.norm(basis, axis=1).max()) for basis in bases)
-    found = (len(b) / b.shape[1] * one**power for b, one in zip(bases, lengths, strict=True))
+    power, found = 1 if printed else 2, []
+    for side in (matrix.left, matrix.right):
+        longest = float(np.linalg.norm(np.linalg.qr(side)[0], axis=1).max())
+        found.append(len(side) / side.shape[1] * longest**power)
     return float(max(found))
 
 
@@ -220,7 +232,8 @@ def users_needed(items: float) -> float:
 @cache
 def theorems() -> tuple[TheoryRow, ...]:
     """Each statement beside a measurement, the same every time."""
-    return (*_optimisation(), _one_row(), *_private_risk(), *_powers(), *_oja(), _svd())
+    first = (*_optimisation(), *_one_row(), *_private_risk(), *_powers(), *_oja())
+    return (*first, _svd(), _sampled_risk())
 
 
 def _signs(users: int, items: int, rank: int = 1) -> tuple[Ratings, Floats, float]:
@@ -229,10 +242,10 @@ def _signs(users: int, items: int, rank: int = 1) -> tuple[Ratings, Floats, floa
     left = rng.choice([-1.0, 1.0], (users, rank))
     halves = (np.repeat([1.0, -1.0], items // 2**k) for k in range(1, rank + 1))
     matrix = left @ np.array([np.resize(half, items) for half in halves]) / rank
-    u, i = np.nonzero(np.ones(matrix.shape))
     public = PublicFacts(users=users, items=items, low=-1, high=1)
-    nuclear = float(np.linalg.svd(matrix, compute_uv=False).sum())
-    return Ratings.build(u, i, matrix[u, i], public), matrix, nuclear
+    u, i = np.nonzero(matrix + 2)
+    ratings = Ratings.build(u, i, matrix.ravel(), public)
+    return ratings, matrix, float(np.linalg.norm(matrix, "nuc"))
 
 
 def _optimisation() -> Iterator[TheoryRow]:
@@ -261,20 +274,23 @@ def _optimisation() -> Iterator[TheoryRow]:
         )
 
 
-def _one_row() -> TheoryRow:
+def _one_row() -> Iterator[TheoryRow]:
     limit, items = 1.5, 6
     public = PublicFacts(users=10, items=items, low=-1, high=1)
-    clip = limit / math.sqrt(items)
-    mechanism = PrivateFrankWolfe(epsilon=1.0, clip=clip, residual=2.0, item_share=0.0, cap=None)
-    (gram,) = mechanism.guarantee(public).releases.gram[:1]
-    rows = 2 * limit * np.linalg.qr(np.random.default_rng(0).normal(size=(items, items)))[0]
-    moved = [np.linalg.norm(np.outer(rows[0], rows[0]) - np.outer(one, one)) for one in rows]
-    return row(
-        "one row",
-        bound=gram.sensitivity[USER_REPLACED] / limit**2,
-        printed=4.0,
-        measured=float(max(moved)) / limit**2,
-    )
+    usual = _PRINTED | {"epsilon": 1.0, "clip": limit / math.sqrt(items)}
+    walk = PrivateFrankWolfe(residual=2.0, rounds=10, **usual).guarantee(public)
+    once = PrivateSvd(rank=1, density=0.5, **usual).guarantee(public)
+    # what a row of norm L that becomes another one moves, in L^2; those of Algorithm 1 have 2 L
+    first, *others = np.linalg.qr(np.random.default_rng(0).normal(size=(items, items)))[0]
+    moved = float(max(np.linalg.norm(np.outer(first, first) - np.outer(b, b)) for b in others))
+    (gram,) = walk.releases.gram
+    bound = gram.sensitivity[USER_REPLACED] / limit**2
+    yield row("one row", bound=bound, printed=4.0, measured=4 * moved)
+    for name, card, rounds, square in (("joint", walk, 10, 4), ("joint SVD", once, 1, 1)):
+        scale = math.sqrt(64 * rounds * math.log(1e6))  # of the noise in L^2, as printed
+        lost = gaussian_epsilon(math.sqrt(rounds) * square * moved / scale, 1e-6)
+        bound = card.certified(USER_REPLACED).epsilon
+        yield row(name, bound=bound, printed=1.0, measured=lost)
 
 
 def _private_risk() -> Iterator[TheoryRow]:
@@ -289,22 +305,15 @@ def _private_risk() -> Iterator[TheoryRow]:
             delta=size.delta,
             rounds=rounds,
             radius=nuclear / math.sqrt(cells),
-            clip=1.0,
-            cap=None,
-            item_share=0.0,
             residual=2.0,
             slack=1.0,
-            calibration=Calibration.PAPER,
-            estimator=Estimator.PUBLISHED,
+            **_PRINTED,
         )
         (gram,) = mechanism.guarantee(ratings.public).releases.gram
         risk = float(np.mean((end_of(mechanism, ratings) - matrix) ** 2)) / 2
-        bound, printed = (
-            empirical_risk(size, rounds, gram.scale),
-            printed_empirical_risk(size, rounds),
-        )
         found = {"rounds": rounds, "measured": risk, "trivial": 0.5}
-        yield row("risk", bound=bound, printed=printed, **found)
+        printed = printed_empirical_risk(size, rounds)
+        yield row("risk", bound=empirical_risk(size, rounds, gram.scale), printed=printed, **found)
         if rounds == best:
             yield row("best rounds", bound=best_empirical_risk(size), **found)
 
@@ -313,30 +322,25 @@ def _powers() -> Iterator[TheoryRow]:
     """The printed powers of m and n, beside those of the paper's own theorems."""
     users, items, more = 1e12, 1e4, 16.0
 
-    def power(f: Callable[[float, float], float], *, of_users: bool) -> float:
-        grown = (more * users, items) if of_users else (users, more * items)
-        return math.log(f(*grown) / f(users, items), more)
+    def powers(f: Callable[[float, float], float]) -> list[float]:
+        grown = f(more * users, items), f(users, more * items)
+        return [math.log(one / f(users, items), more) for one in grown]
 
     def needed(f: Callable[[float, float], float]) -> float:
         """The power of n that m must grow faster than."""
-        return -power(f, of_users=False) / power(f, of_users=True)
+        of_users, of_items = powers(f)
+        return -of_items / of_users
 
-    def price(users: float, items: float) -> float:
-        return price_of_privacy(rank_one(users, items, 1.0))
+    def error(m: float, n: float) -> float:
+        return math.sqrt(m * n * best_empirical_risk(Regime(m, n, m * n, math.sqrt(m), 1.0, 1.0)))
 
-    def error(users: float, items: float) -> float:
-        cells = users * items
-        return math.sqrt(
-            cells * best_empirical_risk(Regime(users, items, cells, math.sqrt(users), 1.0, 1.0))
-        )
-
-    bound, measured = math.log(users_needed(items), items), needed(price)
-    yield row("users needed", bound=bound, measured=measured)
-    yield row(
-        "users needed as printed", bound=bound, printed=needed(rank_one_error), measured=measured
-    )
-    for name in ("m", "n"):
-        bound, measured = (power(f, of_users=name == "m") for f in (low_rank_error, error))
+    found = {
+        "bound": math.log(users_needed(items), items),
+        "measured": needed(lambda m, n: price_of_privacy(rank_one(m, n, 1.0))),
+    }
+    yield row("users needed", **found)
+    yield row("users needed as printed", printed=needed(rank_one_error), **found)
+    for name, bound, measured in zip("mn", powers(low_rank_error), powers(error), strict=True):
         yield row("low rank", name=name, bound=bound, measured=measured)
 
 
@@ -371,11 +375,7 @@ def _svd() -> TheoryRow:
         delta=size.delta,
         rank=1,
         density=density,
-        clip=1.0,
-        cap=None,
-        item_share=0.0,
-        calibration=Calibration.PAPER,
-        estimator=Estimator.PUBLISHED,
+        **_PRINTED,
     )
     factors = Factors(matrix[:, :1], matrix[:1].T)
     mu, printed = (incoherence(factors, printed=p) for p in (False, True))
@@ -389,73 +389,126 @@ def _svd() -> TheoryRow:
     )
 
 
-# --- the generated matrix: too large for a store's row with lists --------------------------------
+def _sampled_risk() -> TheoryRow:
+    """Of the rank-one matrix of signs after the leading singular vectors of what is seen."""
+    shape, gaps = (60, 32), []
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        hidden, seen = rng.choice([-1.0, 1.0], shape), rng.random(shape) < 0.5
+        u, _, vt = np.linalg.svd(np.where(seen, hidden, 0.0))
+        risks = (np.sign(np.outer(u[:, 0], vt[0])) - hidden) ** 2 / 2
+        gaps.append(abs(float(risks.mean() - risks[seen].mean())))
+    bound = math.sqrt(2 * sum(shape) / math.prod(shape))
+    return row("sampled risk", bound=bound, trivial=2.0, **mean_of(gaps))
+
+
+# --- the baseline by its own paper's accounting -------------------------------------------------
+
+BY_RATING = "svd-after-cleansing by rating"
+_RATINGS = 80  # xi of section 4, which prints epsilon_entry = epsilon_user/80 for all data
+
+
+class ByRating(SvdAfterCleansing):
+    """SVD after cleansing with the noise of its own paper's unit: a rating at epsilon/80.
+
+    Shares of epsilon add up there, and sigma = sqrt(2 ln(2/delta))/epsilon times what a rating that
+    comes or goes moves: half the range, 1, and sqrt(2) B^2 and sqrt(2) of a row's products and
+    weights over the root of their number, its own mean held fixed.
+    """
+
+    def guarantee(self, public: PublicFacts) -> Guarantee[CleansingStatistics]:
+        card, k = super().guarantee(public), enforced_cap(self.cap, public)
+        found, mu, root = card.releases, self.budget().mu, math.sqrt(k)
+        rating = self.epsilon / _RATINGS / math.sqrt(2 * math.log(2 / self.delta))
+
+        def counted(release: Gaussian, fewer: float) -> Gaussian:
+            """fewer: how many times less a rating moves it than a row does."""
+            moved = release.sensitivity[USER_EMPTIED]
+            share = (moved / release.scale / mu) ** 2
+            return replace(release, scale=moved / fewer / (rating * share))
+
+        means = vars(found.means).items()
+        mean = {name: counted(one, root if one.shape else k) for name, one in means}
+        pairs = (counted(one, root / math.sqrt(2)) for one in (found.products, found.weights))
+        changed = CleansingStatistics(CleansingMeans(**mean), *pairs)
+        return replace(card, releases=changed)
+
+
+# --- what is no grid: a matrix too large for a store's row with lists, and that baseline ----------
 
 
 @lru_cache(maxsize=1)
-def _drawn(users: int, items: int, seed: int) -> Problem:
+def _drawn(data: str, step: str, seed: int) -> Problem:
     """A draw, split; the one before is let go."""
-    made = datasets.load("jtt18-synthetic", users=users, items=items, seed=seed)
-    return build_problem(made, Task.RATINGS, split=RandomShare(0.01), seed=seed)
+    made = datasets.load(f"{data},seed={seed}" if ":" in data else data)
+    steps = [parse_step(step)] if step else []
+    return build_problem(made, Task.RATINGS, steps=steps, split=RandomShare(0.01), seed=seed)
 
 
 def run(
-    users: int,
-    items: int,
+    data: str,
+    step: str,
     settings: Mapping[str, str],
-    id: str,
+    method: str,
     epsilon: float | None,
     seed: int,
 ) -> float:
-    """RMSE of one run; the nuclear norm is that of the matrix drawn."""
-    problem = _drawn(users, items, seed)
-    assert problem.truth is not None
-    sides = (problem.truth.left, problem.truth.right)
-    nuclear = math.prod(float(np.linalg.norm(side)) for side in sides)
-    radius = f"{nuclear / math.sqrt(users * items):.3g}"
+    """RMSE of one run."""
+    problem, id = _drawn(data, step, seed), method.split()[0]
     texts = {
-        name: radius if text == _OWN else text
+        name: text
         for full, text in settings.items()
         for owner, _, name in (full.rpartition("."),)
         if owner in ("", id)
     }
-    given = {**registry.published(id).settings, **parsed(id, texts)}
-    mechanism = registry.create(id, epsilon=epsilon, delta=1e-6, **given)
+    if texts.get("radius") == _OWN:
+        assert problem.truth is not None
+        left, right = problem.truth.left, problem.truth.right  # of rank one
+        nuclear = np.linalg.norm(left) * np.linalg.norm(right)
+        texts["radius"] = f"{nuclear / math.sqrt(len(left) * len(right)):.3g}"
+    given = {**registry.published(id).settings, **parsed(id, texts), "delta": 1e-6}
+    create: Callable[..., Mechanism] = partial(registry.create, id)
+    if method == BY_RATING:
+        create = ByRating
+    mechanism = create(epsilon=epsilon, **given)
     return experiment.run(mechanism, problem, seed, with_baselines=False).metrics["rmse"]
 
 
-def synthetic(
-    users: int,
-    items: int,
+def compared(
+    data: str,
     epsilons: Sequence[float],
     names: Mapping[str, str],
     methods: Sequence[str],
     settings: Mapping[str, str],
+    about: Mapping[str, Any],
+    step: str = "",
+    seeds: int = 2,
 ) -> TrialRecipe:
-    """Methods on the paper's generated matrix. names: labels, by the id that they begin with."""
-    labels = {rule.split()[0]: label for rule, label in names.items()}
-    free: list[tuple[str, float | None]] = [(GUESS, None), (FREE, None)]
-    runs = [*free, *((id, e) for id in methods for e in epsilons)]
+    """Methods on a set. names: labels, by method. about: what tells its results from others."""
+    labels = {method.removesuffix(" rounds=400"): label for method, label in names.items()}
     trials = [
         Trial(
-            labels[id],
-            id,
+            labels[method],
+            method.split()[0],
             epsilon,
-            id if epsilon is None else f"{id} {epsilon:g}",
-            partial(run, users, items, settings, id, epsilon),
+            method if epsilon is None else f"{method} {epsilon:g}",
+            partial(run, data, step, settings, method, epsilon),
         )
-        for id, epsilon in sorted(runs, key=lambda one: one[0] == OJA)  # what takes longest
+        for these, at in (((GUESS, FREE), [None]), (methods, epsilons))
+        for method, epsilon in product(these, at)
+        if method in labels
     ]
+    ids = tuple(method for method in methods if method != BY_RATING)
     published = {
         f"{id}.{name}": setting_text(value)
-        for id in methods
+        for id in ids
         for name, value in registry.published(id).settings.items()
     }
     return TrialRecipe(
         trials=trials,
-        settings={"users": users, "items": items, **published, **settings},
-        mechanisms=(GUESS, FREE, *methods),
-        seeds=(1, 2),
+        settings={**about, **published, **settings},
+        mechanisms=(GUESS, FREE, *ids),
+        seeds=tuple(range(1, seeds + 1)),
     )
 
 

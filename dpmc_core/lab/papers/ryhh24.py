@@ -34,7 +34,7 @@ from dpmc_core.lab.protocol import federated
 from dpmc_core.lab.protocol.simulate import measured
 from dpmc_core.mechanisms.dpimf import Dpimf, Profiles
 from dpmc_core.model import Factors, Model, Task
-from dpmc_core.privacy import Additive
+from dpmc_core.privacy import CELL, USER_REPLACED, Additive
 from dpmc_core.privacy.sampled import (
     SampledLaplace,
     amplified_losses,
@@ -219,10 +219,8 @@ def weights_words(view: SamplingWeights) -> str:
 def weights_table(view: SamplingWeights) -> dict[str, list[float]]:
     """Figure 6 as columns, at users of low, middle and high norm."""
     at = [round(q * (len(view.norm) - 1)) for q in _QUANTILES]
-    columns = {"length of the factor": [float(f"{view.norm[k]:.4g}") for k in at]}
-    for name, w in view.weights.items():
-        columns[name] = [float(f"{w[k]:.4g}") for k in at]
-    return columns
+    columns = {"length of the factor": view.norm, **view.weights}
+    return {name: [float(f"{one[k]:.4g}") for k in at] for name, one in columns.items()}
 
 
 def weights_sentences(views: Sequence[SamplingWeights]) -> dict[str, str]:
@@ -510,6 +508,7 @@ def theorems() -> tuple[TheoryRow, ...]:
         ("excess, sampled", _Item(epsilon=300.0), "sampled"),
     )
     return (
+        *_privacy(usual),
         *_complementary_loss(),
         *_variant_noise(usual),
         *(item.row(name, variant) for name, item, variant in cases),
@@ -518,11 +517,31 @@ def theorems() -> tuple[TheoryRow, ...]:
     )
 
 
+def _privacy(item: _Item) -> Iterator[TheoryRow]:
+    """Of a term that is drawn, of one cell of one solve, and of the neighbours of section II-B."""
+    loss, weight, x = 0.3, 4.0, np.linspace(-9, 9, 1801)
+    ratio = 1 + np.expm1(np.abs(x) - np.abs(x - loss * weight)) / weight
+    bound = float(amplified_losses(loss, weight))
+    yield row("drawn term", bound=bound, measured=float(np.abs(np.log(ratio)).max()))
+    factor, rest, items = np.full(item.rank, item.largest), 0.2, 3
+    moved = 2 * factor.sum(), rest * np.outer(factor, factor).sum(), rest
+    lost = float(np.sum(np.divide(moved, item.scales("complementary"))))
+    public = PublicFacts(users=_USERS, items=items, low=0, high=1)
+    card = item.mechanism("complementary").guarantee(public)
+    for name, change, cells in (("cell", CELL, 1), ("row", USER_REPLACED, items)):
+        bound = card.certified(change).epsilon
+        yield row(name, bound=bound, printed=item.epsilon, measured=cells * lost)
+
+
 def _complementary_loss() -> Iterator[TheoryRow]:
     rng, alpha, ridge, rank = np.random.default_rng(1), 0.2, 0.1, 3
     factors, ones = rng.uniform(-0.5, 0.5, (_USERS, rank)), rng.random(_USERS) < 0.4
     theirs, ours = (ImplicitLoss(alpha, ridge, over) for over in Over)
     found = np.vstack([solve_rows(_column(ones), factors, loss) for loss in (theirs, ours)])
+    for name, loss, profile in zip(Over, (theirs, ours), found, strict=True):
+        weight = float(loss.ridge(np.array([ones.sum()]), _USERS)[0])
+        norms = {"bound": math.sqrt(ones.sum() / weight), "printed": math.sqrt(1 / ridge)}
+        yield row("profile", cells=name.value, **norms, measured=float(np.linalg.norm(profile)))
     size = alpha, int(ones.sum()), ridge, rank, float(np.abs(factors).max())
     original = _losses(theirs, ones, factors, found)
     least = float(_losses(ours, ones, factors, found[1:])[0])
