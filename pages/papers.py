@@ -36,6 +36,7 @@ COLORS = {
     Privacy.COUNTEREXAMPLE: ("red", ":material/dangerous:"),
 }
 LOOKS = {verdict.value: look for verdict, look in COLORS.items()}
+LOOKS["counterexamples"] = COLORS[Privacy.COUNTEREXAMPLE]
 HELD = {HOLDS[True]: "green", HOLDS[False]: "orange", HOLDS[None]: "gray"}  # at some: violet
 
 
@@ -141,8 +142,8 @@ def one(found: Look) -> None:
     st.header(f"{found.paper.key}, {experiment.place}", anchor=False)
     with st.container(horizontal=True, vertical_alignment="center"):
         badge("accuracy", judged.verdict)
-        for many, verdict in found.kept:
-            badge("privacy", verdict, f"{many} ")
+        for text, verdict in found.kept:
+            badge("privacy", verdict, text)
         st.markdown(blocks.escape(judged.reason), width="content")
     numbers = views.numbers(found)
     if views.drawn(found) or numbers:
@@ -159,10 +160,10 @@ def one(found: Look) -> None:
     more(found)
 
 
-def badge(what: str, verdict: Accuracy | Privacy, many: str = "") -> None:
+def badge(what: str, verdict: Accuracy | Privacy, text: str = "") -> None:
     color, icon = COLORS[verdict]
     meaning = sentence(MEANING[verdict]) if isinstance(verdict, Accuracy) else None
-    st.badge(f"{what}: {many}{verdict.value}", icon=icon, color=color, help=meaning)
+    st.badge(f"{what}: {text or verdict.value}", icon=icon, color=color, help=meaning)
 
 
 def shown(found: Look, numbers: Mapping[str, Sequence[str]]) -> None:

@@ -396,12 +396,15 @@ def test_the_verdict_on_a_promise(id, change, verdict):
     (found,) = verdicts.promises(one)
     assert found.verdict is verdict
     assert found.command.startswith("dpmc audit" if verdict is Privacy.COUNTEREXAMPLE else "dpmc p")
-    assert looked(one, None)._replace(promises=(found,)).kept == [(1, verdict)]
+    assert looked(one, None)._replace(promises=(found,)).kept == [(f"1 {verdict.value}", verdict)]
 
 
 def test_each_method_has_its_own_verdict_on_privacy():
     found = views.look(*papers.find("lwhm22-1b"))
-    assert found.kept == [(3, Privacy.PROVED), (1, Privacy.COUNTEREXAMPLE)]
+    assert found.kept == [
+        ("3 proved", Privacy.PROVED),
+        ("1 counterexample", Privacy.COUNTEREXAMPLE),
+    ]
     (worst,) = (one for one in found.promises if one.verdict is Privacy.COUNTEREXAMPLE)
     assert worst.mechanism == "output"
     assert views.overview([found])["privacy"] == ["3 proved, 1 counterexample"]

@@ -55,10 +55,11 @@ class Look(NamedTuple):
         return () if self.made is None else self.made.series
 
     @property
-    def kept(self) -> list[tuple[int, Privacy]]:
+    def kept(self) -> list[tuple[str, Privacy]]:
         """How many promises have each verdict, the best first."""
-        verdicts = [one.verdict for one in self.promises]
-        return [(n, one) for one in Privacy if (n := verdicts.count(one))]
+        count = Counter(one.verdict for one in self.promises)
+        more = {one: "s" * (n > 1 and one is Privacy.COUNTEREXAMPLE) for one, n in count.items()}
+        return [(f"{count[one]} {one.value}{more[one]}", one) for one in Privacy if one in count]
 
     @property
     def ranges(self) -> list[Series]:
@@ -104,7 +105,7 @@ def overview(found: list[Look]) -> Columns:
         (
             (
                 judged.verdict.value,
-                ", ".join(f"{n} {verdict.value}" for n, verdict in one.kept),
+                ", ".join(text for text, _ in one.kept),
                 paper.key,
                 experiment.place,
                 experiment.title,
@@ -555,7 +556,7 @@ def html(found: Sequence[Look]) -> str:
 def _experiment(found: Look) -> str:
     one = found.experiment
     badges = _badge("accuracy", found.judged.verdict)
-    badges += "".join(_badge("privacy", verdict, f"{n} ") for n, verdict in found.kept)
+    badges += "".join(_badge("privacy", verdict, text) for text, verdict in found.kept)
     name = f"{found.paper.key}, {one.place}: {one.title}"
     columns = numbers(found)
     table = _table(columns) if columns else ""
@@ -597,9 +598,9 @@ def _fact(name: str, text: str) -> str:
     return f"<p class='small'><b>{escape(label)}</b>: {escape(text)}</p>"
 
 
-def _badge(what: str, verdict: Accuracy | Privacy, many: str = "") -> str:
+def _badge(what: str, verdict: Accuracy | Privacy, text: str = "") -> str:
     color = _COLORS.get(verdict, "small")
-    return f"<span class='badge {color}'>{what}: {many}{escape(verdict.value)}</span>"
+    return f"<span class='badge {color}'>{what}: {escape(text or verdict.value)}</span>"
 
 
 def _paragraph(text: str, kind: str = "") -> str:
