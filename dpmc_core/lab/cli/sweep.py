@@ -497,9 +497,8 @@ def show(
         cited = {one.key: one.bibtex for one in chosen}
         return CommandReport(cited, cited.values())
     if view.csv is not None:
-        every = views.all_looks(chosen)
-        mine = [found for found in every if experiment in (None, found.experiment)]
-        _write(view.csv, views.csv_text(mine), "table")
+        one = [views.look(paper, experiment)] if paper and experiment else None
+        _write(view.csv, views.csv_text(one or views.all_looks(chosen)), "table")
         return None
     if view.theory:
         tables = {one.key: views.theory_table(one) for one in chosen}

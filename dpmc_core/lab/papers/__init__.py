@@ -99,16 +99,19 @@ def _experiment(table: dict[str, Any], module: ModuleType) -> Experiment:
         for words, place, *checks in table.get("statements", ())
     ]
     table["promises"] = [
-        Promise(
-            mechanism=id,
-            change=Change[one["change"]],
-            public=PublicFacts(**one["public"]),
-            delta=one.get("delta"),
-            note=one.get("note", ""),
-            settings=engine.parsed(id, one.get("settings", {})),
+        facts.into(
+            Promise,
+            {
+                **one,
+                "mechanism": id,
+                "change": Change[one["change"]],
+                "public": PublicFacts(**one["public"]),
+                "settings": engine.parsed(id, one.get("settings", {})),
+            },
+            table["id"],
         )
         for one in table.get("promises", ())
-        for id in one["methods"]
+        for id in one.pop("methods")
     ]
     return facts.into(Experiment, table, table["id"])
 
