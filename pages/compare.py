@@ -277,8 +277,7 @@ def others(asked: Sought) -> None:
             continue
         with st.container(horizontal=True, vertical_alignment="center"):
             counts = other.counts
-            done = counts.get("skipped", 0) + counts.get("done", 0)
-            far = f": {done:,} of {counts['total']:,} runs" if counts else ""
+            far = f": {other.done:,} of {counts['total']:,} runs" if counts else ""
             title = escape(str(other.about.get("title", "other data")))
             url = widgets.address(other.about.get("link", {}))
             st.markdown(f"Another grid is being computed on {title}{far}. [Look at it]({url})")

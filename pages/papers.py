@@ -11,8 +11,7 @@ from dpmc_core import paths
 from dpmc_core.errors import DpmcError, sentence
 from dpmc_core.lab import papers
 from dpmc_core.lab.papers import engine, views
-from dpmc_core.lab.papers.engine import Paper
-from dpmc_core.lab.papers.verdicts import MEANING, Accuracy, Privacy
+from dpmc_core.lab.papers.verdicts import HOLDS, MEANING, Accuracy, Privacy
 from dpmc_core.lab.papers.views import Look
 from pages.ui import blocks, rows, shell, state, sweeps, widgets
 from pages.ui.charts import papers as charts_papers
@@ -24,6 +23,7 @@ FIRST = "lwhm22-1b"
 COLORS = {
     Accuracy.AGREES: ("green", ":material/check_circle:"),
     Accuracy.TREND: ("blue", ":material/trending_up:"),
+    Accuracy.DEPENDS: ("violet", ":material/tune:"),
     Accuracy.DIFFERS: ("orange", ":material/difference:"),
     Accuracy.SMALLER: ("gray", ":material/straighten:"),
     Accuracy.OPEN: ("gray", ":material/help:"),
@@ -34,7 +34,9 @@ COLORS = {
     Privacy.UNPROVED: ("orange", ":material/radio_button_unchecked:"),
     Privacy.COUNTEREXAMPLE: ("red", ":material/dangerous:"),
 }
-HELD = {views.HOLDS[True]: "green", views.HOLDS[False]: "orange", views.HOLDS[None]: "gray"}
+LOOKS = {verdict.value: look for verdict, look in COLORS.items()}
+LOOKS["counterexamples"] = COLORS[Privacy.COUNTEREXAMPLE]
+HELD = {HOLDS[True]: "green", HOLDS[False]: "orange", HOLDS[None]: "gray"}  # at some: violet
 
 
 def page() -> None:
@@ -67,7 +69,7 @@ def choose(looks: Sequence[Look]) -> Look:
         """To a paper's first figure that has a result, where another paper's is shown."""
         ids = of(st.session_state["paper"])
         if st.session_state.get("experiment", FIRST) not in ids:
-            made = (id for id in ids if places[id].made is not None)
+            made = (id for id in ids if places[id].made)
             st.session_state["experiment"] = next(made, ids[0])
 
     left, right = st.columns([2, 3], vertical_alignment="bottom")
@@ -95,8 +97,15 @@ def choose(looks: Sequence[Look]) -> Look:
     st.session_state[key] = {"selection": {"rows": [], "columns": [], "cells": []}}
     narrow = {"paper": 76, "place": 84, "run time": 76}
     columns: dict[str, Any] = dict(views.overview([places[id] for id in ids]))
-    for name in ("accuracy", "privacy"):
-        columns[name] = [[verdict] if verdict else [] for verdict in columns[name]]
+    configs = {name: st.column_config.TextColumn(width=width) for name, width in narrow.items()}
+    for name, width in {"accuracy": 205, "privacy": 330}.items():
+        columns[name] = [text.split(", ") if text else [] for text in columns[name]]
+        options = sorted({one for cell in columns[name] for one in cell})
+        configs[name] = st.column_config.MultiselectColumn(
+            width=width,
+            options=options,
+            color=[LOOKS[one.lstrip("0123456789 ")][0] for one in options],
+        )
     blocks.show_table(
         columns,
         height=213,
@@ -104,22 +113,9 @@ def choose(looks: Sequence[Look]) -> Look:
         key=key,
         on_select=clicked,
         selection_mode="single-cell",
-        column_config={
-            "accuracy": verdicts_column(Accuracy, 134),
-            "privacy": verdicts_column(Privacy, 150),
-            **{name: st.column_config.TextColumn(width=width) for name, width in narrow.items()},
-        },
+        column_config=configs,
     )
     return places[id]
-
-
-def verdicts_column(kind: type[Accuracy] | type[Privacy], width: int) -> Any:
-    """Verdicts in the colours of their badges."""
-    return st.column_config.MultiselectColumn(
-        width=width,
-        options=[verdict.value for verdict in kind],
-        color=[COLORS[verdict][0] for verdict in kind],
-    )
 
 
 def of_link(found: Look) -> None:
@@ -128,7 +124,7 @@ def of_link(found: Look) -> None:
     if asked is None:
         return
     del st.query_params["made"]
-    if found.made is None or found.made.mark != asked:
+    if not found.made or found.made.mark != asked:
         st.info(
             "The link was made for another result of this experiment: another version, other"
             " settings or other seeds.",
@@ -145,8 +141,8 @@ def one(found: Look) -> None:
     st.header(f"{found.paper.key}, {experiment.place}", anchor=False)
     with st.container(horizontal=True, vertical_alignment="center"):
         badge("accuracy", judged.verdict)
-        if found.worst is not None:
-            badge("privacy", found.worst.verdict)
+        for text, verdict in found.kept:
+            badge("privacy", verdict, text)
         st.markdown(blocks.escape(judged.reason), width="content")
     numbers = views.numbers(found)
     left = right = st.container()
@@ -161,10 +157,10 @@ def one(found: Look) -> None:
     more(found)
 
 
-def badge(what: str, verdict: Accuracy | Privacy) -> None:
+def badge(what: str, verdict: Accuracy | Privacy, text: str = "") -> None:
     color, icon = COLORS[verdict]
     meaning = sentence(MEANING[verdict]) if isinstance(verdict, Accuracy) else None
-    st.badge(f"{what}: {verdict.value}", icon=icon, color=color, help=meaning)
+    st.badge(f"{what}: {text or verdict.value}", icon=icon, color=color, help=meaning)
 
 
 def shown(found: Look, numbers: Mapping[str, Sequence[str]]) -> None:
@@ -189,18 +185,19 @@ def said(found: Look) -> None:
     *known, texts, places = views.statements(found).values()
     if texts:
         st.markdown("**The paper says**")
-        badges = (
-            [f":{HELD[here]}-badge[{here}] " for here in known[0]] if known else [""] * len(texts)
-        )
-        st.markdown(
-            "\n".join(
-                f"- {badge}{blocks.escape(text)} *{blocks.escape(place)}*"
-                for badge, text, place in zip(badges, texts, places, strict=True)
-            )
-        )
+        heres = known[0] if known else [""] * len(texts)
+        st.markdown("\n".join(map(held, heres, texts, places)))
     for name, text in views.facts(found):
         if name in views.TOLD:
             st.markdown(f"**{views.TOLD[name]}**  \n{blocks.escape(text)}")
+
+
+def held(here: str, text: str, place: str) -> str:
+    """A statement after a badge of whether it holds; at which settings, behind it."""
+    short, _, names = here.partition(": ")
+    badge = f":{HELD.get(short, 'violet')}-badge[{short}] " if short else ""
+    at = f" ({names})" if names else ""
+    return f"- {badge}{blocks.escape(text + at)} *{blocks.escape(place)}*"
 
 
 def promised(found: Look) -> None:
@@ -208,9 +205,8 @@ def promised(found: Look) -> None:
     if not found.promises:
         return
     st.subheader("What becomes of the promises", anchor=False)
-    colors = {verdict.value: COLORS[verdict] for verdict in Privacy}
     for names, verdict, why, command in zip(*views.promises_table(found).values(), strict=True):
-        color, icon = colors[verdict]
+        color, icon = LOOKS[verdict]
         shows = "" if verdict == Privacy.PROVED.value else f"  \n`{command}`"
         st.markdown(
             f":{color}-badge[{icon} {verdict}] **{blocks.escape(names)}**:"
@@ -247,9 +243,9 @@ def running(found: Look) -> None:
     experiment = found.experiment
     if experiment.recipe is None:
         return
-    st.subheader("Make it again" if found.made is not None else "Make it", anchor=False)
+    st.subheader("Make it again" if found.made else "Make it", anchor=False)
     st.code(views.command(found), language="bash", wrap_lines=True)
-    if found.made is not None:
+    if found.made:
         whose = "Your own run" if found.own else "Came with the app"
         st.caption(blocks.escape(f"{whose}. {views.made_text(found.made)}"))
     now = look(experiment.id)
@@ -270,15 +266,14 @@ def running(found: Look) -> None:
         if now is None:
             return
         total = now.counts.get("total", 0)
-        done = now.counts.get("skipped", 0) + now.counts.get("done", 0)
         if running:
-            rows.progress(now, done, total, "parts")
+            rows.progress(now, now.done, total, "parts")
             st.caption("It goes on when you leave; what is done is kept.")
         elif now.message:
             blocks.problem(DpmcError(now.message))
-        elif done < total:
+        elif now.done < total:
             st.info(
-                f"{done:,} of {total:,} parts are there: run it again for the others.",
+                f"{now.done:,} of {total:,} parts are there: run it again for the others.",
                 icon=":material/pause_circle:",
             )
 
@@ -297,7 +292,7 @@ def buttons(found: Look, *, active: bool) -> None:
     """Run, stop, and back to the result that came. Raises DpmcError, OSError."""
     key = found.experiment.id
     with st.container(horizontal=True, vertical_alignment="center"):
-        label = "Run it again" if found.made is not None else "Run it"
+        label = "Run it again" if found.made else "Run it"
         if st.button(label, icon=":material/play_arrow:", disabled=active):
             command = (sys.executable, "-m", "dpmc_core", "papers", key, "--run", "--json")
             sweeps.start(runs(), key, command, about={"title": found.experiment.title})
@@ -314,7 +309,7 @@ def buttons(found: Look, *, active: bool) -> None:
 
 def take_along(found: Look) -> None:
     """A permanent link, and the numbers as a file."""
-    made = {} if found.made is None else {"made": found.made.mark}
+    made = {} if not found.made else {"made": found.made.mark}
     st.caption("Permanent link to this figure and this result")
     st.code(widgets.address({"experiment": found.experiment.id, **made}), language=None)
     if found.made is not None or found.experiment.printed:

@@ -17,7 +17,7 @@ from dpmc_core import registry
 from dpmc_core.errors import BadRatings, DpmcError
 from dpmc_core.lab import papers, sweep
 from dpmc_core.lab.cli import main
-from dpmc_core.lab.papers import engine, verdicts, views
+from dpmc_core.lab.papers import engine, lwhm22, verdicts, views
 from dpmc_core.lab.papers.engine import (
     Axis,
     Experiment,
@@ -34,12 +34,15 @@ from dpmc_core.lab.papers.engine import (
     TrialRecipe,
 )
 from dpmc_core.lab.papers.verdicts import Accuracy, Privacy
+from dpmc_core.lab.refute import Method, refute
 from dpmc_core.lab.store import Store
 from dpmc_core.lab.sweep import Grid
+from dpmc_core.lab.views import as_published, audits
 from dpmc_core.lab.views.lines import interval
 from dpmc_core.lab.views.svg import Extent
 from dpmc_core.privacy import RATING, USER_EMPTIED
 from dpmc_core.ratings import PublicFacts
+from dpmc_core.settings import setting_text
 from dpmc_core.stopping import Stopped
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -310,9 +313,6 @@ def test_words_such_as_close_need_no_number_of_ours():
         a={1.0: 9.0, 10.0: 3.0}, b={1.0: 1.0, 10.0: 2.0}, c={1.0: 0.0, 10.0: 4.0},
         d={1.0: 9.15, 10.0: 3.15},
     )  # fmt: skip
-    assert verdicts.not_the_highest(ours, "b", [1.0, 10.0], "a", "c") is True
-    assert verdicts.not_the_highest(ours, "a", [1.0], "b", "c") is False
-    assert verdicts.not_the_highest(ours, "a", [1.0], "b", "d") is None
     assert verdicts.farther(ours, "b", "a", "b", "c", [1.0]) is True
     assert verdicts.farther(ours, "b", "c", "b", "a", [1.0]) is False
     assert verdicts.farther(ours, "b", "c", "b", "a", [1.0, 5.0]) is False
@@ -349,7 +349,7 @@ def test_no_result_no_number_and_no_paper_are_no_verdict():
     found = verdicts.judge(paper(), one, None)
     assert found.verdict is Accuracy.NOT_RUN
     assert found.reason == "A test."
-    assert [held for _, held in found.statements] == [None]
+    assert [held for _, held in found.statements] == [{verdicts.OURS: None}]
     found = verdicts.judge(paper("a summary only"), one, made(a={1.0: 2.0}))
     assert found.verdict is Accuracy.UNJUDGED
 
@@ -381,7 +381,7 @@ SIGNS = PublicFacts(users=30, items=30, low=-1, high=1)
     ("id", "change", "verdict"),
     [
         ("input-flip", RATING, Privacy.PROVED),
-        ("output", RATING, Privacy.COUNTEREXAMPLE),
+        ("output", RATING, Privacy.UNPROVED),  # no experiment is set so
         ("input-flip", USER_EMPTIED, Privacy.NARROWER),
         ("private-frank-wolfe", USER_EMPTIED, Privacy.PROVED),
         ("dpmf", RATING, Privacy.COUNTEREXAMPLE),
@@ -396,15 +396,202 @@ def test_the_verdict_on_a_promise(id, change, verdict):
     (found,) = verdicts.promises(one)
     assert found.verdict is verdict
     assert found.command.startswith("dpmc audit" if verdict is Privacy.COUNTEREXAMPLE else "dpmc p")
-    assert looked(one, None)._replace(promises=(found,)).worst == found
+    assert looked(one, None)._replace(promises=(found,)).kept == [(f"1 {verdict.value}", verdict)]
 
 
-def test_the_worst_promise_stands_for_all():
+def test_each_method_has_its_own_verdict_on_privacy():
     found = views.look(*papers.find("lwhm22-1b"))
-    assert found.worst.mechanism == "output"
-    assert found._replace(promises=()).worst is None
+    assert found.kept == [
+        ("3 proved", Privacy.PROVED),
+        ("1 counterexample", Privacy.COUNTEREXAMPLE),
+    ]
+    (worst,) = (one for one in found.promises if one.verdict is Privacy.COUNTEREXAMPLE)
+    assert worst.mechanism == "output"
+    assert views.overview([found])["privacy"] == ["3 proved, 1 counterexample"]
+    assert found._replace(promises=()).kept == []
     assert views.privacy_text(found).startswith("Proved: ")
     assert views.privacy_text(found._replace(promises=())) == ""
+
+
+@pytest.mark.parametrize("id", ["ryhh24-table-3", "ryhh24-5b", "hxz15-cdf"])
+def test_an_audit_behind_a_counterexample_is_as_published_and_can_be_had_again(id):
+    """The command that stands beside it, on the mechanism that the experiment promises for."""
+    _, one = papers.find(id)
+    promise = one.promises[-1]
+    (found,) = [p for p in verdicts.promises(one) if p.mechanism == promise.mechanism]
+    assert found.verdict is Privacy.COUNTEREXAMPLE
+    settings = as_published.with_published(promise.mechanism, promise.settings)
+    mechanism = registry.create(promise.mechanism, epsilon=1.0, **settings)
+    assert all(f"--set {name}={setting_text(v)}" in found.command for name, v in settings.items())
+    report = refute(mechanism, change=promise.change, runs=12, methods=[Method.PROBE])
+    record = verdicts._audits()[found.command]
+    assert record["epsilon"] == pytest.approx(report.measured, rel=1e-9)
+    assert audits.pair(report.best.pair) in record["pair"] in found.words
+    assert promise.change.relation in found.words
+
+
+def test_an_audit_of_another_revision_or_of_other_settings_is_none(monkeypatch):
+    promise = papers.find("ryhh24-table-3")[1].promises[0]
+    record = verdicts._audits()[verdicts.audit_command(promise)]
+    for changed in ({"revision": record["revision"] + 1}, {"epsilon": 0.9}):
+        told = {verdicts.audit_command(promise): record | changed}
+        monkeypatch.setattr(verdicts, "_audits", lambda told=told: told)
+        (found,) = verdicts.promises(experiment(promises=[promise]))
+        assert found.verdict is Privacy.UNPROVED
+    monkeypatch.undo()
+    other = replace(promise, settings={**promise.settings, "rank": 3})
+    (found,) = verdicts.promises(experiment(promises=[other]))
+    assert found.verdict is Privacy.UNPROVED
+
+
+def test_what_is_true_of_a_theorem_is_said_beside_what_is_not():
+    for found in verdicts.promises(papers.find("ryhh24-table-3")[1]):
+        assert "one cell of one solve" in found.words
+        assert "whole row" in found.words
+
+
+# --- what is not printed -------------------------------------------------------------------------
+
+
+def at_settings(**values):
+    """`a` at x = 1: ours, and at each setting."""
+    ours, *_ = values.values()
+    series = (
+        Series.of(f"{name}{engine.AT}a", {1.0: Point(y, 0.1, 3)}, "output")
+        for name, y in list(values.items())[1:]
+    )
+    return made(a={1.0: ours}), Made(id="x-settings", series=tuple(series), stamp=STAMP)
+
+
+def high(limit):
+    check = ["above", "a", float(limit), [1.0]]
+    return Statement("a is high", "page 1", partial(verdicts.holds, [check]))
+
+
+@pytest.mark.parametrize(
+    ("values", "limits", "verdict"),
+    [
+        ({"ours": 2.0, "x": 2.0}, [1], Accuracy.TREND),
+        ({"ours": 0.0, "x": 2.0}, [1], Accuracy.DEPENDS),
+        ({"ours": 2.0, "x": 0.0}, [1], Accuracy.DEPENDS),
+        ({"ours": 0.0, "x": 0.5}, [1], Accuracy.DIFFERS),
+        ({"ours": 0.0, "x": 1.05}, [1], Accuracy.OPEN),  # x cannot tell
+        ({"ours": 1.05, "x": 0.0}, [1], Accuracy.OPEN),
+        ({"ours": 1.05, "x": 2.0}, [1], Accuracy.DEPENDS),
+        ({"ours": 2.0, "x": 1.05}, [1], Accuracy.TREND),
+        ({"ours": 0.0, "x": 2.0}, [1, 3], Accuracy.DIFFERS),  # one holds nowhere
+        ({"ours": 0.0, "x": 2.0, "y": 4.0}, [1, 3], Accuracy.DEPENDS),
+    ],
+)
+def test_it_differs_only_where_no_setting_shows_what_is_said(values, limits, verdict):
+    ours, tried = at_settings(**values)
+    one = experiment(statements=map(high, limits))
+    assert verdicts.judge(paper(), one, ours, tried).verdict is verdict
+
+
+def test_the_settings_at_which_something_holds_are_named():
+    ours, tried = at_settings(ours=0.0, x=2.0, y=0.5, z=3.0)
+    found = verdicts.judge(paper(), experiment(statements=[high(1)]), ours, tried)
+    ((_, held),) = found.statements
+    assert held == {"ours": False, "x": True, "y": False, "z": True}
+    assert verdicts.told_text(held) == "holds at 2 of 4 settings: x; z"
+    assert "2 of 4 settings" in found.reason
+    assert verdicts.told_text({"ours": False, "x": None}) == "cannot tell"
+
+
+def test_printed_numbers_that_are_right_at_a_setting_depend_on_it():
+    ours, tried = at_settings(ours=9.0, x=2.0)
+    right = Printed("a", 1.0, 2.05, 0.0, "page 1")
+    assert verdicts.judge(paper(), experiment(printed=[right]), ours, tried).verdict is (
+        Accuracy.DEPENDS
+    )
+    assert verdicts.judge(paper(), experiment(printed=[right]), ours).verdict is Accuracy.DIFFERS
+
+
+def test_a_setting_leaves_what_it_does_not_name_and_pairs_the_same_seeds_alone():
+    b = Series.of("b", {1.0: Point.of([1.0, 2.0, 3.0])}, "output")
+    ours, tried = at_settings(ours=0.0, x=2.0)
+    own = Series.of(f"x{engine.AT}a", {1.0: Point.of([2.0, 3.0, 4.0])}, "output")
+    ours, tried = replace(ours, series=(*ours.series, b)), replace(tried, series=(own,))
+    found = verdicts.at_settings(ours, tried)
+    assert list(found) == ["ours", "x"]
+    assert found["x"].get("b") == b
+    assert found["x"].at("a", 1.0).draws == (2.0, 3.0, 4.0)
+    assert verdicts.above(found["x"], "a", "b", [1.0]) is True  # by one in every draw
+    others = replace(tried, stamp=STAMP._replace(seeds="4:6"))
+    found = verdicts.at_settings(ours, others)
+    assert found["x"].at("a", 1.0).draws == ()
+    assert verdicts.above(found["x"], "a", "b", [1.0]) is None
+
+
+def test_nothing_agrees_where_every_method_is_worse_than_a_guess():
+    levels = {"zero": 1.0}
+    for better, y, verdict in (
+        (-1, 2.0, Accuracy.OPEN),
+        (-1, 0.5, Accuracy.TREND),
+        (1, 2.0, Accuracy.TREND),
+        (1, 0.5, Accuracy.OPEN),
+        (0, 2.0, Accuracy.TREND),
+    ):
+        one = replace(experiment(statements=[said(True)]), y=Axis(better=better), guesses=levels)
+        ours = one.with_guesses(made(a={1.0: y}))
+        assert verdicts.judge(paper(), one, ours).verdict is verdict
+    one = replace(experiment(statements=[said(False)]), y=Axis(better=-1), guesses=levels)
+    ours = one.with_guesses(made(a={1.0: 2.0}))
+    assert verdicts.judge(paper(), one, ours).verdict is Accuracy.DIFFERS
+
+
+def test_a_band_spans_what_all_settings_give():
+    ours, tried = at_settings(ours=0.0, x=2.0, y=-1.0)
+    one = experiment(statements=[high(1)])
+    look = views.Look(paper(), one, ours, False, verdicts.judge(paper(), one, ours), (), tried)
+    (band,) = look.ranges
+    assert (band.label, band.low, band.high, band.seeds) == ("a", (-1.0,), (2.0,), (3,))
+    assert look._replace(tried=None).ranges == []
+    _, up = views.spans(look)
+    assert up.low <= -1 < 2 <= up.high
+    assert "settings" in views.legend(look)
+
+
+def test_settings_are_named_with_their_reasons_and_made_by_a_command_of_their_own():
+    tried = [(paper, one) for paper, one in ALL if one.tried]
+    assert {"lwhm22-1a", "lwhm22-2b", "ryhh24-table-3", "ryhh24-rounds", "jtt18-2b"} <= {
+        one.id for _, one in tried
+    }
+    for paper_, one in tried:
+        assert len(one.tried) <= 8
+        assert all(one.tried.values())
+        labels = {trial.label.partition(engine.AT) for trial in one.sweep.trials}
+        assert {name for name, _, _ in labels} == set(one.tried)
+        assert len(one.sweep.seeds) > 1
+        there, own = papers.find(f"{one.id}-settings")
+        assert (there, own.recipe, own.statements) == (paper_, one.sweep, ())
+        assert own.id not in IDS
+        text = dict(views.facts(views.look(paper_, one)))["tried"]
+        assert f"{own.id} --run" in text
+
+
+@pytest.mark.parametrize("fit", ["cut", "one_round_10"])
+def test_a_setting_of_a_grid_is_fitted_and_measured(tmp_path, fit):
+    _, one = papers.find("lwhm22-1b")
+    only = ["gradient", "clear"] if fit == "cut" else ["gradient"]
+    small = "one-bit-lab:seed=each,observed=0.1875,link=logistic,d1=20,d2=15"
+    recipe = replace(one.recipe, grid=replace(one.recipe.grid, data=[small]))
+    rounds = {"gradient.rounds": ["1"]}
+    sweep_ = engine.at_setting(
+        recipe, lwhm22, only=only, epsilons=[1.0], seeds="1:2", settings=rounds, fit=fit
+    )
+    both = engine.joined({"x": sweep_, "y": replace(sweep_, trials=[])})
+    assert len(both.pieces()) == 2
+    found = engine.of_pieces(one.at_settings, both, folder=tmp_path)
+    labels = {"x | GraP", "x | Clear"} if fit == "cut" else {"x | GraP"}
+    assert {curve.label for curve in found.series} == labels
+    assert all(n == 2 for curve in found.series for n in curve.seeds)
+    at = {curve.label: curve for curve in found.series}
+    assert at["x | GraP"].x == (1.0,)
+
+
+# --- more promises -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("paper", "one"), ALL, ids=IDS)

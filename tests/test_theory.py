@@ -14,7 +14,7 @@ from dpmc_core.lab import papers
 from dpmc_core.lab.papers import jtt18 as frank_wolfe
 from dpmc_core.lab.papers import lwhm22 as one_bit
 from dpmc_core.lab.papers import ryhh24 as implicit
-from dpmc_core.lab.papers import verdicts, views
+from dpmc_core.lab.papers import views
 from dpmc_core.lab.papers import z16 as recovery
 from dpmc_core.lab.views.lines import short
 from dpmc_core.links import LOGISTIC, Probit
@@ -396,12 +396,6 @@ def test_remark_6_is_looser_than_corollary_3_1(rows):
     assert row.measured == pytest.approx(1.25)
 
 
-def test_a_broken_promise_is_of_the_method_that_makes_it():
-    """None of input-flip: its chances are those of no experiment."""
-    broken = {row.mechanism: row.theorem for row in one_bit.promises() if row.counterexample}
-    assert broken == {"output": "Theorem 4", "objective": "Theorem 2", "": "Theorem 1"}
-
-
 def test_a_bound_that_says_nothing_says_so(rows):
     silent = [row for row in rows if row.silence]
     assert silent
@@ -575,15 +569,3 @@ def test_every_contradiction_names_its_instance(tables):
     at = table["theorem"].index("Theorem B.3")
     assert table["printed"][at]
     assert not table["ours"][at]
-
-
-def test_a_promise_says_where_its_theorem_is_contradicted():
-    found = {one.id: one for one in papers.PAPERS["LWHM22"].experiments}
-    kept = {one.mechanism: one for one in verdicts.promises(found["lwhm22-1a"])}
-    assert "Theorem 4 promises 1 where 13.4 is lost" in kept["output"].words
-    assert kept["objective"].verdict is verdicts.Privacy.UNPROVED
-    assert "Theorem 2 promises 0.1 where 0.746 is lost: one cell" in kept["objective"].words
-    assert kept["objective"].command == "dpmc papers lwhm22 --theory"
-    logistic = {one.mechanism: one for one in verdicts.promises(found["lwhm22-1b"])}
-    assert logistic["objective"].verdict is verdicts.Privacy.PROVED
-    assert "Theorem" not in logistic["objective"].words + logistic["input-flip"].words

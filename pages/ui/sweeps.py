@@ -45,6 +45,11 @@ class Sweep:
     counts: Mapping[str, Any] = field(default_factory=dict)
     message: str = ""
 
+    @property
+    def done(self) -> int:
+        """Of the total, before it and by it."""
+        return sum(self.counts.get(name, 0) for name in ("skipped", "done"))
+
 
 def check() -> None:
     """Raise DpmcError where no sweep can be started from here."""

@@ -493,9 +493,8 @@ def show(
         cited = {one.key: one.bibtex for one in chosen}
         return CommandReport(cited, cited.values())
     if view.csv is not None:
-        every = views.all_looks(chosen)
-        mine = [found for found in every if experiment in (None, found.experiment)]
-        _write(view.csv, views.csv_text(mine), "table")
+        one = [views.look(paper, experiment)] if paper and experiment else None
+        _write(view.csv, views.csv_text(one or views.all_looks(chosen)), "table")
         return None
     if view.theory:
         tables = {one.key: views.theory_table(one) for one in chosen}
@@ -518,9 +517,6 @@ def _named(name: str | None) -> tuple[Paper | None, Experiment | None]:
         return None, None
     if name.upper() in papers.PAPERS:
         return papers.PAPERS[name.upper()], None
-    known = [*(key.lower() for key in papers.PAPERS), *(e.id for _, e in papers.experiments())]
-    if name.lower() not in known:
-        raise unknown_name("paper or experiment", name, known, listed="dpmc papers")
     return papers.find(name)
 
 

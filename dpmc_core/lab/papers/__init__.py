@@ -28,6 +28,7 @@ from dpmc_core.lab.papers.engine import (
     Promise,
     Statement,
     TheoryRow,
+    TrialRecipe,
 )
 from dpmc_core.lab.sweep import Grid, parse_seeds
 from dpmc_core.lab.sweep.presets import Preset
@@ -74,13 +75,20 @@ def _filled(value: Any, names: Mapping[str, Any]) -> Any:
 
 
 def _experiment(table: dict[str, Any], module: ModuleType) -> Experiment:
-    recipe = table.get("recipe")
+    recipe, swept = table.get("recipe"), table.pop("sweep", None)
+    at: Callable[..., TrialRecipe]
     if recipe is not None and "grid" in recipe:
-        table["recipe"] = facts.into(GridRecipe, {**recipe, "grid": _grid(recipe["grid"])}, "grid")
+        made = facts.into(GridRecipe, {**recipe, "grid": _grid(recipe["grid"])}, "grid")
+        table["recipe"], at = made, partial(engine.at_setting, made, module)
     elif recipe is not None:
         make = recipe.pop("make")
-        table["recipe"] = getattr(module, make, None) or getattr(engine, make)
-        table["recipe"] = table["recipe"](**recipe)
+        at = partial(getattr(module, make, None) or getattr(engine, make), **recipe)
+        table["recipe"] = at()
+    if swept is not None:
+        tried = swept.pop("tried")
+        table["tried"] = {one.pop("name"): one.pop("why") for one in tried}
+        recipes = dict(zip(table["tried"], (at(**{**swept, **one}) for one in tried), strict=True))
+        table["sweep"] = engine.joined(recipes)
     table["printed"] = [
         Printed(one["series"], float(x), float(value), float(one["error"]), one["place"])
         for one in table.get("printed", ())
@@ -91,15 +99,19 @@ def _experiment(table: dict[str, Any], module: ModuleType) -> Experiment:
         for words, place, *checks in table.get("statements", ())
     ]
     table["promises"] = [
-        Promise(
-            mechanism=id,
-            change=Change[one["change"]],
-            public=PublicFacts(**one["public"]),
-            delta=one.get("delta"),
-            settings=engine.parsed(id, one.get("settings", {})),
+        facts.into(
+            Promise,
+            {
+                **one,
+                "mechanism": id,
+                "change": Change[one["change"]],
+                "public": PublicFacts(**one["public"]),
+                "settings": engine.parsed(id, one.get("settings", {})),
+            },
+            table["id"],
         )
         for one in table.get("promises", ())
-        for id in one["methods"]
+        for id in one.pop("methods")
     ]
     return facts.into(Experiment, table, table["id"])
 
@@ -136,8 +148,11 @@ def experiments() -> Iterator[tuple[Paper, Experiment]]:
 def find(id: str) -> tuple[Paper, Experiment]:
     """An experiment and its paper. Raises InvalidSetting with the nearest names."""
     known = {one.id: (paper, one) for paper, one in experiments()}
+    more = ((paper, one.at_settings) for paper, one in experiments() if one.tried)
+    known |= {one.id: (paper, one) for paper, one in more}
     if id.lower() not in known:
-        raise unknown_name("experiment", id, known, listed="dpmc papers")
+        names = [*map(str.lower, PAPERS), *known]
+        raise unknown_name("paper or experiment", id, names, listed="dpmc papers")
     return known[id.lower()]
 
 

@@ -14,16 +14,18 @@ import math
 import os
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import partial
 from itertools import repeat
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from dpmc_core import experiment as core
 from dpmc_core import facts, paths, registry
 from dpmc_core.archives import read_json
 from dpmc_core.arrays import Floats
@@ -32,9 +34,11 @@ from dpmc_core.errors import BadRatings, DpmcError
 from dpmc_core.lab import locks, store, sweep
 from dpmc_core.lab.store import Store, digest
 from dpmc_core.lab.sweep import Grid, Plan, Unit, seeds_text
+from dpmc_core.lab.sweep.engine import shared_solve
 from dpmc_core.lab.views.lines import interval
-from dpmc_core.model import Mechanism
+from dpmc_core.model import Mechanism, Model
 from dpmc_core.privacy import Change
+from dpmc_core.problem import Problem
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import parse_setting, setting_text
 from dpmc_core.stopping import Stop, Stopped, stopping
@@ -42,19 +46,22 @@ from dpmc_core.stopping import Stop, Stopped, stopping
 FOLDER = Path(__file__).resolve().parents[3] / "sample_data" / "papers"  # also in a wheel
 DRAWABLE = 10.0  # a line is drawn for a bound below so many times what is measured
 ROUNDED = 1e-6  # of a value: files hold seven digits of it
+AT = " | "  # between a setting's name and a curve's label
 _DIGITS = 7
 _ROUNDING = 1 + 1e-9  # where a bound is met exactly
 
 
 @dataclass(frozen=True)
 class Axis:
-    """What an axis shows, with its unit. log: on a logarithmic scale.
+    """What an axis shows, with its unit. log: on a logarithmic scale. better: 1 where more is, -1
+    where less is.
 
     names: of the places 0, 1, ... where it holds no numbers; what stands on it is then a table.
     """
 
     title: str = ""
     log: bool = False
+    better: int = 0
     names: tuple[str, ...] = ()
 
 
@@ -210,7 +217,8 @@ class Statement(NamedTuple):
 class Promise:
     """What an experiment's method promises, by the paper.
 
-    change: the unit that the paper protects; settings: where they differ from those published.
+    change: the unit that the paper protects; settings: where they differ from those published;
+    note: what is true of it where that is not.
     """
 
     mechanism: str
@@ -219,6 +227,7 @@ class Promise:
     epsilon: float = 1.0
     delta: float | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
+    note: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -386,7 +395,8 @@ class Experiment:
     not_run: why it cannot be made here; recipe: what makes it. methods: the id of the method behind
     a curve's label, which gives a curve that is only printed its colour. guesses: labels of what is
     no method and looks at no rating, with its value where that is exact and the same at every x;
-    nan for a curve of the result.
+    nan for a curve of the result. tried: settings that are not printed, others than ours: why each
+    is reasonable, by its name; sweep: what makes the curves at all of them.
     """
 
     id: str
@@ -405,6 +415,8 @@ class Experiment:
     guesses: Mapping[str, float] = field(default_factory=dict)
     recipe: Recipe | None = None
     not_run: str = ""
+    tried: Mapping[str, str] = field(default_factory=dict)
+    sweep: TrialRecipe | None = None
 
     def __post_init__(self) -> None:
         if (self.recipe is None) != bool(self.not_run):
@@ -428,6 +440,13 @@ class Experiment:
             if not math.isnan(value)
         )
         return replace(made, series=(*levels, *made.series))
+
+    @property
+    def at_settings(self) -> Experiment:
+        """What makes its curves at the settings tried."""
+        told = f"{self.title}, at settings that are not printed"
+        found = replace(self, id=f"{self.id}-settings", title=told, recipe=self.sweep, tried={})
+        return replace(found, printed=(), statements=(), promises=(), changed=(), why="", cut=False)
 
     @property
     def runs(self) -> frozenset[str]:
@@ -525,6 +544,66 @@ def planned(recipe: GridRecipe) -> Plan:
     plan = sweep.plan(recipe.grid)
     units = (unit for unit in plan.units if recipe.label(unit) is not None)
     return plan._replace(units=tuple(units))
+
+
+def fitted(mechanism: Mechanism, problem: Problem, seed: int) -> Model:
+    """What a run ends with."""
+    return core.run(mechanism, problem, seed, with_baselines=False, solve=shared_solve).model
+
+
+def at_setting(
+    recipe: GridRecipe,
+    fits: object,
+    *,
+    only: Collection[str],
+    epsilons: Sequence[float],
+    seeds: str,
+    settings: Mapping[str, Sequence[str]] = MappingProxyType({}),
+    fit: str = "",
+) -> TrialRecipe:
+    """A grid's curves of some methods with other settings, a piece a seed. fit: what of `fits` fits
+    them in place of the method alone."""
+    grid = replace(recipe.grid, epsilons=epsilons, settings={**recipe.grid.settings, **settings})
+    how: Callable[[Mechanism, Problem, int], Model] = getattr(fits, fit, fitted)
+
+    def make(seed: int) -> list[tuple[Any, ...]]:
+        plan, found = planned(replace(recipe, grid=replace(grid, seeds=(seed,)))), []
+        for unit in plan.units:
+            if unit.mechanism.id in only:
+                problem = sweep.problem_of(unit, plan.sources[unit.source])
+                model = how(unit.mechanism, problem, seed)
+                metrics = core.measure(unit.mechanism, model, problem, seed)
+                found.append((recipe.label(unit), recipe.place(unit), metrics[recipe.metric]))
+        return found
+
+    def told(label: str, found: Iterable[tuple[str, Any, float]]) -> Mapping[Any, float]:
+        return {x: value for name, x, value in found if name == label}
+
+    key = {"fit": fit, "only": [*only], "epsilons": [*epsilons], "settings": dict(grid.settings)}
+    mark, known = digest(key), [(rule.split()[0], label) for rule, label in recipe.curves.items()]
+    return TrialRecipe(
+        trials=[
+            Trial(label, id, None, mark, make, partial(told, label))
+            for id, label in known
+            if id in only
+        ],
+        settings=key,
+        mechanisms=tuple(only),
+        seeds=sweep.parse_seeds([seeds]),
+    )
+
+
+def joined(recipes: Mapping[str, TrialRecipe]) -> TrialRecipe:
+    """The curves at several settings, each with its setting's name."""
+    trials = [
+        one._replace(label=f"{name}{AT}{one.label}")
+        for name, recipe in recipes.items()
+        for one in recipe.trials
+    ]
+    ids = dict.fromkeys(id for recipe in recipes.values() for id in recipe.mechanisms)
+    settings = {name: recipe.settings for name, recipe in recipes.items()}
+    first, *_ = recipes.values()
+    return replace(first, trials=trials, settings=settings, mechanisms=tuple(ids))
 
 
 def of_rows(experiment: Experiment, recipe: GridRecipe, plan: Plan, opened: Store) -> Made:
@@ -726,8 +805,7 @@ class TheoryRow:
     prove it, or as printed where we have none; printed: the paper's own, where that differs.
     open_constant: what is printed leaves a constant open, which is taken as 1. spread: standard
     error of `measured`, 0 where that is exact. trivial: what holds without any theorem. note: what
-    is wrong with what is printed, as we read it, and why. mechanism: whose promise the statement
-    is, for a promise.
+    is wrong with what is printed, as we read it, and why.
     """
 
     theorem: str
@@ -740,7 +818,6 @@ class TheoryRow:
     open_constant: bool = False
     trivial: float = math.inf
     note: str = ""
-    mechanism: str = ""
 
     @property
     def factor(self) -> float:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from functools import cache
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,14 +25,16 @@ import numpy as np
 from dpmc_core import links, registry
 from dpmc_core.arrays import Floats
 from dpmc_core.data.synthetic import one_bit_lab
-from dpmc_core.lab.papers.engine import TheoryRow, end_of, mean_of, rows_of
+from dpmc_core.experiment import key_of
+from dpmc_core.lab.papers.engine import TheoryRow, end_of, fitted, mean_of, rows_of
 from dpmc_core.links import LOGISTIC, Link, Probit
 from dpmc_core.mechanisms.one_bit import Gradient, InputFlip, Objective, Output, OutputBound
-from dpmc_core.model import Estimator, Mechanism
+from dpmc_core.model import Estimator, Factors, Mechanism, Model
 from dpmc_core.privacy import Calibration
 from dpmc_core.privacy.channels import flip_chance
+from dpmc_core.problem import Problem, generator
 from dpmc_core.ratings import Ratings
-from dpmc_core.solvers.one_bit import positive
+from dpmc_core.solvers.one_bit import feasible_set, likelihood, positive
 
 row = rows_of("lwhm22")
 
@@ -210,6 +212,30 @@ def _model(link: Link, flip: float, x: Floats) -> tuple[Floats, Floats]:
     return (1 - 2 * flip) * link.density(x), flip * (1 - flip) + (1 - 2 * flip) ** 2 * h
 
 
+# --- settings that are not printed ---------------------------------------------------------------
+
+
+def cut(mechanism: Mechanism, problem: Problem, seed: int) -> Factors:
+    """What a run ends with, without the singular values beyond the first."""
+    matrix = fitted(mechanism, problem, seed).predict(*np.indices(problem.train.shape))
+    left, values, right = np.linalg.svd(matrix, full_matrices=False)
+    return Factors(left[:, :1] * values[0], right[:1].T)
+
+
+def one_round(step: float, mechanism: Gradient, problem: Problem, seed: int) -> Model:
+    """One round of gradient perturbation with a first step of that length, in scores."""
+    ratings, rng = problem.train, generator(seed, key_of(mechanism, problem))
+    feasible = feasible_set(ratings, mechanism.radius, mechanism.bound, rng)
+    start = feasible.origin()
+    _, gradient = likelihood(mechanism.link, positive(ratings))(start.observed)
+    clamped = np.clip(gradient, -mechanism.clamp, mechanism.clamp)
+    noisy = mechanism.guarantee(ratings.public).releases.gradient.publish(clamped, rng)
+    found: Model = feasible.project(start, step, noisy, 1e-4).model()
+    return found
+
+
+one_round_1, one_round_10, one_round_100 = (partial(one_round, step) for step in (1.0, 10.0, 100.0))
+
 # --- beside what is measured: 30 x 30 scores of rank one and up to 1, half of the signs seen ----
 
 _SAMPLE = SignSample(30, 30, 450, 1, 1.0)
@@ -221,13 +247,7 @@ _PUBLISHED: dict[str, Any] = {"radius": 1.0, "bound": 1.0, "iterations": 300, "t
 def theorems() -> tuple[TheoryRow, ...]:
     """Each statement beside a measurement, the same every time."""
     chances = (one for link in (LOGISTIC, Probit()) for one in _chances(link, flip_chance(1.0)))
-    return (*chances, *promises(), *_errors())
-
-
-@cache
-def promises() -> tuple[TheoryRow, ...]:
-    """Those about privacy."""
-    return tuple(_losses())
+    return (*chances, *_losses(), *_errors())
 
 
 @cache

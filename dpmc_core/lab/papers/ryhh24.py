@@ -635,7 +635,8 @@ class Ranking:
     """Runs of a method, a seed each, that rank what was held out.
 
     ridge: lambda. size: exchanges with the server, and noisy solves of a party between two of them.
-    alone: one party sees all clicks, and only `settings`, as text, differ from the program's own.
+    parties: who share out the clicks. alone: one party sees all clicks, and only `settings`, as
+    text, differ from the program's own.
     """
 
     id: str
@@ -645,6 +646,7 @@ class Ranking:
     epsilon: float | None = None
     profiles: Profiles = Profiles.USERS
     size: Sequence[int] = (3, 2)
+    parties: int = PARTIES
     alone: bool = False
     settings: Mapping[str, str] = field(default_factory=dict)
 
@@ -656,9 +658,10 @@ class Ranking:
             texts = ",".join(f"{name}={text}" for name, text in self.settings.items())
             return " ".join(filter(None, (f"{self.data} {self.id}{at}", texts, revision)))
         rounds, local = self.size
+        among = "" if self.parties == PARTIES else f" parties {self.parties}"
         return (
             f"{self.data} {self.profiles.value} {self.id}{at} lambda {self.ridge:g}"
-            f" rank {self.rank} rounds {rounds} x {local} {revision}"
+            f" rank {self.rank} rounds {rounds} x {local}{among} {revision}"
         )
 
     def make(self, seed: int) -> dict[str, Any]:
@@ -674,7 +677,7 @@ class Ranking:
         return _metrics(last.model, problem, seed)
 
     def among_parties(self, problem: Problem, seed: int) -> dict[str, Any]:
-        """Ranking metrics of a variant that ten parties learn, the norms read off the data.
+        """Ranking metrics of a variant that parties learn, the norms read off the data.
 
         Beside them `after`: the same after each of LOOKS rounds, by number. Raises InvalidSetting,
         also where the factors shrink to zero.
@@ -684,7 +687,7 @@ class Ranking:
         flow = federated.build(
             self.id,
             self.epsilon,
-            parties=PARTIES,
+            parties=self.parties,
             rounds=rounds,
             local=local,
             profiles=self.profiles,

@@ -7,6 +7,9 @@ stand with intervals wide enough for all of them at once (Bonferroni): of a true
 said with chance 5 % at most. Likewise for printed numbers: one that lies outside at 95 % is shown
 as outside, but it takes one outside all at once to differ. A mean over a single seed has no
 interval, and tells nothing.
+
+What a paper leaves open is tried: a statement that holds at one of the settings and not at another
+depends on them. Where no method is anywhere better than a guess, the order of curves tells nothing.
 """
 
 from __future__ import annotations
@@ -14,20 +17,23 @@ from __future__ import annotations
 import enum
 import itertools
 import math
-import shlex
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib.resources import files
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import stdtrit
 
 from dpmc_core import registry
+from dpmc_core.archives import read_json
 from dpmc_core.errors import DpmcError, sentence
-from dpmc_core.lab.papers import lwhm22
 from dpmc_core.lab.papers.engine import (
+    AT,
     ROUNDED,
     Experiment,
     Made,
@@ -37,10 +43,10 @@ from dpmc_core.lab.papers.engine import (
     Promise,
     Statement,
 )
-from dpmc_core.lab.refute import Refuted
-from dpmc_core.lab.views import as_published, audits, cards
+from dpmc_core.lab.views import as_published, cards
 from dpmc_core.lab.views.lines import LEVEL
-from dpmc_core.privacy import RATING, USER_REPLACED, Certified, Change
+from dpmc_core.privacy import Certified
+from dpmc_core.settings import setting_text
 
 _SLACK = 1 + 1e-9  # rounding in sums of epsilons
 
@@ -139,16 +145,6 @@ def above(made: Made, label: str | float, other: str | float, at: Iterable[float
     return every(beyond(made.at(label, x), made.at(other, x)) for x in at)
 
 
-def not_the_highest(made: Made, label: str, at: Iterable[float], *others: str) -> bool | None:
-    """At each x one of the others is above a curve."""
-
-    def tells(x: float) -> bool | None:
-        found = [surely_above(made.at(name, x), made.at(label, x)) for name in others]
-        return True if True in found else None if None in found else False
-
-    return every(map(tells, at))
-
-
 def mostly_below(
     made: Made, label: str, share: float, at: Iterable[float], *others: str
 ) -> bool | None:
@@ -240,7 +236,7 @@ def closer_ratio(made: Made, label: str, goal: str, than: str) -> bool | None:
 _CHECKS: Mapping[str, Callable[..., bool | None]] = {
     check.__name__: check
     for check in (
-        *(above, not_the_highest, mostly_below, rises, falls, steadier),
+        *(above, mostly_below, rises, falls, steadier),
         *(near, farther, approaches, mean_lead, closer_ratio),
     )
 }
@@ -268,6 +264,7 @@ class Accuracy(enum.Enum):
 
     AGREES = "agrees"
     TREND = "same trend"
+    DEPENDS = "depends on what is not printed"
     DIFFERS = "differs"
     SMALLER = "differs at this size"
     OPEN = "cannot tell"
@@ -279,10 +276,14 @@ MEANING = {
     Accuracy.AGREES: "every printed number lies within our 95 % interval and its reading error, and"
     " all that the paper says of it holds",
     Accuracy.TREND: "all that the paper says of it holds; printed numbers differ or are none",
-    Accuracy.DIFFERS: "a printed number, or something that the paper says, does not hold here",
+    Accuracy.DEPENDS: "what the paper says holds at some of the settings that it leaves open, not"
+    " at all of those tried",
+    Accuracy.DIFFERS: "a printed number, or something that the paper says, does not hold here, at"
+    " any setting tried",
     Accuracy.SMALLER: "so it is here, with less work than the paper's or with other data: that does"
     " not speak against the paper",
-    Accuracy.OPEN: "our intervals are too wide, or our points too few, for some of it",
+    Accuracy.OPEN: "our intervals are too wide, or our points too few, for some of it, or no method"
+    " is anywhere better than a guess",
     Accuracy.NOT_RUN: "there is no result of ours",
     Accuracy.UNJUDGED: "the paper's numbers are not known here",
 }
@@ -312,13 +313,18 @@ class Compared(NamedTuple):
     within: bool | None
 
 
+Held = Mapping[str, bool | None]  # whether something holds, by the settings tried, ours first
+OURS = "ours"
+HOLDS = {True: "holds", False: "does not hold", None: "cannot tell"}
+
+
 class Judged(NamedTuple):
-    """The verdict on accuracy. reason: in words; statements: which hold."""
+    """The verdict on accuracy. reason: in words; statements: where each holds."""
 
     verdict: Accuracy
     reason: str
     compared: tuple[Compared, ...]
-    statements: tuple[tuple[Statement, bool | None], ...]
+    statements: tuple[tuple[Statement, Held], ...]
 
 
 class Upheld(NamedTuple):
@@ -335,20 +341,58 @@ class Upheld(NamedTuple):
         return registry.short_name(self.mechanism)
 
 
-def judge(paper: Paper, experiment: Experiment, made: Made | None) -> Judged:
-    """How a result stands beside what the paper prints and says."""
+def at_settings(made: Made, tried: Made | None) -> dict[str, Made]:
+    """A result at ours and at every other setting: what that leaves as it is comes from ours."""
+    found = {OURS: made}
+    # The same seeds draw the same data; others are not paired.
+    paired = tried is not None and tried.stamp.seeds == made.stamp.seeds
+    for one in tried.series if tried is not None else ():
+        name, _, label = one.label.partition(AT)
+        own = replace(one, label=label, draws=one.draws if paired else ())
+        before = found.get(name, made)
+        others = (other for other in before.series if other.label != label)
+        found[name] = replace(before, series=(*others, own))
+    return found
+
+
+FLOORS = {cls.floor for cls in registry.MECHANISMS.values()}
+
+
+def idle(experiment: Experiment, made: Made) -> bool:
+    """Whether no method is anywhere better than all that looks at no person's taste."""
+    sign, labels = experiment.y.better, experiment.guesses
+    known = [one for one in made.series if one.label in labels or one.mechanism in FLOORS]
+    return bool(sign and known) and not any(
+        all(sign * (y - there.mean) > 0 for guess in known if (there := guess.at(x)))
+        for one in made.series
+        if one not in known
+        for x, y in zip(one.x, one.mean, strict=True)
+    )
+
+
+def judge(
+    paper: Paper, experiment: Experiment, made: Made | None, tried: Made | None = None
+) -> Judged:
+    """How a result stands beside what the paper prints and says. tried: the same at settings that
+    are not printed."""
     if made is None:
         reason = experiment.not_run or f"nobody has run it here yet: {experiment.command}"
         nothing = tuple(Compared(one, None, None) for one in experiment.printed)
-        unknown = tuple((one, None) for one in experiment.statements)
+        unknown = tuple((one, {OURS: None}) for one in experiment.statements)
         return Judged(Accuracy.NOT_RUN, sentence(reason), nothing, unknown)
-    compared = tuple(_compared(one, made) for one in experiment.printed)
-    told = tuple((one, told_of(one, made)) for one in experiment.statements)
+    found = {name: _judged(experiment, one) for name, one in at_settings(made, tried).items()}
+    compared = found[OURS].compared
+    told = tuple(
+        (said, {name: one.statements[k][1][OURS] for name, one in found.items()})
+        for k, said in enumerate(experiment.statements)
+    )
     if paper.unjudged:
         return Judged(Accuracy.UNJUDGED, sentence(paper.unjudged), compared, told)
-    held = [one for _, one in told]
-    verdict, reason = _verdict(compared, held), _reason(compared, held)
-    if not any(one is not None for one in (*held, *(c.within for c in compared))):
+    helds, each = [held for _, held in told], {name: one.verdict for name, one in found.items()}
+    verdict, reason = _over_settings(each, helds), _reason(compared, helds, each)
+    if idle(experiment, made):
+        reason += " No method is anywhere better than a guess."
+    if not {*(c.within for c in compared), *(one for h in helds for one in h.values())} - {None}:
         reason = "Nothing that is printed can be told from this result."
     other, cut = not experiment.makes(made), experiment.cut
     if other:
@@ -359,6 +403,29 @@ def judge(paper: Paper, experiment: Experiment, made: Made | None) -> Judged:
         if not _apart(whole):
             verdict = Accuracy.SMALLER
     return Judged(verdict, reason, compared, told)
+
+
+def _judged(experiment: Experiment, made: Made) -> Judged:
+    """At one setting."""
+    compared = tuple(_compared(one, made) for one in experiment.printed)
+    told = tuple((one, {OURS: told_of(one, made)}) for one in experiment.statements)
+    verdict = _verdict(compared, [held[OURS] for _, held in told])
+    empty = verdict in _GOOD and idle(experiment, made)
+    return Judged(Accuracy.OPEN if empty else verdict, "", compared, told)
+
+
+_GOOD = (Accuracy.AGREES, Accuracy.TREND)
+
+
+def _over_settings(each: Mapping[str, Accuracy], helds: Sequence[Held]) -> Accuracy:
+    """One verdict from those at each setting, ours first: it differs where it does at all."""
+    ours, told = each[OURS], [set(held.values()) for held in helds]
+    if {False} in told:
+        return Accuracy.DIFFERS
+    good = any(one in _GOOD for one in each.values()) and ours not in _GOOD
+    if good or any({True, False} <= one for one in told):
+        return Accuracy.DEPENDS
+    return ours if ours in _GOOD or len(set(each.values())) == 1 else Accuracy.OPEN
 
 
 def _compared(printed: Printed, made: Made) -> Compared:
@@ -398,19 +465,32 @@ def _verdict(compared: Sequence[Compared], held: Sequence[bool | None]) -> Accur
     return Accuracy.DIFFERS if _apart(compared) or False in held else Accuracy.OPEN
 
 
-def _reason(compared: Sequence[Compared], held: Sequence[bool | None]) -> str:
+def told_text(held: Held) -> str:
+    """Where a statement holds."""
+    places = [name for name, one in held.items() if one]
+    if 0 < len(places) < len(held):
+        return f"holds at {len(places)} of {len(held)} settings: {'; '.join(places)}"
+    return HOLDS[True if places else None if None in held.values() else False]
+
+
+def _reason(
+    compared: Sequence[Compared], helds: Sequence[Held], each: Mapping[str, Accuracy]
+) -> str:
     """How many of each there are."""
     inside = [one.within for one in compared if one.within is not None]
-    missing = len(compared) - len(inside)
     parts = []
     if compared:
         parts.append(f"{sum(inside)} of {len(inside)} printed numbers within our intervals")
-    if missing:
+    if missing := len(compared) - len(inside):
         parts.append(f"{missing} without ours")
-    words = {True: ("holds", "hold"), False: ("does not", "do not"), None: ("cannot be told",) * 2}
-    counts = [f"{n} {words[value][n > 1]}" for value in words if (n := held.count(value))]
-    if held:
-        parts.append(f"of {len(held)} statements {', '.join(counts)}")
+    heads = [told_text(held).partition(" at ") for held in helds]
+    counts = Counter(head + (" at some settings" if at else "") for head, at, _ in heads)
+    if helds:
+        told = ", ".join(f"{text} {n}" for text, n in counts.items())
+        parts.append(f"of {len(helds)} statements: {told}")
+    if len(each) > 1:
+        good = [name for name, one in each.items() if one in _GOOD]
+        parts.append("; ".join([f"all at {len(good)} of {len(each)} settings", *good]))
     return sentence("; ".join(parts))
 
 
@@ -445,30 +525,35 @@ def _kept(promise: Promise) -> tuple[Privacy, str, str]:
 
     if upheld(proved):
         return Privacy.PROVED, f"epsilon {cards.epsilon_text(proved.epsilon)} {change.label}", ""
-    told = _contradicted(id)
-    measured = audits.shipped_of(id)
-    # A rating is a part of whatever is promised, and all changes are of replacing a row.
-    parts = tuple(Change) if change is USER_REPLACED else (change, RATING)
-    if measured and measured.refuted == Refuted.CLAIM.value and measured.change in parts:
+    command = audit_command(promise)
+    measured = _audits().get(command)
+    if measured and measured["revision"] == made.revision and measured["epsilon"] > epsilon:
+        least = cards.epsilon_text(measured["epsilon"], least=True)
         words = (
-            f"an audit of our default settings measures {audits.tick(measured)}"
-            f" {measured.change.label} where {measured.epsilon:g} is claimed{told}"
+            f"as published at least {least} is lost where {epsilon:g} is promised"
+            f" {change.label} ({change.relation}): {measured['pair']}"
         )
-        return Privacy.COUNTEREXAMPLE, words, shlex.join(["dpmc", "audit", id, "--epsilon", "1"])
+        if promise.note:
+            words = f"{sentence(words)} {promise.note[0].upper()}{promise.note[1:]}"
+        return Privacy.COUNTEREXAMPLE, words, command
     there = cards.certified(proved)
     if card.change is not change and upheld(own):
         words = f"proved {card.change.label}, promised {change.label}: there {there}"
         return Privacy.NARROWER, words, ""
-    words = f"{epsilon:g} is promised {change.label}: {there}{told}"
-    return Privacy.UNPROVED, words, "dpmc papers lwhm22 --theory" if told else ""
+    return Privacy.UNPROVED, f"{epsilon:g} is promised {change.label}: {there}", ""
 
 
-def _contradicted(mechanism: str) -> str:
-    """Where the theorem that a promise rests on is contradicted."""
-    rows = (row for row in lwhm22.promises() if row.mechanism == mechanism)
-    row = next((row for row in rows if row.counterexample), None)
-    if row is None:
-        return ""
-    return (
-        f"; {row.theorem} promises {row.printed:g} where {row.measured:.3g} is lost: {row.setting}"
-    )
+def audit_command(promise: Promise) -> str:
+    """What looks for neighbours that a method tells apart, set as its paper has it."""
+    settings = as_published.with_published(promise.mechanism, promise.settings)
+    given = [f"--set {name}={setting_text(value)}" for name, value in settings.items()]
+    words = ["dpmc audit", promise.mechanism, f"--epsilon {promise.epsilon:g}", *given]
+    return " ".join([*words, "--method probe --runs 12"])
+
+
+@cache
+def _audits() -> Mapping[str, Any]:
+    """What those found that found something, by command; benchmarks/audits.py makes them."""
+    text = files(__package__).joinpath("audits.json").read_text(encoding="utf-8")
+    found: Mapping[str, Any] = read_json(text)
+    return found

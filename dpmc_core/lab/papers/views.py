@@ -28,13 +28,18 @@ from dpmc_core.paths import version
 from dpmc_core.registry import style
 from dpmc_core.style import BLUE, GREEN, ORANGE, PURPLE, RED, SKY, Style
 
-HOLDS = {True: "holds", False: "does not hold", None: "cannot tell"}
-TOLD = {"why": "Why they differ", "changed": "We changed", "unknown": "We could not know"}
+TOLD = {
+    "why": "Why they differ",
+    "changed": "We changed",
+    "unknown": "We could not know",
+    "tried": "Settings tried",
+}
 Columns = dict[str, list[str]]
 
 
 class Look(NamedTuple):
-    """An experiment with what there is of it. own: whether the result is one's own run."""
+    """An experiment with what there is of it. own: whether the result is one's own run; tried: its
+    curves at settings that are not printed."""
 
     paper: Paper
     experiment: Experiment
@@ -42,6 +47,7 @@ class Look(NamedTuple):
     own: bool
     judged: Judged
     promises: tuple[Upheld, ...]
+    tried: Made | None = None
 
     @property
     def series(self) -> tuple[Series, ...]:
@@ -49,13 +55,29 @@ class Look(NamedTuple):
         return () if self.made is None else self.made.series
 
     @property
-    def worst(self) -> Upheld | None:
-        """Of its promises, the one that says most against it."""
-        return max(self.promises, key=_badness, default=None)
+    def kept(self) -> list[tuple[str, Privacy]]:
+        """How many promises have each verdict, the best first."""
+        count = Counter(one.verdict for one in self.promises)
+        more = {one: "s" * (n > 1 and one is Privacy.COUNTEREXAMPLE) for one, n in count.items()}
+        return [(f"{count[one]} {one.value}{more[one]}", one) for one in Privacy if one in count]
 
-
-def _badness(found: Upheld) -> int:
-    return list(Privacy).index(found.verdict)
+    @property
+    def ranges(self) -> list[Series]:
+        """From the lowest mean of a curve to the highest, over all settings tried."""
+        if self.made is None or self.tried is None:
+            return []
+        at = verdicts.at_settings(self.made, self.tried).values()
+        found = []
+        for label in dict.fromkeys(one.label.partition(engine.AT)[2] for one in self.tried.series):
+            curves = [one for made in at if (one := made.get(label))]
+            points = {}
+            for x in curves[0].x:
+                means = [there.mean for one in curves if (there := one.at(x))]
+                if len(means) == len(curves):
+                    low, high = min(means), max(means)
+                    points[x] = engine.Point((low + high) / 2, (high - low) / 2, len(means))
+            found.append(Series.of(label, points))
+        return found
 
 
 def look(paper: Paper, experiment: Experiment, made: Made | None = None) -> Look:
@@ -63,9 +85,11 @@ def look(paper: Paper, experiment: Experiment, made: Made | None = None) -> Look
     mine = made or engine.own(experiment.id)
     made = mine or engine.shipped(experiment.id)
     made = made and experiment.with_guesses(made)
-    judged = verdicts.judge(paper, experiment, made)
+    id = f"{experiment.id}-settings"
+    tried = engine.own(id) or engine.shipped(id)
+    judged = verdicts.judge(paper, experiment, made, tried)
     kept = verdicts.promises(experiment)
-    return Look(paper, experiment, made, mine is not None, judged, kept)
+    return Look(paper, experiment, made, mine is not None, judged, kept, tried)
 
 
 def all_looks(chosen: Iterable[Paper]) -> list[Look]:
@@ -81,7 +105,7 @@ def overview(found: list[Look]) -> Columns:
         (
             (
                 judged.verdict.value,
-                one.worst.verdict.value if one.worst else "",
+                ", ".join(text for text, _ in one.kept),
                 paper.key,
                 experiment.place,
                 experiment.title,
@@ -89,7 +113,7 @@ def overview(found: list[Look]) -> Columns:
                 experiment.id,
             )
             for one in found
-            for paper, experiment, made, _, judged, _ in (one,)
+            for paper, experiment, made, _, judged, *_ in (one,)
         ),
     )
 
@@ -127,10 +151,21 @@ def facts(found: Look) -> list[tuple[str, str]]:
         "why": "" if made is None else sentence(one.why),
         "changed": " ".join(map(sentence, one.changed)),
         "unknown": " ".join(map(sentence, one.unknown)),
+        "tried": _tried(found),
         "command": command(found),
         "made": "" if made is None else f"{whose}{made_text(made)}",
     }
     return [(name, text) for name, text in listed.items() if text]
+
+
+def _tried(found: Look) -> str:
+    """Each with its reason, and what makes them."""
+    one = found.experiment
+    if not one.tried:
+        return ""
+    how = "Nobody has run them here yet." if found.tried is None else made_text(found.tried)
+    reasons = (sentence(f"{name}: {why}") for name, why in one.tried.items())
+    return " ".join([*reasons, how, f"Again: {one.at_settings.command}"])
 
 
 def command(found: Look) -> str:
@@ -165,6 +200,8 @@ def legend(found: Look) -> str:
     if many:
         seeds = " to ".join(map(str, sorted({min(many), max(many)})))
         parts.append(f"Lines: the mean over {seeds} seeds in its 95 % band.")
+    if found.ranges:
+        parts.append("Wide bands: from the lowest to the highest mean of the settings tried.")
     if found.experiment.printed:
         parts.append("Hollow: printed, with the error of reading it.")
     return " ".join([*parts, sentence(EVALUATION_ONLY)] if many else parts)
@@ -206,7 +243,7 @@ def _with_error(value: float, error: float) -> str:
 def statements(found: Look) -> Columns:
     """What the paper says and, before it with a result, whether it holds here."""
     told = found.judged.statements
-    rows = [(HOLDS[held], sentence(one.words), one.place) for one, held in told]
+    rows = [(verdicts.told_text(held), sentence(one.words), one.place) for one, held in told]
     told_here = columns(("here", "the paper says", "in"), rows)
     if found.made is None:
         del told_here["here"]
@@ -216,7 +253,8 @@ def statements(found: Look) -> Columns:
 def promises_table(found: Look) -> Columns:
     """What becomes of the methods' promises, the worst first; those that fare alike in one row."""
     alike: dict[tuple[str, str, str], list[str]] = {}
-    for one in sorted(found.promises, key=_badness, reverse=True):
+    order = list(Privacy)
+    for one in sorted(found.promises, key=lambda one: order.index(one.verdict), reverse=True):
         alike.setdefault((one.verdict.value, one.words, one.command), []).append(one.name)
     rows = ((", ".join(names), *told) for told, names in alike.items())
     return columns(("method", "promise", "why", "command"), rows)
@@ -295,7 +333,7 @@ def as_dict(found: Look) -> dict[str, Any]:
             for p in found.promises
         ],
         "statements": [
-            {"words": s.words, "place": s.place, "here": HOLDS[held]}
+            {"words": s.words, "place": s.place, "here": verdicts.told_text(held), "at": held}
             for s, held in judged.statements
         ],
         "printed": [
@@ -369,8 +407,7 @@ def _base(mechanism: str | None, level: bool, place: int) -> Style:
     if mechanism not in registry.MECHANISMS or registry.adds_noise(registry.get(mechanism)):
         base = style(mechanism)
         return base._replace(dash="dash") if level else base
-    floors = {cls.floor for cls in registry.MECHANISMS.values()}
-    return GUESS if mechanism in floors else OPEN
+    return GUESS if mechanism in verdicts.FLOORS else OPEN
 
 
 def curves(found: Look) -> dict[str, Series]:
@@ -386,6 +423,9 @@ def drawing(found: Look) -> str:
     plot = Plot(*spans(found))
     x, y = ({tick: short(tick, 3) for tick in scale.ticks} for scale in (plot.x, plot.y))
     parts = plot.axes(x, y, across, up, "var(--grid)")
+    for one_of in found.ranges:
+        color = looked[one_of.label].color
+        parts.append(plot.band(one_of.x, one_of.low, one_of.high, color))
     for label, curve in curves(found).items():
         look = looked[label]
         if any(high > low for high, low in zip(curve.high, curve.low, strict=True)):
@@ -430,7 +470,7 @@ def spans(found: Look) -> tuple[Extent, Extent]:
     """The ranges of both axes, over ours and what is printed."""
     one, ours = found.experiment, curves(found).values()
     xs = [x for s in ours for x in s.x] + [p.x for p in one.printed]
-    ys = [y for s in ours for y in (*s.low, *s.high)]
+    ys = [y for s in (*ours, *found.ranges) for y in (*s.low, *s.high)]
     ys += [y for p in one.printed for y in (p.value - p.error, p.value + p.error)]
     return Extent.over(xs, log=one.x.log), Extent.over(ys, log=one.y.log)
 
@@ -445,6 +485,7 @@ def marked(curve: Series) -> bool:
 _COLORS = {
     Accuracy.AGREES: "good",
     Accuracy.TREND: "fair",
+    Accuracy.DEPENDS: "fair",
     Accuracy.DIFFERS: "off",
     Privacy.PROVED: "good",
     Privacy.NARROWER: "fair",
@@ -489,7 +530,8 @@ def html(found: Sequence[Look]) -> str:
         _paragraph(count(list(found))),
         _paragraph(
             f"Made by dpmc papers --report, version {version()}, from stored results. Lines: ours,"
-            " the mean over seeds in its 95 % band; hollow: printed, with the error of reading it."
+            " the mean over seeds in its 95 % band; wide bands: from the lowest to the highest mean of"
+            " the settings tried; hollow: printed, with the error of reading it."
             f" {sentence(EVALUATION_ONLY)}",
             "small",
         ),
@@ -515,8 +557,7 @@ def html(found: Sequence[Look]) -> str:
 def _experiment(found: Look) -> str:
     one = found.experiment
     badges = _badge("accuracy", found.judged.verdict)
-    if found.worst is not None:
-        badges += _badge("privacy", found.worst.verdict)
+    badges += "".join(_badge("privacy", verdict, text) for text, verdict in found.kept)
     name = f"{found.paper.key}, {one.place}: {one.title}"
     columns = numbers(found)
     table = _table(columns) if columns else ""
@@ -558,9 +599,9 @@ def _fact(name: str, text: str) -> str:
     return f"<p class='small'><b>{escape(label)}</b>: {escape(text)}</p>"
 
 
-def _badge(what: str, verdict: Accuracy | Privacy) -> str:
+def _badge(what: str, verdict: Accuracy | Privacy, text: str = "") -> str:
     color = _COLORS.get(verdict, "small")
-    return f"<span class='badge {color}'>{what}: {escape(verdict.value)}</span>"
+    return f"<span class='badge {color}'>{what}: {escape(text or verdict.value)}</span>"
 
 
 def _paragraph(text: str, kind: str = "") -> str:

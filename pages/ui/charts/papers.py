@@ -38,8 +38,11 @@ def experiment(found: Look) -> Figure:
     """Our curves with their bands; what is printed as hollow marks with the error of reading."""
     one, fig = found.experiment, figure("experiment")
     drawn = looks(found)
-    for curve in found.made.series if found.made is not None else ():
+    for curve in found.series:
         _curve(fig, curve, drawn[curve.label], one.y)
+    for over in found.ranges:
+        ends = map(np.array, (over.x, over.mean, over.low, over.high, over.seeds))
+        fig.band(Band(*ends), faded(drawn[over.label].color, 0.1), showlegend=False)
     for label in dict.fromkeys(p.series for p in one.printed):
         _printed(fig, found, label, drawn[label])
     sides = (views.titles(found), (one.x, one.y), views.spans(found), ("xaxis", "yaxis"))
