@@ -321,6 +321,8 @@ def moved() -> None:
     for name, (short, _, _) in HELD.items():
         if short in told:
             st.session_state[name] = EPSILONS[int(told[short])] if short == "stop" else told[short]
+            # the address that came along may be of before
+            st.session_state[state.WRITTEN].pop(name, None)
 
 
 def take_away(own: Own, found: tuple[Picture, ...]) -> None:
