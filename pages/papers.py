@@ -11,6 +11,7 @@ from dpmc_core import paths
 from dpmc_core.errors import DpmcError, sentence
 from dpmc_core.lab import papers
 from dpmc_core.lab.papers import engine, views
+from dpmc_core.lab.papers.engine import Paper
 from dpmc_core.lab.papers.verdicts import HOLDS, MEANING, Accuracy, Privacy
 from dpmc_core.lab.papers.views import Look
 from pages.ui import blocks, rows, shell, state, sweeps, widgets

@@ -530,8 +530,8 @@ def html(found: Sequence[Look]) -> str:
         _paragraph(count(list(found))),
         _paragraph(
             f"Made by dpmc papers --report, version {version()}, from stored results. Lines: ours,"
-            " the mean over seeds in its 95 % band; wide bands: from the lowest to the highest mean of"
-            " the settings tried; hollow: printed, with the error of reading it."
+            " the mean over seeds in its 95 % band; wide bands: from the lowest to the highest mean"
+            " of the settings tried; hollow: printed, with the error of reading it."
             f" {sentence(EVALUATION_ONLY)}",
             "small",
         ),

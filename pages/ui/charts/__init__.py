@@ -180,13 +180,17 @@ class Figure:
         **more: Any,
     ) -> None:
         """A line over its band over seeds; one seed has none. fill: the opacity of the band."""
-        several, color = np.flatnonzero(over.seeds > 1), faded(look.color, fill)
+        self.band(over, faded(look.color, fill), panel)
+        self.line(over.x.tolist(), over.mean.tolist(), look, hover, panel=panel, **more)
+
+    def band(self, over: Band, color: str, panel: str = "") -> None:
+        """From end to end, wherever there is more than one seed."""
+        several = np.flatnonzero(over.seeds > 1)
         for run in np.split(several, np.flatnonzero(np.diff(several) > 1) + 1):
             if len(run):
                 x, y = [*over.x[run], *over.x[run[::-1]]], [*over.high[run], *over.low[run[::-1]]]
                 filled = {"fill": "toself", "fillcolor": color, "line_width": 0}
                 self.stroke(x, y, color, panel=panel, showlegend=False, **filled)
-        self.line(over.x.tolist(), over.mean.tolist(), look, hover, panel=panel, **more)
 
     def rule(self, at: float, *, dash: str = "solid", panel: str = "") -> None:
         """The vertical rule at the chosen epsilon, or size."""

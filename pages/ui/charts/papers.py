@@ -11,7 +11,7 @@ from dpmc_core.lab.papers.engine import Axis, Series
 from dpmc_core.lab.papers.views import Look
 from dpmc_core.lab.views import svg
 from dpmc_core.lab.views.lines import Band
-from pages.ui.charts import INK, LOG, MUTED, Figure, Style, Theme, figure, shaded
+from pages.ui.charts import INK, LOG, MUTED, Figure, Style, Theme, faded, figure, shaded
 
 _LINE = 52  # letters that stand beside the axis, one above the other
 
@@ -42,7 +42,7 @@ def experiment(found: Look) -> Figure:
         _curve(fig, curve, drawn[curve.label], one.y)
     for over in found.ranges:
         ends = map(np.array, (over.x, over.mean, over.low, over.high, over.seeds))
-        fig.band(Band(*ends), faded(drawn[over.label].color, 0.1), showlegend=False)
+        fig.band(Band(*ends), faded(drawn[over.label].color, 0.1))
     for label in dict.fromkeys(p.series for p in one.printed):
         _printed(fig, found, label, drawn[label])
     sides = (views.titles(found), (one.x, one.y), views.spans(found), ("xaxis", "yaxis"))
