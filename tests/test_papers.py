@@ -565,7 +565,7 @@ def test_settings_are_named_with_their_reasons_and_made_by_a_command_of_their_ow
         assert {name for name, _, _ in labels} == set(one.tried)
         assert len(one.sweep.seeds) > 1
         there, own = papers.find(f"{one.id}-settings")
-        assert (there, own.recipe, own.statements) == (paper_, one.sweep, ())
+        assert (there, own.recipe, own.tried) == (paper_, one.sweep, {})
         assert own.id not in IDS
         text = dict(views.facts(views.look(paper_, one)))["tried"]
         assert f"{own.id} --run" in text

@@ -444,9 +444,9 @@ class Experiment:
     @property
     def at_settings(self) -> Experiment:
         """What makes its curves at the settings tried."""
-        told = f"{self.title}, at settings that are not printed"
-        found = replace(self, id=f"{self.id}-settings", title=told, recipe=self.sweep, tried={})
-        return replace(found, printed=(), statements=(), promises=(), changed=(), why="", cut=False)
+        title = f"{self.title}, at settings that are not printed"
+        found = replace(self, id=f"{self.id}-settings", title=title, recipe=self.sweep)
+        return replace(found, tried={}, printed=())
 
     @property
     def runs(self) -> frozenset[str]:
