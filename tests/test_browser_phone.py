@@ -1,5 +1,6 @@
 """The phone's page in Chromium: what is drawn, what is kept, and what leaves the phone."""
 
+import itertools
 import json
 import math
 import re
@@ -593,6 +594,34 @@ def test_which_two_are_sent_has_nothing_to_do_with_the_answers(page, server):
     assert np.abs(counts - 2000).max() < 220
 
 
+def test_what_is_sent_of_a_list_is_the_draws_alone(page, server, room):
+    """All pairs of places, by draws given to the page: whatever was answered, they are those drawn,
+    and each answer meets a draw of its own. A draw that would favour the first places counts not,
+    nor does one twice."""
+    listed(room)
+    page.goto(server + "phone")
+    page.locator("#choices .film").first.wait_for()
+    edges = [(LIE, TRUTH), (BELOW, BELOW - 1), (LIE, LIE), (TRUTH, TRUTH)]
+    answers = [[1] * 10, [0] * 10, [1, 0, 0, 1, 0, 0, 0, 0, 0, 0], [0, 1] * 5]
+    cases = [
+        ([rooms.DRAWS - 1, 10 * one + one, one, other, *coins], said, one, other)
+        for one, other in itertools.permutations(range(10), 2)
+        for said, coins in itertools.product(answers, edges)
+    ]
+    found = page.evaluate(
+        """cases => { const sent = []; let queue = [];
+          crypto.getRandomValues = (array) => array.fill(queue.length ? queue.shift() : undefined);
+          give = (draw) => sent.push([draw()[0].picks, queue.length]);
+          for (const [draws, said] of cases) { queue = draws; chosen = said; sendSome() }
+          return sent }""",
+        [case[:2] for case in cases],
+    )
+    for (draws, said, one, other), (picks, left) in zip(cases, found, strict=True):
+        lies = [draw < BELOW for draw in draws[-2:]]
+        assert picks == [[one, said[one] ^ lies[0]], [other, said[other] ^ lies[1]]]
+        assert left == 0
+
+
 @pytest.mark.parametrize("total", [4.0, 20.0])
 def test_a_phone_answers_no_list_that_asks_for_more_of_the_truth(page, server, room, total):
     listed(room, total)
@@ -642,3 +671,19 @@ def test_the_list_on_the_phone_is_that_of_the_mathematics(page, server, room):
     assert before == 0
     yours = films.told(room.view())["yours"]
     assert page.get_by_text("Yours: answers and class").is_visible() == yours
+
+
+@pytest.mark.parametrize("yours", [True, False])
+def test_a_list_is_called_yours_only_where_it_is_told_so(page, server, room, yours):
+    found = listed(room)
+    page.goto(server + "phone")
+    all_yes(page, found)
+    page.get_by_role("button", name="Send 2 of them").click()
+    arrived(page)
+    room.lock()
+    told = room.view().public() | films.told(room.view()) | {"yours": yours}
+    page.route("**/asking", lambda route: route.fulfill(json=told))
+    page.evaluate("document.getElementById('lists').of = null")
+    page.locator("#lists ol").first.wait_for()
+    names = page.locator("#lists b").all_inner_texts()
+    assert [("Yours" in one) for one in names] == [False, yours, False]

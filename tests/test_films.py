@@ -144,7 +144,10 @@ def test_thirty_phones_learn_little_of_ten_films():
     assert rough == pytest.approx(
         0.525, abs=0.001
     )  # of the plain law: more than a half says nothing
-    assert films.worth(10, 20.0, 30)[1] < films.worth(10, 20.0, 30)[2] < 0.4
+    _, own, people = films.worth(10, 20.0, 30)
+    poll = Poll(3, 6, rooms.coin(10.0), among=30)
+    assert own == pytest.approx((poll.of_class.high - poll.of_class.low) / 2)
+    assert 0.1 < own < people < 0.4  # six of thirty, and hardly a coin
 
 
 def test_nothing_is_on_the_wall_before_it_is_locked_and_nobody_alone():
@@ -231,6 +234,8 @@ def test_simulated_phones_answer_a_list_and_never_meet_phones():
     room.pretend()
     room.lock()
     view = room.view()
+    rows = room_view.of_ballot(view, view.ballot)
+    assert {row.truth for row in rows} == {None}  # a secret until it is asked for
     assert view.ballot.sender is rooms.Sender.SIMULATED
     assert sum(poll.reports for poll in view.ballot.polls()) == rooms.PICKED * rooms.CLASS
     rows = room_view.of_ballot(view, view.ballot, told=True)
@@ -238,6 +243,62 @@ def test_simulated_phones_answer_a_list_and_never_meet_phones():
     room.lock(False)
     send(room, 1, [[0, 1], [1, 1]])
     assert sum(poll.reports for poll in room.view().ballot.polls()) == rooms.PICKED
+
+
+def test_simulated_phones_pass_the_coin_of_a_list():
+    """What is reported rises with the true shares by 1 - 2f, .46 at half of 2: without the coin by
+    1. 40 classes of ten titles: 6 standard errors are .3. Each phone draws its own two titles."""
+    room = Room(["Tea?"], rng=np.random.default_rng(0))
+    true, told = [], []
+    for _ in range(40):
+        room.vote(films.ASKED, TEXTS, 2.0)
+        room.pretend()
+        ballot = room.view().ballot
+        true += ballot.truth
+        told += [poll.yes / poll.reports if poll.reports else math.nan for poll in ballot.polls()]
+        assert len({tuple(sorted(p for p, _ in one)) for one in ballot.sent.values()}) > 10
+    known = np.isfinite(told)
+    slope = np.polyfit(np.array(true)[known], np.array(told)[known], 1)[0]
+    assert slope == pytest.approx(1 - 2 * flip_chance(1.0), abs=0.3)
+
+
+def test_a_title_is_of_the_class_that_was_asked():
+    """Not of the phones that chance let report on it."""
+    room = asked()
+    for token in range(12):
+        send(room, token, [[token % 3, 1], [3 + token % 2, 0]])
+    room.lock()
+    view = room.view()
+    rows = room_view.of_ballot(view, view.ballot)
+    assert [row.reports for row in rows[:5]] == [4, 4, 4, 6, 6]
+    for row, yes in zip(rows[:5], (4, 4, 4, 0, 0), strict=True):
+        channel = rooms.coin(2.0)
+        assert row.found == Poll(yes, row.reports, channel, among=12).of_class
+        assert row.wide == Poll(yes, row.reports, channel).of_people
+
+
+def test_what_is_promised_of_a_list_is_of_all_that_a_phone_sends():
+    ballot = asked(4.0).view().ballot
+    together, _, guessed = films.promised(ballot)
+    assert f"{math.ceil(10 * math.exp(4)) / 10}-fold" in together
+    right = 100 / (1 + math.exp(-2))
+    assert f" {right:.1f} times in 100" in guessed
+    cost, _ = films.before(10, 4.0, 30)
+    assert "at 2 each: 4 in all" in cost
+
+
+@pytest.mark.parametrize("kinds", [True, False])
+def test_what_phones_are_told_of_a_locked_list(kinds):
+    """No share of fewer than three reports; and that a list is yours only where it is."""
+    room = Room(["Tea?"])
+    room.vote(films.ASKED, TEXTS if kinds else [film.title for film in LIST], 20.0)
+    for token in range(3):
+        send(room, token, [[0, 1], [1 + token % 2, 1]])
+    room.lock()
+    told = films.told(room.view())
+    assert told["base"][0] > 0.9
+    assert told["base"][1:] == (0.5,) * 9
+    assert told["yours"] is kinds
 
 
 # --- an attacker ----------------------------------------------------------------------------------
@@ -293,6 +354,23 @@ def test_a_list_is_called_yours_only_where_it_wins():
     bare = films.listed("\n".join(one.title for one in LIST))
     people = films.simulated(bare, even, 3000, np.random.default_rng(1))
     assert not films.judged(people, even, films.halves(bare)).yours
+
+
+def test_a_lead_that_chance_may_have_brought_is_none():
+    """One of thirty people is ahead of the popular list, the others are not: nobody may say that
+    it leads. All of them ahead: everybody may, whatever their answers alone do."""
+    even, by = np.linspace(0.45, 0.55, 10), films.halves(LIST)
+    people = films.simulated(LIST, even, 3000, np.random.default_rng(1))
+    found = [films.judged(one[None].repeat(2, axis=0), even, by) for one in people[:300]]
+    ahead = next(k for k, one in enumerate(found) if one.own > one.popular)
+    level = next(k for k, one in enumerate(found) if one.own == one.popular)
+    mixed = people[[ahead] + [level] * 29]
+    hits = films.judged(mixed, even, by)
+    assert hits.own > hits.popular
+    assert not hits.yours
+    assert films.judged(people[[ahead] * 30], even, by).yours
+    same = next(k for k, one in enumerate(found) if one.own > one.popular and one.own <= one.alone)
+    assert films.judged(people[[same] * 30], even, by).yours
 
 
 def test_simulated_people_have_the_released_shares():

@@ -24,7 +24,7 @@ MECHANISMS = {  # each with every operator
 AROUND = {
     *("reading", "command line", "verify", "release", "catalogue", "ledger", "selection", "local"),
     *("item effects", "own side", "taste", "composition", "sampled sums", "rounding", "products"),
-    *("phone", "server", "class"),
+    *("phone", "films", "server", "class"),
     *("metrics", "experiment", "preparation", "store", "sweep", "answer", "views", "pages"),
 }
 

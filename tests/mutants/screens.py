@@ -201,8 +201,8 @@ PAGES = (
         (
             "the last in the queue begins first",
             OTHER,
-            "begin = self._waiting.popleft()",
-            "begin = self._waiting.pop()",
+            "self._waiting[0] is job",
+            "self._waiting[-1] is job",
             named("jobs", "test_at_most_so_many_at_once_and_then_in_order"),
         ),
     )
@@ -312,7 +312,7 @@ VIEWS += [
         (
             "resampled means are not stretched",
             OTHER,
-            "mean + _stretch(seeds) * (values",
+            "mean + stretch * (values",
             "mean + (values",
             named("compare", "test_stretched_means_of_five_seeds_cover_the_truth"),
         ),
@@ -326,8 +326,8 @@ VIEWS += [
         (
             "errors are planned as if more were better",
             OTHER,
-            "        values = direction * line.values[:, whole]\n",
-            "        values = line.values[:, whole]\n",
+            "isotonic(np.nanmean(direction * there, axis=1), weights)",
+            "isotonic(np.nanmean(there, axis=1), weights)",
             named("compare", "test_errors_shrink_as_epsilon_grows"),
         ),
         (
@@ -380,8 +380,8 @@ VIEWS += [
         (
             "chances without the mechanism's own link",
             OTHER,
-            'link: Link = getattr(mechanism, "link", LOGISTIC)',
-            "link: Link = LOGISTIC",
+            'return getattr(mechanism, "link", LOGISTIC)',
+            "return LOGISTIC",
             named("views", "test_chances_go_through_the_mechanisms_own_link"),
         ),
     ),

@@ -96,8 +96,8 @@ ANSWER = (
         (
             "a setting is rounded up beyond what was asked",
             OTHER,
-            "math.floor(setting / unit * (1 + 1e-12))",
-            "math.ceil(setting / unit * (1 + 1e-12))",
+            "math.floor(exact / unit * (1 + 1e-12))",
+            "math.ceil(exact / unit * (1 + 1e-12))",
             named("recommend", "test_a_method_certified_for_what_was_asked_or_a_sentence"),
         ),
     )
