@@ -113,7 +113,7 @@ def test_from_all_lessons_to_one_and_on_to_the_next(opened):
     tab.go_back()
     expect(tab.locator(".home")).to_be_visible()
     press(tab, "All lessons")
-    assert tab.get_by_role("button", name="Lesson 1 again").is_visible()
+    tab.get_by_role("button", name="Lesson 1 again").wait_for()
 
 
 def test_arrows_turn_no_step_where_they_move_something(opened):

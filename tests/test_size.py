@@ -18,9 +18,9 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 BUDGETS = {  # files, tokens
     "core": (64, 132_200),
-    "lab": (71, 169_400),
-    "pages": (48, 80_100),
-    "pages (js, css, html)": (8, 21_450),
+    "lab": (72, 175_350),
+    "pages": (47, 76_450),
+    "pages (js, css, html)": (8, 21_700),
 }
 NOT_CODE = {
     *(tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT),
