@@ -157,7 +157,9 @@ class Picture(NamedTuple):
         """The lines without an epsilon, each with what it stands for."""
         found = []
         for level in self.twins:
-            own = f"{WITHOUT}: {level.label.removesuffix(', no privacy')}"
+            guess = registry.get(level.mechanism).floor == level.mechanism  # a private guess's twin
+            kind = GUESSING if guess else WITHOUT
+            own = f"{kind}: {level.label.removesuffix(', no privacy')}"
             best = level.mechanism in registry.REFERENCES.values()
             found.append((WITHOUT if best else own, level))
         return found + [(guess_name(level.mechanism), level) for level in self.floors]
