@@ -223,8 +223,9 @@ def picture(found: dict[str, dict[str, list]], path: Path) -> None:
     figure.update_yaxes(type="log", dtick=1)
     figure.update_yaxes(title="seconds of one thread", row=1, col=1)
     figure.update_layout(
-        template="plotly_white", width=1300, height=620, margin={"t": 20}, font={"size": 13}
-    )
+        template="plotly_white", width=1300, height=620, margin={"t": 20}, font={"size": 13},
+        legend={"tracegroupgap": 0, "font": {"size": 11}},
+    )  # fmt: skip
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as driver:
         page_file = Path(folder) / "growth.html"
         figure.write_html(page_file, include_plotlyjs=True, config={"displayModeBar": False})
@@ -263,6 +264,10 @@ def main() -> None:
             "![time against ratings, users and items](growth.png)",
             "",
             *lines,
+            "",
+            "(!): above its theory. A round of `clear` costs the rank of its estimate times the"
+            " ratings, and where rows are short both rank and rounds grow: with half a million"
+            " ratings rank 31 after 17 rounds for 5,000 users, 55 after 28 for 20,000.",
         ]
         (options.write / "growth.md").write_text("\n".join(text) + "\n", encoding="utf-8")
         picture(found, options.write / "growth.png")
