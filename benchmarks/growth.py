@@ -17,10 +17,12 @@ import json
 import math
 import os
 import resource
+import signal
 import subprocess
 import sys
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
     from dpmc_core.ratings import Ratings
 
 ROOT = Path(__file__).resolve().parent.parent
-LIMIT = 240  # seconds a case may take, by the clock
+LIMIT = 240  # seconds of the processor that a case may take
 SIZES = {  # users, items, ratings
     "ratings": [(1_000, 2_000, 10**5), (10_000, 2_000, 10**6), (100_000, 2_000, 10**7)],
     "users": [(10_000, 2_000, 10**6), (40_000, 2_000, 10**6)],
@@ -120,10 +122,10 @@ def alone(*case: object) -> dict[str, float] | str:
     """`fitted` in a process of its own, or why there is nothing."""
     words = [sys.executable, __file__, "--case", *map(str, case)]
     environment = os.environ | {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
-    try:
-        out = subprocess.run(words, capture_output=True, text=True, env=environment, timeout=LIMIT)
-    except subprocess.TimeoutExpired:
-        return f"longer than {LIMIT} s"
+    limit = partial(resource.setrlimit, resource.RLIMIT_CPU, (LIMIT, LIMIT + 5))
+    out = subprocess.run(words, capture_output=True, text=True, env=environment, preexec_fn=limit)
+    if out.returncode in (-signal.SIGXCPU, -signal.SIGKILL):
+        return f"longer than {LIMIT} s" if out.returncode == -signal.SIGXCPU else "killed"
     if out.returncode:
         return (out.stderr.strip().splitlines() or ["killed"])[-1][:160]
     found: dict[str, float] = json.loads(out.stdout.splitlines()[-1])
@@ -221,8 +223,9 @@ def picture(found: dict[str, dict[str, list]], path: Path) -> None:
     figure.update_yaxes(type="log", dtick=1)
     figure.update_yaxes(title="seconds of one thread", row=1, col=1)
     figure.update_layout(
-        template="plotly_white", width=1300, height=620, margin={"t": 20}, font={"size": 13}
-    )
+        template="plotly_white", width=1300, height=620, margin={"t": 20}, font={"size": 13},
+        legend={"tracegroupgap": 0, "font": {"size": 11}},
+    )  # fmt: skip
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as driver:
         page_file = Path(folder) / "growth.html"
         figure.write_html(page_file, include_plotlyjs=True, config={"displayModeBar": False})
@@ -261,6 +264,10 @@ def main() -> None:
             "![time against ratings, users and items](growth.png)",
             "",
             *lines,
+            "",
+            "(!): above its theory. A round of `clear` costs the rank of its estimate times the"
+            " ratings, and where rows are short both rank and rounds grow: with half a million"
+            " ratings rank 31 after 17 rounds for 5,000 users, 55 after 28 for 20,000.",
         ]
         (options.write / "growth.md").write_text("\n".join(text) + "\n", encoding="utf-8")
         picture(found, options.write / "growth.png")
