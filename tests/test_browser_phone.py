@@ -610,7 +610,9 @@ def test_what_is_sent_of_a_list_is_the_draws_alone(page, server, room):
     ]
     found = page.evaluate(
         """cases => { const sent = []; let queue = [];
-          crypto.getRandomValues = (array) => array.fill(queue.length ? queue.shift() : undefined);
+          crypto.getRandomValues = (array) => {
+            if (!queue.length) throw Error("one draw more");
+            return array.fill(queue.shift()) };
           give = (draw) => sent.push([draw()[0].picks, queue.length]);
           for (const [draws, said] of cases) { queue = draws; chosen = said; sendSome() }
           return sent }""",

@@ -39,6 +39,13 @@ class Gate:
         return "result"
 
 
+@pytest.fixture(autouse=True)
+def ended():
+    """A test that fails leaves no work behind: Python does not end before it does."""
+    yield
+    cancel_all()
+
+
 def test_at_most_so_many_at_once_and_then_in_order():
     places, gates = Places(2), [Gate() for _ in range(4)]
     jobs = [Job(gate, places=places) for gate in gates]

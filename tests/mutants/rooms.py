@@ -139,7 +139,7 @@ PHONE = family_of(
         UNIT,
         "while (places.size < PICKED)",
         "while (places.size < chosen.length)",
-        named("browser_phone", "test_two_of_a_list_are_drawn_and_sent_and_nothing_else"),
+        named("browser_phone", _DRAWS),
     ),
     (
         "what is drawn of a list depends on the answers",
@@ -353,6 +353,7 @@ _DRAWN = (
     "test_the_interval_of_the_class_counts_who_was_not_drawn[12-5-1.0]",
     "test_the_interval_of_the_class_counts_who_was_not_drawn[40-8-10]",
 )
+_AVERAGE = "test_estimates_of_the_shares_are_right_on_average"
 _OWN = "test_what_phones_are_told_of_a_locked_list"
 
 FILMS = [
@@ -367,11 +368,18 @@ FILMS = [
             named("films", "test_what_phones_are_told_is_half_the_sum_for_each"),
         ),
         (
-            "half the noise: simulated phones pass the coin of the sum",
+            "half the noise: reports are read, and simulated, with the coin of the sum",
             UNIT,
             "return coin(self.epsilon / PICKED) if self.epsilon else truth()",
             "return coin(self.epsilon) if self.epsilon else truth()",
-            named("films", "test_estimates_of_the_shares_are_right_on_average"),
+            named("films", "test_simulated_phones_pass_the_coin_of_a_list", _AVERAGE),
+        ),
+        (
+            "reports of a list are read with the coin of the sum",
+            UNIT,
+            "len(one), self.channel, among=people)",
+            "len(one), coin(min(self.epsilon, 10)) if self.epsilon else truth(), among=people)",
+            named("films", _AVERAGE),
         ),
         (
             "a list costs what one of its answers does",
@@ -385,7 +393,7 @@ FILMS = [
             CLIP,
             "if not isinstance(picks, list) or len(picks) != wanted:",
             "wanted = len(picks or ())\n        if not isinstance(picks, list):",
-            named("films", "test_what_is_no_report_of_two_is_refused[picks8]"),
+            named("films", "test_what_is_no_report_of_two_is_refused[picks7]"),
         ),
         (
             "one answer twice is taken for two",
