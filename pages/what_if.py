@@ -43,7 +43,7 @@ from pages.ui.jobs import Job
 from pages.ui.rows import GridRows, Place
 from pages.ui.scene import Scene
 
-KEY = "instrument"
+KEY, LATE = "instrument", "what if told late"
 OWN = "own"  # a promise of neither kind, made by a method that somebody chose
 # What the instrument is set to, by its name in session and address: its name in the component, the
 # usual value, and all it may be; a quality may be any number.
@@ -280,7 +280,7 @@ def standing() -> dict[str, Any]:
     Where the address says otherwise than was last written there, somebody went back.
     """
     written: dict[str, str | None] = st.session_state.setdefault(state.WRITTEN, {})
-    found = {}
+    found, late = {}, st.session_state.pop(LATE, ())
     for name, (told, usual, values) in HELD.items():
         asked = st.query_params.get(name)
         if name not in st.session_state or (name in written and asked != written[name]):
@@ -292,11 +292,10 @@ def standing() -> dict[str, Any]:
                     state.impossible(name, f"the {name}")
         value = found[told] = st.session_state[name]
         text = written[name] = None if value == usual else spelt(value)
-        if asked != text:
+        if asked != text or name in late:
+            st.query_params[name] = text or ""
             if text is None:
                 del st.query_params[name]
-            else:
-                st.query_params[name] = text
     epsilon = found.pop("stop")
     return found | {"stop": min(range(len(EPSILONS)), key=lambda k: abs(EPSILONS[k] - epsilon))}
 
@@ -318,11 +317,11 @@ def read(text: str, values: Sequence[Any]) -> Any:
 def moved() -> None:
     """The instrument was let go: the address and the other pages know."""
     told = st.session_state[KEY]
-    for name, (short, _, _) in HELD.items():
-        if short in told:
-            st.session_state[name] = EPSILONS[int(told[short])] if short == "stop" else told[short]
-            # the address that came along may be of before
-            st.session_state[state.WRITTEN].pop(name, None)
+    late = st.session_state[LATE] = [name for name, held in HELD.items() if held[0] in told]
+    for name in late:  # the address that came along may be of before: it is told again
+        value = told[HELD[name][0]]
+        st.session_state[name] = EPSILONS[int(value)] if name == "epsilon" else value
+        st.session_state[state.WRITTEN].pop(name, None)
 
 
 def take_away(own: Own, found: tuple[Picture, ...]) -> None:
