@@ -39,7 +39,7 @@ PAGE = "room"  # the address of the teacher's page
 COOKIE = "dpmc_teacher"
 LARGEST = 1024  # bytes of a report
 # Memory of the server while they are there: `python benchmarks/classroom.py`, 200 and 800 phones.
-PHONE_VISIT, PAGE_VISIT = "under 10 kB", "0.2 MB and more"
+PHONE_VISIT, PAGE_VISIT = "about 10 kB", "0.2 MB and more"
 # Said on the phone and on the projector.
 HONEST = (
     "Your answer is randomised before it is sent, provided this page runs the code shown; whoever "
