@@ -1,5 +1,6 @@
 """The class: its questions, what arrives from phones or hands, and what may be said of it."""
 
+import dataclasses
 import secrets
 import time
 from collections.abc import Callable
@@ -34,7 +35,7 @@ TICK = 1.0  # seconds between two looks at what has arrived
 PATIENCE = 60.0  # seconds for the first phone
 OWN = "Your own"
 QUESTIONS_OF, EPSILON = "room list", "room epsilon"
-SHOWN, SECRET = "room truth shown", "room secret"
+SHOWN, SECRET, INSTEAD = "room truth shown", "room secret", "room simulated shown"
 KIND, TEXT, TOTAL = "room kind", "room films", "room sum"
 MATRIX, CROWD, TIMES = "matrix", "room crowd", "room times"
 ORDERED, PRIOR, SIZE = "room ordered", "room prior", "room size"
@@ -286,10 +287,21 @@ def beside_ballot(room: Room, view: View, ballot: Ballot) -> None:
         with st.container(horizontal=True, vertical_alignment="center"):
             if st.button(f"Ask {CLASS} simulated phones", icon=":material/smartphone:"):
                 act(room.pretend)
+            if ballot.pretended and ballot.reports:
+                st.toggle("Show the simulated phones, not the class", key=INSTEAD)
             if ballot.pretended:
                 st.toggle("Show the true shares", key=SHOWN)
+    ballot = at_hand(view) or ballot
     if (view.locked or view.ended) and ballot.sent:
         matrix(view, ballot)
+
+
+def at_hand(view: View) -> Ballot | None:
+    """The list that is on, of the class or, where that is asked for, of simulated phones alone."""
+    ballot = view.ballot
+    if ballot is not None and ballot.pretended and st.session_state.get(INSTEAD):
+        return dataclasses.replace(ballot, reports={})
+    return ballot
 
 
 def matrix(view: View, ballot: Ballot) -> None:
@@ -407,7 +419,7 @@ def arrived(view: View, question: int) -> list[ShareRow]:
     if waits := words.waiting(view):
         st.markdown(f":material/visibility_off: {waits}")
     shown = bool(st.session_state.get(SHOWN))
-    if ballot := view.ballot:
+    if ballot := at_hand(view):
         rows = words.of_ballot(view, ballot, told=shown)
         legend = words.ballot_legend(ballot)
     else:

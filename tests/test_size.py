@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parent.parent
 BUDGETS = {  # files, tokens
     "core": (64, 132_200),
     "lab": (72, 175_350),
-    "pages": (47, 76_450),
+    "pages": (47, 76_550),
     "pages (js, css, html)": (8, 21_700),
 }
 NOT_CODE = {

@@ -546,8 +546,8 @@ FILMS = [
         (
             "an answer is guessed from a coin of half the epsilon",
             UNIT,
-            "{cards.of_hundred(room.attacker(each))}",
-            "{cards.of_hundred(room.attacker(room.coin(each.cell_epsilon / PICKED)))}",
+            "    each = ballot.channel\n",
+            "    each = room.coin(ballot.epsilon / PICKED / PICKED)\n",
             named("films", "test_what_is_promised_of_a_list_is_of_all_that_a_phone_sends"),
         ),
         (
