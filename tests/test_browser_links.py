@@ -16,7 +16,7 @@ SHARED = {"data": "Neighbourhood restaurants", "mechanism": "Gradient perturbati
 SHARED |= {"epsilon": "3"}
 LINK = "data=restaurants&mechanism=gradient&epsilon=3"
 # What a page has of the shared choices, where it has not all of them.
-HAS = {"Ratings": ("data",), "Compare": ("data",), "Protocol": ("data", "epsilon")}
+HAS = {"Ratings": ("data",), "Compare": ("data",), "Protocol": ("data",)}
 HAS |= {"The answer": ("data", "epsilon"), "Learn": (), "Class": (), "Papers": ()}
 
 
@@ -33,8 +33,8 @@ def shared(page, title):
         found = {"epsilon": stands.split()[1].rstrip(":"), "mechanism": method}
     for key in [key for key in HAS.get(title, SHARED) if key not in found]:
         if key == "epsilon":
-            slider = page.get_by_test_id("stSlider").filter(has_text="epsilon").first
-            found[key] = slider.locator("input").get_attribute("aria-valuetext")
+            slider = page.get_by_role("slider", name="epsilon", exact=True).first
+            found[key] = slider.get_attribute("aria-valuetext")
         elif key == "mechanism":
             opener = page.get_by_role("button", name=re.compile("^Mechanism: "))
             found[key] = opener.locator("strong").inner_text()

@@ -73,8 +73,8 @@ def lists(page):
 
 @pytest.mark.slow
 def test_what_epsilon_1_per_user_costs_on_a_sample(start):
-    start.get_by_text("Protect the whole person").click()
-    start.get_by_text("protects everything one person rated").wait_for()
+    start.get_by_text("the whole person, server trusted").click()
+    start.locator(".dpmc-epsilon", has_text="per user").wait_for()
     settle(start)
     assert start.locator(".dpmc-epsilon").inner_text() == "epsilon 1 per user"
     error = float(start.locator(".dpmc-value").inner_text())
@@ -152,7 +152,7 @@ def test_the_smallest_epsilon_for_an_accuracy_of_70_percent(start):
 def test_what_differs_in_the_noise_at_two_epsilons(start):
     turned(start, "Noise", "What the noise looks like")
     press(start, "Pin this epsilon")
-    slider = start.get_by_test_id("stSlider").filter(has_text="epsilon").first
+    slider = start.locator(".st-key-epsilon")
     track = slider.bounding_box()
     slider.click(position={"x": 0.85 * track["width"], "y": track["height"] / 2})
     settle(start)

@@ -464,8 +464,8 @@ class Instrument {
     const lists = view.lists[this.stop]
     const named = (items) => items.map((item) => view.titles[item])
     this.listed(lists && named(person.plain), lists && named(lists.items[this.person]), lists
-      ? lists.shared[this.place] + " of 5 are the same; on average over people " + lists.everyone.toFixed(1)
-        + "; with one list of the most rated for all " + view.popular.toFixed(1)
+      ? lists.shared[this.place] + " of 5 are the same; on average " + lists.everyone.toFixed(1)
+        + "; with one popular list for all " + view.popular.toFixed(1)
       : "no lists at this epsilon")
   }
 
