@@ -281,15 +281,17 @@ DAMAGES: dict[str, Callable[[Path], None]] = {
 
 
 def asked(path: Path) -> dict[object, object]:
-    """Everything that pages ask a store. Raises StoreError."""
+    """Everything that pages ask a store, but its own numbers of curves: they count in the order in
+    which two workers were done. Raises StoreError."""
     found: dict[object, object] = {}
     with Store(path, read_only=True) as opened:
         for info in store.curves(opened):
-            found[info.key] = info
+            found[info.key] = info._replace(id=0)
             found[info.key, "top"] = store.top_lists(opened, info.id)
             found[info.key, "card"] = store.certified(opened, info.id)
             found[info.key, "points"] = store.points(opened, info.id, "accuracy")
-            found[info.key, "counts"] = store.counts(opened, info.source)
+            there = store.counts(opened, info.source)
+            found[info.key, "counts"] = {(one.key, at): count for one, at, count in there}
     return found
 
 

@@ -328,8 +328,7 @@ def matrix(view: View, ballot: Ballot) -> None:
     name = f"matrix {view.id} {ballot.number} {people} {times}"
     if pressed:
         seed = (view.seed, -ballot.number, people)
-        each = min(times * ballot.epsilon / PICKED, EPSILONS[-1])
-        method = registry.create(InputFlip.id, epsilon=each)
+        method = registry.create(InputFlip.id, epsilon=times * ballot.epsilon / PICKED)
         work = runs.filmed(method, lambda: films.matrix(found, shares, people, seed), name)
         state.jobs().start(MATRIX, work, name, classroom.places())
     job = state.jobs().get(MATRIX)

@@ -97,7 +97,6 @@ def test_a_whole_lesson_says_what_its_slides_reveal(opened, id):
     walk(tab, LESSONS[id])
 
 
-@pytest.mark.slow
 def test_from_all_lessons_to_one_and_on_to_the_next(opened):
     tab = opened()
     assert tab.locator("h2").count() == len(LESSONS)

@@ -12,7 +12,7 @@ from dpmc_core.errors import DpmcError
 from dpmc_core.lab.teach import room as core
 from dpmc_core.lab.teach import room_view as words
 from dpmc_core.lab.teach.room import CLASS, LONGEST, READY, Sender
-from pages.ui import classroom, rows
+from pages.ui import classroom, rows, runs
 from tests.page_helpers import all_text, button, open_page, plain, press, texts
 
 pytestmark = pytest.mark.usefixtures("quick_keys")
@@ -508,3 +508,24 @@ def test_the_teacher_says_whether_visitors_may_train(class_mode):
         classroom._server.visitors = True
     class_mode.teacher = False
     assert not open_page("room").toggle
+
+
+def test_the_matrix_is_completed_at_the_sum_that_is_shown(monkeypatch):
+    """Twice a sum of 12 is 24, 12 for each of two answers: nothing caps it unseen."""
+    made = []
+
+    def filmed(mechanism, *_):
+        made.append(mechanism)
+        return lambda *_: None
+
+    monkeypatch.setattr(runs, "filmed", filmed)
+    app = open_page("room")
+    press(app, "Open the room")
+    app.select_slider(key="room sum").set_value(12.0).run()
+    press(app, "Ask for this list")
+    press(app, "Ask 30 simulated phones")
+    press(app, "Lock")
+    for times in (0.5, 1.0, 2.0):
+        app.segmented_control(key="room times").set_value(times).run()
+        press(app, "Complete their matrix")
+        assert made[-1].epsilon == times * 12 / core.PICKED

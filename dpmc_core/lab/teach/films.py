@@ -74,6 +74,7 @@ class Listed(NamedTuple):
         return "; ".join(str(part) for part in self if part)
 
 
+@lru_cache(maxsize=16)  # every phone asks for it every other second
 def listed(text: str) -> tuple[Listed, ...]:
     """A list, a film a line: title; genre; year. Raises InvalidSetting, which names the line."""
     films: list[Listed] = []
