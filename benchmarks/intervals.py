@@ -107,15 +107,18 @@ def sent(answers: np.ndarray, total: float, rng: np.random.Generator) -> list[np
     return [places, np.take_along_axis(answers, places, 1) ^ lies]
 
 
-def picked_out(classes: list[np.ndarray], total: float, known: int, seed: int) -> float:
+def picked_out(
+    classes: list[np.ndarray], total: float, known: int, seed: int, whom: Iterable[int]
+) -> float:
     """How often somebody who knows a classmate's answers to the first titles, and which ones she
     has answered at all, picks her reports: those that agree most, ties by chance. A place that
-    was sent and is not known tells nothing."""
+    was sent and is not known tells nothing. whom: in each class, one after the other."""
     rng, right = np.random.default_rng(seed), []
     for answers in classes:
         places, bits = sent(answers, total, rng)
-        for her, own in enumerate(answers):
-            agree = np.where(places < known, 2.0 * (bits == own[places]) - 1, 0).sum(axis=1)
+        for her in whom:
+            same = 2.0 * (bits == answers[her][places]) - 1
+            agree = np.where(places < known, same, 0).sum(axis=1)
             right.append(np.argmax(agree + 1e-6 * rng.random(len(agree))) == her)
     return float(np.mean(right))
 
@@ -132,14 +135,10 @@ def attacked(other: str, total: float, known: int, classes: int = 200) -> float:
     rng = np.random.default_rng(0)
     made = [rng.random((30, 10)) < 0.5 for _ in range(classes)]
     if other == "anything":
-        return picked_out(made, total, known, 1)
-    found, rng = [], np.random.default_rng(1)
+        return picked_out(made, total, known, 1, range(30))
     for answers in made:
         answers[1:] = ~answers[0]
-        places, bits = sent(answers, total, rng)
-        agree = np.where(places < known, 2.0 * (bits == answers[0][places]) - 1, 0).sum(axis=1)
-        found.append(np.argmax(agree + 1e-6 * rng.random(30)) == 0)
-    return float(np.mean(found))
+    return picked_out(made, total, known, 1, [0])
 
 
 def half_width(epsilon: float, times: int, kind: str, phones: int = 30, yes: int = 9) -> float:
