@@ -7,12 +7,14 @@ Times run from the server's first byte to the first frame of the chart, a plain 
 Plotly's. While the knob is dragged over all stops, from each move of the pointer to the frame after
 the one in which number and rule have moved; after it is let go, to the address. Chromium draws
 without a graphics card here. Small files are asked for one by one over one connection, as a browser
-asks for a hundred at first. Each mechanism's example, which Train shows before a first run, is made
-once.
+asks for a hundred at first. Beside it, in the same run: a page of Streamlit with nothing but the same
+chart, and a page without Streamlit on which a range input moves a dot and a rule of that chart. Each
+mechanism's example, which Train shows before a first run, is made once.
 """
 
 import argparse
 import http.client
+import json
 import os
 import shutil
 import socket
@@ -22,9 +24,10 @@ import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import streamlit as st
@@ -36,7 +39,8 @@ sys.path.insert(0, str(ROOT))  # the pages are no part of the package
 from dpmc_core import registry  # noqa: E402
 from dpmc_core.data import datasets  # noqa: E402
 from dpmc_core.model import Task  # noqa: E402
-from pages.ui import runs  # noqa: E402
+from pages.ui import runs, scene  # noqa: E402
+from pages.ui.charts import LIGHT  # noqa: E402
 from tests.browser_helpers import FIRST_SCREEN, visit  # noqa: E402
 
 FLAGS = ("--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run")
@@ -60,19 +64,43 @@ WATCH = """() => {
   requestAnimationFrame(frame);
 }"""
 ROUNDS = 6  # times that the knob is dragged there and back
+STREAMLIT = "import json\nimport streamlit as st\nst.plotly_chart(json.loads({!r}), theme=None)\n"
+BARE = """<script>{plotly}</script><div class="dpmc-plot" style="height:400px"></div>
+<span class="dpmc-value"></span><input class="dpmc-track" type="range" max="13" style="width:700px">
+<script>
+  const plot = document.querySelector(".dpmc-plot"), { data, layout } = {figure}
+  Plotly.newPlot(plot, data, layout)
+  document.querySelector(".dpmc-track").oninput = (event) => {
+    const k = Number(event.target.value)
+    document.querySelector(".dpmc-value").textContent = k
+    Plotly.update(plot, { x: [[k]] }, { "shapes[0].x0": k, "shapes[0].x1": k }, [data.length - 1])
+  }
+</script>"""
 
 
 def main() -> None:
     argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0]).parse_args()
-    with (
-        tempfile.TemporaryDirectory() as home,
-        serve(os.environ | {"DPMC_HOME": home}) as (address, _),
-    ):
-        measure(address)
+    with tempfile.TemporaryDirectory() as home:
+        figure = chart()
+        alone = Path(home) / "alone.py"
+        alone.write_text(STREAMLIT.format(json.dumps(figure)), "utf-8")
+        with (
+            serve(os.environ | {"DPMC_HOME": home}) as (address, _),
+            serve({**os.environ}, str(alone)) as (other, _),
+        ):
+            measure(address, other, figure)
     seconds = examples()
     slowest = max(seconds, key=seconds.__getitem__)
     longest = f"{seconds[slowest]:.2f} s ({slowest})"
     print(f"an example on Train, {len(seconds)} mechanisms: at most {longest}")
+
+
+def chart() -> dict[str, Any]:
+    """The first chart of the app."""
+    found = scene.came("movie-night", "input-flip")
+    assert found is not None
+    figure: dict[str, Any] = scene.view(found, LIGHT)["layers"][0]["faces"][0]["figure"]
+    return figure
 
 
 def examples() -> dict[str, float]:
@@ -86,12 +114,12 @@ def examples() -> dict[str, float]:
 
 
 @contextmanager
-def serve(environment: Mapping[str, str]) -> Iterator[tuple[str, int]]:
+def serve(environment: Mapping[str, str], script: str = "app.py") -> Iterator[tuple[str, int]]:
     """A server of its own; its address, once it answers, and its process."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    command = [sys.executable, "-m", "streamlit", "run", "app.py", "--server.headless", "true"]
+    command = [sys.executable, "-m", "streamlit", "run", script, "--server.headless", "true"]
     server = subprocess.Popen(
         [*command, "--server.port", str(port)],
         cwd=ROOT,
@@ -118,19 +146,31 @@ def wait_for(address: str) -> None:
     sys.exit("the server did not start")
 
 
-def measure(address: str) -> None:
+def measure(address: str, other: str, figure: dict[str, Any]) -> None:
     print(f"load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
     print(f"a small file: {1e3 * small_file(address):.1f} ms (median)")
     with sync_playwright() as playwright:
         chromium = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=FLAGS)
-        visits = [first_chart(chromium, address) for _ in range(6)]
-        for name, (frame, plotted) in (("cold", visits[0]), ("warm", median(visits[1:]))):
-            print(f"first chart after the server answers, {name}: {frame:.2f} s, {plotted:.2f} s")
+        visits, bare = [], []
+        for _ in range(6):
+            visits.append(first_chart(chromium, address, (FRAME, PLOTTED)))
+            bare.append(first_chart(chromium, other, (".js-plotly-plot .scatterlayer .trace",)))
+        for name, own, alone in (
+            ("cold", visits[0], bare[0]),
+            ("warm", median(visits[1:]), median(bare[1:])),
+        ):
+            print(
+                f"first chart after the server answers, {name}: {own[0]:.2f} s, {own[1]:.2f} s;"
+                f" a bare page: {alone[0]:.2f} s ({own[1] / alone[0]:.2f}x)"
+            )
         moves, release = drag(chromium, address)
-        p95 = statistics.quantiles(moves, n=20)[-1]
+        p95, plain = (
+            statistics.quantiles(one, n=20)[-1] for one in (moves, bared(chromium, figure))
+        )
         print(
             f"pointer to picture: median {statistics.median(moves):.0f} ms, p95 {p95:.0f} ms"
-            f" ({len(moves)} moves); let go to address: {1e3 * release:.0f} ms (median)"
+            f" ({len(moves)} moves); let go to address: {1e3 * release:.0f} ms (median);"
+            f" a bare Plotly page: p95 {plain:.0f} ms ({p95 / plain:.2f}x)"
         )
         for size in ((1366, 768), (1280, 720), (1920, 1080)):
             for name in ("", "train", "compare", "noise", "guarantees", "protocol"):
@@ -166,17 +206,38 @@ def median(pairs):
     return [statistics.median(side) for side in zip(*pairs, strict=True)]
 
 
-def first_chart(chromium, address: str) -> tuple[float, float]:
-    """Seconds to the first frame of the chart, and to Plotly's."""
+def first_chart(chromium, address: str, drawn: Sequence[str]) -> list[float]:
+    """Seconds to each of these."""
     context = chromium.new_context(viewport={"width": 1366, "height": 650})
     page = context.new_page()
     page.goto(address, wait_until="commit")
     start, found = time.monotonic(), []
-    for drawn in (FRAME, PLOTTED):
-        page.wait_for_selector(drawn, state="attached", timeout=60_000)
+    for one in drawn:
+        page.wait_for_selector(one, state="attached", timeout=60_000)
         found.append(time.monotonic() - start)
     context.close()
-    return found[0], found[1]
+    return found
+
+
+def bared(chromium, figure: dict[str, Any]) -> list[float]:
+    """As `drag`, where there is nothing but the chart and a range input."""
+    page = chromium.new_page(viewport={"width": 1366, "height": 650})
+    code = scene.plotly().read_text("utf-8")
+    page.set_content(BARE.replace("{plotly}", code).replace("{figure}", json.dumps(figure)))
+    page.wait_for_selector(PLOTTED, state="attached", timeout=60_000)
+    page.evaluate(WATCH)
+    track = page.locator(".dpmc-track").bounding_box()
+    height = track["y"] + track["height"] / 2
+    stops = [track["x"] + 10 + (track["width"] - 20) * k / 13 for k in range(14)]
+    for way in [stops, stops[::-1]] * ROUNDS:
+        page.mouse.move(way[0], height)
+        page.mouse.down()
+        for x in way[1:]:
+            page.mouse.move(x, height)
+            page.wait_for_timeout(120)
+        page.mouse.up()
+    found: list[float] = page.evaluate("window.answers")
+    return found
 
 
 def drag(chromium, address: str) -> tuple[list[float], float]:

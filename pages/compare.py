@@ -106,7 +106,7 @@ def controls(choices: DeltaGenerator, chips: DeltaGenerator) -> Sought:
         data = sources.pick(**_HIDDEN)
         bring(data)
         task = the_task(data)
-        accuracy, trade_of, _ = scene.LAYERS  # as on What if, which has the third of them too
+        accuracy, trade_of, *_ = scene.LAYERS  # as on What if, which has others too
         layers = {one: one for one in (accuracy, trade_of)}
         layer = widgets.switch("The figure", "the figure", layers, "layer", accuracy, **_HIDDEN)
         settings = st.popover("Settings", icon=":material/tune:")

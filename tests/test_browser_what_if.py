@@ -210,7 +210,7 @@ def test_a_saved_picture_says_what_it_shows(instrument):
     page.wait_for_url(re.compile("layer=Trade"))
 
 
-@pytest.mark.parametrize("layer", ["Trade", "Noise"])
+@pytest.mark.parametrize("layer", ["Trade", "Noise", "People"])
 def test_another_picture_s_axis_is_apart_from_the_slider(instrument, layer):
     page = instrument()
     page.get_by_role("button", name=layer, exact=True).click()
@@ -221,6 +221,20 @@ def test_another_picture_s_axis_is_apart_from_the_slider(instrument, layer):
     assert page.locator(".dpmc-sides strong").inner_text() == "epsilon per rating"
     track = page.locator(".dpmc-track").bounding_box()
     assert slider["y"] <= track["y"] + track["height"] / 2
+
+
+def test_a_visitor_has_no_place_among_people(instrument):
+    page = instrument("?layer=People")
+    layer = page.get_by_role("button", name="People", exact=True)
+    assert page.locator(".dpmc-plot .scatterlayer .trace").count() == 3
+    one = page.locator(".dpmc-plot .textpoint text").all_text_contents()
+    page.get_by_title("Another person").click()
+    assert page.locator(".dpmc-plot .textpoint text").all_text_contents() != one
+    page.get_by_role("button", name="Put yourself in").click()
+    assert layer.is_hidden()
+    assert page.locator(".dpmc-head strong").inner_text() == "Accuracy on held-out ratings"
+    page.get_by_title("Another person").click()
+    assert layer.get_attribute("aria-pressed") == "true"
 
 
 @pytest.mark.parametrize("query", ["", "?layer=Trade"])

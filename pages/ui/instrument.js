@@ -195,8 +195,12 @@ class Instrument {
   // The layer in sight: another picture over the same slider.
   turn() {
     const layers = this.view.layers
-    const now = layers.find((one) => one.name === this.layer) || layers[0]
-    const over = now.faces[this.asked] || now.faces[0]
+    // on a phone the lists below have the room, and a visitor's own are not drawn
+    const drawn = this.person !== "you" && this.frame.clientWidth >= NARROW
+    const fits = layers.map((one) => drawn || !one.people)
+    const now = layers.find((one, k) => fits[k] && one.name === this.layer) || layers[0]
+    const over = now.faces[now.people ? this.person : this.asked] || now.faces[0]
+    Array.from(this.layers.children).forEach((button, k) => { show(button, fits[k]) })
     if (over === this.over) return
     this.over = over
     say(this.title, now.title)
@@ -451,7 +455,7 @@ class Instrument {
     show(this.enter, !you && !!view.six.length)
     show(this.you.box, you)
     if (you) return this.you.shown()
-    const told = person.told ? person.told[this.stop] : null
+    const told = person.told[this.stop]
     const pairs = person.cells.map((cell, k) => [cell.title, cell.text, told ? told.texts[k] : null,
       told ? told.changed[k] : false])
     const noisy = view.scores || []
@@ -575,7 +579,7 @@ class Instrument {
     }
     this.dealt = { truth, stop, asked }
     const { text, answers } = view.questions[this.place][asked]
-    this.board(seen + " " + text, answers.map(([name, yes]) => [name, () => this.judge(yes)]))
+    this.board(seen + " " + text, answers.map((name, k) => [name, () => this.judge(!k)]))
   }
 
   // What is said in a game, and its buttons.

@@ -30,7 +30,7 @@ from dpmc_core.model import Mechanism, Task
 from dpmc_core.privacy import Guarantee, Trust
 from dpmc_core.problem import build_problem, prepared_facts
 from dpmc_core.ratings import PublicFacts, Ratings
-from pages.ui.charts import Figure, Theme, shaded
+from pages.ui.charts import Figure, Theme
 from pages.ui.charts import compare as charts_compare
 from pages.ui.charts import curve as charts_curve
 from pages.ui.charts import noise as charts_noise
@@ -38,7 +38,7 @@ from pages.ui.text import in_chart
 
 LOOK = Path(__file__).with_name("instrument.css")
 PLOTLY = f"plotly-{metadata.version('plotly')}.min.js"  # where the server serves it
-LAYERS = ("Quality", "Trade", "Noise")
+LAYERS = ("Quality", "Trade", "Noise", "People")
 _STEP = 0.005  # between two qualities that may be asked for
 
 
@@ -150,6 +150,7 @@ def view(scene: Scene, theme: Theme) -> dict[str, Any]:
             },
             *_traded(picture, asked[0], epsilons, theme),
             *_noise(mechanisms, made, theme),
+            *_people(first.id, shown, theme),
         ],
         "room": charts_curve.ROOM,
         "colors": charts_curve.colors(theme, first.id),
@@ -161,14 +162,7 @@ def view(scene: Scene, theme: Theme) -> dict[str, Any]:
         "stops": stops,
         "needed": None if line is None else _needed(line, epsilons, curve.layout["yaxis"]["range"]),
         "questions": [
-            [
-                {
-                    "short": one.short,
-                    "text": one.text,
-                    "answers": list(zip(one.answers, (True, False), strict=True)),
-                }
-                for one in pair
-            ]
+            [{name: getattr(one, name) for name in ("short", "text", "answers")} for one in pair]
             for pair in asked
         ],
         "right": [[one.told(made) for one in pair] for pair in asked],
@@ -245,22 +239,12 @@ def _traded(
     alone = picture._replace(lines=picture.lines[:1])
     faces = []
     for question in asked:
-        found = trade.ask(alone, question)
-        fig = charts_curve.over_slider(charts_compare.trade(found, epsilons[0]))
-        axis = picture.metric.axis  # said above the picture
-        notes = [note for note in fig.layout["annotations"] if note["text"] != axis]
-        fig.layout["annotations"] = notes
-        moving = range(len(fig.data) - 3, len(fig.data))
-        stops = [
-            {
-                "traces": [*moving],
-                "data": shaded(charts_compare.trade_at(found, epsilon), theme),
-                "layout": {},
-                "words": f"Attacker: {trade.said(found.tracks[0].at(epsilon))}",
-            }
-            for epsilon in epsilons
-        ]
-        faces.append({"figure": fig.on(theme), "stops": stops})
+        found, axis = trade.ask(alone, question), picture.metric.axis  # said above the picture
+        figures = [charts_curve.over_slider(charts_compare.trade(found, e)) for e in epsilons]
+        for fig in figures:
+            fig.layout["annotations"] = [n for n in fig.layout["annotations"] if n["text"] != axis]
+        said = [f"Attacker: {trade.said(found.tracks[0].at(e))}" for e in epsilons]
+        faces.append(_moving(figures, theme, said))
     return [{"name": "Trade", "title": f"{picture.metric.axis}, against risk", "faces": faces}]
 
 
@@ -286,6 +270,21 @@ def _noise(
             "faces": [_moving([charts_curve.over_slider(fig) for fig in figures], theme, said)],
         }
     ]
+
+
+def _people(id: str, shown: Shown | None, theme: Theme) -> list[dict[str, Any]]:
+    """The layer of people: the lists of each without privacy and with it, if there are any."""
+    if shown is None or not shown[1]:
+        return []
+    (found, lists), faces = shown, []
+    titles = {item: in_chart(name) for item, name in found.titles.items()}
+    at = [*map(lists.get, EPSILONS)]
+    for k, person in enumerate(found.people):
+        both = [(person.plain[:5], one.items[k] if one else ()) for one in at]
+        figures = [charts_curve.over_slider(charts_curve.lists(id, b, titles)) for b in both]
+        said = [f"{one.shared[k]} of 5 are the same" if one else "no lists here" for one in at]
+        faces.append(_moving(figures, theme, said))
+    return [{"name": LAYERS[3], "title": "Recommended", "faces": faces, "people": True}]
 
 
 _SERVED = {
@@ -324,22 +323,20 @@ def _person(
 ) -> dict[str, Any]:
     task = mechanisms[0].task
     told = [people.served(mechanism, person, public) for mechanism in mechanisms]
-    trusted = told[0] is None
     rated = [cell for cell in person.cells if cell[1] is not None][:4]
-    cells = rated if trusted else person.cells[: len(told[0].values)]
+    cells = person.cells[: len(told[0].values)] if told[0] else rated  # of a server that is trusted
     return {
         "name": name,
-        "plain": list(person.plain),
+        "plain": person.plain,
         "cells": [{"title": title, "text": _sign(value, task)} for title, value in cells],
-        "told": None
-        if trusted
-        else [
+        "told": [
             {
                 "texts": [_sign(value, task) for value in one.values],
-                "changed": list(one.changed),
+                "changed": one.changed,
                 "words": f"{sum(one.changed)} of {len(one.changed)} changed",
             }
             for one in told
+            if one
         ],
     }
 

@@ -298,7 +298,8 @@ _APART = 0.2  # on the axis: nearer ones need no arrow
 def trade(shown: Trade, epsilon: float, high: float = _LEAST) -> Figure:
     """What is predicted against how often an attacker is right at most, who starts with a coin.
 
-    The last three traces are those of `trade_at`.
+    The last three traces are what an epsilon moves: arrows, where papers put the methods (hollow),
+    where their releases do.
     """
     picture, metric = shown.picture, shown.picture.metric
     lines, guessed = ([one.line for one in side] for side in (shown.tracks, shown.guesses))
@@ -344,23 +345,6 @@ def trade(shown: Trade, epsilon: float, high: float = _LEAST) -> Figure:
         end = _across(last)
         tags.append(Tag(short_label(one.line), last.value.mean, look, last.stand in _SOLID, end))
     _column(fig, metric, tags, up, high)
-    x, y, texts, colors = trade_at(shown, epsilon).values()
-    looks = [style(line.mechanism) for line in lines]
-    head = {"symbol": "arrow", "angleref": "previous", "size": [0, 9, 0] * len(looks)}
-    fig.stroke(
-        x[0], y[0], MUTED, mode="lines+markers", line_width=1.5, marker=head, marker_color=MUTED
-    )
-    mark = {"symbol": [look.marker for look in looks], "opacity": 1}
-    mark |= {"line_color": [look.color for look in looks], "line_width": 2.5}
-    for k, size in ((1, 18), (2, 15)):
-        hover = TOLD * (k == 2)
-        fig.dots(x[k], y[k], mark | {"size": size, "color": colors[k]}, text=texts[k], hover=hover)
-    return fig
-
-
-def trade_at(shown: Trade, epsilon: float) -> dict[str, list[Any]]:
-    """What an epsilon moves, as `Plotly.restyle` takes it for the last three traces: arrows, where
-    papers put the methods (hollow), where their releases do."""
     beads = [one.at(epsilon) for one in shown.tracks]
     mean, at = [bead.value.mean for bead in beads], [*map(_across, beads)]
     papers = [None if bead.claimed is None else _odds(bead.claimed) for bead in beads]
@@ -368,12 +352,18 @@ def trade_at(shown: Trade, epsilon: float) -> dict[str, list[Any]]:
     for paper, own in zip(papers, at, strict=True):
         apart = paper is not None and abs(paper - own) > _APART
         arrows += (paper, own, None) if apart else (None,) * 3
-    return {
-        "x": [arrows, papers, at],
-        "y": [np.repeat(mean, 3).tolist(), mean, mean],
-        "text": ["", "", [*map(_told, shown.tracks, beads)]],
-        "marker.color": [MUTED, PAPER, [*map(_fill, shown.tracks, beads)]],
-    }
+    looks = [style(line.mechanism) for line in lines]
+    head = {"symbol": "arrow", "angleref": "previous", "size": [0, 9, 0] * len(looks)}
+    y = np.repeat(mean, 3).tolist()
+    fig.stroke(
+        arrows, y, MUTED, mode="lines+markers", line_width=1.5, marker=head, marker_color=MUTED
+    )
+    mark = {"symbol": [look.marker for look in looks], "opacity": 1}
+    mark |= {"line_color": [look.color for look in looks], "line_width": 2.5}
+    fig.dots(papers, mean, mark | {"size": 18, "color": PAPER})
+    texts, colors = ([*map(one, shown.tracks, beads)] for one in (_told, _fill))
+    fig.dots(at, mean, mark | {"size": 15, "color": colors}, text=texts, hover=TOLD)
+    return fig
 
 
 def _fill(one: Track, bead: Bead) -> str:
