@@ -7,8 +7,8 @@ Times run from the server's first byte to the first frame of the chart, a plain 
 Plotly's. While the knob is dragged over all stops, from each move of the pointer to the frame after
 the one in which number and rule have moved; after it is let go, to the address. Chromium draws
 without a graphics card here. Small files are asked for one by one over one connection, as a browser
-asks for a hundred at first. Beside it, in the same run: a page of Streamlit with nothing but the same
-chart, and a page without Streamlit on which a range input moves a dot and a rule of that chart. Each
+asks for a hundred at first. Beside it, in the same run: a page of Streamlit with nothing but the
+same chart, and a page without Streamlit on which a range input moves a dot and a rule of it. Each
 mechanism's example, which Train shows before a first run, is made once.
 """
 
