@@ -33,7 +33,7 @@ def shared(page, title):
         found = {"epsilon": stands.split()[1].rstrip(":"), "mechanism": method}
     for key in [key for key in HAS.get(title, SHARED) if key not in found]:
         if key == "epsilon":
-            slider = page.get_by_role("slider", name="epsilon", exact=True).first
+            slider = page.get_by_role("slider", name="epsilon").first
             found[key] = slider.get_attribute("aria-valuetext")
         elif key == "mechanism":
             opener = page.get_by_role("button", name=re.compile("^Mechanism: "))
@@ -188,9 +188,11 @@ def test_copy_link_copies_the_whole_address(browser, server, width, plain_http):
     tab = context.new_page()
     visit(tab, server + "compare?data=restaurants&grid=own&seeds=7")
     assert tab.evaluate("'clipboard' in navigator") != plain_http
+    tab.get_by_role("button", name="Settings").click()
     tab.get_by_role("spinbutton", name="Seeds").fill("8")
     tab.keyboard.press("Enter")
     tab.wait_for_url("**seeds=8**")
+    tab.keyboard.press("Escape")
     settle(tab)
     share = tab.get_by_role("button", name="Share", exact=True)
     box = share.bounding_box()
@@ -206,6 +208,7 @@ def test_copy_link_copies_the_whole_address(browser, server, width, plain_http):
     panel.get_by_text("Copied.").wait_for()
     tab.keyboard.press("Escape")
     assert not panel.is_visible()
+    tab.get_by_role("button", name="Settings").click()
     field = tab.get_by_role("textbox", name="epsilons")
     field.fill("")
     field.press("Control+v")
