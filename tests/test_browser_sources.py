@@ -42,10 +42,11 @@ def test_a_file_headed_like_a_public_set_is_asked_for_its_range(page, server, tm
 
 def test_without_times_the_hold_out_is_called_a_draw(page, server):
     visit(page, server + "train?data=restaurants&mechanism=input-flip&holdout=last")
-    page.get_by_text("Preparation, hold-out and randomness").click()
+    page.get_by_role("button", name="Settings").click()
     settle(page)
     held = page.get_by_role("combobox", name="Held out for testing")
     assert held.input_value() == "one random rating of each user"
+    page.keyboard.press("Escape")
     page.get_by_role("button", name="Train", exact=True).click()
     page.get_by_text("one random rating of every user").first.wait_for()
     assert not page.get_by_text("latest rating").count()
