@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import math
+import re
 from dataclasses import replace
 from functools import partial
 from html.parser import HTMLParser
@@ -44,6 +45,7 @@ from dpmc_core.privacy import RATING, USER_EMPTIED
 from dpmc_core.ratings import PublicFacts
 from dpmc_core.settings import setting_text
 from dpmc_core.stopping import Stopped
+from tests.page_helpers import all_text, open_page
 
 ROOT = Path(__file__).resolve().parent.parent
 ALL = list(papers.experiments())
@@ -349,7 +351,7 @@ def test_no_result_no_number_and_no_paper_are_no_verdict():
     found = verdicts.judge(paper(), one, None)
     assert found.verdict is Accuracy.NOT_RUN
     assert found.reason == "A test."
-    assert [held for _, held in found.statements] == [{verdicts.OURS: None}]
+    assert [held for _, held in found.statements] == [{}]
     found = verdicts.judge(paper("a summary only"), one, made(a={1.0: 2.0}))
     assert found.verdict is Accuracy.UNJUDGED
 
@@ -808,9 +810,43 @@ def test_what_has_no_recipe_says_why():
 # --- words, pictures, the report -----------------------------------------------------------------
 
 
+def test_what_holds_has_one_number_wherever_it_is_told(capsys):
+    looks = views.all_looks(papers.PAPERS.values())
+    told = views.opening(looks)
+    held = [h for one in looks for _, h in one.judged.statements]
+    assert f"{len(held)} statements" in told
+    assert [int(n) for n in re.findall(r"(\d+) (?:hold|do|can|not)", told)] == [
+        sum(bool(h) and all(h.values()) for h in held),
+        sum(any(h.values()) and not all(h.values()) for h in held),
+        sum({*h.values()} == {False} for h in held),
+        sum(None in h.values() and not any(h.values()) for h in held),
+        sum(not h for h in held),
+    ]
+    table = views.standing(looks)
+    for name, texts in [*table.items()][1:]:
+        *each, total = map(int, texts)
+        assert total == sum(each), name
+    assert main(["papers"]) == 0
+    assert told in " ".join(capsys.readouterr().out.split())
+    quick = [one._replace(paper=replace(one.paper, theory=False)) for one in looks]
+    assert f"<p>{told}</p>" in views.html(quick)
+    assert told in all_text(open_page("papers"))
+    assert main(["papers", "z16"]) == 0
+    z16 = [one for one in looks if one.paper.key == "Z16"]
+    assert views.opening(z16) in " ".join(capsys.readouterr().out.split())
+    assert views.opening(z16) in all_text(open_page("papers", paper="z16"))
+
+
 def looked(one, ours):
     judged = verdicts.judge(paper(), one, ours)
     return views.Look(paper(), one, ours, False, judged, ())
+
+
+def test_what_is_not_run_is_not_told_to_hold_or_not():
+    not_run = [said(True), said(None)]
+    found = looked(experiment(statements=not_run), None)
+    assert {verdicts.told_text(h) for _, h in found.judged.statements} == {"not run"}
+    assert views.opening([found]) == "X, 2 statements: 2 not run."
 
 
 def test_the_numbers_hold_ours_and_the_printed_ones():

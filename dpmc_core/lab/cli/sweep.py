@@ -521,6 +521,9 @@ def _named(name: str | None) -> tuple[Paper | None, Experiment | None]:
 
 
 def _list(chosen: Sequence[Paper], looks: list[views.Look]) -> Iterator[str]:
+    yield paragraph(views.opening(looks))
+    if len(chosen) > 1:
+        yield table(views.standing(looks), "  ")
     columns = views.overview(looks)
     order = ("preset", "place", "accuracy", "privacy", "run time", "what it shows")
     yield table({name: columns[name] for name in order})

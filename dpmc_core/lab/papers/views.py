@@ -18,7 +18,7 @@ from dpmc_core.experiment import EVALUATION_ONLY
 from dpmc_core.lab import papers
 from dpmc_core.lab.papers import engine, verdicts
 from dpmc_core.lab.papers.engine import Experiment, Made, Paper, Series
-from dpmc_core.lab.papers.verdicts import Accuracy, Judged, Privacy, Upheld
+from dpmc_core.lab.papers.verdicts import HOLDS, SOME, Accuracy, Judged, Privacy, Upheld
 from dpmc_core.lab.views import svg
 from dpmc_core.lab.views.cards import delta_text
 from dpmc_core.lab.views.lines import Interval, short
@@ -97,7 +97,7 @@ def all_looks(chosen: Iterable[Paper]) -> list[Look]:
     return [look(paper, one) for paper in chosen for one in paper.experiments]
 
 
-def overview(found: list[Look]) -> Columns:
+def overview(found: Sequence[Look]) -> Columns:
     """All of them as a table, verdicts first."""
     heads = ("accuracy", "privacy", "paper", "place", "what it shows", "run time", "preset")
     return columns(
@@ -118,7 +118,35 @@ def overview(found: list[Look]) -> Columns:
     )
 
 
-def count(found: list[Look]) -> str:
+_STANDS = {
+    HOLDS[True]: "hold",
+    SOME: "hold at a setting",
+    HOLDS[False]: "do not hold",
+    HOLDS[None]: "cannot be told",
+    Accuracy.NOT_RUN.value: "not run",
+}
+
+
+def standing(found: Sequence[Look]) -> Columns:
+    """How many statements of each paper hold, and of all papers, in the last row."""
+    told = {one.paper.key: Counter[str]() for one in found}
+    for one in found:
+        told[one.paper.key].update(verdicts.stands(held) for _, held in one.judged.statements)
+    if len(told) > 1:
+        told[f"{len(told)} papers"] = sum(told.values(), Counter())
+    rows = ((key, *map(str, (n.total(), *(n[one] for one in _STANDS)))) for key, n in told.items())
+    return columns(("paper", "statements", *_STANDS.values()), rows)
+
+
+def opening(found: Sequence[Look]) -> str:
+    """What holds of some papers, in a sentence."""
+    table = standing(found).items()
+    (_, whose), (_, total), *parts = ((name, texts[-1]) for name, texts in table)
+    told = ", ".join(f"{many} {words}" for words, many in parts if many != "0")
+    return sentence(f"{whose}, {total} statements: {told or 'none can be compared'}")
+
+
+def count(found: Sequence[Look]) -> str:
     """How many there are of each verdict, in a line."""
     there = [one.judged.verdict for one in found]
     parts = [f"{one.value} {there.count(one)}" for one in Accuracy if one in there]
@@ -527,7 +555,9 @@ def html(found: Sequence[Look]) -> str:
         "<meta name='viewport' content='width=device-width, initial-scale=1'>"
         f"<title>Five papers, checked</title><style>{_STYLE}</style>",
         "<h1>Five papers: what is printed beside what is measured</h1>",
-        _paragraph(count(list(found))),
+        _paragraph(opening(found)),
+        _table(standing(found)),
+        _paragraph(count(found)),
         _paragraph(
             f"Made by dpmc papers --report, version {version()}, from stored results. Lines: ours,"
             " the mean over seeds in its 95 % band; wide bands: from the lowest to the highest mean"
@@ -536,7 +566,7 @@ def html(found: Sequence[Look]) -> str:
             "small",
         ),
         _meanings(found),
-        _table(overview(list(found)), links=[one.experiment.id for one in found]),
+        _table(overview(found), links=[one.experiment.id for one in found]),
     ]
     for key in keys:
         mine = [one for one in found if one.paper.key == key]
