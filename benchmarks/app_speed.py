@@ -133,7 +133,7 @@ def measure(address: str) -> None:
             f" ({len(moves)} moves); let go to address: {1e3 * release:.0f} ms (median)"
         )
         for size in ((1366, 768), (1280, 720), (1920, 1080)):
-            for name in ("", "train", "compare", "noise", "guarantees", "protocol"):
+            for name in ("", "train", "compare", "noise", "guarantees", "protocol", "papers"):
                 words, controls, share = first_screen(chromium, address + name, size)
                 title = name or "what if"
                 print(f"{title} at {size}: {words} words, {controls} controls, figure {share} %")

@@ -192,7 +192,8 @@ def said(found: Look) -> None:
         st.markdown("\n".join(map(held, heres, texts, places)))
     for name, text in views.facts(found):
         if name in views.TOLD:
-            st.markdown(f"**{views.TOLD[name]}**  \n{blocks.escape(text)}")
+            lines = views.why(found.experiment) if name == "why" else [text]
+            st.markdown("  \n".join([f"**{views.TOLD[name]}**", *map(blocks.escape, lines)]))
 
 
 def held(here: str, text: str, place: str) -> str:

@@ -315,7 +315,6 @@ class Compared(NamedTuple):
 
 Held = Mapping[str, bool | None]  # whether something holds, by the settings tried, ours first
 OURS = "ours"
-NOWHERE: Held = {}  # not run
 HOLDS = {True: "holds", False: "does not hold", None: "cannot tell"}
 SOME = "holds at some settings"
 
@@ -378,9 +377,10 @@ def judge(
     """How a result stands beside what the paper prints and says. tried: the same at settings that
     are not printed."""
     if made is None:
-        reason = experiment.not_run or f"nobody has run it here yet: {experiment.command}"
+        first = "".join(f" after dpmc data get {name}" for name in experiment.needs)
+        reason = experiment.not_run or f"nobody has run it here yet: {experiment.command}{first}"
         nothing = tuple(Compared(one, None, None) for one in experiment.printed)
-        unknown = tuple((one, NOWHERE) for one in experiment.statements)
+        unknown: Any = tuple((one, {}) for one in experiment.statements)
         return Judged(Accuracy.NOT_RUN, sentence(reason), nothing, unknown)
     found = {name: _judged(experiment, one) for name, one in at_settings(made, tried).items()}
     compared = found[OURS].compared
