@@ -111,7 +111,7 @@ def choose(looks: Sequence[Look]) -> Look:
         )
     blocks.show_table(
         columns,
-        height=283,
+        height=318,
         alt="Every figure and table with its verdicts",
         key=key,
         on_select=clicked,

@@ -30,7 +30,7 @@ def done(page, more=0):
     return int(PARTS.search(page.inner_text("body"))[1])
 
 
-@pytest.mark.parametrize("paper", ["all", "ryhh24"])
+@pytest.mark.parametrize("paper", ["all", "lwhm22", "ryhh24", "jtt18"])
 def test_the_first_screen_opens_with_what_holds_in_few_words(page, server, paper):
     page.set_viewport_size({"width": 1366, "height": 768})
     visit(page, f"{server}papers?paper={paper}")

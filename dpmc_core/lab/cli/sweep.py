@@ -489,7 +489,7 @@ def show(
     for option, value in vars(making).items():
         if value is not None:
             raise InvalidSetting(f"--{option}", "left out without --run", str(value))
-    if view.report is not None:
+    if view.report:
         _write(view.report, views.html(views.all_looks(papers.PAPERS.values())), "report")
         return None
     if view.bibtex:
@@ -499,7 +499,7 @@ def show(
         tables = {one.key: views.theory_table(one) for one in chosen}
         return CommandReport(tables, _theory(chosen, tables))
     looks = [views.look(paper, experiment)] if paper and experiment else views.all_looks(chosen)
-    if view.csv is not None:
+    if view.csv:
         _write(view.csv, views.csv_text(looks), "table")
         return None
     if experiment:
@@ -569,9 +569,10 @@ def _make(
     if making.seeds != ["printed"]:
         seeds = core.parse_seeds(making.seeds) if making.seeds else ()
     recipe = engine.recipe_of(experiment, seeds)
-    if not again and engine.there(experiment, recipe, making.write):
-        return None
-    print(f"dpmc: {experiment.id}: {experiment.title}", file=sys.stderr, flush=True)
+    if not again:
+        if engine.there(experiment, recipe, making.write):
+            return None
+        print(f"dpmc: {experiment.id}: {experiment.title}", file=sys.stderr)
     processes = core.processes(making.jobs, "--jobs")
     folder = making.write or engine.own_folder()
     engine.ready(folder)
@@ -606,6 +607,7 @@ def _make_all(chosen: Sequence[Paper], making: Making, json: bool) -> None:
             wrong.append(f"{one.id}: {error}")
     if wrong:
         raise DpmcError("; ".join(wrong))
+    print("dpmc: all whose data is here is made", file=sys.stderr)
 
 
 def _by_pieces(experiment: Experiment, recipe: TrialRecipe, as_json: bool) -> Made:

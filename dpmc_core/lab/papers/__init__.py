@@ -50,8 +50,7 @@ def _read(module: ModuleType) -> Paper:
 
     def made(given: Mapping[str, Any]) -> Experiment:
         names = {**given, **shared}
-        fields = {n: _filled(given[n], names) for n in given.keys() & _FIELDS}
-        return _experiment(fields, module)
+        return _experiment({n: _filled(given[n], names) for n in given.keys() & _FIELDS}, module)
 
     for own in table["experiments"]:
         for each in own.pop("each", [{}]):
