@@ -173,7 +173,7 @@ def measure(address: str, other: str, figure: dict[str, Any]) -> None:
             f" a bare Plotly page: p95 {plain:.0f} ms ({p95 / plain:.2f}x)"
         )
         for size in ((1366, 768), (1280, 720), (1920, 1080)):
-            for name in ("", "train", "compare", "noise", "guarantees", "protocol"):
+            for name in ("", "train", "compare", "noise", "guarantees", "protocol", "papers"):
                 words, controls, share = first_screen(chromium, address + name, size)
                 title = name or "what if"
                 print(f"{title} at {size}: {words} words, {controls} controls, figure {share} %")

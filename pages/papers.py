@@ -47,7 +47,6 @@ def page() -> None:
     except (DpmcError, OSError) as error:
         blocks.problem(error)
         return
-    st.markdown(views.count(looks))
     found = choose(looks)
     of_link(found)
     one(found)
@@ -73,6 +72,7 @@ def choose(looks: Sequence[Look]) -> Look:
             made = (id for id in ids if places[id].made)
             st.session_state["experiment"] = next(made, ids[0])
 
+    head = st.empty()
     left, right = st.columns([2, 3], vertical_alignment="bottom")
     with left:
         only = widgets.switch(
@@ -87,6 +87,8 @@ def choose(looks: Sequence[Look]) -> Look:
         turned()
     id = widgets.choose("Figure or table", "the figure", names, "experiment", FIRST, place=right)
     ids, key = of(only), f"papers table {only}"
+    some = [places[id] for id in ids]
+    head.markdown(views.opening(some), help=views.count(some))
 
     def clicked() -> None:
         """Wherever in a row."""
@@ -97,7 +99,7 @@ def choose(looks: Sequence[Look]) -> Look:
     # What is chosen stands in the list: a cell that stays marked keeps its tool bar in the way.
     st.session_state[key] = {"selection": {"rows": [], "columns": [], "cells": []}}
     narrow = {"paper": 76, "place": 84, "run time": 76}
-    columns: dict[str, Any] = dict(views.overview([places[id] for id in ids]))
+    columns: dict[str, Any] = dict(views.overview(some))
     configs = {name: st.column_config.TextColumn(width=width) for name, width in narrow.items()}
     for name, width in {"accuracy": 205, "privacy": 330}.items():
         columns[name] = [text.split(", ") if text else [] for text in columns[name]]
@@ -109,7 +111,7 @@ def choose(looks: Sequence[Look]) -> Look:
         )
     blocks.show_table(
         columns,
-        height=213,
+        height=318,
         alt="Every figure and table with its verdicts",
         key=key,
         on_select=clicked,
@@ -190,7 +192,8 @@ def said(found: Look) -> None:
         st.markdown("\n".join(map(held, heres, texts, places)))
     for name, text in views.facts(found):
         if name in views.TOLD:
-            st.markdown(f"**{views.TOLD[name]}**  \n{blocks.escape(text)}")
+            lines = views.why(found.experiment) if name == "why" else [text]
+            st.markdown("  \n".join([f"**{views.TOLD[name]}**", *map(blocks.escape, lines)]))
 
 
 def held(here: str, text: str, place: str) -> str:

@@ -217,7 +217,7 @@ FIRST_SCREEN = """() => {
       || e.closest('button, a') || e);
   }
   const figure = document.querySelector('.dpmc-frame, .st-key-film, .st-key-figure .stPlotlyChart');
-  const box = figure.getBoundingClientRect();
+  const box = figure?.getBoundingClientRect() ?? { top: 0, bottom: 0 };
   const high = Math.min(box.bottom, innerHeight) - Math.max(box.top, 0);
   return [words, found.size, Math.round(100 * high / innerHeight)];
 }"""

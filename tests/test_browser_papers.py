@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from tests.browser_helpers import settle, visit
+from tests.browser_helpers import FIRST_SCREEN, settle, visit
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
@@ -28,6 +28,18 @@ def done(page, more=0):
         arg=[PARTS.pattern, more],
     )
     return int(PARTS.search(page.inner_text("body"))[1])
+
+
+@pytest.mark.parametrize("paper", ["all", "lwhm22", "ryhh24", "jtt18"])
+def test_the_first_screen_opens_with_what_holds_in_few_words(page, server, paper):
+    page.set_viewport_size({"width": 1366, "height": 768})
+    visit(page, f"{server}papers?paper={paper}")
+    words, controls, _ = page.evaluate(FIRST_SCREEN)
+    assert words <= 120
+    assert controls <= 20
+    said = page.get_by_text(re.compile(r"\d+ statements: \d+ hold")).bounding_box()
+    table = page.get_by_test_id("stDataFrame").first.bounding_box()
+    assert said["y"] < table["y"] < 768
 
 
 def test_a_click_on_a_row_shows_its_figure(page, server):

@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import math
+import re
 from dataclasses import replace
 from functools import partial
 from html.parser import HTMLParser
@@ -44,6 +45,7 @@ from dpmc_core.privacy import RATING, USER_EMPTIED
 from dpmc_core.ratings import PublicFacts
 from dpmc_core.settings import setting_text
 from dpmc_core.stopping import Stopped
+from tests.page_helpers import all_text, open_page
 
 ROOT = Path(__file__).resolve().parent.parent
 ALL = list(papers.experiments())
@@ -349,7 +351,7 @@ def test_no_result_no_number_and_no_paper_are_no_verdict():
     found = verdicts.judge(paper(), one, None)
     assert found.verdict is Accuracy.NOT_RUN
     assert found.reason == "A test."
-    assert [held for _, held in found.statements] == [{verdicts.OURS: None}]
+    assert [held for _, held in found.statements] == [{}]
     found = verdicts.judge(paper("a summary only"), one, made(a={1.0: 2.0}))
     assert found.verdict is Accuracy.UNJUDGED
 
@@ -409,8 +411,7 @@ def test_each_method_has_its_own_verdict_on_privacy():
     assert worst.mechanism == "output"
     assert views.overview([found])["privacy"] == ["3 proved, 1 counterexample"]
     assert found._replace(promises=()).kept == []
-    assert views.privacy_text(found).startswith("Proved: ")
-    assert views.privacy_text(found._replace(promises=())) == ""
+    assert found._replace(promises=()).privacy == ""
 
 
 @pytest.mark.parametrize("id", ["ryhh24-table-3", "ryhh24-5b", "hxz15-cdf"])
@@ -805,12 +806,217 @@ def test_what_has_no_recipe_says_why():
     assert engine.recipe_of(one, [4]).seeds == (4,)
 
 
+# --- all of them by one command ------------------------------------------------------------------
+
+
+def movielens_10m(home, users=40, items=150):
+    """A few made-up ratings in the files of MovieLens 10M, where a download would put them."""
+    folder = home / "data" / "ml-10m"
+    folder.mkdir(parents=True)
+    rng = np.random.default_rng(0)
+    rows = [
+        f"{u}::{i}::{rng.integers(1, 11) / 2:g}::{u * items + i}"
+        for u in range(1, users + 1)
+        for i in rng.choice(np.arange(1, items + 1), 25, replace=False)
+    ]
+    (folder / "ratings.dat").write_text("\n".join(rows) + "\n")
+    (folder / "movies.dat").write_text("1::A (2000)::Drama\n")
+    (folder / "README.html").write_text("10000054 ratings")
+    (folder / "tags.dat").write_text("")
+
+
+def test_all_that_can_be_made_is_made_once_and_what_lacks_data_says_so(
+    capsys, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("DPMC_HOME", str(tmp_path / "home"))
+    folder = tmp_path / "made"
+    words = ["papers", "hxz15", "--run", "--write", str(folder)]
+    assert main(words) == 0
+    assert "hxz15-cdf is left out: first dpmc data get ml-100k" in capsys.readouterr().err
+    (path,) = folder.iterdir()
+    assert path.stem == "hxz15-communication"
+    before = path.stat().st_mtime_ns
+    assert main(words) == 0
+    assert path.stat().st_mtime_ns == before
+    assert "hxz15-communication" not in capsys.readouterr().err
+    made = engine.read(path)
+    for changed in (
+        replace(made, stamp=made.stamp._replace(seeds="1:2")),
+        replace(made, stamp=made.stamp._replace(settings={"other": 1})),
+        replace(made, stamp=made.stamp._replace(revisions={"dpmf": -1})),
+    ):
+        engine.write(changed, folder)
+        assert main(words) == 0
+        assert engine.read(path).stamp[:5] == made.stamp[:5]
+
+
+def test_one_that_fails_does_not_stop_the_others(capsys, tmp_path, monkeypatch):
+    monkeypatch.setenv("DPMC_HOME", str(tmp_path / "home"))
+    asked = []
+
+    def make(one, *_, **__):
+        asked.append(one.id)
+        if one.id == "z16-theorem-3":
+            raise DpmcError("it is broken")
+        return engine.shipped(one.id)
+
+    monkeypatch.setattr(engine, "of_pieces", make)
+    assert main(["papers", "z16", "--run", "--write", str(tmp_path / "made")]) == 1
+    assert asked == ["z16-theorem-3", "z16-generated"]
+    assert [path.stem for path in (tmp_path / "made").iterdir()] == ["z16-generated"]
+    assert "z16-theorem-3: it is broken" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("id", "seeds"), [("jtt18-2a", 10), ("z16-generated", 10), ("hxz15-cdf", 3)]
+)
+def test_the_printed_number_of_draws_is_made_where_there_is_one(id, seeds, monkeypatch, tmp_path):
+    asked = []
+
+    def make(one, recipe, **_):
+        asked.append(recipe.seeds)
+        return engine.shipped(one.id)
+
+    monkeypatch.setattr(engine, "of_pieces", make)
+    words = ["papers", id, "--run", "--seeds", "printed", "--write", str(tmp_path)]
+    assert main(words) == 0
+    assert asked == [tuple(range(1, seeds + 1))]
+
+
+def test_the_paper_s_draws_stand_beside_ours_with_what_all_would_take():
+    one = replace(experiment(), not_run="", recipe=of_pieces([]).recipe, draws=30)
+    stamp = STAMP._replace(seconds=120.0, seeds="1:3")
+    ours = replace(made(a={1.0: 2.0}), stamp=stamp)
+    assert views.draws(looked(one, ours)).endswith("all of them would take 20 min of computing.")
+    assert "would take" not in views.draws(looked(replace(one, draws=3), ours))
+    assert "not print" in views.draws(looked(replace(one, draws=0), ours))
+    assert views.draws(looked(one, None)) == "The paper averages over 30."
+    assert views.draws(looked(experiment(), None)) == ""
+    printed = {one.id: one.draws for _, one in ALL if one.draws}
+    assert {
+        id: printed[f"lwhm22-{id}"] for id in ("1a", "1b", "2a", "2b", "3a", "3b", "4", "5")
+    } == {
+        **dict.fromkeys(("1a", "1b"), 40),
+        **dict.fromkeys(("2a", "2b", "3a", "3b", "4", "5"), 10),
+    }
+    assert {id for id in printed if printed[id] == 10} >= {
+        f"jtt18-{id}" for id in ("2b", "2c", "3a")
+    }
+
+
+def test_figures_of_movielens_10m_are_made_once_it_is_there(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("DPMC_HOME", str(tmp_path))
+    before = {"jtt18-2c", "jtt18-3b"}
+    assert {one.id for _, one in ALL if "ml-10m" in one.needs} == before
+    at_size = {f"ryhh24-{id}" for id in ("5b", "7a", "7b", "8a", "8b")}
+    assert {one.id for _, one in ALL if one.at_size} == at_size
+    assert main(["papers", "jtt18-2c", "--run", "--seeds", "1"]) == 1
+    assert "dpmc data get ml-10m" in capsys.readouterr().err
+    movielens_10m(tmp_path)
+    assert main(["papers", "jtt18-3b", "--run", "--seeds", "1", "--jobs", "1"]) == 0
+    assert engine.own("jtt18-3b").get("Private FW")
+
+
+def test_what_another_set_stands_in_for_is_made_at_its_size_where_that_is_there(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setenv("DPMC_HOME", str(tmp_path))
+    paper_, one = papers.find("ryhh24-5b")
+    assert one.fullest is one
+    assert one.at_size.id == one.id
+    movielens_10m(tmp_path)
+    assert one.fullest is one.at_size
+    shipped = views.look(paper_, one)
+    assert any("in place of MovieLens 10M" in text for text in shipped.experiment.changed)
+    assert "other settings" not in shipped.judged.reason
+    assert main(["papers", "ryhh24-5b", "--run", "--seeds", "1"]) == 0
+    mine = views.look(paper_, one)
+    assert mine.own
+    assert all("ml-10m" in key for key in mine.made.stamp.settings["runs"])
+    assert not any("in place of MovieLens 10M" in text for text in mine.experiment.changed)
+    assert "other settings" not in mine.judged.reason
+
+
+def test_what_keeps_a_figure_from_being_made_is_the_data_that_it_reads():
+    assert papers.find("ryhh24-rounds")[1].needs == ("ml-100k", "amazon")
+    for _, one in ALL:
+        if isinstance(one.recipe, GridRecipe):
+            read = {text.partition("/")[0].partition(":")[0] for text in one.recipe.grid.data}
+            assert set(one.needs) == read - {"one-bit-lab"}, one.id
+        for text in (
+            one.recipe.settings.get("runs", ())
+            if one.id.startswith("ryhh24") and (isinstance(one.recipe, TrialRecipe))
+            else ()
+        ):
+            assert text.split()[0] in one.needs, one.id
+    assert all(one.needs == ("ml-100k",) for _, one in ALL if one.id in ("hxz15-cdf", "ryhh24-6a"))
+
+
 # --- words, pictures, the report -----------------------------------------------------------------
+
+
+def test_why_is_found_by_something_that_is_there_or_supposed():
+    one = replace(experiment(), found=(("so it is", "dpmc papers x"),), why="who knows")
+    known = "Found: so it is (shown by dpmc papers x)."
+    assert views.why(one) == [known, "Supposed: Who knows."]
+    assert views.why(replace(one, why="")) == [known]
+    assert views.why(replace(one, found=())) == ["Supposed: Who knows."]
+    assert views.why(experiment()) == []
+    told = " ".join(views.why(papers.find("lwhm22-1a")[1]))
+    assert told in dict(views.facts(views.look(*papers.find("lwhm22-1a"))))["why"]
+    assert all(
+        line in all_text(open_page("papers", experiment="lwhm22-3a"))
+        for line in ("Found: without privacy", "shown by lwhm22-3a", "Supposed: So few ratings")
+    )
+    for _, one in ALL:
+        for words, shown in one.found:
+            assert words.strip()
+            command = shown.split()
+            if len(command) > 1:
+                assert command[:2] in (["dpmc", "fit"], ["dpmc", "audit"]), one.id
+                assert registry.get(command[3 if command[1] == "fit" else 2])
+            else:
+                assert papers.find(shown), one.id
+                assert engine.shipped(shown), (one.id, shown)
+
+
+def test_what_holds_has_one_number_wherever_it_is_told(capsys):
+    looks = views.all_looks(papers.PAPERS.values())
+    told = views.opening(looks)
+    held = [h for one in looks for _, h in one.judged.statements]
+    assert f"{len(held)} statements" in told
+    assert [int(n) for n in re.findall(r"(\d+) (?:hold|do|can|not)", told)] == [
+        sum(bool(h) and all(h.values()) for h in held),
+        sum(any(h.values()) and not all(h.values()) for h in held),
+        sum({*h.values()} == {False} for h in held),
+        sum(None in h.values() and not any(h.values()) for h in held),
+        sum(not h for h in held),
+    ]
+    table = views.standing(looks)
+    for name, texts in [*table.items()][1:]:
+        *each, total = map(int, texts)
+        assert total == sum(each), name
+    assert main(["papers"]) == 0
+    assert told in " ".join(capsys.readouterr().out.split())
+    quick = [one._replace(paper=replace(one.paper, theory=False)) for one in looks]
+    assert f"<p>{told}</p>" in views.html(quick)
+    assert told in all_text(open_page("papers"))
+    assert main(["papers", "z16"]) == 0
+    z16 = [one for one in looks if one.paper.key == "Z16"]
+    assert views.opening(z16) in " ".join(capsys.readouterr().out.split())
+    assert views.opening(z16) in all_text(open_page("papers", paper="z16"))
 
 
 def looked(one, ours):
     judged = verdicts.judge(paper(), one, ours)
     return views.Look(paper(), one, ours, False, judged, ())
+
+
+def test_what_is_not_run_is_not_told_to_hold_or_not():
+    not_run = [said(True), said(None)]
+    found = looked(experiment(statements=not_run), None)
+    assert {verdicts.told_text(h) for _, h in found.judged.statements} == {"not run"}
+    assert views.opening([found]) == "X, 2 statements: 2 not run."
 
 
 def test_the_numbers_hold_ours_and_the_printed_ones():
@@ -895,8 +1101,7 @@ def test_dpmc_papers_lists_shows_and_writes(capsys, tmp_path):
     ("argv", "said"),
     [
         (["lwhm23"], "lwhm22"),
-        (["--run"], "experiment"),
-        (["lwhm22", "--run"], "experiment"),
+        (["lwhm22-1b", "--run", "--seeds", "print"], "--seeds"),
         (["jtt18-2d", "--run"], "Netflix"),
         (["lwhm22-1b", "--seeds", "1"], "--run"),
         (["lwhm22-1b", "--jobs", "1"], "--run"),
@@ -916,7 +1121,9 @@ def test_a_run_tells_programs_where_its_result_is(capsys, tmp_path, monkeypatch)
     monkeypatch.setenv("DPMC_HOME", str(tmp_path / "home"))
     words = ["papers", "jtt18-table-1", "--run", "--json", "--write", str(tmp_path / "new" / "one")]
     assert main(words) == 0
-    *_, last = map(json.loads, capsys.readouterr().out.splitlines())
+    told = capsys.readouterr()
+    assert not told.err  # what a page takes for the last words of a run that failed
+    *_, last = map(json.loads, told.out.splitlines())
     assert last["accuracy"] == "agrees"
     assert engine.read(Path(last["result"])).id == "jtt18-table-1"
     for more in (["--bibtex"], ["--theory"], []):

@@ -18,7 +18,7 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 BUDGETS = {  # files, tokens
     "core": (64, 132_200),
-    "lab": (72, 175_350),
+    "lab": (72, 176_050),
     "pages": (47, 76_550),
     "pages (js, css, html)": (8, 21_700),
 }

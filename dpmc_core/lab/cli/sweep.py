@@ -422,7 +422,7 @@ class PaperView(OneOf):
     """What is shown or done.
 
     Args:
-        run: make the experiment; what is done already is kept
+        run: make the experiment, or all; what is done already is kept
         theory: a paper's theorems beside measurements (seconds)
         bibtex: how to cite the papers
         csv (FILE): ours and what is printed, as a table
@@ -441,7 +441,7 @@ class Making:
     """How an experiment is made.
 
     Args:
-        seeds: with --run: other seeds, 1,2,3 or FIRST:LAST
+        seeds: with --run: other seeds, 1,2,3 or FIRST:LAST; printed: as many as the paper has
         jobs (N): with --run of a grid: processes (default: one per core)
         store (FILE): with --run of a grid: result store (default: the shared one)
         write (FOLDER): with --run: where the result goes (default: with your other results)
@@ -475,34 +475,35 @@ def show(
       dpmc papers lwhm22                  those of one paper; --theory: its theorems, measured
       dpmc papers lwhm22-1b               one: what is printed beside ours, and what the paper says
       dpmc papers lwhm22-1b --run         make it; after Ctrl-C the same command goes on
+      dpmc papers --run --seeds printed   all whose data is there and that are not there yet
       dpmc papers --report papers.html    all of it as one page that needs no server
     """
     paper, experiment = _named(name)
+    chosen = (paper,) if paper else tuple(papers.PAPERS.values())
     if view.run:
-        if experiment is None:
-            raise InvalidSetting("NAME", "an experiment with --run", name or "none")
-        return _make(experiment, making, json)
+        if experiment:
+            made = _make(experiment, making, json)
+            return CommandReport(None, _one(made)) if made and not json else None
+        _make_all(chosen, making, json)
+        return None
     for option, value in vars(making).items():
         if value is not None:
             raise InvalidSetting(f"--{option}", "left out without --run", str(value))
-    chosen = (paper,) if paper else tuple(papers.PAPERS.values())
-    if view.report is not None:
+    if view.report:
         _write(view.report, views.html(views.all_looks(papers.PAPERS.values())), "report")
         return None
     if view.bibtex:
         cited = {one.key: one.bibtex for one in chosen}
         return CommandReport(cited, cited.values())
-    if view.csv is not None:
-        one = [views.look(paper, experiment)] if paper and experiment else None
-        _write(view.csv, views.csv_text(one or views.all_looks(chosen)), "table")
-        return None
     if view.theory:
         tables = {one.key: views.theory_table(one) for one in chosen}
         return CommandReport(tables, _theory(chosen, tables))
-    if experiment is not None and paper is not None:
-        found = views.look(paper, experiment)
-        return CommandReport(views.as_dict(found), _one(found))
-    looks = views.all_looks(chosen)
+    looks = [views.look(paper, experiment)] if paper and experiment else views.all_looks(chosen)
+    if view.csv:
+        _write(view.csv, views.csv_text(looks), "table")
+        return None
+    if experiment:
+        return CommandReport(views.as_dict(looks[0]), _one(looks[0]))
     return CommandReport([views.as_dict(one) for one in looks], _list(chosen, looks))
 
 
@@ -521,6 +522,9 @@ def _named(name: str | None) -> tuple[Paper | None, Experiment | None]:
 
 
 def _list(chosen: Sequence[Paper], looks: list[views.Look]) -> Iterator[str]:
+    yield paragraph(views.opening(looks))
+    if len(chosen) > 1:
+        yield table(views.standing(looks), "  ")
     columns = views.overview(looks)
     order = ("preset", "place", "accuracy", "privacy", "run time", "what it shows")
     yield table({name: columns[name] for name in order})
@@ -538,7 +542,7 @@ def _one(found: views.Look) -> Iterator[str]:
     one, judged = found.experiment, found.judged
     yield f"{one.id}: {found.paper.key}, {one.place}\n{paragraph(one.title)}"
     accuracy = "accuracy", f"{judged.verdict.value}: {judged.reason}"
-    yield facts([accuracy, ("privacy", views.privacy_text(found)), *views.facts(found)])
+    yield facts([accuracy, ("privacy", found.privacy), *views.facts(found)])
     for columns in (views.numbers(found), views.statements(found), views.promises_table(found)):
         if columns and any(columns.values()):
             yield table(columns, "  ")
@@ -556,10 +560,20 @@ def _theory(chosen: Sequence[Paper], tables: Mapping[str, Any]) -> Iterator[str]
         yield "\n".join([head, table(columns, "  "), *notes])
 
 
-def _make(experiment: Experiment, making: Making, json: bool) -> CommandReport | None:
-    seeds = None if making.seeds is None else core.parse_seeds(making.seeds)
-    processes = core.processes(making.jobs, "--jobs")
+def _make(
+    experiment: Experiment, making: Making, json: bool, again: bool = True
+) -> views.Look | None:
+    """What there is of it then. again: also what is there with the same seeds."""
+    experiment = experiment.fullest
+    seeds: Sequence[int] = range(1, experiment.draws + 1)
+    if making.seeds != ["printed"]:
+        seeds = core.parse_seeds(making.seeds) if making.seeds else ()
     recipe = engine.recipe_of(experiment, seeds)
+    if not again:
+        if engine.there(experiment, recipe, making.write):
+            return None
+        print(f"dpmc: {experiment.id}: {experiment.title}", file=sys.stderr)
+    processes = core.processes(making.jobs, "--jobs")
     folder = making.write or engine.own_folder()
     engine.ready(folder)
     if isinstance(recipe, GridRecipe):
@@ -572,11 +586,28 @@ def _make(experiment: Experiment, making: Making, json: bool) -> CommandReport |
         made = _by_pieces(experiment, recipe, json)
     path = engine.write(made, folder)
     found = views.look(papers.find(experiment.id)[0], experiment, made)
-    if not json:
-        return CommandReport(None, (f"the result is in {path}", *_one(found)))
     told = {"accuracy": found.judged.verdict.value, "reason": found.judged.reason}
-    print(plain_json.dumps({"result": str(path)} | told))
-    return None
+    print(plain_json.dumps({"result": str(path)} | told) if json else f"the result is in {path}")
+    return found
+
+
+def _make_all(chosen: Sequence[Paper], making: Making, json: bool) -> None:
+    """Make what is not there yet, and say what lacks its data. Raises DpmcError for failures."""
+    wrong = []
+    made = [
+        one for paper, one in papers.experiments(settings=True) if paper in chosen and one.recipe
+    ]
+    for one in sorted(made, key=lambda one: not one.absent):  # what is left out is told first
+        try:
+            if one.absent:
+                print(f"dpmc: {one.id} is left out: first {one.absent}", file=sys.stderr)
+            else:
+                _make(one, making, json, again=False)
+        except DpmcError as error:
+            wrong.append(f"{one.id}: {error}")
+    if wrong:
+        raise DpmcError("; ".join(wrong))
+    print("dpmc: all whose data is here is made", file=sys.stderr)
 
 
 def _by_pieces(experiment: Experiment, recipe: TrialRecipe, as_json: bool) -> Made:

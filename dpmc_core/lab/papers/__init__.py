@@ -18,6 +18,7 @@ from types import ModuleType
 from typing import Any
 
 from dpmc_core import facts
+from dpmc_core.data import public_sets
 from dpmc_core.errors import unknown_name
 from dpmc_core.lab.papers import engine, hxz15, jtt18, lwhm22, ryhh24, verdicts, z16
 from dpmc_core.lab.papers.engine import (
@@ -46,15 +47,21 @@ def _read(module: ModuleType) -> Paper:
     shared, likes = table.pop("shared"), table.pop("likes", {})
     table = {key: one for key, one in table.items() if key not in ("theorems", "figures")}
     found = []
+
+    def made(given: Mapping[str, Any]) -> Experiment:
+        names = {**given, **shared}
+        return _experiment({n: _filled(given[n], names) for n in given.keys() & _FIELDS}, module)
+
     for own in table["experiments"]:
         for each in own.pop("each", [{}]):
             whole = {**likes.get(own.get("like"), {}), **own, **each}
             whole.pop("like", None)
-            names = {**whole, **shared}
-            if unused := [n for n in whole.keys() - _FIELDS if f"{n}}}" not in str(names)]:
+            texts = str({**whole, **shared})
+            if unused := [n for n in whole.keys() - _FIELDS if f"{n}}}" not in texts]:
                 raise ValueError(f"{name}.toml has no use for {unused} in {whole['id']}")
-            fields = {n: _filled(whole[n], names) for n in whole.keys() & _FIELDS}
-            found.append(_experiment(fields, module))
+            at_size = whole.pop("at_size", None)
+            size = at_size and made({**whole, **at_size})
+            found.append(dataclasses.replace(made(whole), at_size=size))
     return facts.into(Paper, {**table, "experiments": found}, name)
 
 
@@ -77,14 +84,15 @@ def _filled(value: Any, names: Mapping[str, Any]) -> Any:
 def _experiment(table: dict[str, Any], module: ModuleType) -> Experiment:
     recipe, swept = table.get("recipe"), table.pop("sweep", None)
     at: Callable[..., TrialRecipe]
-    if recipe is not None and "grid" in recipe:
+    table.setdefault("needs", [name for name in public_sets.SETS if f"'{name}" in str(recipe)])
+    if recipe and "grid" in recipe:
         made = facts.into(GridRecipe, {**recipe, "grid": _grid(recipe["grid"])}, "grid")
         table["recipe"], at = made, partial(engine.at_setting, made, module)
-    elif recipe is not None:
+    elif recipe:
         make = recipe.pop("make")
         at = partial(getattr(module, make, None) or getattr(engine, make), **recipe)
         table["recipe"] = at()
-    if swept is not None:
+    if swept:
         tried = swept.pop("tried")
         table["tried"] = {one.pop("name"): one.pop("why") for one in tried}
         recipes = dict(zip(table["tried"], (at(**{**swept, **one}) for one in tried), strict=True))
@@ -138,18 +146,18 @@ _THEOREMS: Mapping[str, Callable[[], tuple[TheoryRow, ...]]] = {
 }
 
 
-def experiments() -> Iterator[tuple[Paper, Experiment]]:
-    """All of all papers, in their order."""
+def experiments(settings: bool = False) -> Iterator[tuple[Paper, Experiment]]:
+    """All of all papers, in their order. settings: also those at settings tried."""
     for paper in PAPERS.values():
         for one in paper.experiments:
             yield paper, one
+            if settings and one.tried:
+                yield paper, one.at_settings
 
 
 def find(id: str) -> tuple[Paper, Experiment]:
     """An experiment and its paper. Raises InvalidSetting with the nearest names."""
-    known = {one.id: (paper, one) for paper, one in experiments()}
-    more = ((paper, one.at_settings) for paper, one in experiments() if one.tried)
-    known |= {one.id: (paper, one) for paper, one in more}
+    known = {one.id: (paper, one) for paper, one in experiments(settings=True)}
     if id.lower() not in known:
         names = [*map(str.lower, PAPERS), *known]
         raise unknown_name("paper or experiment", id, names, listed="dpmc papers")

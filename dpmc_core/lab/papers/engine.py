@@ -29,7 +29,7 @@ from dpmc_core import experiment as core
 from dpmc_core import facts, paths, registry
 from dpmc_core.archives import read_json
 from dpmc_core.arrays import Floats
-from dpmc_core.data import datasets
+from dpmc_core.data import datasets, public_sets
 from dpmc_core.errors import BadRatings, DpmcError
 from dpmc_core.lab import locks, store, sweep
 from dpmc_core.lab.store import Store, digest
@@ -245,6 +245,7 @@ class GridRecipe:
     curves: Mapping[str, str]
     by_epsilon: bool = False
     x: str = ""
+    drawn = True
 
     @property
     def seeds(self) -> tuple[int, ...]:
@@ -388,7 +389,8 @@ class Experiment:
     """A figure or a table of a paper.
 
     id: such as lwhm22-1b; place: such as 'figure 1b'. title: what it shows. x, y: the paper's axes.
-    printed: numbers; statements: what the paper says of it. why: why ours differ. changed: what we
+    printed: numbers; statements: what the paper says of it. found: why ours differ, each with what
+    shows it, an experiment's id or a command; why: what is supposed beside that. changed: what we
     changed; unknown: what we could not know: a sentence each. cut: whether what we changed is less
     work than the paper's, or other data, so that a difference does not speak against the paper; the
     labels of such curves, where others have the paper's size. promises: what its methods promise.
@@ -396,7 +398,9 @@ class Experiment:
     a curve's label, which gives a curve that is only printed its colour. guesses: labels of what is
     no method and looks at no rating, with its value where that is exact and the same at every x;
     nan for a curve of the result. tried: settings that are not printed, others than ours: why each
-    is reasonable, by its name; sweep: what makes the curves at all of them.
+    is reasonable, by its name; sweep: what makes the curves at all of them. draws: how many the
+    paper averages over, 0 where it prints no number. needs: public sets that it reads; at_size:
+    the same on the paper's own set, where another stands in for it.
     """
 
     id: str
@@ -406,6 +410,7 @@ class Experiment:
     y: Axis = Axis()
     printed: tuple[Printed, ...] = ()
     statements: tuple[Statement, ...] = ()
+    found: tuple[tuple[str, str], ...] = ()
     why: str = ""
     changed: tuple[str, ...] = ()
     unknown: tuple[str, ...] = ()
@@ -417,6 +422,9 @@ class Experiment:
     not_run: str = ""
     tried: Mapping[str, str] = field(default_factory=dict)
     sweep: TrialRecipe | None = None
+    draws: int = 0
+    needs: tuple[str, ...] = ()
+    at_size: Experiment | None = None
 
     def __post_init__(self) -> None:
         if (self.recipe is None) != bool(self.not_run):
@@ -426,10 +434,25 @@ class Experiment:
 
     def makes(self, made: Made) -> bool:
         """Whether its recipe has the settings of a result still; of a grid its rows tell."""
-        if not isinstance(self.recipe, TrialRecipe):
-            return True
-        now, then = self.recipe.settings, made.stamp.settings
-        return json.dumps(dict(now), sort_keys=True) == json.dumps(dict(then), sort_keys=True)
+        one = self.recipe
+        return not isinstance(one, TrialRecipe) or digest(one.settings) == digest(
+            made.stamp.settings
+        )
+
+    @property
+    def absent(self) -> str:
+        """What brings the data that is not here, empty where all is."""
+        there = public_sets.available
+        return ", ".join(f"dpmc data get {name}" for name in self.needs if not there(name))
+
+    @property
+    def fullest(self) -> Experiment:
+        """At its size where the data for that is there."""
+        return self.at_size if self.at_size and not self.at_size.absent else self
+
+    def of(self, made: Made | None) -> Experiment:
+        """At the size that a result has."""
+        return self.at_size if self.at_size and made and self.at_size.makes(made) else self
 
     def with_guesses(self, made: Made) -> Made:
         """A result, and before its curves what needs no run."""
@@ -444,9 +467,8 @@ class Experiment:
     @property
     def at_settings(self) -> Experiment:
         """What makes its curves at the settings tried."""
-        title = f"{self.title}, at settings that are not printed"
-        found = replace(self, id=f"{self.id}-settings", title=title, recipe=self.sweep)
-        return replace(found, tried={}, printed=())
+        id, title = f"{self.id}-settings", f"{self.title}, at settings that are not printed"
+        return replace(self, id=id, title=title, recipe=self.sweep, tried={}, printed=())
 
     @property
     def runs(self) -> frozenset[str]:
@@ -512,12 +534,12 @@ class Way(NamedTuple):
     total: int
 
 
-def recipe_of(experiment: Experiment, seeds: Sequence[int] | None = None) -> Recipe:
+def recipe_of(experiment: Experiment, seeds: Sequence[int] = ()) -> Recipe:
     """Its recipe, with other seeds where they are given. Raises DpmcError where it has none."""
     recipe = experiment.recipe
     if recipe is None:
         raise DpmcError(f"{experiment.id} cannot be made here: {experiment.not_run}")
-    if seeds is None:
+    if not seeds:
         return recipe
     if isinstance(recipe, GridRecipe):
         return replace(recipe, grid=replace(recipe.grid, seeds=tuple(seeds)))
@@ -532,7 +554,7 @@ def _made(
     revisions: Mapping[str, int],
     seconds: float,
 ) -> Made:
-    usual = experiment.recipe is not None and experiment.recipe.seeds == recipe.seeds
+    usual = experiment.recipe and experiment.recipe.seeds == recipe.seeds
     typed = seeds_text(recipe.seeds)
     command = experiment.command + ("" if usual else f" --seeds {typed}")
     stamp = Stamp(paths.version(), command, settings, typed, revisions, round(seconds, 1))
@@ -783,6 +805,13 @@ def shipped(id: str) -> Made | None:
 def own(id: str) -> Made | None:
     """The result of one's own run."""
     return _there(own_folder() / f"{id}.json")
+
+
+def there(experiment: Experiment, recipe: Recipe, folder: Path | None) -> bool:
+    """Whether a recipe would make a result once more: one in a folder, one's own or the shipped."""
+    id, seeds = experiment.id, seeds_text(recipe.seeds)
+    made = _there(folder / f"{id}.json") if folder else own(id) or shipped(id)
+    return bool(made and made.stamp.seeds == seeds and made.current and experiment.makes(made))
 
 
 def forget(id: str) -> None:

@@ -316,6 +316,7 @@ class Compared(NamedTuple):
 Held = Mapping[str, bool | None]  # whether something holds, by the settings tried, ours first
 OURS = "ours"
 HOLDS = {True: "holds", False: "does not hold", None: "cannot tell"}
+SOME = "holds at some settings"
 
 
 class Judged(NamedTuple):
@@ -376,9 +377,10 @@ def judge(
     """How a result stands beside what the paper prints and says. tried: the same at settings that
     are not printed."""
     if made is None:
-        reason = experiment.not_run or f"nobody has run it here yet: {experiment.command}"
+        first = "".join(f" after dpmc data get {name}" for name in experiment.needs)
+        reason = experiment.not_run or f"nobody has run it here yet: {experiment.command}{first}"
         nothing = tuple(Compared(one, None, None) for one in experiment.printed)
-        unknown = tuple((one, {OURS: None}) for one in experiment.statements)
+        unknown: Any = tuple((one, {}) for one in experiment.statements)
         return Judged(Accuracy.NOT_RUN, sentence(reason), nothing, unknown)
     found = {name: _judged(experiment, one) for name, one in at_settings(made, tried).items()}
     compared = found[OURS].compared
@@ -465,12 +467,20 @@ def _verdict(compared: Sequence[Compared], held: Sequence[bool | None]) -> Accur
     return Accuracy.DIFFERS if _apart(compared) or False in held else Accuracy.OPEN
 
 
+def stands(held: Held) -> str:
+    """Whether a statement holds at all settings, at some, or at none of those run."""
+    ones = set(held.values())
+    if True in ones:
+        return HOLDS[True] if len(ones) == 1 else SOME
+    return Accuracy.NOT_RUN.value if not ones else HOLDS[None if None in ones else False]
+
+
 def told_text(held: Held) -> str:
-    """Where a statement holds."""
+    """The same, with the settings at which it holds where these are some."""
     places = [name for name, one in held.items() if one]
-    if 0 < len(places) < len(held):
-        return f"holds at {len(places)} of {len(held)} settings: {'; '.join(places)}"
-    return HOLDS[True if places else None if None in held.values() else False]
+    if stands(held) != SOME:
+        return stands(held)
+    return f"holds at {len(places)} of {len(held)} settings: {'; '.join(places)}"
 
 
 def _reason(
@@ -483,10 +493,8 @@ def _reason(
         parts.append(f"{sum(inside)} of {len(inside)} printed numbers within our intervals")
     if missing := len(compared) - len(inside):
         parts.append(f"{missing} without ours")
-    heads = [told_text(held).partition(" at ") for held in helds]
-    counts = Counter(head + (" at some settings" if at else "") for head, at, _ in heads)
     if helds:
-        told = ", ".join(f"{text} {n}" for text, n in counts.items())
+        told = ", ".join(f"{text} {n}" for text, n in Counter(map(stands, helds)).items())
         parts.append(f"of {len(helds)} statements: {told}")
     if len(each) > 1:
         good = [name for name, one in each.items() if one in _GOOD]

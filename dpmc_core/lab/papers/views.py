@@ -17,13 +17,14 @@ from dpmc_core.errors import sentence
 from dpmc_core.experiment import EVALUATION_ONLY
 from dpmc_core.lab import papers
 from dpmc_core.lab.papers import engine, verdicts
-from dpmc_core.lab.papers.engine import Experiment, Made, Paper, Series
-from dpmc_core.lab.papers.verdicts import Accuracy, Judged, Privacy, Upheld
+from dpmc_core.lab.papers.engine import Experiment, Made, Paper, Point, Series
+from dpmc_core.lab.papers.verdicts import HOLDS, SOME, Accuracy, Judged, Privacy, Upheld
+from dpmc_core.lab.sweep import parse_seeds
 from dpmc_core.lab.views import svg
 from dpmc_core.lab.views.cards import delta_text
 from dpmc_core.lab.views.lines import Interval, short
 from dpmc_core.lab.views.svg import Extent, Key, Plot
-from dpmc_core.lab.views.text import columns
+from dpmc_core.lab.views.text import columns, page, paragraphs
 from dpmc_core.paths import version
 from dpmc_core.registry import style
 from dpmc_core.style import BLUE, GREEN, ORANGE, PURPLE, RED, SKY, Style
@@ -33,6 +34,7 @@ TOLD = {
     "changed": "We changed",
     "unknown": "We could not know",
     "tried": "Settings tried",
+    "draws": "Draws",
 }
 Columns = dict[str, list[str]]
 
@@ -52,19 +54,27 @@ class Look(NamedTuple):
     @property
     def series(self) -> tuple[Series, ...]:
         """Our curves, none without a result."""
-        return () if self.made is None else self.made.series
+        return self.made.series if self.made else ()
 
     @property
     def kept(self) -> list[tuple[str, Privacy]]:
         """How many promises have each verdict, the best first."""
         count = Counter(one.verdict for one in self.promises)
-        more = {one: "s" * (n > 1 and one is Privacy.COUNTEREXAMPLE) for one, n in count.items()}
-        return [(f"{count[one]} {one.value}{more[one]}", one) for one in Privacy if one in count]
+        return [
+            (f"{n} {one.value}{'s' * (n > 1 and one is Privacy.COUNTEREXAMPLE)}", one)
+            for one in Privacy
+            if (n := count[one])
+        ]
+
+    @property
+    def privacy(self) -> str:
+        """The same in a line."""
+        return ", ".join(text for text, _ in self.kept)
 
     @property
     def ranges(self) -> list[Series]:
         """From the lowest mean of a curve to the highest, over all settings tried."""
-        if self.made is None or self.tried is None:
+        if not (self.made and self.tried):
             return []
         at = verdicts.at_settings(self.made, self.tried).values()
         found = []
@@ -75,7 +85,7 @@ class Look(NamedTuple):
                 means = [there.mean for one in curves if (there := one.at(x))]
                 if len(means) == len(curves):
                     low, high = min(means), max(means)
-                    points[x] = engine.Point((low + high) / 2, (high - low) / 2, len(means))
+                    points[x] = Point((low + high) / 2, (high - low) / 2, len(means))
             found.append(Series.of(label, points))
         return found
 
@@ -84,6 +94,7 @@ def look(paper: Paper, experiment: Experiment, made: Made | None = None) -> Look
     """An experiment with its result: the given one, one's own, or the shipped one."""
     mine = made or engine.own(experiment.id)
     made = mine or engine.shipped(experiment.id)
+    experiment = experiment.of(made)
     made = made and experiment.with_guesses(made)
     id = f"{experiment.id}-settings"
     tried = engine.own(id) or engine.shipped(id)
@@ -97,7 +108,7 @@ def all_looks(chosen: Iterable[Paper]) -> list[Look]:
     return [look(paper, one) for paper in chosen for one in paper.experiments]
 
 
-def overview(found: list[Look]) -> Columns:
+def overview(found: Sequence[Look]) -> Columns:
     """All of them as a table, verdicts first."""
     heads = ("accuracy", "privacy", "paper", "place", "what it shows", "run time", "preset")
     return columns(
@@ -105,11 +116,11 @@ def overview(found: list[Look]) -> Columns:
         (
             (
                 judged.verdict.value,
-                ", ".join(text for text, _ in one.kept),
+                one.privacy,
                 paper.key,
                 experiment.place,
                 experiment.title,
-                "" if made is None else duration(made.stamp.seconds),
+                duration(made.stamp.seconds) if made else "",
                 experiment.id,
             )
             for one in found
@@ -118,7 +129,39 @@ def overview(found: list[Look]) -> Columns:
     )
 
 
-def count(found: list[Look]) -> str:
+_STANDS = {
+    "statements": "statements",
+    HOLDS[True]: "hold",
+    SOME: "hold at a setting",
+    HOLDS[False]: "do not hold",
+    HOLDS[None]: "cannot be told",
+    Accuracy.NOT_RUN.value: "not run",
+}
+
+
+def standing(found: Sequence[Look]) -> Columns:
+    """How many statements of each paper hold, and of all papers, in the last row."""
+    told = Counter(
+        (key, word)
+        for one in found
+        for _, held in one.judged.statements
+        for key in (one.paper.key, "all")
+        for word in ("statements", verdicts.stands(held))
+    )
+    keys = *dict.fromkeys(one.paper.key for one in found), "all"
+    rows = ((key, *(str(told[key, word]) for word in _STANDS)) for key in keys)
+    return columns(("paper", *_STANDS.values()), rows)
+
+
+def opening(found: Sequence[Look]) -> str:
+    """What holds of some papers, in a sentence."""
+    (_, (*keys, _)), (_, (*_, total)), *parts = standing(found).items()
+    whose = f"{len(keys)} papers" if len(keys) > 1 else keys[0]
+    told = ", ".join(f"{n} {words}" for words, (*_, n) in parts if n != "0")
+    return sentence(f"{whose}, {total} statements: {told or 'none can be compared'}")
+
+
+def count(found: Sequence[Look]) -> str:
     """How many there are of each verdict, in a line."""
     there = [one.judged.verdict for one in found]
     parts = [f"{one.value} {there.count(one)}" for one in Accuracy if one in there]
@@ -132,30 +175,42 @@ def duration(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
-def privacy_text(found: Look) -> str:
-    """What becomes of its promises, in a line: each verdict with the methods it is on."""
-    names = {
-        verdict: [one.name for one in found.promises if one.verdict is verdict]
-        for verdict in Privacy
-    }
-    parts = [f"{verdict.value}: {', '.join(some)}" for verdict, some in names.items() if some]
-    return sentence("; ".join(parts)) if parts else ""
-
-
 def facts(found: Look) -> list[tuple[str, str]]:
     """Name and text of what else is known, empty ones left out."""
     one, made = found.experiment, found.made
     whose = "Your own run: " if found.own else ""
     listed = {
         "we see": "" if one.x.names else we_see(found),  # a table says it itself
-        "why": "" if made is None else sentence(one.why),
+        "why": " ".join(why(one)) if made else "",
         "changed": " ".join(map(sentence, one.changed)),
         "unknown": " ".join(map(sentence, one.unknown)),
         "tried": _tried(found),
         "command": command(found),
-        "made": "" if made is None else f"{whose}{made_text(made)}",
+        "made": f"{whose}{made_text(made)}" if made else "",
+        "draws": draws(found),
     }
     return [(name, text) for name, text in listed.items() if text]
+
+
+def why(one: Experiment) -> list[str]:
+    """Why ours differs: what was found, with what shows it, and what is supposed."""
+    told = [f"Found: {words} (shown by {shown})." for words, shown in one.found]
+    return [*told, f"Supposed: {sentence(one.why)}"] if one.why else told
+
+
+def draws(found: Look) -> str:
+    """Over how many the paper averages and how many ours has; what all of them would take."""
+    one, made = found.experiment, found.made
+    if not (one.recipe and one.recipe.drawn):
+        return ""
+    text = f"the paper averages over {one.draws or 'a number that it does not print'}"
+    if made:
+        ours = len(parse_seeds([made.stamp.seeds]))
+        text += f", ours over {ours}"
+        if ours < one.draws:
+            seconds = made.stamp.seconds * one.draws / ours
+            text += f"; all of them would take {duration(seconds)} of computing"
+    return sentence(text)
 
 
 def _tried(found: Look) -> str:
@@ -163,16 +218,15 @@ def _tried(found: Look) -> str:
     one = found.experiment
     if not one.tried:
         return ""
-    how = "Nobody has run them here yet." if found.tried is None else made_text(found.tried)
+    how = made_text(found.tried) if found.tried else "Nobody has run them here yet."
     reasons = (sentence(f"{name}: {why}") for name, why in one.tried.items())
     return " ".join([*reasons, how, f"Again: {one.at_settings.command}"])
 
 
 def command(found: Look) -> str:
     """What makes the result that is shown, or would make one."""
-    if found.made is not None:
-        return found.made.stamp.command
-    return found.experiment.command if found.experiment.recipe is not None else ""
+    one, made = found.experiment, found.made
+    return made.stamp.command if made else one.command if one.recipe else ""
 
 
 def made_text(made: Made) -> str:
@@ -245,7 +299,7 @@ def statements(found: Look) -> Columns:
     told = found.judged.statements
     rows = [(verdicts.told_text(held), sentence(one.words), one.place) for one, held in told]
     told_here = columns(("here", "the paper says", "in"), rows)
-    if found.made is None:
+    if not found.made:
         del told_here["here"]
     return told_here
 
@@ -344,11 +398,13 @@ def as_dict(found: Look) -> dict[str, Any]:
             }
             for c in judged.compared
         ],
-        "result": None if made is None else engine.as_dict(made),
-        "current": None if made is None else made.current,
+        "result": made and engine.as_dict(made),
+        "current": made and made.current,
         "changed": list(one.changed),
         "unknown": list(one.unknown),
+        "found": one.found,
         "why": one.why,
+        "draws": one.draws,
         "not_run": one.not_run,
         "command": command(found),
     }
@@ -369,8 +425,7 @@ _MANY = 40  # points, beyond which a curve has no marks
 def drawn(found: Look) -> bool:
     """Whether there is something to draw: a table has no chart."""
     one = found.experiment
-    there = found.made is not None or bool(one.printed)
-    return there and not one.x.names
+    return bool(found.made or one.printed) and not one.x.names
 
 
 def looks(found: Look) -> dict[str, Style]:
@@ -521,13 +576,11 @@ summary { cursor: pointer; } details { margin: .4rem 0; } p { margin: .5rem 0; }
 
 def html(found: Sequence[Look]) -> str:
     """The page of these experiments."""
-    keys = list(dict.fromkeys(one.paper.key for one in found))
+    meant = paragraphs(*verdicts.meanings(one.judged.verdict for one in found))
     parts = [
-        "<!doctype html><html lang='en'><meta charset='utf-8'>"
-        "<meta name='viewport' content='width=device-width, initial-scale=1'>"
-        f"<title>Five papers, checked</title><style>{_STYLE}</style>",
-        "<h1>Five papers: what is printed beside what is measured</h1>",
-        _paragraph(count(list(found))),
+        _paragraph(opening(found)),
+        _table(standing(found)),
+        _paragraph(count(found)),
         _paragraph(
             f"Made by dpmc papers --report, version {version()}, from stored results. Lines: ours,"
             " the mean over seeds in its 95 % band; wide bands: from the lowest to the highest mean"
@@ -535,23 +588,20 @@ def html(found: Sequence[Look]) -> str:
             f" {sentence(EVALUATION_ONLY)}",
             "small",
         ),
-        _meanings(found),
-        _table(overview(list(found)), links=[one.experiment.id for one in found]),
+        f"<details><summary>What the verdicts on accuracy mean</summary>{meant}</details>",
+        _table(overview(found), links=[one.experiment.id for one in found]),
     ]
-    for key in keys:
-        mine = [one for one in found if one.paper.key == key]
-        paper = mine[0].paper
+    for key, paper in {one.paper.key: one.paper for one in found}.items():
         parts.append(f"<h2>{escape(key)}: {escape(paper.title)}</h2>")
         parts.append(_paragraph(f"{', '.join(paper.authors)}. {paper.venue}, {paper.year}."))
-        if paper.unjudged:
-            parts.append(_paragraph(sentence(paper.unjudged)))
-        parts += [_experiment(one) for one in mine]
+        parts.append(_paragraph(paper.unjudged and sentence(paper.unjudged)))
+        parts += [_experiment(one) for one in found if one.paper.key == key]
         if paper.theory:
             parts.append(f"<h3>{escape(key)}: theorems beside measurements</h3>")
             parts.append(_table(theory_table(paper)))
             parts += [_paragraph(text, "small") for text in theory_notes(paper)]
         parts.append(f"<pre>{escape(paper.bibtex)}</pre>")
-    return "\n".join([*parts, "</html>\n"])
+    return page("Five papers: what is printed beside what is measured", parts, _STYLE) + "\n"
 
 
 def _experiment(found: Look) -> str:
@@ -570,7 +620,11 @@ def _experiment(found: Look) -> str:
     said = statements(found)
     if said["the paper says"]:
         parts.append(_table(said))
-    parts += [_fact(*fact) for fact in facts(found) if fact[0] not in _unsaid(found)]
+    for name, text in facts(found):
+        # What we see is in the picture, where there is one.
+        if name != "command" and (name != "we see" or not drawn(found)):
+            label = TOLD.get(name, name.capitalize())
+            parts.append(f"<p class='small'><b>{escape(label)}</b>: {escape(text)}</p>")
     if text := command(found):
         parts.append(f"<pre>{escape(text)}</pre>")
     if table and not one.x.names:
@@ -579,24 +633,6 @@ def _experiment(found: Look) -> str:
     if kept["method"]:
         parts.append(f"<details><summary>Promises</summary>{_table(kept)}</details>")
     return "\n".join(part for part in parts if part)
-
-
-def _meanings(found: Sequence[Look]) -> str:
-    said = verdicts.meanings(one.judged.verdict for one in found)
-    rows = "".join(f"<li>{escape(text)}</li>" for text in said)
-    return (
-        f"<details><summary>What the verdicts on accuracy mean</summary><ul>{rows}</ul></details>"
-    )
-
-
-def _unsaid(found: Look) -> set[str]:
-    """Facts with a place of their own: what we see is in the picture, where there is one."""
-    return {"command", "we see"} if drawn(found) else {"command"}
-
-
-def _fact(name: str, text: str) -> str:
-    label = TOLD.get(name, name.capitalize())
-    return f"<p class='small'><b>{escape(label)}</b>: {escape(text)}</p>"
 
 
 def _badge(what: str, verdict: Accuracy | Privacy, text: str = "") -> str:
