@@ -260,6 +260,7 @@ def settings(cls: type[Mechanism]) -> dict[str, Any] | None:
                 value = _setting(cls, s)
             except DpmcError as error:
                 blocks.problem(error)
+                state.note(sentence(str(error)))  # that is behind a button
                 possible = False
                 continue
             if value != s.default:
