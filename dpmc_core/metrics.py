@@ -54,6 +54,8 @@ class Metric:
         """The name of an axis, with the direction where smaller is better."""
         more = [self.unit and f"in {self.unit}", "lower is better" * self.lower]
         told = f" ({', '.join(filter(None, more))})" if any(more) else ""
+        if self.candidates and self.share:
+            return f"Held-out items in the first {K} ({self.panel})"
         return f"{self.panel}{',' * bool(self.candidates)} on held-out ratings{told}"
 
     @property
@@ -70,6 +72,11 @@ class Metric:
     def ticks(self) -> str | None:
         """The format of an axis; None for the chart's own."""
         return ".0%" if self.share else None
+
+    @property
+    def bare(self) -> str:
+        """What a number without words is: 'accuracy, share'."""
+        return ", ".join(filter(None, (self.spoken, self.unit or "share" * self.share)))
 
     def text(self, value: float) -> str:
         """A value for people."""

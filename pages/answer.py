@@ -24,6 +24,7 @@ from pages.ui import blocks, report, rows, shell, sources, state, sweeps, widget
 from pages.ui.charts import answer as charts_answer
 from pages.ui.rows import Place
 from pages.ui.sweeps import Sweep
+from pages.ui.text import many
 
 SEEDS = core.SEEDS[: core.CURVE]  # of the curve
 
@@ -245,9 +246,11 @@ def buttons(plan: Planned, kept: Kept, now: Sweep | None) -> None:
             label, type="primary" if missing else "secondary", icon=":material/play_arrow:"
         )
         if missing:
+            runs = {unit.key for unit in plan.units}.union(() if whole else plan.keys.units)
             st.caption(
-                f"{len(missing)} short training runs: {blocks.escape(method.name)} at epsilon"
-                f" {question.epsilon:g} beside the reference and the floor; then the curve."
+                f"{many(len(runs), 'short training run')}: {blocks.escape(method.name)} at epsilon"
+                f" {question.epsilon:g}, the reference and the floor"
+                f"{'' if whole else f' ({len(plan.units)}), then the curve'}."
             )
     if where.private and missing:
         st.caption(f"Nothing of it leaves this session. {rows.ON_DISK}")

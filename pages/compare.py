@@ -40,7 +40,7 @@ from pages.ui.charts import Figure
 from pages.ui.charts import compare as charts_compare
 from pages.ui.report import Exhibit
 from pages.ui.rows import GridRows, Place
-from pages.ui.text import escape
+from pages.ui.text import escape, many
 
 MOST_SEEDS = 100
 _GRIDS = {
@@ -111,7 +111,7 @@ def controls(choices: DeltaGenerator, chips: DeltaGenerator) -> Sought:
         layer = widgets.switch("The figure", "the figure", layers, "layer", accuracy, **_HIDDEN)
         settings = st.popover("Settings", icon=":material/tune:")
     with chips:
-        ids = the_mechanisms(task)
+        ids = the_mechanisms(data, task)
         traded = the_question(task, settings) if layer == trade_of else None
     with settings:
         named = widgets.choose(
@@ -193,7 +193,8 @@ def alike(id: str, names: Sequence[str], ready: Collection[str]) -> list[str]:
     the same of whomever one trusts. Guesses are left out: they are drawn beside each."""
     found, _ = groups.cards_of(names, groups.ANY)
     floors = {registry.get(other).floor for other in names}
-    able = [other for other in found if other == id or (other in ready and other not in floors)]
+    drawn = {*(ready or names)} - floors | {id}
+    able = [other for other in found if other in drawn]
     same = [other for other in able if found[other].change is found[id].change]
     trusted = [other for other in same if found[other].trust is found[id].trust]
     near = next((some for some in (trusted, same) if len(some) > 1), able)
@@ -209,10 +210,11 @@ def the_task(data: str) -> Task:
     return widgets.choose("Predict", "the task", names, "task", first, help=words, **_HIDDEN)
 
 
-def the_mechanisms(task: Task) -> list[str]:
+def the_mechanisms(data: str, task: Task) -> list[str]:
+    """Those of a link, else those like the first: as if one came with that from another page."""
     names = {id: registry.get(id).name for id in registry.noisy(task)}
     state.from_link("mechanisms", "the mechanism", names)
-    first = list(names)[:_FIRST]
+    first = alike(next(iter(names)), [*names], rows.ready(data))
     if now := st.session_state.get("mechanisms"):  # maybe chosen for another task
         st.session_state["mechanisms"] = [id for id in now if id in names] or first
     chosen = st.pills(
@@ -370,9 +372,9 @@ def caption(placed: list[Placed], there: GridRows, total: int) -> str:
     if lines.envelope(placed) is not None:
         said.append(f"Pale line: {lines.ENVELOPE}.")
     if there.done == total:
-        many = "they" if there.came == total else f"{there.came:,} of them"
-        whence = f"; {many} came with the app" if there.came else ""
-        said.append(f"All {total:,} runs of this grid are there{whence}.")
+        which = "they" if there.came == total else f"{there.came:,} of them"
+        whence = f"; {which} came with the app" if there.came else ""
+        said.append(f"All {many(total, 'run')} of this grid are there{whence}.")
     return " ".join(filter(None, said))
 
 
@@ -493,7 +495,7 @@ def downloads(asked: Sought, there: GridRows, parts: list[Exhibit]) -> None:
 def the_quality(picture: Picture, placed: list[Placed]) -> float:
     """The wanted value of the metric on a slider."""
     metric = picture.metric
-    levels = [level.level.mean for _, level in picture.levels]
+    levels = [at.mean for _, at in picture.between(1.0)]
     label, scale, form = f"Wanted {metric.spoken}", 100 if metric.share else 1, "%.1f %%"
     if metric.share:
         low, high, step = 50.0 if metric.name == "accuracy" else 0.0, 100.0, 0.5

@@ -26,6 +26,7 @@ from dpmc_core.model import Task
 from pages.ui import blocks, prepare, runs, shell, sources, state, widgets
 from pages.ui.charts import data as charts_data
 from pages.ui.jobs import READERS, Snapshot, look
+from pages.ui.text import many
 
 WAYS = {"sample": "Open", "upload": "Upload your own", "public": "Download a public set"}
 MAX_MEGABYTES = 200
@@ -441,8 +442,8 @@ def preparation(dataset: sources.Dataset) -> None:
         blocks.problem(error)
         return
     st.markdown(
-        f"After preparation: {after.public.users:,} users, {after.public.items:,} items,"
-        f" {len(after):,} of {len(dataset.ratings):,} ratings."
+        f"After preparation: {many(after.public.users, 'user')}, {many(after.public.items, 'item')}"
+        f", {len(after):,} of {many(len(dataset.ratings), 'rating')}."
     )
     for step in after.prepared:
         st.caption(

@@ -18,6 +18,7 @@ from pages.ui import blocks, runs, shell, sources, stage, state, widgets
 from pages.ui.charts import guarantees as charts_guarantees
 from pages.ui.jobs import Snapshot, look
 from pages.ui.runs import Audited
+from pages.ui.text import many
 
 AUDIT = "audit"
 CLICKS = "clicks on claims"
@@ -90,7 +91,7 @@ def facts_of(data: str) -> tuple[PublicFacts, tuple[str, ...]]:
     if cap is not None:
         public = dataclasses.replace(public, cap=min(cap, public.cap or cap))
     st.caption(
-        f"{public.users:,} users, {public.items:,} items, ratings {public.low:g} to"
+        f"{many(public.users, 'user')}, {many(public.items, 'item')}, ratings {public.low:g} to"
         f" {public.high:g}, " + (f"at most {public.cap} per user." if public.cap else "no cap.")
     )
     return public, ratings.prepared
@@ -194,7 +195,7 @@ def at_hand(card: Guarantee, id: str, epsilon: float) -> Audited | None:
     claimed = cards.epsilon_text(card.claimed.epsilon if card.claimed else None)
     told = f"Claimed {claimed}, certified {cards.epsilon_text(own.epsilon)} {card.change.label}"
     if found is not None:
-        told += f"; measured at least {cards.epsilon_text(found.measured)}"
+        told += f"; measured at least {cards.epsilon_text(found.measured, least=True)}"
         told += f" at {found.epsilon:g}" * (found.epsilon != epsilon)
     st.caption(f"{told}.")
     with st.popover("Why?", icon=":material/verified_user:"):

@@ -11,9 +11,9 @@ from dpmc_core.lab.teach.glossary import Term
 from dpmc_core.lab.teach.lessons import LESSONS, Control, Lesson, Predict, Reveal, Slide
 from dpmc_core.lab.teach.paper import FILES
 from pages.ui import blocks, classroom, drawn, shell, state, widgets
-from pages.ui.blocks import escape
 from pages.ui.charts import ENDS, shaded
 from pages.ui.charts import room as charts_room
+from pages.ui.text import escape, many
 
 APART: dict[str, Any] = {  # at both ends of a line
     "horizontal": True,
@@ -367,7 +367,7 @@ def phones(title: str, asked: Predict, revealed: bool) -> None:
             view = room.view()
             ballot = view.ballot or ballot
         rows = room_view.of_ballot(view, ballot)
-        said = f"{len(ballot.reports)} phones guessed"
+        said = f"{many(len(ballot.reports), 'phone')} guessed"
         st.html(charts_room.shares(rows, room_view.words(rows, said), state.theme(), alike=True))
     else:
 

@@ -120,7 +120,8 @@ def shape(
         drawn.markdown("This mechanism adds no noise.")
         return
     release, usual = (dict(one.releases)[name] for one in (card, found[1.0]))
-    views = {e: noise.view(dict(found[e].releases)[name], usual) for e in epsilons if e}
+    of = usual, card.public
+    views = {e: noise.view(dict(found[e].releases)[name], *of) for e in epsilons if e}
     words = noise.shape_words(views)
     fig = charts_noise.shape(
         id,
@@ -142,7 +143,7 @@ def shape(
         )
         st.page_link("pages/what_if.py", label="What does it cost?", icon=":material/tune:")
     with frame.below:
-        blocks.numbers(words, noise.shape_table(views, registry.get(id).task), key="noise")
+        blocks.numbers(words, noise.shape_table(views), key="noise")
 
 
 def sizes(

@@ -179,7 +179,7 @@ def rules_of_users(items: Mapping[int, str], scenario: str, *, shared: bool) -> 
     """
     chosen: dict[str, Any] = {
         "item": widgets.choose(
-            "Item",
+            "Item (ratings)",
             "the item",
             items,
             "item",

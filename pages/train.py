@@ -42,7 +42,7 @@ from pages.ui import (
 )
 from pages.ui.charts import train as charts_train
 from pages.ui.jobs import Job, Snapshot, look
-from pages.ui.text import escape
+from pages.ui.text import escape, many
 
 JOB = "train"
 
@@ -270,7 +270,7 @@ def objective(now: Snapshot) -> None:
     with st.expander("How it trained, round by round", icon=":material/show_chart:"):
         blocks.chart(
             charts_train.objective(id, known),
-            alt=f"{registry.get(id).name}: objective over {rounds[-1]} rounds.",
+            alt=f"{registry.get(id).name}: objective over {many(rounds[-1], 'round')}.",
             caption=blocks.EVALUATION
             + " An objective computed from raw ratings is not private either: for watching only."
             * any(p.raw for p in now.points),
@@ -387,7 +387,8 @@ def found(run: Run, *, trained: bool) -> None:
     )
     if result.stopped:
         st.warning(
-            f"Stopped after {result.rounds} rounds: the numbers are those of the model so far."
+            f"Stopped after {many(result.rounds, 'round')}: the numbers are those of the model"
+            " so far."
         )
     elif not trained:
         st.warning("Stopped before everything was trained that it is compared with.")

@@ -1,5 +1,6 @@
 """The app in Chromium, as people meet it: links, the slider, training, uploads, narrow screens."""
 
+import itertools
 import json
 import re
 from itertools import product
@@ -135,3 +136,38 @@ def test_a_table_of_the_items_stands_beside_an_upload(page, server, tmp_path):
     turn_to(page, "The answer")
     settle(page)
     assert page.get_by_text("Public facts").is_visible()
+
+
+def test_on_a_phone_numbers_of_the_claims_and_the_ends_of_the_slider_are_whole(browser, server):
+    context = browser.new_context(viewport={"width": 390, "height": 844})
+    page = context.new_page()
+    visit(page, server + "guarantees?every=true")
+    page.locator(".js-plotly-plot .textpoint").first.wait_for(state="attached")
+    edge = page.locator(".js-plotly-plot").first.bounding_box()
+    for number in page.locator(".js-plotly-plot .textpoint").all():
+        if (number.text_content() or "").strip():
+            box = number.bounding_box()
+            assert box["x"] + box["width"] <= edge["x"] + edge["width"]
+    drawn = page.locator(".js-plotly-plot").first.locator(".xtick text").all()
+    ticks = [box for box in (t.bounding_box() for t in drawn) if box]
+    ticks.sort(key=lambda box: box["x"])
+    assert len(ticks) > 1
+    for one, other in itertools.pairwise(ticks):
+        assert other["x"] - one["x"] - one["width"] >= 10
+    for path in ("guarantees", "noise", "answer"):
+        visit(page, server + path)
+        line = page.locator(".st-key-epsilon-line")
+        ends = [line.get_by_text(end).bounding_box() for end in ("more private", "more accurate")]
+        assert all(box["height"] < 30 for box in ends)
+        assert ends[0]["y"] == pytest.approx(ends[1]["y"], abs=4)
+    context.close()
+
+
+def test_a_table_that_goes_on_at_the_right_says_so_until_it_is_scrolled_there(page, server):
+    look = "() => getComputedStyle(document.querySelector('.stDataFrame'), '::after').opacity"
+    page.set_viewport_size({"width": 390, "height": 844})
+    visit(page, server + "papers")
+    page.locator(".stDataFrame .dvn-scroller").first.wait_for(state="attached")
+    page.wait_for_function(f"{look[6:]} === '1'")
+    page.evaluate("() => { document.querySelector('.dvn-scroller').scrollLeft = 9999 }")
+    page.wait_for_function(f"{look[6:]} === '0'")

@@ -1,5 +1,6 @@
 """The instrument in Chromium, moved by mouse, finger and keys."""
 
+import itertools
 import re
 from urllib.parse import parse_qs, urlsplit
 
@@ -359,3 +360,30 @@ def test_where_no_visitor_has_a_place_a_link_shows_somebody(instrument, page):
     instrument("?person=you&data=jokes")
     assert text(page, "name").startswith("somebody who rated")
     assert page.get_by_role("button", name="Put yourself in").is_hidden()
+
+
+@pytest.mark.parametrize("size", [(1366, 768), (1920, 1080), (1366, 540)])
+def test_names_stand_at_their_lines_in_a_window_of_any_height(instrument, size):
+    page = instrument()
+    page.set_viewport_size(dict(zip(("width", "height"), size, strict=True)))
+    settle(page)
+    expect(page.locator(".dpmc-plot .main-svg").first).to_have_attribute(
+        "height", str(page.locator(".dpmc-frame").evaluate("node => node.clientHeight"))
+    )
+    boxes = {
+        note.text_content(): note.bounding_box()
+        for note in page.locator(".dpmc-plot .annotation").all()
+    }
+    guess = next(box for text, box in boxes.items() if text.startswith("guessing"))
+    low, high = (
+        page.locator(".dpmc-plot .ytick text", has_text=name).bounding_box()
+        for name in ("50%", "60%")
+    )
+    middle = [box["y"] + box["height"] / 2 for box in (low, high, guess)]
+    line = middle[0] + (middle[1] - middle[0]) * 0.52  # 55.2 %: nothing else is near
+    assert middle[2] == pytest.approx(line, abs=3)
+    column = sorted((b for t, b in boxes.items() if "attack" not in t), key=lambda b: b["y"])
+    for upper, lower in itertools.pairwise(column):
+        assert lower["y"] >= upper["y"] + upper["height"] - 1
+    top = next(box for text, box in boxes.items() if text.startswith("no privacy 73"))
+    assert column[1]["y"] - top["y"] - top["height"] < 12  # pushed up no further than it must

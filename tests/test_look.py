@@ -13,7 +13,8 @@ import streamlit as st
 
 from dpmc_core import registry
 from dpmc_core.lab.sweep import Grid
-from dpmc_core.lab.views import comparison, noise, numbers
+from dpmc_core.lab.sweep.presets import EPSILONS
+from dpmc_core.lab.views import comparison, lines, noise, numbers
 from dpmc_core.lab.views.lines import Picture, Reference
 from dpmc_core.lab.views.noise import BeforeAfter
 from dpmc_core.lab.views.numbers import limits
@@ -22,6 +23,7 @@ from dpmc_core.model import Task
 from dpmc_core.registry import noisy
 from pages.ui import blocks, charts, report
 from pages.ui.charts import compare as charts_compare
+from pages.ui.charts import curve as charts_curve
 from pages.ui.charts import noise as charts_noise
 from pages.ui.charts import train as charts_train
 from tests.page_helpers import placed_line
@@ -255,13 +257,44 @@ def test_thick_is_clearly_best_thin_is_open_and_worse_is_left_out():
     assert drawn[-1, 15] == [False, False]
 
 
+@pytest.mark.parametrize("id", ["input-flip", "private-effects", "private-taste"])
+def test_names_beside_the_curve_move_no_further_than_they_must_at_any_height(id):
+    data = "bookshop-clicks" if id == "private-taste" else "movie-night"
+    picture = lines.shipped(data, id)[0]
+    fig = charts_curve.instrument(picture, EPSILONS, certified=True)
+    low, high = fig.layout["yaxis"]["range"]
+    names = [note for note in fig.layout["annotations"] if note.get("xref") == "paper"]
+    assert names == fig.layout["annotations"][: len(names)]  # the component counts on it
+    for pixels in (320, 405, 460, 648, 1000):
+        frame = 20 * (pixels // 20) - charts_curve.MARGIN["t"] - charts_curve.MARGIN["b"]
+        places = fig.layout["meta"][str(pixels // 20)]
+        assert len(places) == len(names)
+        found = []
+        for place, note in zip(places, names, strict=True):
+            value = re.search(r"([\d.]+)(.%)?$", note["text"])
+            lone = float(value[1]) / (100 if value[2] else 1) if value else None
+            half = (16 * note["text"].count("<br>") + 20) / 2
+            found.append((frame * (high - place) / (high - low), half, lone))
+        found.sort()
+        assert found[0][0] - found[0][1] >= -1e-6
+        assert found[-1][0] + found[-1][1] <= frame + 1e-6
+        gaps = [b[0] - b[1] - a[0] - a[1] for a, b in itertools.pairwise(found)]
+        assert min([*gaps, 0]) > -1e-6
+        for k, (place, _, lone) in enumerate(found):
+            free = all(gap > 1 for gap in gaps[max(0, k - 1) : k + 1])
+            if free and lone is not None:  # nothing near: at the height of its line
+                at = frame * (high - lone) / (high - low)
+                assert place == pytest.approx(at, abs=0.001 * frame / (high - low) + 0.01)
+
+
 def test_several_guesses_are_told_apart():
     names = ("local-popularity", "private-popularity")
     placed = [placed_line(id, [[0.3, 0.3], [0.4, 0.4]]) for id in names]
     picture = Picture(METRICS["accuracy"], guesses=tuple(one.line for one in placed))
     for some in (placed, placed[:1]):
         fig = charts_compare.compare(picture, [], (0.1, 10), guesses=some)
-        drawn = [t for t in fig.data if t.get("name", "").startswith("guessing: ")]
+        drawn = [t for t in fig.data if t.get("name", "").startswith("a popular list: ")]
+        assert len(drawn) == len(some)
         assert all(trace["line"]["dash"] == "dot" for trace in drawn)
         own = [charts.style(one.line.mechanism).color for one in some]
         assert [t["line"]["color"] for t in drawn] == (

@@ -155,6 +155,19 @@ def test_a_curve_is_taken_away_as_a_picture_and_numbers_and_is_cited_with_its_pa
     assert head == [*table, "more"]
     assert len(rows) == len(table["mean"]) == 28
     assert [row[-1] for row in rows] == ["'=1+1"] * 28
+    numbers = lines.table([lines.place(one, lines.Count.PAPER) for one in shown.lines], bare=True)
+    head, *rows = csv.reader(io.StringIO(report.csv(numbers)))
+    at = [head.index(f"{name} (accuracy, share)") for name in ("mean", "from", "to")]
+    for row, mean, words in zip(
+        rows, (v for line in shown.lines for v in line.band.mean), table["mean"], strict=True
+    ):
+        low, high = float(row[at[1]]), float(row[at[2]])
+        assert low <= float(row[at[0]]) <= high <= 1
+        assert float(row[at[0]]) == pytest.approx(mean, rel=1e-5)
+        assert words == f"{100 * mean:.1f} %"
+    stars = lines.shipped("movie-night", "private-effects")[0].lines
+    placed = [lines.place(one, lines.Count.PAPER) for one in stars]
+    assert "mean (RMSE, stars)" in lines.table(placed, bare=True)
     own, paper = report.cited(shown, "dpmc sweep").split("\n\n")
     assert "note = {dpmc sweep}" in own
     assert paper.startswith("@misc{lwhm22,")

@@ -6,8 +6,11 @@ import numpy as np
 import pytest
 
 from dpmc_core.data import datasets
+from dpmc_core.lab import sweep
 from dpmc_core.lab.cli import main
+from dpmc_core.lab.study import answer as core
 from dpmc_core.lab.study.answer import Protect
+from dpmc_core.lab.sweep.presets import EPSILONS
 from dpmc_core.model import Task
 from dpmc_core.ratings import PublicFacts, Ratings
 from pages.ui import private, sources, sweeps
@@ -43,6 +46,22 @@ def test_it_tells_what_noise_hides_before_any_run(home):
     assert "Epsilon 1 can tell none of the 130 items from noise." in all_text(app).replace("**", "")
     assert button(app, "Get the answer") is not None
     assert heads(app) == [CAME]
+    assert not list(home.iterdir())
+
+
+@pytest.mark.parametrize("delta", ["1e-6", "1e-5"])  # of the usual one the curve came along
+def test_the_runs_that_are_announced_are_those_that_the_command_does(home, delta):
+    public = datasets.load("restaurants").ratings.public
+    question = core.Inquiry(task=Task.RATINGS, protect=Protect.PERSON, delta=float(delta))
+    advice = question.advice(public)
+    grids = [question.grid(advice, "restaurants")]
+    if delta != "1e-6":
+        few = core.SEEDS[: core.CURVE]
+        grids.append(question.grid(advice, "restaurants", seeds=few, epsilons=EPSILONS))
+    runs = {unit.key for grid in grids for unit in sweep.plan(grid).units}
+    app = open_page("answer", **DATA, answer_delta=delta)
+    assert f"{len(runs)} short training runs: " in all_text(app)
+    assert ("then the curve" in all_text(app)) == (len(grids) > 1)
     assert not list(home.iterdir())
 
 

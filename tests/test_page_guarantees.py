@@ -10,7 +10,7 @@ import pytest
 
 from dpmc_core import registry
 from dpmc_core.lab.refute import refute
-from dpmc_core.lab.views import audits, cards, groups
+from dpmc_core.lab.views import audits, cards, groups, text
 from dpmc_core.privacy import ROW_VALUES, USER_EMPTIED
 from dpmc_core.ratings import PublicFacts
 from pages.ui import runs
@@ -97,7 +97,9 @@ def test_the_first_sentence_counts_what_is_not_proved_and_follows_epsilon():
     ticks = [t for t in figure_of(app)[0]["data"] if "line-ns" in str(t)]
     assert not ticks  # measured at epsilon 1 alone
     proved = {id: card for id, card in CARDS.items() if cards.upheld(card)}
-    assert groups.summary(groups.grouped(proved), 1.0).startswith(f"All {len(proved)} claims are")
+    assert groups.summary(groups.grouped(proved), 1.0).startswith(
+        f"{len(proved)} of {len(proved)} claims are proved"
+    )
 
 
 def test_the_full_table_is_one_click_away():
@@ -124,14 +126,38 @@ def test_a_person_with_so_many_ratings_is_told_the_same_everywhere(id, cap):
         return
     assert card.certified(ROW_VALUES).finite  # by the cap, or else by the number of items
     ratings = min(20, cap or 20)
-    row = cards.row_of_ratings(card, ratings).epsilon
-    assert words.startswith(f"{ratings} ratings together: epsilon {cards.epsilon_text(row)}")
+    row, one = cards.row_of_ratings(card, ratings).epsilon, card.certified().epsilon
     whole = cards.epsilon_text(card.certified(ROW_VALUES).epsilon)
-    assert whole in words  # what no person can exceed
+    if id == "output":  # one rating may move all of the matrix already: said once, in words
+        assert row == one == card.certified(ROW_VALUES).epsilon
+        assert words.startswith("all ratings together: the same")
+        assert whole not in words
+    else:
+        assert row > one
+        assert words.startswith(f"{ratings} ratings together: epsilon {cards.epsilon_text(row)}")
+        assert whole in words  # what no person can exceed
     assert "no bound" not in words  # beside a number of the same person's
     assert ("not protected" in shown) == math.isinf(card.certified(USER_EMPTIED).epsilon)
     table = cards.table([cards.card_row("name", card)])
     assert table[cards.PERSON] == [cards.epsilon_text(cards.row_of_ratings(card, 20).epsilon)]
+
+
+def test_one_of_a_thing_is_no_plural():
+    alone = dataclasses.replace(CARDS["input-flip"], public=dataclasses.replace(FACTS, cap=1))
+    assert cards.person(alone).startswith("1 rating together: ")
+    assert text.many(1, "party") == "1 party"
+    assert text.many(0, "seed") == "0 seeds"
+    assert text.many(2000, "party") == "2,000 parties"
+    single = groups.grouped({"output": CARDS["output"]})
+    assert groups.summary(single, 1.0) == "1 of 1 claim is not proved at epsilon 1"
+
+
+def test_what_was_measured_is_one_number_on_the_card_and_beside_it():
+    app = open_page("guarantees", data="movie-night", mechanism="output")
+    least = cards.epsilon_text(audits.shipped_of("output").measured, least=True)
+    assert f"measured at least {least}" in all_text(app)
+    assert all_text(app).count(f"at least {least}") == 2
+    assert all_text(app).count("1,586,126") == 3  # panel, badge and the ledger's total, no more
 
 
 @pytest.mark.parametrize("unit", ["value", "row-values", "user"])

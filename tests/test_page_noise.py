@@ -163,6 +163,19 @@ def test_the_frame_is_that_of_epsilon_one_and_what_it_cuts_off_is_said():
         assert ("beyond" in said) == (release is much)
 
 
+@pytest.mark.parametrize(
+    ("data", "values"), [("jokes", (-10, -5, 0, 5, 10)), ("movie-night", range(1, 6))]
+)
+def test_symbols_are_told_in_the_datas_own_scale(data, values):
+    app = open_page("noise", data=data, mechanism="randomised-response")
+    names = [trace["name"] for trace in spec(app)["data"]]
+    assert names == [f"answers: {name}" for name in ("no rating", *values)]
+    public = datasets.load(data).ratings.public
+    assert f"from 1 ({public.low:g}) to 5 ({public.high:g})" in all_text(app)
+    app.radio(key="mechanism").set_value("modified-laplace").run()
+    assert f"{public.low:g}..{public.high:g} scaled to -1..1" in all_text(app)
+
+
 def test_the_ruler_is_one_rating_in_the_releases_own_unit():
     for id, length, words in (
         ("objective", 1.0, "one rating"),

@@ -54,10 +54,10 @@ def home(tmp_path, monkeypatch):
 @pytest.fixture
 def nothing_shipped(tmp_path, monkeypatch):
     monkeypatch.setattr(shipped, "FOLDER", tmp_path / "no curves")
-    for kept in (rows.shipped, rows.shipped_rows, rows.shipped_units):
+    for kept in (rows.shipped, rows.shipped_rows, rows.shipped_units, rows.ready):
         kept.clear()
     yield
-    for kept in (rows.shipped, rows.shipped_rows, rows.shipped_units):
+    for kept in (rows.shipped, rows.shipped_rows, rows.shipped_units, rows.ready):
         kept.clear()
 
 
@@ -402,6 +402,39 @@ def chosen(app):
     return named
 
 
+def usual(data, task):
+    """What is compared where nobody chose: the first that predicts so, and what promises alike."""
+    first, *_ = names = registry.noisy(task)
+    found, _ = groups.cards_of(names, groups.ANY)
+    floors = {registry.get(id).floor for id in names}
+    able = [id for id in names if id == first or id in rows.ready(data) - floors]
+    same = [id for id in able if found[id].change is found[first].change]
+    near = [id for id in same if found[id].trust is found[first].trust]
+    return next((some for some in (near, same) if len(some) > 1), able)[:6]
+
+
+def test_compare_opens_alike_whatever_way_one_comes():
+    fresh = open_page("compare")
+    there = [chosen(fresh), fresh.slider[0].value]
+    assert there[0] == usual("movie-night", Task.BINARY)
+    for way in ("what_if", "noise", "guarantees"):
+        app = open_page("data")  # and from there through the page that has a mechanism at hand
+        app.switch_page(f"pages/{way}.py").run()
+        app.switch_page("pages/compare.py").run()
+        assert not app.exception
+        assert [chosen(app), app.slider[0].value] == there
+    linked = open_page("compare", mechanisms=there[0])
+    assert [chosen(linked), linked.slider[0].value] == there
+    for data in ("jokes", "bookshop-clicks"):
+        task = registry.get(sources.mechanisms(data)[0]).task
+        assert chosen(open_page("compare", data=data)) == usual(data, task)
+
+
+def test_nothing_that_came_with_the_app_leaves_more_than_one_to_compare(monkeypatch):
+    monkeypatch.setattr(rows, "ready", lambda _: frozenset())
+    assert len(chosen(open_page("compare", data="movie-night"))) > 1
+
+
 def test_another_task_or_other_data_brings_its_own_mechanisms():
     app = open_page("compare", data="movie-night", mechanisms=["output", "gradient"])
     app.selectbox(key="data").set_value("restaurants").run()
@@ -410,13 +443,13 @@ def test_another_task_or_other_data_brings_its_own_mechanisms():
         app.selectbox(key="task").set_value(task).run()
         assert not app.error
         assert charts_of(app)
-        assert chosen(app) == list(registry.noisy(task)[:6])
+        assert chosen(app) == usual("restaurants", task)
     app.selectbox(key="task").set_value(Task.BINARY).run()
-    assert chosen(app) == list(registry.noisy(Task.BINARY)[:6])
+    assert chosen(app) == usual("restaurants", Task.BINARY)
     app.selectbox(key="data").set_value("bookshop-clicks").run()
     assert not app.error
     assert charts_of(app)
-    assert chosen(app) == list(registry.noisy(Task.RANKING)[:6])
+    assert chosen(app) == usual("bookshop-clicks", Task.RANKING)
     app.session_state["mechanisms"] = ["output", "private-taste"]  # one of each task
     app.run()
     assert chosen(app) == ["private-taste"]

@@ -415,7 +415,9 @@ def test_row_channels_show_cells_that_vanish_and_cells_that_speak(ratings, id):
         n = int(cells.sum())
         assert abs(reported[cells].sum() / n - chance) < 5 * math.sqrt(chance * (1 - chance) / n)
     assert "without a rating" in noise.row_words(view)
-    assert noise.describe(channel).startswith("Every cell of a row: a rated one is reported")
+    told = noise.describe(channel)
+    assert told.startswith("Every cell of a row, ")
+    assert f"{corner.public.low:g}" in told.partition(": a rated one is reported")[0]
     table = noise.row_table(view)
     assert len(table["before"]) == int((rated[0] | reported[0]).sum())
     assert "nan" not in noise.block_words(view)

@@ -184,7 +184,7 @@ class LaplaceCollection(Collection):
     def channel(self, public: PublicFacts) -> ModifiedLaplace:
         return ModifiedLaplace.calibrated(
             self.epsilon,
-            query="every cell of a row, scaled to -1..1",
+            query=f"every cell of a row, {public.low:g}..{public.high:g} scaled to -1..1",
             shape=public.shape,
             sensitivity={CELL: 1},
         )
@@ -206,10 +206,11 @@ def levels_of(levels: int | None, public: PublicFacts) -> int:
 
 def _symbols(epsilon: float, levels: int | None, public: PublicFacts) -> SymbolChannel:
     """Symbols 0 (missing) and 1..d, each cell kept or replaced by another one alike."""
+    d = levels_of(levels, public)
     return SymbolChannel.symmetric(
         epsilon,
-        tuple(np.linspace(-1, 1, levels_of(levels, public)).tolist()),
-        query="every cell of a row, as a symbol",
+        tuple(np.linspace(-1, 1, d).tolist()),
+        query=f"every cell of a row, as a symbol from 1 ({public.low:g}) to {d} ({public.high:g})",
         shape=public.shape,
         sensitivity={CELL: 1},
     )

@@ -543,8 +543,8 @@ class Output(OneBit, Completion):
             scale=2 * self.bound / self.epsilon,
         )
         caveats = (
-            "the claim holds for publishing one cell: 2 bound is one cell's sensitivity, and one"
-            " rating moves many cells",
+            "the claim holds for publishing one cell: its noise hides what one cell can move, and"
+            " one rating moves many cells",
             "the number of solver rounds, shown beside a run, is read off the raw ratings without"
             " noise: evaluation only, not private",
         )

@@ -157,7 +157,7 @@ def guarantee(card: Guarantee, id: str) -> None:
             icon=":material/radio_button_unchecked:",
             color="orange",
         )
-    for name, text in shown.facts[2 if shown.upheld else 1 :]:  # the badge says the first ones
+    for name, text in shown.facts[2 if own.finite else 1 :]:  # the badge says the first ones
         st.caption(f"**{capital(name)}**: {escape(sentence(text))}")
     found = audits.shipped_of(id)
     if found is not None:
@@ -192,7 +192,10 @@ def take(
         offered += [
             File("Picture (SVG)", f"{stem}.svg", "image/svg+xml", lambda: report.svg(picture)),
             File(
-                "Numbers (CSV)", f"{stem}.csv", "text/csv", lambda: report.csv(lines.table(placed))
+                "Numbers (CSV)",
+                f"{stem}.csv",
+                "text/csv",
+                lambda: report.csv(lines.table(placed, bare=True)),
             ),
             File(
                 "Notebook (IPYNB)",
@@ -204,7 +207,7 @@ def take(
     with st.popover("Take it away", icon=":material/download:"):
         for one in offered:
             st.download_button(
-                one.label, one.make, one.name, one.mime, on_click="ignore", type="tertiary"
+                one.label, one.make, one.name, one.mime, on_click="ignore", width="stretch"
             )
         if note:
             st.caption(escape(note))

@@ -228,6 +228,8 @@ class Instrument {
     this.library = library
     const first = this.over === this.first
     const names = layout.annotations || [] // none before the first point
+    const places = layout.meta?.[Math.floor(this.high / 20)]
+    for (const k in places) Object.assign(names[k], { y: places[k], yref: "y" })
     if (this.narrow) {
       layout.showlegend = false
       if (first) {

@@ -25,7 +25,7 @@ from dpmc_core.problem import split_words
 from pages.ui.charts import GRID, INK, LEVELS, LIGHT, MUTED, PAPER, Figure, spread, style
 from pages.ui.charts import curve as charts_curve
 from pages.ui.charts import train as charts_train
-from pages.ui.charts.compare import reach
+from pages.ui.charts.compare import level_look, reach
 from pages.ui.text import in_chart
 
 
@@ -181,15 +181,21 @@ def svg(picture: Picture) -> str:
     for tick in x.ticks:
         say(at(tick, 0)[0], 490, f"{tick:g}", "middle")
     for name, level in picture.levels:
-        own = {style(m).color for m in ids if registry.get(m).twin == level.mechanism}
-        color, dash = LEVELS.get(name) or (own.pop() if len(own) == 1 else MUTED, "dash")
+        color, dash = level_look(name, level.mechanism, ids)
         draw("polyline", x[:2], [level.level.mean] * 2, **stroke(color, dash))
         tags.append((f"{name} {metric.text(level.level.mean)}", x.high, level.level.mean, color))
     for one in picture.guesses:
         color, dash = LEVELS[GUESSING]
         draw("polyline", one.epsilon, one.band.mean, **stroke(color, dash))
         end = float(one.band.mean[-1])
-        tags.append((f"{GUESSING} {metric.text(end)}", float(one.epsilon[-1]), end, color))
+        tags.append(
+            (
+                f"{lines.guess_name(one.mechanism)} {metric.text(end)}",
+                float(one.epsilon[-1]),
+                end,
+                color,
+            )
+        )
     for k, one in reversed([*enumerate(placed)]):
         look, band = style(one.line.mechanism), one.band
         twin = one.line.mechanism in [other.mechanism for other in picture.lines[:k]]

@@ -25,6 +25,7 @@ from dpmc_core.metrics import Metric
 from dpmc_core.model import Task
 from pages.ui import blocks, classroom, sources, state, sweeps
 from pages.ui.sweeps import Sweep
+from pages.ui.text import many
 
 TICK = 1.0  # seconds between two looks at runs
 T = TypeVar("T")
@@ -306,11 +307,11 @@ def standing(where: Place, name: str, there: GridRows, total: int, press: str) -
     elif there.done < total:
         barred = blocks.reserved("compute it", "What is there is drawn for everybody.")
         st.info(
-            f"{there.done:,} of {total:,} runs are there"
+            f"{there.done:,} of {many(total, 'run')} are there"
             f"{'' if barred else f': press {press} for the others'}."
             if there.done
-            else f"This has not been computed here yet: it takes {total:,} short training"
-            " runs. The first points appear within seconds."
+            else f"This has not been computed here yet: it takes"
+            f" {many(total, 'short training run')}. The first points appear within seconds."
         )
         if where.private:
             spends = "On real data every run spends its epsilon again: publish none of it."

@@ -166,10 +166,7 @@ def view(scene: Scene, theme: Theme) -> dict[str, Any]:
             for pair in asked
         ],
         "right": [[one.told(made) for one in pair] for pair in asked],
-        "games": [
-            [trade.guess(m, card, one) for m, card in zip(mechanisms, made, strict=True)]
-            for one in asked[0]
-        ],
+        "games": [[trade.guess(card, one) for card in made] for one in asked[0]],
         "people": None,
         "lists": None,
         "six": [card._asdict() for card in around.six],
@@ -260,7 +257,7 @@ def _noise(
     for mechanism, release in zip(mechanisms, releases, strict=True):
         assert release is not None
         said.append(noise.describe(release))
-        seen, name = noise.view(release, usual), f"epsilon {mechanism.epsilon:g}"
+        seen, name = noise.view(release, usual, made[0].public), f"epsilon {mechanism.epsilon:g}"
         ruler = noise.ruler(release, made[0].public)
         figures.append(charts_noise.shape(mechanism.id, seen, names=(name, ""), ruler=ruler))
     return [

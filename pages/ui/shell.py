@@ -24,6 +24,18 @@ _LOOK = (
     ".st-key-share.st-key-share { position: fixed; top: .65rem; right: 3.5rem; width: auto;"
     " z-index: 999991; }"
     ":has(> .st-key-share) { position: absolute; }"
+    # a slider's ends stand each on one line: where there is no room beside it, above it
+    ".st-key-epsilon-line { container-type: inline-size; }"
+    "@container (max-width: 460px) { .st-key-epsilon-line > :has(.stSlider) { order: 1;"
+    " flex-basis: 100%; } .st-key-epsilon-line > :last-child { margin-left: auto; } }"
+    "@media (max-width: 800px) { :has(> .st-key-epsilon-line) { flex: 1 1 100%; } }"
+    # below a table that goes on at the right, until it is scrolled there
+    "@keyframes further { from { opacity: 1; } }"
+    ".stDataFrame { timeline-scope: --across; }"
+    ".stDataFrame .dvn-scroller { scroll-timeline: --across inline; }"
+    ".stDataFrame::after { content: 'scroll sideways for more \\2192'; position: absolute;"
+    " right: 0; top: 100%; font-size: .75rem; line-height: 1rem; color: #7b8087; opacity: 0;"
+    " pointer-events: none; animation: further linear; animation-timeline: --across; }"
     "</style>"
 )
 # The accent must be light to be read as text on a dark surface; what is written on it is dark.

@@ -6,6 +6,7 @@ import html
 
 from dpmc_core.errors import printable
 from dpmc_core.lab.views.text import escape_markdown
+from dpmc_core.lab.views.text import many as many
 
 
 def escape(text: str) -> str:

@@ -32,9 +32,9 @@ from dpmc_core.privacy import Change
 from dpmc_core.ratings import Ratings
 
 METHODS = {
-    Method.PROBE: "Sensitivity probe",
-    Method.CANARIES: "Canaries",
-    Method.SAMPLER: "Sampler",
+    Method.PROBE: "One change traced",
+    Method.CANARIES: "Planted ratings",
+    Method.SAMPLER: "Noise drawn again",
 }
 FLAWS = {
     Flaw.HALVED: "Half the noise",

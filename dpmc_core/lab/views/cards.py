@@ -8,7 +8,7 @@ import re
 from typing import NamedTuple
 
 from dpmc_core.errors import sentence
-from dpmc_core.lab.views.text import Table, columns
+from dpmc_core.lab.views.text import Table, columns, many
 from dpmc_core.privacy import (
     DELTA,
     RATING,
@@ -200,7 +200,7 @@ def card(guarantee: Guarantee, *, sampled: bool = False) -> Card:
         if not guarantee.certified(USER_EMPTIED).finite:
             facts.append(("not protected", "which items somebody rated: no epsilon covers it"))
     facts.append(("attacker", attacker(guarantee)))
-    facts += [("mind", caveat) for caveat in guarantee.caveats]
+    facts += [("note", caveat) for caveat in guarantee.caveats]
     return Card(protects(guarantee), upheld(guarantee), tuple(facts))
 
 
@@ -322,7 +322,9 @@ def person(guarantee: Guarantee) -> str:
     here = row_of_ratings(guarantee, ratings)
     if not here.finite:
         return certified(here)
-    words = f"{ratings} ratings together: epsilon {budget_text(here.epsilon, here.delta)}"
+    if here.epsilon <= guarantee.certified().epsilon * _SLACK and ratings > 1:
+        return "all ratings together: the same, for one may already move all that is published"
+    words = f"{many(ratings, 'rating')} together: epsilon {budget_text(here.epsilon, here.delta)}"
     weaker = row_of_ratings(guarantee, ratings, DELTA).epsilon
     if weaker < 0.95 * here.epsilon:
         words += f" (or {budget_text(weaker, DELTA)})"

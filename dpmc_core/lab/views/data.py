@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from dpmc_core.arrays import Floats, Ints
 from dpmc_core.data.synthetic import SAMPLES
-from dpmc_core.lab.views.text import Table, columns
+from dpmc_core.lab.views.text import Table, columns, many
 from dpmc_core.ratings import Ratings
 
 
@@ -140,7 +140,7 @@ def histogram_words(view: Histogram) -> str:
     """The histogram as text."""
     top = int(np.argmax(view.counts))
     return (
-        f"{int(view.counts.sum()):,} ratings; most often around {view.centers[top]:g}"
+        f"{many(int(view.counts.sum()), 'rating')}; most often around {view.centers[top]:g}"
         f" ({view.counts[top] / view.counts.sum():.0%})."
     )
 
@@ -148,8 +148,9 @@ def histogram_words(view: Histogram) -> str:
 def tails_words(users: Tail, items: Tail) -> str:
     """The long tails as text."""
     return (
-        f"The busiest user has {users.ratings[0]:,} ratings, the least busy {users.ratings[-1]:,};"
-        f" the most rated item has {items.ratings[0]:,}, the least rated {items.ratings[-1]:,}."
+        f"The busiest user has {many(users.ratings[0], 'rating')}, the least busy"
+        f" {users.ratings[-1]:,}; the most rated item has {items.ratings[0]:,}, the least rated"
+        f" {items.ratings[-1]:,}."
     )
 
 

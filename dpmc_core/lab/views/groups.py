@@ -9,7 +9,7 @@ from dpmc_core import registry
 from dpmc_core.errors import DpmcError
 from dpmc_core.lab.study.answer import advised
 from dpmc_core.lab.sweep.presets import EPSILONS
-from dpmc_core.lab.views import cards
+from dpmc_core.lab.views import cards, text
 from dpmc_core.model import Task
 from dpmc_core.privacy import (
     CELL,
@@ -118,12 +118,10 @@ def grouped(found: Mapping[str, Guarantee]) -> tuple[Group, ...]:
 
 def summary(groups: Iterable[Group], epsilon: float) -> str:
     """The finding: how many claims are not proved."""
-    choices = [choice for group in groups for choice in group.choices]
-    open_ = sum(not choice.upheld for choice in choices)
-    if not open_:
-        return f"All {len(choices)} claims are proved at epsilon {epsilon:g}"
-    verb = "is" if open_ == 1 else "are"
-    return f"{open_} of {len(choices)} claims {verb} not proved at epsilon {epsilon:g}"
+    upheld = [choice.upheld for group in groups for choice in group.choices]
+    count = upheld.count(False) or len(upheld)
+    verb = ("is" if count == 1 else "are") + " not" * (not all(upheld))
+    return f"{count} of {text.many(len(upheld), 'claim')} {verb} proved at epsilon {epsilon:g}"
 
 
 def published(what: Publishes) -> str:

@@ -137,6 +137,7 @@ class Reference:
 
 
 WITHOUT, GUESSING, ALONE = "no privacy", "guessing", "public facts alone"
+POPULAR = "a popular list"  # what guessing is where lists are made
 
 
 class Picture(NamedTuple):
@@ -158,7 +159,7 @@ class Picture(NamedTuple):
         found = []
         for level in self.twins:
             guess = registry.get(level.mechanism).floor == level.mechanism  # a private guess's twin
-            kind = GUESSING if guess else WITHOUT
+            kind = guess_name(level.mechanism) if guess else WITHOUT
             own = f"{kind}: {level.label.removesuffix(', no privacy')}"
             best = level.mechanism in registry.REFERENCES.values()
             found.append((WITHOUT if best else own, level))
@@ -171,14 +172,15 @@ class Picture(NamedTuple):
 
     def between(self, epsilon: float) -> list[tuple[str, Interval]]:
         """What its lines run between at an epsilon, as far as it is there."""
-        guesses = [(GUESSING, guess) for guess in self.guesses]
+        guesses = [(guess_name(guess.mechanism), guess) for guess in self.guesses]
         ends: list[tuple[str, Line | Reference]] = [*self.levels, *guesses]
         return [(name, at) for name, one in ends if (at := one.at(epsilon)) is not None]
 
 
 def guess_name(id: str) -> str:
     """What a floor stands for."""
-    return ALONE if id in registry.ALONE.values() else GUESSING
+    guess = POPULAR if registry.get(id).task is Task.RANKING else GUESSING
+    return ALONE if id in registry.ALONE.values() else guess
 
 
 # --- out of a store ----------------------------------------------------------------------
@@ -517,22 +519,21 @@ def envelope(placed: Sequence[Placed]) -> Envelope | None:
 def apart_words(picture: Picture) -> list[str]:
     """A sentence for the lines somewhere clearly better than the reference, and for those that are
     somewhere clearly worse than their own private guess at the same epsilon."""
-    references = [level for name, level in picture.levels if name == WITHOUT]
     better, worse = ("Below", "Above") if picture.metric.lower else ("Above", "Below")
     told: dict[str, list[str]] = {}
     for line in picture.lines:
         own = [one for one in picture.guesses if one.mechanism == floor_of(line)]
         alone = [one for one in picture.floors if guess_name(one.mechanism) == ALONE]
-        if any(beats(line, one) for one in references):
+        if picture.without is not None and beats(line, picture.without):
             told.setdefault(f"{better} {_ABOVE}", []).append(line.label)
-        for rivals, words in ((own, _BELOW), (alone, _UNDER)):
+        for rivals, words in ((own, f"{guess_name(floor_of(line))} {_BELOW}"), (alone, _UNDER)):
             if any(beats(one, line) for one in rivals):
                 told.setdefault(f"{worse} {words}", []).append(line.label)
     return [f"{words} ({'; '.join(labels)})." for words, labels in sorted(told.items())]
 
 
 _ABOVE = "the line without privacy in places: what that method believes fits less well here"
-_BELOW = "guessing in places: noise is taken for taste"
+_BELOW = "in places: noise is taken for taste"
 _UNDER = "public facts and one's own ratings alone in places: others' add nothing there"
 
 
@@ -564,35 +565,41 @@ def caption(placed: Sequence[Placed]) -> str:
 
 def words(picture: Picture, placed: Sequence[Placed]) -> str:
     """Several lines as text."""
-    text = picture.metric.text
     parts = [f"{picture.metric.title} against epsilon"]
-    for one in placed:
-        counts = one.counts + ", not certified" * (not one.solid)
-        parts.append(f"{one.line.label} ({counts}): {ends_words(one.line, one.x)}")
-    parts += [f"{name}: {text(level.level.mean)}" for name, level in picture.levels]
-    parts += [f"{GUESSING}: {line.label}" for line in picture.guesses]
+    parts += [
+        f"{one.line.label} ({one.counts}{', not certified' * (not one.solid)}):"
+        f" {ends_words(one.line, one.x)}"
+        for one in placed
+    ]
+    parts += [f"{name}: {picture.metric.text(one.level.mean)}" for name, one in picture.levels]
+    parts += [f"{guess_name(line.mechanism)}: {line.label}" for line in picture.guesses]
     return "; ".join(parts) + "."
 
 
-def table(placed: Sequence[Placed]) -> Table:
-    """Every point of several lines, values as people read them."""
-    names = ("mechanism", "epsilon", "counts", "certified", "mean", "from", "to", "seeds")
+def table(placed: Sequence[Placed], *, bare: bool = False) -> Table:
+    """Every point of several lines, values as people read them; bare: as numbers, what they are in
+    the heads."""
+    of = "".join({f" ({one.line.metric.bare})" for one in placed}) * bare
+    heads = (f"mean{of}", f"from{of}", f"to{of}", "seeds")
     rows = []
     for one in placed:
+        text = "{:.6g}".format if bare else one.line.metric.text
         for x, *rest, seeds in zip(*one.band, strict=True):
-            told = map(one.line.metric.text, map(float, rest))
+            told = map(text, map(float, rest))
             rows.append(
                 (one.line.label, float(f"{x:.4g}"), one.counts, one.solid, *told, int(seeds))
             )
-    return columns(names, rows)
+    return columns(("mechanism", "epsilon", "counts", "certified", *heads), rows)
 
 
 def means_table(placed: Sequence[Placed]) -> Table:
     """Means by the epsilon each mechanism was run at; names are short, settings stay."""
     found = {"mechanism": [short_label(one.line) for one in placed]}
     for epsilon in sorted({float(e) for one in placed for e in one.line.epsilon}):
-        there = [(one.line.metric, one.line.at(epsilon)) for one in placed]
-        found[f"{epsilon:g}"] = ["" if at is None else m.text(at.mean) for m, at in there]
+        found[f"{epsilon:g}"] = [
+            "" if (at := one.line.at(epsilon)) is None else one.line.metric.text(at.mean)
+            for one in placed
+        ]
     return found
 
 

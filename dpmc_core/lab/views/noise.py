@@ -17,7 +17,7 @@ from dpmc_core.experiment import publications
 from dpmc_core.lab.views.cards import of_hundred
 from dpmc_core.lab.views.data import busiest, counts, grid, inside, title, user_name
 from dpmc_core.lab.views.lines import short
-from dpmc_core.lab.views.text import Table, columns
+from dpmc_core.lab.views.text import Table, columns, many
 from dpmc_core.model import Mechanism, Task
 from dpmc_core.privacy import (
     CELL,
@@ -55,7 +55,7 @@ def describe(release: Release) -> str:
         if isinstance(release, ModifiedLaplace):
             how, ends = f"with Laplace noise of scale {release.scale:.4g}", ", as noise alone"
         return (
-            f"Every cell of a row: a rated one is reported with chance {rated:.3g} %, {how}; a"
+            f"{capital(release.query)}: a rated one is reported with chance {rated:.3g} %, {how}; a"
             f" missing one with chance {missing:.3g} %{ends}."
         )
     if isinstance(release, Additive):
@@ -66,7 +66,10 @@ def describe(release: Release) -> str:
 
 def two_values(task: Task) -> tuple[str, str] | None:
     """What 0 and 1 (or -1 and +1) stand for; None where a task's values are numbers."""
-    return {Task.BINARY: ("dislike", "like"), Task.RANKING: ("not clicked", "clicked")}.get(task)
+    return _TWO.get(task)
+
+
+_TWO = {Task.BINARY: ("dislike", "like"), Task.RANKING: ("not clicked", "clicked")}
 
 
 class Axes(NamedTuple):
@@ -154,24 +157,24 @@ def _half(noise: Additive, size: Floats) -> float:
     return float(np.interp(0.5, inside, x))
 
 
-def view(release: Release, usual: Release) -> Density | ChannelChances:
+def view(release: Release, usual: Release, public: PublicFacts) -> Density | ChannelChances:
     """A release's noise on the axes of every epsilon; usual: the same release at epsilon 1.
 
     Raises DpmcError for noise that has no picture.
     """
     if isinstance(release, RandomizedResponse | SymbolChannel):
-        return channel(release)
+        return channel(release, symbols(release, public))
     if isinstance(release, Additive | ModifiedLaplace) and isinstance(usual, type(release)):
         return density(release, within=frame(usual))
     raise DpmcError(f"'{release.query}' has no noise to draw")
 
 
-def shape_table(views: Mapping[float, Density | ChannelChances], task: Task) -> Table:
+def shape_table(views: Mapping[float, Density | ChannelChances]) -> Table:
     """The noise of a release at one or two epsilons as columns."""
     table: Table = {}
     for epsilon, one in views.items():
         if isinstance(one, ChannelChances):
-            there = channel_table(one, task)
+            there = channel_table(one)
             table |= {f"chance at epsilon {epsilon:g}": there["chance"]} if table else there
         else:
             table |= {
@@ -230,10 +233,11 @@ def shape_words(views: Mapping[float, Density | ChannelChances]) -> str:
         if isinstance(there, ChannelChances):
             words += f"; at epsilon {other:g}, {_flips(there)}"
         elif isinstance(own, Density):
-            ratio, larger = there.half / own.half, there.half > own.half
-            times = f"{short(ratio if larger else 1 / ratio, 3)} times"
-            words += f"; at epsilon {other:g}, within ±{short(there.half, 3)}: {times}"
-            words += " larger" if larger else " smaller"
+            ratio = there.half / own.half
+            words += (
+                f"; at epsilon {other:g}, within ±{short(there.half, 3)}:"
+                f" {short(max(ratio, 1 / ratio), 3)} times {'larger' if ratio > 1 else 'smaller'}"
+            )
     return f"{words}."
 
 
@@ -241,16 +245,28 @@ def _flips(view: ChannelChances) -> str:
     return f"{of_hundred(float(1 - view.matrix.diagonal().min()))} %"
 
 
+def symbols(release: RandomizedResponse | SymbolChannel, public: PublicFacts) -> Sequence[str]:
+    """What comes in and out of a channel, in the data's own scale."""
+    if isinstance(release, SymbolChannel):
+        values = (public.middle + public.half_width * level for level in release.levels)
+        return "no rating", *(f"{value:.3g}" for value in values)
+    return _TWO[Task.BINARY if public.low < 0 else Task.RANKING]
+
+
 class ChannelChances(NamedTuple):
     """The chance of each output for each input, and shares among draws."""
 
     query: str
+    symbols: Sequence[str]
     matrix: Floats
     drawn: Floats
 
 
 def channel(
-    release: RandomizedResponse | SymbolChannel, seed: int = 0, draws: int = 1_000
+    release: RandomizedResponse | SymbolChannel,
+    symbols: Sequence[str] = (),
+    seed: int = 0,
+    draws: int = 1_000,
 ) -> ChannelChances:
     """The channel matrix and the shares of `draws` fresh outputs for each input."""
     rng = np.random.default_rng(seed)
@@ -258,7 +274,7 @@ def channel(
     for symbol in range(len(drawn)):
         outputs = _outputs(release, symbol, draws, rng)
         drawn[symbol] = np.bincount(outputs, minlength=drawn.shape[1]) / draws
-    return ChannelChances(release.query, release.matrix, drawn)
+    return ChannelChances(release.query, symbols, release.matrix, drawn)
 
 
 def _outputs(
@@ -277,13 +293,11 @@ def _outputs(
     return np.concatenate([reported, np.zeros(draws - len(reported), dtype=np.int64)])
 
 
-def channel_table(view: ChannelChances, task: Task) -> Table:
+def channel_table(view: ChannelChances) -> Table:
     """Every chance of the channel as a row: input, output, exact chance, share of draws."""
-    names: Sequence[Any] = range(len(view.matrix))
-    if len(view.matrix) == 2:
-        names = two_values(task) or names
+    _, names, *both = view
     rows = [
-        (names[true], names[answer], *(round(float(v[true, answer]), 5) for v in view[1:]))
+        (names[true], names[answer], *(round(float(v[true, answer]), 5) for v in both))
         for true, answer in np.ndindex(view.matrix.shape)
     ]
     return columns(("true value", "answer", "chance", "share of draws"), rows)
@@ -478,12 +492,10 @@ def block_caption(view: BeforeAfter) -> str:
 
 def block_words(view: BeforeAfter) -> str:
     """The block as text."""
-    seen = ~np.isnan(view.before)
-    change = np.abs(view.after[seen] - view.before[seen])
-    change = change[~np.isnan(change)]  # rated cells may vanish
     return (
-        f"{len(view.users)} {view.rows} by {len(view.items)} items, before and after: values of"
-        f" size {np.abs(view.before[seen]).mean():.2g} change by {change.mean():.2g} on average."
+        f"{len(view.users)} x {many(len(view.items), 'item')} ({view.rows}), before and after:"
+        f" values of size {np.nanmean(np.abs(view.before)):.2g} change by"
+        f" {np.nanmean(np.abs(view.after - view.before)):.2g} on average."
     )
 
 
@@ -508,11 +520,11 @@ def row_words(view: BeforeAfter, user: int = 0) -> str:
     if lost or np.isnan(row[~np.isnan(noisy)]).any():
         made = int((~np.isnan(noisy) & ~seen).sum())
         return (
-            f"{int(seen.sum())} ratings of one row: {lost} are left out, {len(moved)} reported"
-            f" with noise, and {made} cells without a rating report one."
+            f"{many(int(seen.sum()), 'rating')} of one row: left out {lost}, reported with noise"
+            f" {len(moved)}; cells without a rating that report one: {made}."
         )
     return (
-        f"{int(seen.sum())} released values of one row, before and after the noise:"
+        f"{many(int(seen.sum()), 'released value')} of one row, before and after the noise:"
         f" {int((moved > 1e-12).sum())} changed, by {moved.mean():.2g} on average."
     )
 

@@ -41,7 +41,7 @@ from dpmc_core.lab.views.lines import (
     place,
     short,
 )
-from dpmc_core.lab.views.text import Table, columns
+from dpmc_core.lab.views.text import Table, columns, many
 from dpmc_core.metrics import Metric
 
 DRAWS = 2_000
@@ -166,14 +166,12 @@ def smallest_epsilons(placed: Placed, wanted: Sequence[float]) -> list[Answer]:
 def answer_words(answer: Answer, without: Reference | None = None) -> str:
     """The answer in words; without: the line without privacy."""
     line, x = answer.placed.line, answer.placed.x
-    name = line.label
     wanted = f"{line.metric.spoken} {line.metric.full(answer.wanted)}"
-    unit = answer.placed.counts
-    epsilon = answer.epsilon
+    unit, epsilon = answer.placed.counts, answer.epsilon
     if math.isinf(epsilon.value):
         text = (
-            f"{name}: {wanted} is not reachable up to epsilon {short(x[-1])} {unit}; the best is"
-            f" {line.metric.text(answer.best)} at epsilon {short(answer.at)}."
+            f"{line.label}: {wanted} is not reachable up to epsilon {short(x[-1])} {unit}; the best"
+            f" is {line.metric.text(answer.best)} at epsilon {short(answer.at)}."
         )
         if without is not None and not line.metric.reached(without.level.mean, answer.wanted):
             best = line.metric.text(without.level.mean)
@@ -184,11 +182,12 @@ def answer_words(answer: Answer, without: Reference | None = None) -> str:
     if epsilon.value <= x[0]:
         least = short(x[0])
         return (
-            f"{name}: {wanted} is reached already at the smallest epsilon computed, {least} {unit}."
+            f"{line.label}: {wanted} is reached already at the smallest epsilon computed, {least}"
+            f" {unit}."
         )
     found = estimate_words(epsilon, *x[[0, -1]])
     hollow = "" if answer.placed.solid else " This epsilon is claimed, not certified."
-    return f"{name}: {wanted} needs epsilon {found} {unit}.{hollow}"
+    return f"{line.label}: {wanted} needs epsilon {found} {unit}.{hollow}"
 
 
 def answers_table(answers: Sequence[Answer]) -> Table:
@@ -428,7 +427,7 @@ def at_words(picture: Picture, epsilon: float) -> str:
         return ""
     told = [f"{metric.text(here.mean)} {around(metric, here)}", share.words if share else ""]
     for name, level in picture.between(epsilon):
-        over = f" over {level.seeds} seeds" * (level.seeds != here.seeds)
+        over = f" over {many(level.seeds, 'seed')}" * (level.seeds != here.seeds)
         told.append(f"{name}: {metric.text(level.mean)}{over}")
     return f"the curve at epsilon {epsilon:g}: {'; '.join(filter(None, told))}"
 

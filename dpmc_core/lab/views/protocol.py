@@ -51,7 +51,7 @@ from dpmc_core.lab.protocol.simulate import SCENARIOS, Gap, Spread
 from dpmc_core.lab.views.cards import epsilon_text
 from dpmc_core.lab.views.data import counts, title, user_name
 from dpmc_core.lab.views.noise import block
-from dpmc_core.lab.views.text import Table, columns
+from dpmc_core.lab.views.text import Table, columns, many
 from dpmc_core.mechanisms.dpimf import Profiles
 from dpmc_core.model import Task
 from dpmc_core.privacy import CELL, Shares, sensitivity_at
@@ -105,7 +105,7 @@ def bytes_text(count: float) -> str:
     for unit, size in (("PB", 1e15), ("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
         if count >= 0.9995 * size:
             return f"{float(f'{count / size:.3g}'):,g} {unit}"
-    return f"{count:,.0f} byte{'' if count == 1 else 's'}"
+    return many(round(count), "byte")
 
 
 def _curves(
@@ -170,9 +170,7 @@ def small_items(ratings: Ratings) -> dict[int, str]:
     if len(enough) == 0:
         raise BadRatings("no item has two raters, so nobody could hide behind another")
     nearest = enough[np.argsort(np.abs(raters[enough] - USERS_SHOWN), kind="stable")]
-    return {
-        int(i): f"{title(ratings, int(i))} ({raters[i]} ratings)" for i in nearest[:ITEMS_SHOWN]
-    }
+    return {int(i): f"{title(ratings, int(i))} ({raters[i]})" for i in nearest[:ITEMS_SHOWN]}
 
 
 def cast(ratings: Ratings, item: int) -> Ratings:
@@ -229,8 +227,8 @@ def play_scenario(
     return ScenarioPlay(
         messages=tuple(run.transcript),
         parties=(RECOMMENDER, THIRD_PARTY, *users),
-        opening=f"{len(users)} users who rated {title(ratings, item)}, a recommender and a third"
-        " party",
+        opening=f"{many(len(users), 'user')} who rated {title(ratings, item)}, a recommender and a"
+        " third party",
         meanings=tuple(meanings[message.kind] for message in run.transcript),
         units=f"P is 2 to the {settings.modulus_bits}.",
         ending=aborted,
@@ -397,8 +395,8 @@ def play_federation(
         pass
     name = (title if flow.owned is Profiles.USERS else user_name)(part, watched)
     users = count(part.public, flow.owned)
-    few, many = users // flow.parties, -(-users // flow.parties)
-    each = f"{few}" if few == many else f"{few} or {many}"
+    few, most = users // flow.parties, -(-users // flow.parties)
+    each = f"{few}" if few == most else f"{few} or {most}"
     shown = []
     for message in run.transcript:
         profiles = message.payload["profiles"]
@@ -408,7 +406,7 @@ def play_federation(
     return FederatedPlay(
         messages=tuple(shown),
         parties=(SERVER, *(party.name for party in run.parties)),
-        opening=f"a server and {flow.parties} parties with {each} {flow.owned.value} each",
+        opening=f"a server and {many(flow.parties, 'party')} with {each} {flow.owned.value} each",
         meanings=tuple(_meaning(flow, m.kind, m.round) for m in shown),
         units="Each number takes 8 bytes.",
         run=run,
@@ -421,8 +419,9 @@ def counted_words(run: FederatedRun) -> str:
     flow, found = run.flow, run.transcript.total
     formula, profiles = flow.cost(run.public), count(run.public, flow.mechanism.profiles)
     return (
-        f"Counted: {found.messages:,} messages, {found.bytes:,} bytes. By formula: 2 x"
-        f" {flow.parties} parties x {flow.rounds} rounds = {formula.messages:,} messages"
+        f"Counted: {many(found.messages, 'message')}, {found.bytes:,} bytes. By formula: 2"
+        f" x {many(flow.parties, 'party')} x {many(flow.rounds, 'round')} = {formula.messages:,}"
+        f" messages"
         f" of {profiles:,} profiles x {flow.mechanism.rank} numbers x 8 bytes ="
         f" {formula.bytes:,} bytes" + (": the same." if found == formula else ": NOT the same.")
     )

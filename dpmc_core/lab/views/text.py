@@ -39,8 +39,10 @@ def columns(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> Table:
 
 
 def many(count: int, what: str) -> str:
-    """'1 seed', '2,000 seeds'."""
-    return f"{count:,} {what}{'' if count == 1 else 's'}"
+    """'1 seed', '2,000 seeds', '3 parties'."""
+    if count != 1:
+        what = f"{what[:-1]}ies" if what.endswith("y") else f"{what}s"
+    return f"{count:,} {what}"
 
 
 # --- HTML documents that open anywhere ---------------------------------------------------------

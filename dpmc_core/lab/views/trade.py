@@ -18,9 +18,9 @@ from dpmc_core.lab.store import restored
 from dpmc_core.lab.views.audits import Tick, shipped_of, tick_of
 from dpmc_core.lab.views.cards import TYPICAL, capped, of_hundred
 from dpmc_core.lab.views.lines import Interval, Line, Picture
-from dpmc_core.lab.views.noise import two_values
+from dpmc_core.lab.views.noise import symbols
 from dpmc_core.lab.views.text import Table, columns
-from dpmc_core.model import Mechanism, Task
+from dpmc_core.model import Task
 from dpmc_core.privacy import (
     CELL,
     RATING,
@@ -340,7 +340,7 @@ def table(trade: Trade) -> Table:
 # --- to be played in a browser -----------------------------------------------------------------
 
 
-def guess(mechanism: Mechanism, card: Guarantee, question: Question) -> dict[str, Any] | None:
+def guess(card: Guarantee, question: Question) -> dict[str, Any] | None:
     """What an attacker sees in each of the two worlds of a question, to be played in a browser.
 
     {"symbols": names, "no": chances, "yes": chances}, or {"shift": of a number whose noise has the
@@ -349,17 +349,11 @@ def guess(mechanism: Mechanism, card: Guarantee, question: Question) -> dict[str
     """
     if question.rated is not None or not 0.5 <= question.right(card) < 1:
         return None
-    releases, public = [release for _, release in card.releases], card.public
+    releases = [release for _, release in card.releases]
     only = releases[0] if len(releases) == 1 else None
-    if isinstance(only, RandomizedResponse):
-        names = list(two_values(mechanism.task) or ("0", "1"))
-        no, yes = only.matrix[:2].tolist()
-        return {"symbols": names, "no": no, "yes": yes}
-    if isinstance(only, SymbolChannel):
-        values = (public.middle + public.half_width * level for level in only.levels)
-        names = ["no report", *(f"{value:.3g}" for value in values)]
-        no, yes = only.matrix[[1, -1]].tolist()
-        return {"symbols": names, "no": no, "yes": yes}
+    if isinstance(only, RandomizedResponse | SymbolChannel):
+        no, yes = only.matrix[[int(isinstance(only, SymbolChannel)), -1]].tolist()
+        return {"symbols": symbols(only, card.public), "no": no, "yes": yes}
     if isinstance(only, ModifiedLaplace):
         return {"law": "laplace", "shift": 2 / only.scale}
     spent = card.loss(question.change)

@@ -14,7 +14,7 @@ import numpy as np
 from dpmc_core import facts
 from dpmc_core.arrays import Floats
 from dpmc_core.lab.views.audits import Tick
-from dpmc_core.lab.views.lines import ALONE, GUESSING, WITHOUT, Band
+from dpmc_core.lab.views.lines import ALONE, GUESSING, POPULAR, WITHOUT, Band
 from dpmc_core.lab.views.numbers import isotonic
 from dpmc_core.registry import style as style
 from dpmc_core.style import BLUE, RED, Style
@@ -76,7 +76,7 @@ LOG: dict[str, Any] = LOOK["log"]
 EPSILON_AXIS: dict[str, Any] = LOOK["epsilon"]
 STYLES = {name: Style(*look) for name, look in LOOK["styles"].items()}
 # Of what has no epsilon, or has one and is no method: colour and dash.
-LEVELS = {WITHOUT: (INK, "dash"), GUESSING: (MUTED, "dot"), ALONE: (MUTED, "dot")}
+LEVELS = {WITHOUT: (INK, "dash")} | dict.fromkeys((GUESSING, POPULAR, ALONE), (MUTED, "dot"))
 FINE = ".1~%"  # ticks of shares, no two alike
 TOLD = "%{text}<extra></extra>"  # where one points: a text for each point
 
@@ -166,8 +166,8 @@ class Figure:
 
     def tick(self, x: float, y: Any, look: Style, found: Tick) -> None:
         """The mark of what was measured, beside hollow (claimed) and filled (certified) ones."""
-        mark = {"symbol": "line-ns", "size": 15, "line": {"color": look.color, "width": 3}}
-        self.dots([x], [y], mark, hover=f"{found.words}<extra></extra>", showlegend=False)
+        hover = f"{found.words}<extra></extra>"
+        self.draw("tick", x=[x], y=[y], marker_line_color=look.color, hover=hover)
 
     def curve(
         self,

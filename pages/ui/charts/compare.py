@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,11 +21,13 @@ from dpmc_core.lab.views.lines import (
     AS_CLAIMED,
     ENVELOPE,
     GUESSING,
+    POPULAR,
     Band,
     Line,
     Picture,
     Placed,
     envelope,
+    guess_name,
     short_label,
     uses_facts,
 )
@@ -114,27 +116,31 @@ def between(
 ) -> list[Tag]:
     """What lines run between: levels across the frame, and guesses with what is said of them.
 
-    A level that belongs to one of the mechanisms alone has its colour, and so have several guesses,
-    each beside other methods.
+    Several guesses, each beside other methods, have the colours of theirs.
     """
     metric, tags = picture.metric, []
     for name, level in picture.levels:
-        value = level.level.mean
-        own = [style(id).color for id in ids if registry.get(id).twin == level.mechanism]
-        look = LEVELS.get(name) or (own[0] if len(own) == 1 else MUTED, "dash")
+        value, look = level.level.mean, level_look(name, level.mechanism, ids)
         fig.level(ends, value, look, f"{name}: {metric.text(value)}", **more)
-        words = f"{name}: {level.label.lower()}" if name == GUESSING else name
+        words = f"{name}: {level.label.lower()}" if name in (GUESSING, POPULAR) else name
         words += f" {metric.text(value)}"
         tags.append(Tag(words, value, Style(look[0], "circle"), end=ends[1]))
     for line, over, texts in guesses:
         color = style(line.mechanism).color if len(guesses) > 1 else MUTED
-        x, y, label = over.x.tolist(), over.mean.tolist(), f"{GUESSING}: {line.label}"
+        x, y, name = over.x.tolist(), over.mean.tolist(), guess_name(line.mechanism)
         told = "%{text}" * bool(texts)
+        label = f"{name}: {line.label}"
         hover = f"{label}<br>{told}<b>%{{y:{metric.form}}}</b><extra></extra>"
         fig.stroke(x, y, color, line_dash="dot", name=label, text=texts, hover=hover, **more)
-        words = f"{GUESSING}: {line.label.lower()} {metric.text(y[-1])}"
+        words = f"{name}: {line.label.lower()} {metric.text(y[-1])}"
         tags.append(Tag(words, y[-1], Style(color, "circle"), end=x[-1]))
     return tags
+
+
+def level_look(name: str, id: str, ids: Iterable[str]) -> tuple[str, str]:
+    """Colour and dash of a level; that of one of the mechanisms alone has its colour."""
+    own = [style(other).color for other in ids if registry.get(other).twin == id]
+    return LEVELS.get(name) or (own[0] if len(own) == 1 else MUTED, "dash")
 
 
 def reach(picture: Picture, lines: Sequence[Line], guesses: Sequence[Line]) -> list[float]:
@@ -353,11 +359,7 @@ def trade(shown: Trade, epsilon: float, high: float = _LEAST) -> Figure:
         apart = paper is not None and abs(paper - own) > _APART
         arrows += (paper, own, None) if apart else (None,) * 3
     looks = [style(line.mechanism) for line in lines]
-    head = {"symbol": "arrow", "angleref": "previous", "size": [0, 9, 0] * len(looks)}
-    y = np.repeat(mean, 3).tolist()
-    fig.stroke(
-        arrows, y, MUTED, mode="lines+markers", line_width=1.5, marker=head, marker_color=MUTED
-    )
+    fig.draw("arrows", x=arrows, y=np.repeat(mean, 3).tolist(), marker_size=[0, 9, 0] * len(looks))
     mark = {"symbol": [look.marker for look in looks], "opacity": 1}
     mark |= {"line_color": [look.color for look in looks], "line_width": 2.5}
     fig.dots(papers, mean, mark | {"size": 18, "color": PAPER})

@@ -66,13 +66,16 @@ def instrument(picture: Picture, epsilons: Sequence[float], *, certified: bool) 
     look, guesses = style(only.mechanism), [(one, _at(one, places), ()) for one in picture.guesses]
     tags = between(fig, picture, across, guesses, [only.mechanism])
     tags += _runs(fig, picture, places, certified=certified)
+    frame = MARGIN["t"] + MARGIN["b"]
+    beside(fig, tags, up, HEIGHT - frame)
+    # where they stand in every height of the component, by its twenties of pixels
+    fig.update(meta={str(k): beside(Figure({}), tags, up, 20 * k - frame) for k in range(14, 60)})
     if (found := tick_of(only)) and epsilons[0] <= found.measured <= epsilons[-1]:
         at = float(np.interp(math.log(found.measured), np.log(epsilons), range(len(epsilons))))
         here = only.at(found.epsilon)
         fig.tick(at, here and here.mean, look, found)
         least = epsilon_text(found.measured, least=True)
         fig.note("measured", x=at, y=here and here.mean, text=f"an attack shows {least}")
-    beside(fig, tags, up, HEIGHT - MARGIN["t"] - MARGIN["b"])
     fill, edge = (look.color, PAPER) if certified else (PAPER, look.color)
     # where the slider stands; the component moves it
     fig.dots([0], [None], {"size": 16, "color": fill, "line_color": edge, "line_width": 3})

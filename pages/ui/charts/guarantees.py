@@ -39,7 +39,7 @@ def claims(
     finite = [e for r in rows.values() for e in (r.claimed, r.certified) if e and math.isfinite(e)]
     end = 4 * max([*finite, 1.0])
     low = math.log10(min([*finite, 1.0])) - 0.5
-    far = math.log10(end) + 0.28 * (math.log10(end) - low)
+    far = math.log10(end) + 0.4 * (math.log10(end) - low)
     fig = figure("claims")
     places: dict[str, int] = {}
     told, at = [], 0
@@ -72,7 +72,7 @@ def claims(
         hovertext=told,
     )
     fig.update(
-        xaxis=LOG | {"dtick": 1 if far - low < 4 else 2},
+        xaxis=LOG | {"dtick": math.ceil((far - low) / 3)},
         xaxis_range=[low, far],
         yaxis_range=[at - 0.4, -0.7],
         yaxis_tickvals=y,
@@ -93,8 +93,7 @@ def _promised(
         fig.stroke([claimed, proved], [at, at], look.color)
         fig.dots([claimed], [at], ring)
     mark = fig.marker(look._replace(marker=symbol), solid=True)
-    words = {"mode": "markers+text", "text": [text], "textposition": "middle right"}
-    fig.draw(x=[proved], y=[at], marker=mark, **words)
+    fig.draw("promised", x=[proved], y=[at], marker=mark, text=[text])
 
 
 def attacker(epsilons: Sequence[float], shares: Sequence[float], epsilon: float) -> Figure:

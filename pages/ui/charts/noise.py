@@ -19,7 +19,6 @@ from dpmc_core.lab.views.noise import (
     Ruler,
     Scale,
     coded,
-    two_values,
 )
 from pages.ui.charts import (
     ENDS,
@@ -70,10 +69,8 @@ def shape(
             fig.stroke(one.x, one.density, look[0], line_dash=look[1], name=name, hover=hover)
     if ruler is not None:
         ends = [12, 12 * (ruler.length <= reach)]  # the other may lie beyond the axis
-        mark = {"symbol": "line-ns", "size": ends, "line_color": INK, "line_width": 1.5}
         x, y = [0, min(ruler.length, reach)], [-0.06 * top] * 2
-        more = {"mode": "lines+markers", "marker": mark, "showlegend": False}
-        fig.stroke(x, y, INK, line_width=3, **more)
+        fig.draw("length", x=x, y=y, marker_size=ends)
         fig.note("ruler", text=ruler.words, y=-0.1 * top)
     # what the fixed axes cut off: the peak of little noise, the ends of much
     peak = 0.0 if view.density is None else float(view.density.max())
@@ -88,10 +85,8 @@ def shape(
 
 def _channel(mechanism: str, view: ChannelChances, name: str, pinned: Any) -> Figure:
     """Chances of each answer for each true value; those at another epsilon as hollow bars."""
-    color, count = style(mechanism).color, len(view.matrix)
+    color, values, count = style(mechanism).color, view.symbols, len(view.symbols)
     fig = figure("channel")
-    two = two_values(registry.get(mechanism).task) if count == 2 else None
-    values = two or [*map(str, range(count))]
     true = [f"true: {value}" for value in values]
     for k, answer in enumerate(values):
         # dark on the full colour in either theme, the theme's own ink on a thin one
@@ -204,14 +199,8 @@ def strip(
         name="after the noise",
         text=[f"{name}: <b>{v:.2f}</b> after" for name, v in zip(names, after, strict=True)],
     )
-    fig.dots(
-        here,
-        before,
-        {"color": INK, "symbol": "line-ew-open", "size": 13, "line_width": 2.5},
-        hover="%{text}: <b>%{y:.2f}</b> before<extra></extra>",
-        name="before",
-        text=names,
-    )
+    hover = "%{text}: <b>%{y:.2f}</b> before<extra></extra>"
+    fig.draw("before", x=here, y=before, text=names, hover=hover)
     return fig
 
 
