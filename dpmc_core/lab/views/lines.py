@@ -256,6 +256,7 @@ def picture(
     """
     came = came or {}
     found = [own[key].joined(came.get(key)) if key in own else came[key] for key in {**own, **came}]
+    found.sort(key=uses_facts, reverse=True)  # of two lines without privacy the better informed
     metric = metric.on(found[0].info.public) if found else metric
     drawn = [*filter(None, (_line(one, metric) for one in found))]
     levels = [*filter(None, (_reference(one, metric) for one in found))]
@@ -281,7 +282,7 @@ def picture(
             )
         ),
         of(floors, levels),
-        of(references, levels) + of(twins, levels),
+        of(references, levels)[:1] + of(twins, levels),
         of(floors, drawn),
     )
 
