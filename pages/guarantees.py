@@ -18,19 +18,11 @@ from pages.ui import blocks, runs, shell, sources, stage, state, widgets
 from pages.ui.charts import guarantees as charts_guarantees
 from pages.ui.jobs import Snapshot, look
 from pages.ui.runs import Audited
-from pages.ui.text import many
+from pages.ui.text import WORDS, many
 
 AUDIT = "audit"
 CLICKS = "clicks on claims"
-WAYS = {"data": "of the open data", "typed": "typed in"}
 MOST = 10_000_000  # users or items that can be typed in
-TYPED = {
-    "users": ("Users", "the number of users", 1, MOST, 943),
-    "items": ("Items", "the number of items", 1, MOST, 1682),
-    "low": ("Lowest rating", "the lowest rating", None, None, 1.0),
-    "high": ("Highest rating", "the highest rating", None, None, 5.0),
-}
-COUNTS = "users", "items"
 UNITS = {change.unit: change.label for change in Change}
 
 
@@ -81,7 +73,7 @@ def page() -> None:
 def facts_of(data: str) -> tuple[PublicFacts, tuple[str, ...]]:
     """Public facts, and the data-dependent steps behind them. Raises DpmcError, OSError."""
     way = widgets.switch(
-        "Public facts", "the facts", WAYS, "facts", "data", help=glossary.help("facts")
+        "Public facts", "the facts", WORDS["facts"], "facts", "data", help=glossary.help("facts")
     )
     if way == "typed":
         return typed_facts(), ()
@@ -99,10 +91,10 @@ def facts_of(data: str) -> tuple[PublicFacts, tuple[str, ...]]:
 
 def typed_facts() -> PublicFacts:
     """Facts without data. Raises DpmcError where they make no sense."""
-    found = {
-        key: widgets.number(*asked, key, width=130, format="%d" if key in COUNTS else "%g")
-        for key, asked in TYPED.items()
-    }
+    found = {}
+    for key, (label, what, usual) in WORDS["typed"].items():
+        ends, form = ((1, MOST), "%d") if isinstance(usual, int) else ((None, None), "%g")
+        found[key] = widgets.number(label, what, *ends, usual, key, width=130, format=form)
     return PublicFacts(**found, cap=capped(MOST))
 
 

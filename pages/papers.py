@@ -17,26 +17,12 @@ from dpmc_core.lab.papers.views import Look
 from pages.ui import blocks, rows, shell, state, sweeps, widgets
 from pages.ui.charts import papers as charts_papers
 from pages.ui.sweeps import Sweep
+from pages.ui.text import WORDS
 
 TICK = 1.0  # seconds between two looks at a run
 ALL = "all"
 FIRST = "lwhm22-1b"
-COLORS = {
-    Accuracy.AGREES: ("green", ":material/check_circle:"),
-    Accuracy.TREND: ("blue", ":material/trending_up:"),
-    Accuracy.DEPENDS: ("violet", ":material/tune:"),
-    Accuracy.DIFFERS: ("orange", ":material/difference:"),
-    Accuracy.SMALLER: ("gray", ":material/straighten:"),
-    Accuracy.OPEN: ("gray", ":material/help:"),
-    Accuracy.NOT_RUN: ("gray", ":material/hourglass_empty:"),
-    Accuracy.UNJUDGED: ("gray", ":material/remove:"),
-    Privacy.PROVED: ("green", ":material/verified:"),
-    Privacy.NARROWER: ("blue", ":material/compress:"),
-    Privacy.UNPROVED: ("orange", ":material/radio_button_unchecked:"),
-    Privacy.COUNTEREXAMPLE: ("red", ":material/dangerous:"),
-}
-LOOKS = {verdict.value: look for verdict, look in COLORS.items()}
-LOOKS["counterexamples"] = COLORS[Privacy.COUNTEREXAMPLE]
+LOOKS = WORDS["verdicts"]
 HELD = {HOLDS[True]: "green", HOLDS[False]: "orange", HOLDS[None]: "gray"}  # at some: violet
 
 
@@ -161,7 +147,7 @@ def one(found: Look) -> None:
 
 
 def badge(what: str, verdict: Accuracy | Privacy, text: str = "") -> None:
-    color, icon = COLORS[verdict]
+    color, icon = LOOKS[verdict.value]
     meaning = sentence(MEANING[verdict]) if isinstance(verdict, Accuracy) else None
     st.badge(f"{what}: {text or verdict.value}", icon=icon, color=color, help=meaning)
 

@@ -23,19 +23,13 @@ from dpmc_core.ratings import PublicFacts, Ratings
 from pages.ui import blocks, shell, sources, stage, state, widgets
 from pages.ui.charts import protocol as charts_protocol
 from pages.ui.stage import Stage
+from pages.ui.text import WORDS
 
 AT = "message"  # in the address
 # In the session alone: the scenario whose attacks were asked for is one of them.
 PLAYING, MEASURED, TRIED = "protocol playing", "protocol measured", "protocol tried"
 BEAT = 1.2  # seconds a message stays while playing
 NOBODY = -1
-LEAVERS = {
-    NOBODY: "nobody",
-    0: "the first user",
-    1: "the second user",
-    2: "the third user",
-    3: "the fourth user",
-}
 PICKED = {0: "everybody online"} | {k: f"{k} picked at random" for k in (2, 3)}
 KINDS = {Shares.GAUSSIAN: "Gaussian (published)", Shares.GAMMA: "Gamma (hardened)"}
 SHARED = {
@@ -199,7 +193,7 @@ def rules_of_users(items: Mapping[int, str], scenario: str, *, shared: bool) -> 
         "leaver": widgets.choose(
             "Leaves in round 2",
             "who leaves",
-            LEAVERS,
+            dict(enumerate(WORDS["leavers"], NOBODY)),
             "leaves",
             NOBODY,
             help="After being asked and before answering.",

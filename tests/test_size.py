@@ -18,9 +18,9 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 BUDGETS = {  # files, tokens
     "core": (64, 132_200),
-    "lab": (72, 176_050),
+    "lab": (72, 176_090),
     "pages": (47, 76_550),
-    "pages (js, css, html)": (8, 21_700),
+    "pages (js, css, html)": (8, 21_810),
 }
 NOT_CODE = {
     *(tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT),

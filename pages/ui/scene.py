@@ -34,7 +34,7 @@ from pages.ui.charts import Figure, Theme
 from pages.ui.charts import compare as charts_compare
 from pages.ui.charts import curve as charts_curve
 from pages.ui.charts import noise as charts_noise
-from pages.ui.text import in_chart
+from pages.ui.text import WORDS, in_chart
 
 LOOK = Path(__file__).with_name("instrument.css")
 PLOTLY = f"plotly-{metadata.version('plotly')}.min.js"  # where the server serves it
@@ -132,13 +132,11 @@ def view(scene: Scene, theme: Theme) -> dict[str, Any]:
     mechanisms, picture, public, shown, scores, around, yours = scene
     first, line = mechanisms[0], picture.lines[0] if picture.lines else None
     made = [mechanism.guarantee(public) for mechanism in mechanisms]
-    epsilons = [mechanism.epsilon for mechanism in mechanisms]
-    upheld = cards.upheld(made[0])
     found, lists = shown or (None, {})
-    curve = charts_curve.instrument(picture, epsilons, certified=upheld)
+    curve = charts_curve.instrument(picture, EPSILONS, certified=cards.upheld(made[0]))
     rated = [person.rated for person in found.people] if found else [cards.TYPICAL]
     asked = [trade.questions(made[0], first.task, count) for count in rated]
-    stops = [_stop(picture, epsilon) for epsilon in epsilons]
+    stops = [_stop(picture, epsilon) for epsilon in EPSILONS]
     said = numbers.finding(picture, line) if line else "No point of this curve is there yet."
     body: dict[str, Any] = {
         "plotly": PLOTLY,
@@ -148,7 +146,7 @@ def view(scene: Scene, theme: Theme) -> dict[str, Any]:
                 "title": picture.metric.axis,
                 "faces": [_moving(charts_curve.standing(curve, stops), theme, [said] * len(stops))],
             },
-            *_traded(picture, asked[0], epsilons, theme),
+            *_traded(picture, asked[0], theme),
             *_noise(mechanisms, made, theme),
             *_people(first.id, shown, theme),
         ],
@@ -160,7 +158,7 @@ def view(scene: Scene, theme: Theme) -> dict[str, Any]:
         "told": "<br>".join(textwrap.wrap(cards.protects(made[0]), 110)),
         "unit": made[0].change.label,
         "stops": stops,
-        "needed": None if line is None else _needed(line, epsilons, curve.layout["yaxis"]["range"]),
+        "needed": None if line is None else _needed(line, curve.layout["yaxis"]["range"]),
         "questions": [
             [{name: getattr(one, name) for name in ("short", "text", "answers")} for one in pair]
             for pair in asked
@@ -180,8 +178,8 @@ def view(scene: Scene, theme: Theme) -> dict[str, Any]:
             ],
             "titles": {str(item): name for item, name in found.titles.items()},
             "popular": found.popular,
-            "lists": [one and asdict(one) for one in map(lists.get, epsilons)] if lists else None,
-            "served": _SERVED[made[0].trust],
+            "lists": [one and asdict(one) for one in map(lists.get, EPSILONS)] if lists else None,
+            "served": WORDS["served"][made[0].trust.value],
             "scores": [
                 one._asdict() | {"before": _short(one.before), "after": [*map(_short, one.after)]}
                 for one in scores
@@ -227,9 +225,7 @@ def _differing(one: Mapping[str, Any], other: Mapping[str, Any]) -> set[str]:
     return {name for name in {*one, *other} if one.get(name) != other.get(name)}
 
 
-def _traded(
-    picture: Picture, asked: Sequence[Question], epsilons: Sequence[float], theme: Theme
-) -> list[dict[str, Any]]:
+def _traded(picture: Picture, asked: Sequence[Question], theme: Theme) -> list[dict[str, Any]]:
     """The layer of the trade, under each of the questions; none before the first point."""
     if not picture.lines:
         return []
@@ -237,10 +233,10 @@ def _traded(
     faces = []
     for question in asked:
         found, axis = trade.ask(alone, question), picture.metric.axis  # said above the picture
-        figures = [charts_curve.over_slider(charts_compare.trade(found, e)) for e in epsilons]
+        figures = [charts_curve.over_slider(charts_compare.trade(found, e)) for e in EPSILONS]
         for fig in figures:
             fig.layout["annotations"] = [n for n in fig.layout["annotations"] if n["text"] != axis]
-        said = [f"Attacker: {trade.said(found.tracks[0].at(e))}" for e in epsilons]
+        said = [f"Attacker: {trade.said(found.tracks[0].at(e))}" for e in EPSILONS]
         faces.append(_moving(figures, theme, said))
     return [{"name": "Trade", "title": f"{picture.metric.axis}, against risk", "faces": faces}]
 
@@ -250,7 +246,7 @@ def _noise(
 ) -> list[dict[str, Any]]:
     """The layer of the noise itself: of the release with most values; none without a picture."""
     releases = [noise.main_release(card) for card in made]
-    usual = next(one for one, m in zip(releases, mechanisms, strict=True) if m.epsilon == 1.0)
+    usual = releases[EPSILONS.index(1.0)]
     if usual is None:
         return []
     figures, said = [], []
@@ -284,14 +280,6 @@ def _people(id: str, shown: Shown | None, theme: Theme) -> list[dict[str, Any]]:
     return [{"name": LAYERS[3], "title": "Recommended", "faces": faces, "people": True}]
 
 
-_SERVED = {
-    Trust.CURATOR: "raw to the server, noisy from it",
-    Trust.LOCAL: "",
-    Trust.AGGREGATOR: "noisy and masked to the server",
-    Trust.FEDERATED: "raw to the own party, noisy from it",
-}
-
-
 def _stop(picture: Picture, epsilon: float) -> dict[str, Any]:
     line = picture.lines[0] if picture.lines else None
     here, metric = line.at(epsilon) if line else None, picture.metric
@@ -308,10 +296,10 @@ def _stop(picture: Picture, epsilon: float) -> dict[str, Any]:
     }
 
 
-def _needed(line: Line, epsilons: Sequence[float], axis: Sequence[float]) -> dict[str, Any]:
+def _needed(line: Line, axis: Sequence[float]) -> dict[str, Any]:
     """What each quality on the axis takes, from its lowest step on."""
     first, last = math.ceil(axis[0] / _STEP - 1e-9), math.floor(axis[1] / _STEP + 1e-9)
-    found = numbers.needed(line, epsilons, [k * _STEP for k in range(first, last + 1)])
+    found = numbers.needed(line, EPSILONS, [k * _STEP for k in range(first, last + 1)])
     return {"step": _STEP, "first": first, "answers": [one._asdict() for one in found]}
 
 
