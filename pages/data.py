@@ -36,7 +36,6 @@ TWICE, UNUSABLE = WORDS["twice"], WORDS["unusable"]
 DUPLICATES = {one: WORDS["duplicates"][one.value] for one in Duplicates}
 BAD_ROWS = {one: WORDS["bad_rows"][one.value] for one in BadRows}
 READING = "reading"  # the job that reads an upload
-SHORT = 0.3  # seconds within which a small file needs no progress
 GUESS = "guess"
 # How a text is cut: reading option -> label of its control, and the choices.
 WRITTEN = WORDS["written"]
@@ -169,7 +168,9 @@ def choices(content: bytes, name: str) -> None:
     if pressed:
         options = {**how, **chosen, **LIMITS}
         work = runs.reading_of(content, name, options)
-        state.jobs().start(READING, work, places=READERS).wait(SHORT)
+        state.jobs().start(READING, work, places=READERS).wait(
+            0.3
+        )  # a small file needs no progress
 
 
 def written(*, needed: bool) -> None:

@@ -19,7 +19,6 @@ from pages.ui.charts import papers as charts_papers
 from pages.ui.sweeps import Sweep
 from pages.ui.text import WORDS
 
-TICK = 1.0  # seconds between two looks at a run
 ALL = "all"
 FIRST = "lwhm22-1b"
 LOOKS = WORDS["verdicts"]
@@ -247,7 +246,7 @@ def running(found: Look) -> None:
             blocks.problem(error)
             return
 
-    @st.fragment(run_every=TICK if running else None)
+    @st.fragment(run_every=1.0 if running else None)
     def again() -> None:
         """How far a run is, and why it did not come to its end; drawn anew when it is over."""
         now = look(experiment.id)

@@ -2,6 +2,8 @@
 
 import asyncio
 import itertools
+import json
+import os
 import re
 import socket
 import subprocess
@@ -21,6 +23,24 @@ from pages.ui import scene, server
 
 APP = Path(__file__).resolve().parent.parent / "app.py"
 unix = pytest.mark.skipif(not Path("/dev/fd").exists(), reason="no list of descriptors here")
+
+
+def test_the_server_computes_on_one_thread_a_job():
+    """Threads that wait for each other made Train's example 40 times slower on a busy machine."""
+    seen = "import app, threadpoolctl as t\nprint([p['num_threads'] for p in t.threadpool_info()])"
+    threads = {name for name in os.environ if name.endswith("_NUM_THREADS")}
+    bare = {name: value for name, value in os.environ.items() if name not in threads}
+    done = subprocess.run(
+        [sys.executable, "-c", seen],
+        cwd=APP.parent,
+        env=bare,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    found = json.loads(done.stdout.splitlines()[-1])
+    assert found
+    assert {*found} == {1}
 
 
 def test_streamlit_serves_the_app_with_its_hooks():

@@ -197,9 +197,9 @@ class Instrument {
     const layers = this.view.layers
     // on a phone the lists below have the room, and a visitor's own are not drawn
     const drawn = this.person !== "you" && this.frame.clientWidth >= NARROW
-    const fits = layers.map((one) => drawn || !one.people)
+    const fits = layers.map((one) => drawn || one.name !== "People")
     const now = layers.find((one, k) => fits[k] && one.name === this.layer) || layers[0]
-    const over = now.faces[now.people ? this.person : this.asked] || now.faces[0]
+    const over = now.faces[now.name === "People" ? this.person : this.asked] || now.faces[0]
     Array.from(this.layers.children).forEach((button, k) => { show(button, fits[k]) })
     if (over === this.over) return
     this.over = over

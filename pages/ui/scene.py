@@ -277,7 +277,7 @@ def _people(id: str, shown: Shown | None, theme: Theme) -> list[dict[str, Any]]:
         figures = [charts_curve.over_slider(charts_curve.lists(id, b, titles)) for b in both]
         said = [f"{one.shared[k]} of 5 are the same" if one else "no lists here" for one in at]
         faces.append(_moving(figures, theme, said))
-    return [{"name": LAYERS[3], "title": "Recommended", "faces": faces, "people": True}]
+    return [{"name": LAYERS[3], "title": "Recommended", "faces": faces}]
 
 
 def _stop(picture: Picture, epsilon: float) -> dict[str, Any]:

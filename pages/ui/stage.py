@@ -15,7 +15,7 @@ _LOOK = """<style>
 .st-key-quiet { position: absolute; width: 1px; height: 1px; overflow: hidden;
   clip-path: inset(50%); }
 :has(> .st-key-quiet) { position: absolute; width: 1px !important; overflow: hidden; }
-.st-key-choices > :has(> .stSelectbox) { flex: 0 0 12rem; }
+.st-key-choices > :has(> .stSelectbox) { flex: 0 0 14.5rem; }
 .st-key-choices > .st-key-scenario.st-key-scenario { flex: 0 1 26rem; max-width: 100%; }
 .st-key-figure { --high: 60vh; --least: 22rem; }
 .st-key-figure :has(> * > .stPlotlyChart), .st-key-figure :has(> .stPlotlyChart),

@@ -259,8 +259,7 @@ def settings(cls: type[Mechanism]) -> dict[str, Any] | None:
             try:
                 value = _setting(cls, s)
             except DpmcError as error:
-                blocks.problem(error)
-                state.note(sentence(str(error)))  # that is behind a button
+                state.note(sentence(str(error)))  # seen also while the settings are closed
                 possible = False
                 continue
             if value != s.default:
