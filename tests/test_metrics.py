@@ -257,7 +257,13 @@ def test_evaluate_refuses_two_index_spaces() -> None:
     ("name", "value", "text", "title", "axis"),
     [
         ("accuracy", 0.3721, "37.2 %", "Accuracy", "Accuracy on held-out ratings"),
-        ("hr@10_full", 0.5, "50.0 %", "HR@10", "HR@10, all unseen items, on held-out ratings"),
+        (
+            "hr@10_full",
+            0.5,
+            "50.0 %",
+            "HR@10",
+            "Held-out items in the first 10 (HR@10, all unseen items)",
+        ),
         (
             "ndcg@10",
             0.1932,

@@ -14,6 +14,7 @@ from dpmc_core.data import datasets
 from dpmc_core.data.synthetic import SAMPLES
 from dpmc_core.errors import DpmcError
 from dpmc_core.lab.views import cards as cards_of
+from dpmc_core.lab.views import lines
 from dpmc_core.lab.views.training import FRAMES, SIDE
 from dpmc_core.model import Task
 from dpmc_core.problem import SEED, build_problem
@@ -71,7 +72,9 @@ def test_before_the_first_run_an_example_is_shown_on_the_chosen_sample(theme, da
     assert shown["frames"]
     assert not shown["live"]
     assert {name for name, _ in shown["legend"]}
-    assert [line["text"].split(" ")[0] for line in shown["lines"]] == ["guessing", "no"]
+    guess = lines.POPULAR if data == "bookshop-clicks" else lines.GUESSING
+    for line, name in zip(shown["lines"], (guess, lines.WITHOUT), strict=True):
+        assert line["text"].startswith(name)
     assert shown["colors"]["paper"] == (charts.DARK if theme == "dark" else charts.LIGHT).paper
     assert not app.metric
 

@@ -153,7 +153,7 @@ def test_a_private_guess_is_drawn_against_its_own_epsilon_and_compared_there():
     (drawn,) = (
         t
         for t in instrument(app)["layers"][0]["faces"][0]["figure"]["data"]
-        if t.get("name", "").startswith("guessing")
+        if t.get("name", "").startswith(lines.POPULAR)
     )
     assert drawn["x"] == [EPSILONS.index(e) for e in guess.epsilon]
     assert drawn["y"] == pytest.approx(guess.band.mean)
@@ -167,7 +167,9 @@ def test_a_private_guess_is_drawn_against_its_own_epsilon_and_compared_there():
             picture.metric, picture.lines[0].at(epsilon), guess.at(epsilon)
         )
         assert at_stop(app)["kept"] == (
-            numbers.kept_words(share) if clear else numbers.UNCLEAR.format("guessing")
+            numbers.kept_words(share, lines.POPULAR)
+            if clear
+            else numbers.UNCLEAR.format(lines.POPULAR)
         )
 
 
@@ -189,9 +191,10 @@ def test_every_curve_stands_between_a_guess_and_no_privacy(data, id):
     drawn = charts_curve.instrument(picture, EPSILONS, certified=True)
     texts = [note["text"].replace("<br>", " ") for note in drawn.layout["annotations"]]
     assert [text.startswith("no privacy ") for text in texts].count(True) == 1
+    guess = lines.POPULAR if cls.task is Task.RANKING else lines.GUESSING
     if id == cls.floor:  # it is a guess: beside it stands the same one without privacy
-        texts += [text.replace("no privacy: ", "guessing: ") for text in texts]
-    assert any(text.startswith("guessing") for text in texts)
+        texts += [text.replace("no privacy: ", f"{guess}: ") for text in texts]
+    assert any(text.startswith(guess) for text in texts)
 
 
 def test_a_link_with_ids_opens_its_view():
@@ -600,10 +603,12 @@ def test_impossible_settings_are_a_sentence_and_cannot_be_trained():
 def test_a_setting_that_makes_no_sense_in_a_link_is_told_and_cannot_be_trained():
     link = {"data": "one-bit-lab", "mechanism": "input-flip", "input-flip.link": "cauchy"}
     app = open_page("train", **link)
-    assert "link must be one of" in plain(app.error[0].value).lower()
+    assert "link must be one of" in plain(app.warning[0].value).lower()
     [button] = [b for b in app.button if b.label == "Train"]
     assert button.disabled
-    assert not open_page("noise", **link).exception
+    app = open_page("noise", **link)
+    assert not app.exception
+    assert "link must be one of" in plain(app.warning[0].value).lower()
 
 
 def fill_own(upload, epsilons, seeds):
