@@ -167,7 +167,8 @@ def test_a_unit_of_every_shipped_curve_is_what_this_program_computes(preset, nam
         with shipped.load(name, task) as store:
             came |= {row["key"]: row["metrics"] for row in records(store)}
     for key, metrics in found.items():
-        assert came[key] == pytest.approx(metrics, rel=1e-5), named[key]
+        # Another BLAS kernel (OPENBLAS_CORETYPE=Haswell) moves private-pgd by 4e-5.
+        assert came[key] == pytest.approx(metrics, rel=1e-4), named[key]
 
 
 @pytest.mark.parametrize("name", SAMPLES)
