@@ -181,17 +181,17 @@ def bring(data: str) -> None:
     st.rerun()  # only what was there in the last run gets into the address
 
 
-def alike(id: str, names: Sequence[str], ready: Collection[str]) -> list[str]:
+def alike(id: str, names: Collection[str], ready: Collection[str]) -> list[str]:
     """A mechanism with those of these that promise the same and have a curve; where there are none,
     the same of whomever one trusts. Guesses are left out: they are drawn beside each."""
     found, _ = groups.cards_of(names, groups.ANY)
     floors = {registry.get(other).floor for other in names}
-    drawn = {*(ready or names)} - floors | {id}
+    drawn = {*({*names} & {*ready} or names)} - floors | {id}
     able = [other for other in found if other in drawn]
     same = [other for other in able if found[other].change is found[id].change]
     trusted = [other for other in same if found[other].trust is found[id].trust]
     near = next((some for some in (trusted, same) if len(some) > 1), able)
-    return [id, *(other for other in near if other != id)][:_FIRST]
+    return [*dict.fromkeys((id, *near))][:_FIRST]
 
 
 def the_task(data: str) -> Task:
@@ -207,7 +207,7 @@ def the_mechanisms(data: str, task: Task) -> list[str]:
     """Those of a link, else those like the first: as if one came with that from another page."""
     names = {id: registry.get(id).name for id in registry.noisy(task)}
     state.from_link("mechanisms", "the mechanism", names)
-    first = alike(next(iter(names)), [*names], rows.ready(data))
+    first = alike(next(iter(names)), names, rows.ready(data))
     if now := st.session_state.get("mechanisms"):  # maybe chosen for another task
         st.session_state["mechanisms"] = [id for id in now if id in names] or first
     chosen = st.pills(

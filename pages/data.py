@@ -36,7 +36,6 @@ TWICE, UNUSABLE = WORDS["twice"], WORDS["unusable"]
 DUPLICATES = {one: WORDS["duplicates"][one.value] for one in Duplicates}
 BAD_ROWS = {one: WORDS["bad_rows"][one.value] for one in BadRows}
 READING = "reading"  # the job that reads an upload
-GUESS = "guess"
 # How a text is cut: reading option -> label of its control, and the choices.
 WRITTEN = WORDS["written"]
 WRITTEN["separator"][1] |= {name: name for name in SEPARATORS}
@@ -146,7 +145,7 @@ def choices(content: bytes, name: str) -> None:
     how = {
         option: value
         for option in WRITTEN
-        if (value := st.session_state.get(f"written {option}", GUESS)) != GUESS
+        if (value := st.session_state.get(f"written {option}", "guess")) != "guess"
     }
     first, wrong = None, None
     try:

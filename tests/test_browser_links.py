@@ -161,7 +161,7 @@ def test_names_out_of_an_upload_are_in_no_address(page, server, tmp_path):
     settle(page)
     page.get_by_role("button", name="Rules").click()
     settle(page)
-    field = page.get_by_label("Item", exact=True)
+    field = page.get_by_label("Item (ratings)", exact=True)
     field.click()
     page.get_by_role("option").nth(1).click()
     settle(page)
