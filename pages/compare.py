@@ -3,7 +3,7 @@
 import enum
 import io
 import shlex
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import replace
 from typing import Any, NamedTuple, TypeVar
 

@@ -407,7 +407,8 @@ def usual(data, task):
     first, *_ = names = registry.noisy(task)
     found, _ = groups.cards_of(names, groups.ANY)
     floors = {registry.get(id).floor for id in names}
-    able = [id for id in names if id == first or id in rows.ready(data) - floors]
+    ready = {*names} & {*rows.ready(data)} or {*names}
+    able = [id for id in names if id == first or id in ready - floors]
     same = [id for id in able if found[id].change is found[first].change]
     near = [id for id in same if found[id].trust is found[first].trust]
     return next((some for some in (near, same) if len(some) > 1), able)[:6]

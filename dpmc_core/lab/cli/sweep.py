@@ -594,9 +594,8 @@ def _make(
 def _make_all(chosen: Sequence[Paper], making: Making, json: bool) -> None:
     """Make what is not there yet, and say what lacks its data. Raises DpmcError for failures."""
     wrong = []
-    made = [
-        one for paper, one in papers.experiments(settings=True) if paper in chosen and one.recipe
-    ]
+    every = papers.experiments(settings=True)
+    made = [one.fullest for paper, one in every if paper in chosen and one.recipe]
     for one in sorted(made, key=lambda one: not one.absent):  # what is left out is told first
         try:
             if one.absent:

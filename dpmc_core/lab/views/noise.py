@@ -246,7 +246,7 @@ def _flips(view: ChannelChances) -> str:
 
 
 def symbols(release: RandomizedResponse | SymbolChannel, public: PublicFacts) -> Sequence[str]:
-    """What comes in and out of a channel, in the data's own scale."""
+    """What comes in and out of a channel, in the data's own scale. public: as prepared for it."""
     if isinstance(release, SymbolChannel):
         values = (public.middle + public.half_width * level for level in release.levels)
         return "no rating", *(f"{value:.3g}" for value in values)
