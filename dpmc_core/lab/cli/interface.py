@@ -328,7 +328,7 @@ def paragraph(text: str, indent: str = "", first: str | None = None) -> str:
 
 def facts(found: Iterable[tuple[str, str]]) -> str:
     """What is known by name, each in a paragraph beside its name."""
-    return "\n".join(paragraph(text, " " * 16, f"  {name:<14}") for name, text in found if text)
+    return "\n".join(paragraph(text, " " * 13, f"  {name:<10} ") for name, text in found if text)
 
 
 class Progress:
