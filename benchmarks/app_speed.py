@@ -227,14 +227,8 @@ def bared(chromium, figure: dict[str, Any]) -> list[float]:
     page.wait_for_selector(PLOTTED, state="attached", timeout=60_000)
     page.evaluate(WATCH)
     track = page.locator(".dpmc-track").bounding_box()
-    height = track["y"] + track["height"] / 2
     stops = [track["x"] + 10 + (track["width"] - 20) * k / 13 for k in range(14)]
-    for way in [stops, stops[::-1]] * ROUNDS:
-        page.mouse.move(way[0], height)
-        page.mouse.down()
-        for x in way[1:]:
-            page.mouse.move(x, height)
-            page.wait_for_timeout(120)
+    for _ in dragged(page, stops, track["y"] + track["height"] / 2):
         page.mouse.up()
     found: list[float] = page.evaluate("window.answers")
     return found
@@ -251,17 +245,23 @@ def drag(chromium, address: str) -> tuple[list[float], float]:
     return page.evaluate("window.answers"), statistics.median(releases)
 
 
-def drag_over(page) -> list[float]:
-    """The knob dragged over all stops, there and back; seconds from letting go to the address."""
-    stops = [box["x"] + box["width"] / 2 for box in boxes(page.locator(".dpmc-plot .xtick text"))]
-    knob = page.locator(".dpmc-knob").bounding_box()
-    height, releases = knob["y"] + knob["height"] / 2, []
+def dragged(page, stops: Sequence[float], height: float) -> Iterator[None]:
+    """Over all stops, there and back, each time with the button still held at the end."""
     for way in [stops, stops[::-1]] * ROUNDS:
         page.mouse.move(way[0], height)
         page.mouse.down()
         for x in way[1:]:
             page.mouse.move(x, height)
             page.wait_for_timeout(120)
+        yield
+
+
+def drag_over(page) -> list[float]:
+    """The knob dragged over all stops, there and back; seconds from letting go to the address."""
+    stops = [box["x"] + box["width"] / 2 for box in boxes(page.locator(".dpmc-plot .xtick text"))]
+    knob = page.locator(".dpmc-knob").bounding_box()
+    releases = []
+    for _ in dragged(page, stops, knob["y"] + knob["height"] / 2):
         before = page.url
         start = time.monotonic()
         page.mouse.up()

@@ -26,7 +26,7 @@ unix = pytest.mark.skipif(not Path("/dev/fd").exists(), reason="no list of descr
 
 
 def test_the_server_computes_on_one_thread_a_job():
-    """Threads that wait for each other made Train's example 40 times slower on a busy machine."""
+    """On a busy machine threads that wait for each other make a fit many times slower."""
     seen = "import app, threadpoolctl as t\nprint([p['num_threads'] for p in t.threadpool_info()])"
     threads = {name for name in os.environ if name.endswith("_NUM_THREADS")}
     bare = {name: value for name, value in os.environ.items() if name not in threads}
