@@ -230,7 +230,8 @@ def buttons(plan: Planned, kept: Kept, now: Sweep | None) -> None:
             rows.cancel(where, plan.name)
             st.rerun()
         return
-    missing = [unit for unit in plan.units if kept.get(unit.key) is None]
+    own = {unit.key for unit in plan.units}
+    missing = {key for key in own if kept.get(key) is None}
     there = plan.curve().lines
     whole = bool(there) and there[0].has(EPSILONS, SEEDS)
     if not missing and whole:
@@ -239,18 +240,18 @@ def buttons(plan: Planned, kept: Kept, now: Sweep | None) -> None:
         blocks.problem(DpmcError(now.message))
     if blocks.reserved("compute an answer", "What if shows curves that are there."):
         return
-    begun = {unit for unit in plan.units if unit.mechanism == method} - {*missing}
+    begun = {unit.key for unit in plan.units if unit.mechanism == method} - missing
     label = "Go on" if begun and missing else "Get the answer" if missing else "Compute the curve"
     with st.container(horizontal=True, vertical_alignment="center"):
         pressed = st.button(
             label, type="primary" if missing else "secondary", icon=":material/play_arrow:"
         )
         if missing:
-            runs = {unit.key for unit in plan.units}.union(() if whole else plan.keys.units)
+            runs = missing if whole else missing.union(plan.keys.units) - (own - missing)
             st.caption(
                 f"{many(len(runs), 'short training run')}: {blocks.escape(method.name)} at epsilon"
                 f" {question.epsilon:g}, the reference and the floor"
-                f"{'' if whole else f' ({len(plan.units)}), then the curve'}."
+                f"{'' if whole else ', then the curve'}."
             )
     if where.private and missing:
         st.caption(f"Nothing of it leaves this session. {rows.ON_DISK}")

@@ -283,7 +283,8 @@ def buttons(found: Look, *, active: bool) -> None:
     with st.container(horizontal=True, vertical_alignment="center"):
         label = "Run it again" if found.made else "Run it"
         if st.button(label, icon=":material/play_arrow:", disabled=active):
-            command = (sys.executable, "-m", "dpmc_core", "papers", key, "--run", "--json")
+            _, *words = views.command(found).split()
+            command = (sys.executable, "-m", "dpmc_core", *words, "--json")
             sweeps.start(runs(), key, command, about={"title": found.experiment.title})
             st.rerun()
         if st.button("Stop", icon=":material/stop:", disabled=not active):

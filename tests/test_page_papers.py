@@ -126,13 +126,17 @@ def test_a_permanent_link_says_where_the_result_is_another_one():
     assert "another result" in said.value
 
 
-def test_run_it_again_starts_the_command_of_the_figure(monkeypatch):
+@pytest.mark.parametrize("id", ["lwhm22-3b", "jtt18-3a"])
+def test_run_it_again_starts_the_command_that_is_shown(id, monkeypatch):
     started = []
     monkeypatch.setattr(sweeps, "start", lambda *words, **_: started.append(words[2]))
-    app = open_page("papers", experiment="lwhm22-3b")
+    app = open_page("papers", experiment=id)
     button(app, "Run it again").click().run()
     (command,) = started
-    assert command[1:] == ("-m", "dpmc_core", "papers", "lwhm22-3b", "--run", "--json")
+    assert command[1:3] == ("-m", "dpmc_core")
+    shown = engine.shipped(id).stamp.command
+    assert " ".join(command[3:]) == f"{shown.removeprefix('dpmc ')} --json"
+    assert shown in [code.value for code in app.code]
 
 
 def test_ones_own_run_is_shown_and_can_be_forgotten(tmp_path, monkeypatch):

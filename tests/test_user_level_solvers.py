@@ -29,7 +29,12 @@ from dpmc_core.solvers.als import (
     ridge,
     ridge_rows,
 )
-from dpmc_core.solvers.linalg import Pattern, eigenpairs_above, leading_eigenpairs
+from dpmc_core.solvers.linalg import (
+    Pattern,
+    eigenpairs_above,
+    leading_eigenpairs,
+    low_rank_plus_sparse,
+)
 from dpmc_core.solvers.rows import (
     cap_key,
     capped,
@@ -39,6 +44,7 @@ from dpmc_core.solvers.rows import (
     gram,
     gram_products,
     item_sums,
+    low_rank_gram,
     row_sums,
     shrunken_means,
 )
@@ -215,14 +221,16 @@ def test_gram_and_sums_agree_with_dense_algebra(m, n, density):
     _, _, cells, values = problem(m, n, 2, density)
     matrix = dense(cells, values)
     square, block = matrix.T @ matrix, np.random.default_rng(1).normal(size=(n, 3))
-    assert np.allclose(gram(cells, values), square)
+    assert np.allclose(gram(cells.by_user(values)), square)
     rows = cells.by_user(values)
     assert np.allclose(gram_products(rows)(block), square @ block)
+    assert np.allclose(gram_products(rows)(np.eye(n)), square)
     factor = np.random.default_rng(2).uniform(size=m)
     square = (matrix * factor[:, None]).T @ (matrix * factor[:, None])
     assert np.allclose(gram_products(rows, factor)(block), square @ block)
     off = square - np.diag(np.diag(square))
     assert np.allclose(gram_products(rows, factor, diagonal=False)(block), off @ block)
+    assert np.allclose(gram_products(rows, factor, diagonal=False)(np.eye(n)), off)
     v = np.random.default_rng(0).normal(size=n)
     assert np.allclose(row_sums(cells, values * v[cells.items]), matrix @ v)
     assert np.allclose(row_sums(cells, values), matrix.sum(axis=1))
@@ -294,10 +302,11 @@ def test_eigenpairs_above_a_bound_are_all_of_them():
 def test_rows_of_the_stepped_matrix_are_clipped_to_their_norm_as_a_dense_matrix_is():
     _, mask, cells, target = problem(rank=3, noise=0.3)
     basis = np.linalg.qr(np.random.default_rng(4).normal(size=(15, 2)))[0]
-    seen = []
+    seen, grams = [], []
 
-    def project(stepped):
-        seen.append(stepped.times(np.eye(15)))
+    def project(*stepped):
+        seen.append(low_rank_plus_sparse(*stepped).times(np.eye(15)))
+        grams.append(low_rank_gram(*stepped)(np.eye(15)))
         return basis, np.array([0.9, 0.5])
 
     whole, norm = np.zeros(cells.shape), 1.2
@@ -305,6 +314,7 @@ def test_rows_of_the_stepped_matrix_are_clipped_to_their_norm_as_a_dense_matrix_
         whole += 0.7 * np.where(mask, dense(cells, target) - whole, 0.0)
         whole, clipped = clip_dense_rows(whole, norm)
         assert np.allclose(seen[-1], whole)
+        assert np.allclose(grams[-1], whole.T @ whole)
         assert found.clipped == clipped > 0
         whole = whole @ basis * [0.9, 0.5] @ basis.T
         assert np.allclose(found.factors.left @ found.factors.right.T, whole)
@@ -390,7 +400,7 @@ def test_alternating_least_squares_recovers_low_rank_ratings():
 
 def test_ojas_vector_has_nearly_the_top_rayleigh_quotient():
     _, _, cells, values = problem(200, 25, 3, noise=1.0)
-    square = gram(cells, values)
+    square = gram(cells.by_user(values))
     top = np.linalg.eigvalsh(square)[-1]
     v = oja(lambda x: square @ x, 25, 60, 10 / top, np.random.default_rng(0))
     assert np.linalg.norm(v) == pytest.approx(1)
@@ -408,7 +418,7 @@ def test_ojas_vector_on_jester_is_within_a_hundredth_of_the_eigenvectors_quotien
     rows = centred(capped(ratings, made.cap, cap_key(np.random.default_rng(0))))
     for share in (1.0, made.residual):
         clip_rows(rows.cells, rows.values, share * made.row_norm(ratings.public))
-    square = gram(rows.cells, rows.values)
+    square = gram(rows.cells.by_user(rows.values))
     top = np.linalg.eigvalsh(square)[-1]
     assert v @ square @ v >= (1 - 1e-2) * top
     assert float(publications[-1].published) == pytest.approx(top, rel=0.05)

@@ -131,7 +131,7 @@ class Cleansing:
         A user counts as 1/||e_u||_2 = 1/sqrt(ratings): the fourth root goes into either factor.
         """
         root = cells.along(np.maximum(cells.counts, 1) ** -0.25)
-        return gram(cells, residuals * root), gram(cells, root)
+        return gram(cells.by_user(residuals * root)), gram(cells.by_user(root))
 
 
 def shrunken_covariance(products: Floats, weights: Floats, shrink: float) -> Floats:

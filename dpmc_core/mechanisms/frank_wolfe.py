@@ -10,6 +10,7 @@ import math
 import operator
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -34,7 +35,6 @@ from dpmc_core.settings import AsPublished, mechanism, same_setting, setting
 from dpmc_core.solvers.als import random_factors
 from dpmc_core.solvers.effects import taste_of_gram, without_noise
 from dpmc_core.solvers.linalg import (
-    Operator,
     Pattern,
     Products,
     Shrinker,
@@ -45,6 +45,7 @@ from dpmc_core.solvers.linalg import (
 )
 from dpmc_core.solvers.rows import (
     gram_products,
+    low_rank_gram,
     nuclear_radius,
     row_norms,
     row_sums,
@@ -565,11 +566,7 @@ class PrivateSvd(EffectsFirst):
         elif releases.ratings is not None:
             count = float(releases.ratings.publish(known, rng))
             density = min(max(count / (public.users * public.items), 1 / public.items), 1.0)
-        products = kept.map(_products, not self.aware)
-
-        def exact(block: Floats) -> Floats:
-            return products.total(operator.call, block)
-
+        exact = partial(kept.map(_products, not self.aware).total, operator.call)
         noisy, n, edge = noisy_gram(releases.gram, exact, self.symmetric, rng)
         squares, basis = leading_eigenpairs(noisy, n, min(self.rank, n), _SVD_TOLERANCE)
         if self.aware:
@@ -636,6 +633,9 @@ class Schedule(enum.Enum):
         return 1 / math.sqrt(index) if self is Schedule.ROOT else 1 / index
 
 
+Project = Callable[[Floats, Floats, Pattern, Floats], tuple[Floats, Floats]]
+
+
 class DescentRound(NamedTuple):
     """Y = left right' after a round, and its error on the cells. ratio: by what its projection
     multiplied the coordinates along the columns of right. clipped: rows of the stepped matrix."""
@@ -651,7 +651,7 @@ def projected_gradient(
     cells: Pattern,
     target: Floats,
     steps: list[float],
-    project: Callable[[Operator], tuple[Floats, Floats]],
+    project: Project,
     row_norm: float = math.inf,
 ) -> Iterator[DescentRound]:
     """A gradient step, then soft-thresholded singular values; from zero.
@@ -662,8 +662,8 @@ def projected_gradient(
     Args:
         cells, target: as in `frank_wolfe`.
         steps: the step size of each round.
-        project: for the stepped matrix the right singular vectors that are kept, n x r, and by what
-            coordinates along them are multiplied.
+        project: for the stepped matrix, left right' and values on the cells, the right singular
+            vectors that are kept, n x r, and by what coordinates along them are multiplied.
         row_norm: l2 norm to which the rows are scaled before that.
     """
     m, n = cells.shape
@@ -677,24 +677,23 @@ def projected_gradient(
             change[k] = moved
         scale = shrinkage(np.sqrt(np.maximum(squares, 0.0)), row_norm)
         scale_rows(cells, change, scale)
-        stepped = low_rank_plus_sparse(left * scale[:, None], right, cells, change)
-        right, ratio = project(stepped)
+        stepped = left * scale[:, None], right, cells, change
+        right, ratio = project(*stepped)
         if not len(ratio):
             right, ratio = np.zeros((n, 1)), np.zeros(1)
-        left = stepped.times(right) * ratio
+        left = low_rank_plus_sparse(*stepped).times(right) * ratio
         change = cells.sample(left, right, change)
         misfit = sum(float(((change[k] - target[k]) ** 2).sum()) for _, k, _ in cells.parts())
         trace = {"training rmse": math.sqrt(misfit / len(target)), "rank": float(len(ratio))}
         yield DescentRound(t, Factors(left, right), ratio, int((scale < 1).sum()), trace)
 
 
-def onto_nuclear_ball(
-    radius: float, accuracy: float, rng: Rng
-) -> Callable[[Operator], tuple[Floats, Floats]]:
+def onto_nuclear_ball(radius: float, accuracy: float, rng: Rng) -> Project:
     """A `project` without noise; each search starts at the vectors of the last."""
     shrinker = Shrinker(rng)
 
-    def project(stepped: Operator) -> tuple[Floats, Floats]:
+    def project(*parts: Any) -> tuple[Floats, Floats]:
+        stepped = low_rank_plus_sparse(*parts)
         found = shrinker.shrunk(stepped, lambda sizes: l1_threshold(sizes, radius), accuracy)
         sizes = np.linalg.norm(stepped.times(found.right), axis=0)
         return found.right, found.values / sizes
@@ -760,8 +759,9 @@ class PrivatePgd(EffectsFirst):
         rows, factor = self.clipped_rows(ratings, releases, rng)[1].held
         rounds: list[DescentRound] = []
 
-        def project(stepped: Operator) -> tuple[Floats, Floats]:
-            noisy, n, edge = noisy_gram(releases.gram[0], stepped.gram, self.symmetric, rng)
+        def project(*stepped: Any) -> tuple[Floats, Floats]:
+            exact = low_rank_gram(*stepped)
+            noisy, n, edge = noisy_gram(releases.gram[0], exact, self.symmetric, rng)
 
             def shrunk(squares: Floats) -> tuple[Floats, Floats]:
                 seen = without_noise(squares, edge) if self.aware else squares

@@ -26,7 +26,6 @@ from dpmc_core.privacy.exact_noise import SecureSource
 from dpmc_core.stopping import check_cancelled
 
 _WHOLE = 300  # rows of a symmetric matrix whose noise is drawn at once
-_COLUMNS = 32  # of it, made at a time
 
 Answer = TypeVar("Answer", bound=Any)
 
@@ -335,11 +334,9 @@ class Gaussian(Additive):
         """
         size = int(self.shape[0] or 0)
         if mirrored or witnessed() or size <= _WHOLE or isinstance(rng, SecureSource):
-            columns = np.split(np.eye(size), range(_COLUMNS, size, _COLUMNS), axis=1)
-            found = self.publish(np.hstack([private(block) for block in columns]), rng)
-            half = np.triu(found, 1) if mirrored else 0.5 * found
-            whole = half + half.T + (np.diag(np.diag(found)) if mirrored else 0.0)
-            return lambda block: whole @ block
+            found = self.publish(private(np.eye(size)), rng)
+            whole = np.triu(found) + np.triu(found, 1).T if mirrored else (found + found.T) / 2
+            return whole.__matmul__
         drawn = noise.SymmetricGaussian(size, self.scale, rng)
         return lambda block: self._finite(private(block)) + drawn.times(block)
 

@@ -46,7 +46,8 @@ class Pattern:
     @classmethod
     def of_matrix(cls, matrix: Sparse) -> Pattern:
         """The stored cells of a row-compressed matrix."""
-        items, indptr = matrix.indices.astype(np.int32), matrix.indptr.astype(np.int64)
+        items = matrix.indices.astype(np.int32, copy=False)
+        indptr = matrix.indptr.astype(np.int64)
         return cls(items, indptr, matrix.shape)
 
     @cached_property
@@ -159,10 +160,6 @@ class Operator(NamedTuple):
     @property
     def T(self) -> Operator:
         return Operator(self.shape[::-1], self.transposed, self.times)
-
-    def gram(self, block: Floats) -> Floats:
-        """A'A @ block."""
-        return self.transposed(self.times(block))
 
 
 def dense_operator(matrix: Floats) -> Operator:

@@ -75,14 +75,13 @@ def ease_weights(ratings: Ratings, ridge: float) -> Floats:
         both = (rows @ rows.T).toarray()
         both.flat[:: len(both) + 1] += ridge
         inner = inverse_triangle(both)
-        half = np.triu(inner, 1)
-        half += half.T + np.diag(inner.diagonal())
+        whole = np.triu(inner) + np.triu(inner, 1).T
         check_cancelled()
-        weights: Floats = rows.T @ np.ascontiguousarray((rows.T @ half).T)
+        weights: Floats = rows.T @ np.ascontiguousarray((rows.T @ whole).T)
         weights /= 1.0 - weights.diagonal()
         np.fill_diagonal(weights, 0.0)
         return weights
-    inverse = gram(Pattern.of(ratings), ratings.values)
+    inverse = gram(ratings.matrix)
     inverse.flat[:: len(inverse) + 1] += ridge
     check_cancelled()
     inverse = inverse_triangle(inverse)  # the matrix is positive definite by its ridge

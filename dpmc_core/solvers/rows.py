@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import operator
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,7 +21,7 @@ from dpmc_core.ratings import PublicFacts, Ratings, kept_at_random
 from dpmc_core.solvers.linalg import MANY, Pattern, Products
 from dpmc_core.stopping import cancellable
 
-_SPARSE_GAIN = 60.0  # how much more one multiplication costs in a sparse product
+_SPARSE_GAIN = 250.0  # how much more one multiplication costs in a sparse product
 _ITEM_SPREAD = 0.1  # how much item means differ, in widths of the rating range
 _RATING_SPREAD = 0.2  # how much the ratings of one item differ, likewise
 
@@ -172,21 +171,17 @@ def clip_dense_rows(rows: Floats, norm: float) -> tuple[Floats, int]:
     return rows * factor[:, None], int((factor < 1).sum())
 
 
-def gram(cells: Pattern, values: Floats) -> Floats:
-    """A'A of the m x n matrix A with these values on the cells, n x n, dense.
+def gram(rows: Sparse) -> Floats:
+    """A'A of the m x n matrix A of the rows, n x n, dense.
 
     Blocks of rows as dense matrices, or one sparse product where rows are nearly empty.
     """
-    m, n = cells.shape
-    counts = cells.counts.astype(float)
-    if _SPARSE_GAIN * float(counts @ counts) < m * float(n) * n:
-        sparse = cells.by_user(values)
-        found: Floats = cancellable(operator.matmul, sparse.T, sparse).toarray()
-        return found
+    (m, n), cells = rows.shape, Pattern.of_matrix(rows)
+    if _SPARSE_GAIN * np.square(cells.counts, dtype=float).sum() < m * n * n:
+        return np.asarray(cancellable(operator.matmul, rows.T, rows).toarray())
     total = np.zeros((n, n))
-    for _, k, part in cells.parts(dense=True):
-        block = np.zeros(part.shape)
-        block[part.users, part.items] = values[k]
+    for few, *_ in cells.parts(dense=True):
+        block = rows[few].toarray()
         total += block.T @ block
     return total
 
@@ -196,13 +191,30 @@ def gram_products(rows: Sparse, factor: Floats | float = 1.0, *, diagonal: bool 
 
     A: the rows, each times its factor.
     """
-    weights = np.broadcast_to(np.square(factor), rows.shape[0])[:, None]
+    factor = np.broadcast_to(factor, rows.shape[0])
+    weights = np.square(factor)[:, None]
     squares = 0.0 if diagonal else rows.power(2).T @ weights
-    return partial(_times, rows, weights, squares)
+
+    def times(block: Floats) -> Floats:
+        if block.shape[1] < rows.shape[1]:
+            return np.asarray(rows.T @ (weights * (rows @ block))) - squares * block
+        cells = Pattern.of_matrix(rows)  # for so many columns the matrix itself is less work
+        scaled = cells.by_user(rows.data * cells.along(factor))
+        return gram(scaled) @ block - squares * block
+
+    return times
 
 
-def _times(rows: Sparse, weights: Floats, squares: Floats | float, block: Floats) -> Floats:
-    return np.asarray(rows.T @ (weights * (rows @ block))) - squares * block
+def low_rank_gram(left: Floats, right: Floats, cells: Pattern, values: Floats) -> Products:
+    """The products of A'A with blocks of columns, A = left right' and the values on the cells."""
+    sparse = cells.by_user(values)
+    inner, cross, squares = left.T @ left, sparse.T @ left, gram_products(sparse)
+
+    def times(block: Floats) -> Floats:
+        along = right.T @ block
+        return right @ (inner @ along + cross.T @ block) + cross @ along + squares(block)
+
+    return times
 
 
 def with_offsets(

@@ -316,7 +316,7 @@ class Compared(NamedTuple):
 Held = Mapping[str, bool | None]  # whether something holds, by the settings tried, ours first
 OURS = "ours"
 HOLDS = {True: "holds", False: "does not hold", None: "cannot tell"}
-SOME = "holds at some settings"
+SOME = "holds at a setting"
 
 
 class Judged(NamedTuple):
