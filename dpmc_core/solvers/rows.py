@@ -7,7 +7,6 @@ changes another row.
 from __future__ import annotations
 
 import math
-import operator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -176,9 +175,10 @@ def gram(rows: Sparse) -> Floats:
 
     Blocks of rows as dense matrices, or one sparse product where rows are nearly empty.
     """
-    (m, n), cells = rows.shape, Pattern.of_matrix(rows)
+    cells = Pattern.of_matrix(rows)
+    m, n = cells.shape
     if _SPARSE_GAIN * np.square(cells.counts, dtype=float).sum() < m * n * n:
-        return np.asarray(cancellable(operator.matmul, rows.T, rows).toarray())
+        return np.asarray(cancellable(rows.T.__matmul__, rows).toarray())
     total = np.zeros((n, n))
     for few, *_ in cells.parts(dense=True):
         block = rows[few].toarray()
@@ -199,8 +199,8 @@ def gram_products(rows: Sparse, factor: Floats | float = 1.0, *, diagonal: bool 
         if block.shape[1] < rows.shape[1]:
             return np.asarray(rows.T @ (weights * (rows @ block))) - squares * block
         cells = Pattern.of_matrix(rows)  # for so many columns the matrix itself is less work
-        scaled = cells.by_user(rows.data * cells.along(factor))
-        return gram(scaled) @ block - squares * block
+        whole = gram(cells.by_user(rows.data * cells.along(factor)))
+        return cancellable(whole.__matmul__, block) - squares * block
 
     return times
 
