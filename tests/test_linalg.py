@@ -134,3 +134,18 @@ def test_zero_and_tall_matrices():
     tall = np.random.default_rng(6).normal(size=(50, 3))
     found = dense_triplets(dense_operator(tall))
     assert np.allclose((found.left * found.values) @ found.right.T, tall, atol=1e-8)
+
+
+@pytest.mark.parametrize("shape", [(60, 90), (90, 60), (80, 80)])
+def test_a_matrix_at_hand_and_one_known_by_products_have_the_same_triplets(shape):
+    operator, dense = low_rank_plus_noise(*shape, seed=9)
+    for known, matrix in ((dense_operator(dense), dense), (dense_operator(dense).T, dense.T)):
+        found = leading_triplets(
+            known, np.empty((min(shape), 0)), lambda _: 5, 1e-6, np.random.default_rng(1)
+        )
+        assert np.allclose(found.values, np.linalg.svd(matrix, compute_uv=False)[:5])
+        assert np.allclose(matrix @ found.right, found.left * found.values, atol=1e-5)
+    products = leading_triplets(
+        operator, np.empty((min(shape), 0)), lambda _: 5, 1e-6, np.random.default_rng(1)
+    )
+    assert np.allclose(products.values, found.values)

@@ -40,7 +40,6 @@ from dpmc_core.solvers.one_bit import (
     feasible_set,
     flipped_likelihood,
     likelihood,
-    nuclear_norm,
     positive,
     spectral_step,
 )
@@ -534,8 +533,8 @@ class Output(OneBit, Completion):
         return True
 
     def guarantee(self, public: PublicFacts) -> Guarantee[NoisyMatrix]:
-        cells = public.users * public.items
-        diameter = 2 * min(self.bound * cells, self.largest_sum(public))
+        # ||X||_1 <= sqrt(m n) ||X||_F <= sqrt(m n) ||X||_* <= m n radius.
+        diameter = 2 * min(self.bound, self.radius) * public.users * public.items
         matrix = Laplace(
             query="completed matrix",
             shape=public.shape,
@@ -549,10 +548,6 @@ class Output(OneBit, Completion):
             " noise: evaluation only, not private",
         )
         return self.pure_card(public, NoisyMatrix(matrix), caveats)
-
-    def largest_sum(self, public: PublicFacts) -> float:
-        """The largest sum of |scores|: ||X||_1 <= sqrt(m n) ||X||_F <= sqrt(m n) ||X||_*."""
-        return nuclear_norm(self.radius, public) * math.sqrt(public.users * public.items)
 
     def feasible(self, ratings: Ratings, rng: Rng) -> NuclearBall:
         bound = self.bound if self.within is OutputBound.SOLVER else None
@@ -568,7 +563,7 @@ class Output(OneBit, Completion):
     def fit(self, ratings: Ratings, rng: Rng, rounds: Rounds | None = None) -> Steps:
         check_dense(ratings.shape, "output perturbation")
         releases = self.guarantee(ratings.public).releases
-        largest = self.largest_sum(ratings.public)
+        largest = self.radius * math.prod(ratings.shape)
         for step, solution in self.before_noise(ratings) if rounds is None else rounds:
             if solution is None:
                 yield step

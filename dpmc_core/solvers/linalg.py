@@ -150,21 +150,25 @@ Products = Callable[[Floats], Floats]
 class Operator(NamedTuple):
     """A matrix A known by its products.
 
-    times: A @ block, block: columns x b. transposed: A' @ block, block: rows x b.
+    times: A @ block, block: columns x b. transposed: A' @ block, block: rows x b. square: the
+    smaller one of A'A and AA' where it is at hand; where they are of a size A'A.
     """
 
     shape: tuple[int, ...]
     times: Products
     transposed: Products
+    square: Floats | None = None
 
     @property
     def T(self) -> Operator:
-        return Operator(self.shape[::-1], self.transposed, self.times)
+        square = None if len({*self.shape}) == 1 else self.square
+        return Operator(self.shape[::-1], self.transposed, self.times, square)
 
 
 def dense_operator(matrix: Floats) -> Operator:
     """A whole matrix."""
-    return Operator(matrix.shape, matrix.__matmul__, matrix.T.__matmul__)
+    wide = min(matrix.T, matrix, key=len)
+    return Operator(matrix.shape, matrix.__matmul__, matrix.T.__matmul__, wide @ wide.T)
 
 
 def low_rank_plus_sparse(left: Floats, right: Floats, pattern: Pattern, values: Floats) -> Operator:
@@ -363,7 +367,10 @@ def _filtered(
     previous, current = block, first / half - block
     for _ in range(degree - 1):
         check_cancelled()
-        product = operator.transposed(operator.times(current))
+        if operator.square is None:
+            product = operator.transposed(operator.times(current))
+        else:
+            product = operator.square @ current
         previous, current = current, 2 * (product / half - current) - previous
     return current / np.linalg.norm(current, axis=0), degree
 

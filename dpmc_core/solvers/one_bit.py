@@ -17,7 +17,7 @@ from dpmc_core.arrays import Floats, Rng
 from dpmc_core.errors import BadRatings
 from dpmc_core.links import LINK_CHOICES, LOGISTIC, Link, Logistic, parse_link
 from dpmc_core.model import Dense, Factors, Step, Steps
-from dpmc_core.ratings import PublicFacts, Ratings
+from dpmc_core.ratings import Ratings
 from dpmc_core.settings import mechanism, setting
 from dpmc_core.solvers.linalg import (
     Operator,
@@ -249,31 +249,28 @@ class NuclearBox(NuclearBall):
             check_cancelled()
             left, values, right = self._onto_ball(dense_operator(start - momentum), 0.1 * tolerance)
             inner = (left * values) @ right.T
-            shifted = inner + momentum
-            box = np.clip(shifted, -self.bound, self.bound)
-            before, multiplier = multiplier, shifted - box
-            if np.linalg.norm(inner - box) <= tolerance:
+            before, multiplier = multiplier, inner + momentum
+            box = np.clip(multiplier, -self.bound, self.bound)
+            multiplier -= box
+            inner -= box
+            if np.linalg.norm(inner) <= tolerance:
                 break
-            if np.vdot(momentum - multiplier, multiplier - before) > 0:
+            moved = multiplier - before
+            if np.vdot(momentum - multiplier, moved) > 0:
                 pace = 1.0  # momentum points uphill: restart (O'Donoghue, Candes 2015)
             faster = (1 + math.sqrt(1 + 4 * pace * pace)) / 2
-            momentum = multiplier + ((pace - 1) / faster) * (multiplier - before)
-            pace = faster
+            moved *= (pace - 1) / faster
+            momentum, pace = multiplier + moved, faster
         self._multiplier, self._step = multiplier, step
         return WholeMatrix(box, box[cells])
 
 
 def feasible_set(ratings: Ratings, radius: float, bound: float | None, rng: Rng) -> NuclearBall:
     """radius: in units of sqrt(users x items); bound: largest |score|, None for no limit."""
-    pattern, tau = Pattern.of(ratings), nuclear_norm(radius, ratings.public)
+    pattern, tau = Pattern.of(ratings), radius * math.sqrt(math.prod(ratings.shape))
     if bound is None:
         return NuclearBall(pattern, tau, rng)
     return NuclearBox(pattern, tau, bound, rng)
-
-
-def nuclear_norm(radius: float, public: PublicFacts) -> float:
-    """tau, in score units."""
-    return radius * math.sqrt(public.users * public.items)
 
 
 # --- spectral projected gradient -------------------------------------------------------------
