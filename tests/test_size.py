@@ -17,7 +17,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 BUDGETS = {  # files, tokens
-    "core": (64, 132_200),
+    "core": (64, 132_230),
     "lab": (72, 176_090),
     "pages": (47, 76_550),
     "pages (js, css, html)": (8, 21_810),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -191,18 +192,17 @@ def gram_products(rows: Sparse, factor: Floats | float = 1.0, *, diagonal: bool 
 
     A: the rows, each times its factor.
     """
-    factor = np.broadcast_to(factor, rows.shape[0])
-    weights = np.square(factor)[:, None]
-    squares = 0.0 if diagonal else rows.power(2).T @ weights
+    factor = np.broadcast_to(factor, rows.shape[0])[:, None]
+    squares = 0.0 if diagonal else rows.power(2).T @ factor**2
+    return partial(_times, rows, factor, squares)
 
-    def times(block: Floats) -> Floats:
-        if block.shape[1] < rows.shape[1]:
-            return np.asarray(rows.T @ (weights * (rows @ block))) - squares * block
-        cells = Pattern.of_matrix(rows)  # for so many columns the matrix itself is less work
-        whole = gram(cells.by_user(rows.data * cells.along(factor)))
-        return cancellable(whole.__matmul__, block) - squares * block
 
-    return times
+def _times(rows: Sparse, factor: Floats, squares: Floats | float, block: Floats) -> Floats:
+    if block.shape[1] < rows.shape[1]:
+        return np.asarray(rows.T @ (factor**2 * (rows @ block))) - squares * block
+    cells = Pattern.of_matrix(rows)  # for so many columns the matrix itself is less work
+    whole = gram(cells.by_user(rows.data * cells.along(factor[:, 0])))
+    return cancellable(whole.__matmul__, block) - squares * block
 
 
 def low_rank_gram(left: Floats, right: Floats, cells: Pattern, values: Floats) -> Products:
