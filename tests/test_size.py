@@ -17,10 +17,10 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 BUDGETS = {  # files, tokens
-    "core": (64, 132_230),
-    "lab": (72, 176_090),
-    "pages": (47, 76_550),
-    "pages (js, css, html)": (8, 21_810),
+    "core": (64, 133_730),
+    "lab": (72, 179_090),
+    "pages": (47, 78_550),
+    "pages (js, css, html)": (8, 22_110),
 }
 NOT_CODE = {
     *(tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT),
