@@ -134,6 +134,20 @@ class Catalogue:
         }[self.origin]
 
 
+@dataclass(frozen=True)
+class ColumnRoles:
+    """Which columns of a file hold the users, items, ratings and times.
+
+    Attributes:
+        names: pairs of a role ("user", "item", "rating", "time") and its column's name, written as
+            in the file, or "column 2" where the file has no header. Empty for generated data.
+        guessed: the roles that neither the header names unmistakably nor a person has chosen.
+    """
+
+    names: tuple[tuple[str, str], ...] = ()
+    guessed: tuple[str, ...] = ()
+
+
 class Here:
     """What a fit asks of users, all of whom are in one place; elsewhere they lie in partitions.
 
@@ -180,6 +194,7 @@ class Ratings(Here):
     times: int64 Unix seconds, or None. user_ids, item_ids: the names in the source, by index.
     titles: item titles, by index. prepared: data-dependent steps that made these ratings, in words.
     catalogue: how it is known which users and items there are; no part of the fingerprint.
+    columns: the file's columns that these ratings came from; no part of the fingerprint.
     known: what is publicly known of the items, by name, each items x columns of mean square one or
     so; told: a digest of it where somebody gave it with them. places: of a partition, where its
     users stand among all.
@@ -198,6 +213,7 @@ class Ratings(Here):
     known: Mapping[str, Floats] = field(default_factory=dict)
     told: str = ""
     places: Ints | None = None
+    columns: ColumnRoles = ColumnRoles()
 
     def __post_init__(self) -> None:
         # The certified values of whole users rest on the cap, so no route may get around it.
