@@ -27,7 +27,6 @@ from dpmc_core.privacy.audit import (
     canary_bound,
     canary_p_value,
     clopper_pearson,
-    event_bound,
     gaussian_canary_bound,
     right_guesses,
 )
@@ -231,22 +230,6 @@ def test_clopper_pearson_is_the_interval_of_a_share() -> None:
             found = stats.binomtest(count, of, alternative=alternative).proportion_ci(0.99)
             expected = found.low if lower else found.high
             assert clopper_pearson(count, of, lower=lower, alarm=0.01) == pytest.approx(expected)
-
-
-def test_the_worst_event_is_found_and_not_overstated() -> None:
-    """Above the truth in at most 21 of 200 audits (more: below 0.1 % if it is valid)."""
-    rng = np.random.default_rng(0)
-    bounds = []
-    for _ in range(200):
-        one, other = rng.laplace(1.0, 1.0, 4000), rng.laplace(0.0, 1.0, 4000)
-        bounds.append(event_bound(one, other))
-    assert np.median(bounds) > 0.7
-    assert sum(bound > 1.0 for bound in bounds) <= 21
-    apart = event_bound(rng.normal(0, 1, 4000), rng.normal(3, 1, 4000), delta=1e-5)
-    assert 3 < apart < gaussian_epsilon(3.0, 1e-5)
-    assert event_bound(np.zeros(10), np.zeros(10)) == 0.0
-    with pytest.raises(InvalidSetting, match="scores must be two lists of the same length"):
-        event_bound(np.zeros(10), np.zeros(9))
 
 
 # What an answer says of the value behind it

@@ -6,14 +6,12 @@ A certified value above the bound is consistent with it; a claimed value below i
 from __future__ import annotations
 
 import math
-from itertools import product
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy.special import betainc, betaincinv, ndtr, ndtri
 
 from dpmc_core.arrays import Bools, Floats, Ints
-from dpmc_core.errors import InvalidSetting, check_number
+from dpmc_core.errors import check_number
 from dpmc_core.privacy.accounting import bisect
 
 
@@ -123,38 +121,6 @@ def clopper_pearson(count: int, of: int, *, lower: bool, alarm: float) -> float:
     if lower:
         return float(betaincinv(count, of - count + 1, alarm)) if count else 0.0
     return float(betaincinv(count + 1, of - count, 1 - alarm)) if count < of else 1.0
-
-
-def event_bound(
-    scores: ArrayLike, others: ArrayLike, *, delta: float = 0.0, alarm: float = 0.05
-) -> float:
-    """A lower bound on epsilon from draws of one number under two neighbouring data sets.
-
-    The worst event {score above a threshold} or {below} is chosen on the first half of the draws
-    and counted on the second (Bichsel et al., "DP-Sniper", 2021; Kong et al., "DP-Auditorium",
-    2024): P >= e^eps Q + delta fails there with probability at most `alarm`.
-    """
-    one, other = np.asarray(scores, dtype=float), np.asarray(others, dtype=float)
-    if one.ndim != 1 or one.shape != other.shape or len(one) < 4:
-        raise InvalidSetting("scores", "two lists of the same length, 4 or more", one.shape)
-    half = len(one) // 2
-    cuts = np.unique(np.quantile(np.concatenate([one[:half], other[:half]]), _CUTS))
-    pairs = ((one, other), (other, one))
-
-    def epsilon(event: tuple[tuple[Floats, Floats], bool, float], draws: slice) -> float:
-        """By the ends of the intervals: a rare event is no good event."""
-        pair, above, cut = event
-        a, b = ((s[draws] > cut) == above for s in pair)
-        low = clopper_pearson(a.sum(), len(a), lower=True, alarm=alarm / 2) - delta
-        high = clopper_pearson(b.sum(), len(b), lower=False, alarm=alarm / 2)
-        return math.log(low / high) if low > 0 else -math.inf
-
-    events = product(pairs, (True, False), cuts)
-    best = max(events, key=lambda event: epsilon(event, slice(half)))
-    return max(0.0, epsilon(best, slice(half, None)))
-
-
-_CUTS = np.linspace(0.002, 0.998, 61)
 
 
 def _at_least(counts: Ints, n: int, q: float) -> Floats:

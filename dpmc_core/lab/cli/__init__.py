@@ -22,7 +22,6 @@ COMMANDS: dict[str, interface.Command] = {
     "recommend": methods.recommend,
     "answer": promises.answer,
     "fit": methods.fit,
-    "split": data.split,
     "release": promises.release,
     "verify": promises.verify,
     "guarantees": methods.guarantees,

@@ -1,4 +1,4 @@
-"""Data, and files made of them: `dpmc data`, `split`, `store`, `lessons`, `explorable`."""
+"""Data, and files made of them: `dpmc data`, `store`, `lessons`, `explorable`."""
 
 from __future__ import annotations
 
@@ -28,10 +28,9 @@ from dpmc_core.lab.cli.interface import (
     paragraph,
     table,
 )
-from dpmc_core.lab.cli.options import Data, HeldOut, Predicted, Reading, Seed, Steps, steps_of
+from dpmc_core.lab.cli.options import Data, Reading
 from dpmc_core.lab.store import CurveInfo, Store
-from dpmc_core.lab.study import split_files
-from dpmc_core.problem import SEED, default_split, options_text, split_words, usual_task
+from dpmc_core.problem import options_text, split_words
 
 
 def listing() -> CommandReport:
@@ -147,74 +146,6 @@ DATA = CommandGroup(
     listing,
     {"list": listing, "get": get, "describe": describe, "check": check},
 )
-
-
-def split(
-    data: Data,
-    *,
-    export: Path,
-    force: bool = False,
-    task: Predicted = None,
-    prepare: Steps = (),
-    held_out: HeldOut,
-    reading: Reading,
-    seed: Seed = SEED,
-) -> CommandReport:
-    """Write training and test ratings as files, to score a model of your own.
-
-    Write the training and test ratings that methods get, so that a model of your own can be trained
-    and scored on the same rows.
-
-    Args:
-        export (FOLDER): where the files go
-        force: overwrite the files of a split that is there
-        json: the note as one JSON object instead of the report
-
-    examples:
-      dpmc split ratings.csv --range 1:5 --export split
-      dpmc split clicks.csv --task ranking --export split --json
-
-    Train the model you run today on train.csv, score it on test.csv as the note split.json says,
-    and give the number to dpmc answer as --reference. The split is that of dpmc answer, unless
-    options say otherwise: the latest rating of every user where there are times. Ids and ratings
-    are as in the source; cells are not guarded against spreadsheets, so read ids as text.
-    """
-    steps = steps_of(prepare)  # mistakes are told before a file is read
-    split_files.check(export, force=force)
-    found = reading.load(data, task, prepare)
-    task = task or usual_task(found.ratings)
-    chosen = held_out.split or default_split(task)
-    note = split_files.export(
-        found,
-        task,
-        export,
-        steps=steps,
-        split=chosen,
-        seed=seed,
-        file=datasets.file_of(data),
-        force=force,
-    )
-    names = split_files.TRAIN, split_files.TEST
-    train, test = (note["files"][name] for name in names)
-    written = (
-        f"{export / names[0]}: {train['rows']:,} rows, {train['users']:,} users,"
-        f" {train['items']:,} items\n"
-        f"{export / names[1]}: {test['rows']:,} rows, {split_words(note['split'])}, seed {seed}"
-    )
-    told = (
-        f"Next: train the model you run today on {names[0]}, score it on {names[1]}, and pass its"
-        f" number as VALUE. The number is {note['scored']}."
-    )
-    if "random" in note["split"]:
-        told += (
-            " What is held out is drawn by the seed: the mean over the splits of seeds 1 to 5,"
-            " which the answer uses, says more than one number."
-        )
-    if prepare:
-        told += " The answer prepares nothing itself: compare with dpmc fit and this --prepare."
-    words = ["dpmc", "answer", data, "--task", task.value]
-    words += [*options_text(found.reading, (), chosen), "--reference", "VALUE"]
-    return CommandReport(note, (written, paragraph(told), f"  {shlex.join(words)}"))
 
 
 @dataclass(frozen=True, kw_only=True)

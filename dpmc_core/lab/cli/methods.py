@@ -399,12 +399,12 @@ def audit(
     """Try to refute what a mechanism claims.
 
     Look for neighbouring data sets that a mechanism tells apart better than it claims, by its
-    queries, by canaries in one run, and by the noise it draws.
+    queries and by canaries in one run.
 
     Args:
         unit: what changes (default: the claim's own)
         runs (N): pairs to try, and canaries that take a run each
-        method: one of three (repeatable; default all)
+        method: one of two (repeatable; default both)
         plant: plant a fault in a copy, to see whether it is noticed
         all: every mechanism, with its default settings
         write (FILE.json): with --all: what was measured, to ship
@@ -416,8 +416,8 @@ def audit(
       dpmc audit randomised-response restaurants --epsilon 2 --unit cell --runs 300
 
     The probe is exact for the pair that it shows. A bound by canaries is too large in at most 5 of
-    100 audits; what holds is refuted by them, or by the sampler, in at most 1 of 10,000. An audit
-    that finds nothing confirms nothing.
+    100 audits; what holds is refuted by them in at most 1 of 10,000. An audit that finds nothing
+    confirms nothing.
     """
 
     asked = {"mechanism": mechanism, "data": data, "unit": unit, "plant": plant}

@@ -1,13 +1,11 @@
 """Try to refute what a mechanism claims and what its releases certify: audits anybody can run.
 
-Three methods, each from the noisy answers of the releases, from which all else follows:
+Two methods, each from the noisy answers of the releases, from which all else follows:
 
 - the sensitivity probe: how far the queries really move between neighbouring data sets. Exact for
   the pair it shows, so it needs no confidence;
 - canaries: things of the mechanism's own unit, each planted by a fair coin in one run and guessed
-  from what was published;
-- the sampler: draws of each noise against its density, and the worst event, chosen on one half of
-  the draws and counted on the other.
+  from what was published.
 
 What an audit does not refute it does not confirm. The same seed gives the same numbers.
 """
@@ -33,7 +31,6 @@ from dpmc_core.lab.refute.report import (
     Spent,
     Tell,
 )
-from dpmc_core.lab.refute.sampler import Sampler
 from dpmc_core.mechanisms.one_bit import Output
 from dpmc_core.model import Mechanism, Task
 from dpmc_core.privacy import Change
@@ -43,10 +40,9 @@ from dpmc_core.stopping import Stop, Stopped, check_cancelled, stopping
 RUNS = 100  # of a mechanism for pairs, and again for canaries
 _LARGEST = 4_000_000  # cells
 _PARTS = 1000  # of one method's progress
-_METHODS: dict[Method, type[Prober | Keeper | Sampler]] = {
+_METHODS: dict[Method, type[Prober | Keeper]] = {
     Method.PROBE: Prober,
     Method.CANARIES: Keeper,
-    Method.SAMPLER: Sampler,
 }
 
 

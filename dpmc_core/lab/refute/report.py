@@ -21,7 +21,7 @@ from dpmc_core.model import Mechanism
 from dpmc_core.privacy import Certified, Change, Guarantee
 
 CONFIDENCE = 0.95  # of a bound by canaries
-FALSE_ALARM = 1e-4  # chance that canaries, or the sampler, refute what holds
+FALSE_ALARM = 1e-4  # chance that canaries refute what holds
 TIGHT = 1 + 1e-9  # what passes a bound by less passes it by rounding
 
 
@@ -30,7 +30,6 @@ class Method(enum.Enum):
 
     PROBE = "probe"
     CANARIES = "canaries"
-    SAMPLER = "sampler"
 
 
 class Refuted(enum.Enum):
@@ -87,10 +86,8 @@ class Spent:
     """One release in a finding.
 
     name: as on the card; query: what is asked. measured: how far the answer moved, in the release's
-    norm (probe), or a lower bound on the epsilon of one publication (sampler); allowed: the same by
-    its record (inf: no bound). norm: the norm's words, or 'epsilon'. counts: whether it is a part
-    of the finding's bound: a probe counts the answers that hang on no earlier answer. p_value: of
-    the draws against their density, times the number of tests (sampler).
+    norm; allowed: the same by its record (inf: no bound). norm: the norm's words. counts: whether
+    it is a part of the finding's bound: a probe counts the answers that hang on no earlier answer.
     """
 
     name: str
@@ -99,13 +96,11 @@ class Spent:
     allowed: float
     norm: str
     counts: bool = True
-    p_value: float | None = None
 
     @property
     def fits(self) -> bool:
-        """Whether the record holds: no further than it allows, and draws of its density."""
-        drawn = self.p_value is None or self.p_value >= FALSE_ALARM
-        return drawn and self.measured <= self.allowed * TIGHT
+        """Whether the answer moved no further than the record allows."""
+        return self.measured <= self.allowed * TIGHT
 
 
 @dataclass(frozen=True)
@@ -129,11 +124,10 @@ class Measured:
 
     valid: whether `epsilon` is a bound yet. Canaries, draws and guesses are fixed beforehand, so a
     part of them bounds nothing; every pair of a probe stands for itself. epsilon: none smaller
-    holds, at `delta`, for the report's change; 0: nothing found; None: the method bounds single
-    releases alone (sampler). confidence: of the bound; None: exact. refuted: by a bound with a
-    false alarm of FALSE_ALARM, or exact. done, total: pairs tried,
-    canaries scored or releases drawn from. right of guesses: canaries. given: what the bound takes
-    for known or granted, in words ('': nothing). pair: the worst one of a probe.
+    holds, at `delta`, for the report's change; 0: nothing found. confidence: of the bound; None:
+    exact. refuted: by a bound with a false alarm of FALSE_ALARM, or exact. done, total: pairs
+    tried, canaries scored. right of guesses: canaries. given: what the bound takes for known or
+    granted, in words ('': nothing). pair: the worst one of a probe.
     """
 
     method: Method

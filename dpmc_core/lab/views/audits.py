@@ -18,7 +18,6 @@ from dpmc_core.lab.refute import (
     Method,
     Refuted,
     Report,
-    Spent,
     one_rating_apart,
 )
 from dpmc_core.lab.refute.faults import Flaw
@@ -34,7 +33,6 @@ from dpmc_core.ratings import Ratings
 METHODS = {
     Method.PROBE: "One change traced",
     Method.CANARIES: "Planted ratings",
-    Method.SAMPLER: "Noise drawn again",
 }
 FLAWS = {
     Flaw.HALVED: "Half the noise",
@@ -59,7 +57,8 @@ def verdict(report: Report) -> str:
     if passed:
         return f"Refuted: at{passed}."
     (first, *more) = [
-        _unfit(found.method, release)
+        f"'{release.name}' moves by {release.measured:.4g} where the card allows"
+        f" {release.allowed:.4g}"
         for found in report.findings
         if found.refuted is Refuted.CERTIFICATE
         for release in found.releases
@@ -67,20 +66,6 @@ def verdict(report: Report) -> str:
     ]
     others = f" (and {len(more)} more)" if more else ""
     return f"Refuted: {first}{others}."
-
-
-def _unfit(method: Method, release: Spent) -> str:
-    if method is Method.PROBE:
-        return (
-            f"'{release.name}' moves by {release.measured:.4g} where the card allows"
-            f" {release.allowed:.4g}"
-        )
-    if release.measured > release.allowed:
-        return (
-            f"the noise of '{release.name}' leaves at least {release.measured:.3g} where the card"
-            f" counts {release.allowed:.3g}"
-        )
-    return f"the noise of '{release.name}' is not what the card says"
 
 
 def noticed(report: Report) -> str:
@@ -100,11 +85,6 @@ def finding(found: Measured, change: Change) -> str:
     """One sentence on what one method found."""
     if not found.valid:
         return NOT_YET
-    if found.method is Method.SAMPLER:
-        unfit = [release.name for release in found.releases if not release.fits]
-        if unfit:
-            return f"Noise that is not what the card says: {', '.join(unfit)}."
-        return "All noise is what the card says, as far as draws can tell."
     least = f"At least {cards.epsilon_text(found.epsilon, least=True)} {change.label}"
     if found.method is Method.CANARIES:
         least += (
@@ -137,14 +117,11 @@ def _rating(value: float | None) -> str:
 
 def releases(found: Measured) -> list[tuple[str, ...]]:
     """Rows of one method's releases, the head first."""
-    probe = found.method is Method.PROBE
-    heads = ("moves", "card allows", "norm") if probe else ("at least", "card counts", "p")
-    rows: list[tuple[str, ...]] = [("release", *heads)]
+    rows: list[tuple[str, ...]] = [("release", "moves", "card allows", "norm")]
     for release in found.releases:
         measured, allowed = f"{release.measured:.4g}", cards.epsilon_text(release.allowed)
-        last = release.norm if probe else f"{release.p_value:.2g}"
-        mark = "" if release.counts or not probe else " (after earlier answers)"
-        rows.append((release.name + mark, measured, allowed, last))
+        mark = "" if release.counts else " (after earlier answers)"
+        rows.append((release.name + mark, measured, allowed, release.norm))
     return rows
 
 
