@@ -19,17 +19,111 @@ import secrets
 import shutil
 import statistics
 import time
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from urllib.parse import urlsplit
+from urllib.parse import urlencode, urlsplit
 
 from app_speed import FLAGS, serve
-from load import TIDY, memory, visit
 from playwright.async_api import async_playwright
+from streamlit.proto.Alert_pb2 import Alert
+from streamlit.proto.BackMsg_pb2 import BackMsg
+from streamlit.proto.Element_pb2 import Element
+from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
+from websockets.asyncio.client import ClientConnection, connect
 
 SECRET = secrets.token_urlsafe(16)
 EVERY = 2.0  # seconds between two looks of a phone, see pages/ui/phone.html
+
+
+TIDY = 20.0  # seconds between two looks of the server at what has ended, see pages/ui/server.py
+PATIENCE = 60.0  # seconds after which an answer counts as lost
+EARLY = ForwardMsg.FINISHED_EARLY_FOR_RERUN
+
+
+class Tab:
+    """One visitor's tab: what the page shows that matters here, and what is sent back."""
+
+    def __init__(self, socket: ClientConnection, page: str, query: Mapping[str, str]) -> None:
+        self._socket, self._page, self._query = socket, page, dict(query)
+        self._hashes: dict[str, None] = {}  # of large messages, which are not sent twice
+        self.elements: dict[tuple[str, str], tuple[Element, str]] = {}  # and their fragments
+        self.ticks: dict[str, float] = {}  # seconds between reruns of a fragment
+        self.errors: list[str] = []
+        self.bytes = self.messages = 0
+
+    async def run(self, fragment: str = "", *, tick: bool = False, **value: object) -> float:
+        """Ask for a run and read it to its end; in seconds. value: of one widget, with its id."""
+        message = BackMsg()
+        ask = message.rerun_script
+        ask.query_string, ask.page_name = urlencode(self._query), self._page
+        ask.fragment_id, ask.is_auto_rerun = fragment, tick
+        ask.context_info.timezone, ask.context_info.color_scheme = "UTC", "light"
+        ask.cached_message_hashes.extend(self._hashes)
+        if value:
+            texts = value.pop("string_array_value", None)
+            state = ask.widget_states.widgets.add(**value)
+            if texts is not None:
+                state.string_array_value.data.extend(texts)
+        start = time.perf_counter()
+        await self._socket.send(message.SerializeToString())
+        async with asyncio.timeout(PATIENCE):
+            while not self._read(await self._socket.recv()):
+                pass
+        return time.perf_counter() - start
+
+    def _read(self, data: bytes) -> bool:
+        """Take one message in; whether the run is over."""
+        message = ForwardMsg.FromString(data)
+        self.bytes, self.messages = self.bytes + len(data), self.messages + 1
+        kind = message.WhichOneof("type")
+        if message.metadata.cacheable:
+            self._hashes[message.hash] = None
+            for old in list(self._hashes)[:-30]:
+                del self._hashes[old]
+        if kind == "new_session" and not message.metadata.run.fragment_ids:
+            self.ticks = {}
+        elif kind == "auto_rerun":
+            self.ticks[message.auto_rerun.fragment_id] = message.auto_rerun.interval
+        elif kind == "delta" and message.delta.WhichOneof("type") == "new_element":
+            self._see(message.delta.new_element, message.delta.fragment_id)
+        return kind == "script_finished" and message.script_finished != EARLY
+
+    def _see(self, element: Element, fragment: str) -> None:
+        kind = element.WhichOneof("type")
+        if kind == "exception":
+            self.errors.append(element.exception.message)
+        elif kind == "alert" and element.alert.format == Alert.ERROR:
+            self.errors.append(element.alert.body)
+        elif kind == "button":
+            self.elements[kind, element.button.label] = element, fragment
+        elif kind == "bidi_component" and element.bidi_component.component_name == "instrument":
+            self.elements["instrument", ""] = element, fragment
+
+
+@asynccontextmanager
+async def visit(address: str, page: str = "", **query: str) -> AsyncIterator[Tab]:
+    """A tab of the app, its first page drawn."""
+    stream = address.replace("http", "ws", 1) + "_stcore/stream"
+    options = {"max_size": None, "open_timeout": PATIENCE}
+    async with connect(stream, subprotocols=["streamlit"], **options) as socket:
+        tab = Tab(socket, page, query)
+        await tab.run()
+        yield tab
+
+
+def memory(process: int) -> float:
+    """Return the MB that a process and its children hold themselves."""
+    kilobytes, waiting = 0, [process]
+    while waiting:
+        folder = Path("/proc") / str(waiting.pop())
+        with suppress(OSError):
+            lines = (folder / "smaps_rollup").read_text().splitlines()
+            kilobytes += sum(int(line.split()[1]) for line in lines if line.startswith("Pss_Anon:"))
+            for thread in (folder / "task").iterdir():
+                waiting += map(int, (thread / "children").read_text().split())
+    return kilobytes / 1024
 
 
 class Phone:

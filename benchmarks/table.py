@@ -478,9 +478,7 @@ ROWS = [
 
 ALSO = {  # heading: script and arguments
     "Reading": ("reading.py",),
-    "A sweep on two workers": ("sweep_speedup.py",),
     "The answer": ("answer.py",),
-    "Ten million ratings": ("ten_million.py",),
 }
 
 

@@ -1,6 +1,6 @@
 """What the family reaches on real ratings: Jester part 1, scale 0..5, 1 % held out, delta 1e-6.
 
-One split and one seed of what benchmarks/jester.py prints for three of each.
+One split and one seed of each method.
 """
 
 import pytest

@@ -61,8 +61,8 @@ PUBLISHED = "published factors"
 
 # --- phases -------------------------------------------------------------------------------------
 
-# Chosen on generated ratings with the errors on movie-night seen; kept after benchmarks/phases.py,
-# which tests them on shapes not used before.
+# Chosen on generated ratings with the errors on movie-night seen; kept after a comparison
+# on shapes that were not used before.
 MOST = 14  # phases by the rule
 _WORTH = 1270.0  # epsilon x users / sqrt(rank) up to which one phase is best
 _MORE = 2.0  # phases for each doubling of it
