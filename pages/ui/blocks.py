@@ -15,6 +15,7 @@ from plotly.basedatatypes import BaseFigure
 
 from dpmc_core.errors import capital, sentence
 from dpmc_core.experiment import EVALUATION_ONLY
+from dpmc_core.lab.refute.report import Shipped
 from dpmc_core.lab.store import guarded
 from dpmc_core.lab.views import audits, cards, lines
 from dpmc_core.lab.views.lines import Count, Picture
@@ -26,6 +27,7 @@ from pages.ui.report import Exhibit
 from pages.ui.text import escape
 
 EVALUATION = sentence(EVALUATION_ONLY)
+ATTACKS = "attacks"  # of this session, by mechanism and epsilon
 # One tool, always in sight: it saves the picture.
 _TOOLS = {"displaylogo": False, "displayModeBar": True, "modeBarButtons": [["toImage"]]}
 
@@ -144,7 +146,7 @@ def show_table(columns: Mapping[str, Sequence[Any]], *, place: Any = st, **optio
 def guarantee(card: Guarantee, id: str) -> None:
     """The card of a mechanism: what is protected, claimed, certified and measured, and what that
     means for an attacker."""
-    shown = cards.card(card)
+    shown, found = cards.card(card), measured(id, card.claimed.epsilon if card.claimed else 1.0)
     st.markdown(f"**{shown.protects}**")
     own, unit = card.certified(), card.change.label
     proved = cards.budget_text(own.epsilon, own.delta)
@@ -152,16 +154,30 @@ def guarantee(card: Guarantee, id: str) -> None:
         st.badge(f"certified: epsilon {proved} {unit}", icon=":material/verified:", color="green")
     else:
         claimed = cards.budget_text(*dataclasses.astuple(card.claimed)) if card.claimed else "none"
+        refuted = any(map(audits.refuted, attacks(id)))
         st.badge(
-            f"claimed {claimed}, certified {proved} {unit}",
-            icon=":material/radio_button_unchecked:",
-            color="orange",
+            f"{'refuted: ' * refuted}claimed {claimed}, certified {proved} {unit}",
+            icon=":material/cancel:" if refuted else ":material/radio_button_unchecked:",
+            color="red" if refuted else "orange",
         )
     for name, text in shown.facts[2 if own.finite else 1 :]:  # the badge says the first ones
         st.caption(f"**{capital(name)}**: {escape(sentence(text))}")
-    found = audits.shipped_of(id)
     if found is not None:
         st.caption(f"**Measured**: {escape(audits.tick(found))}, set to epsilon {found.epsilon:g}.")
+
+
+def attacks(id: str) -> list[Shipped]:
+    """What attacks found of a mechanism: the one that ships, then this session's."""
+    here: dict[object, Shipped] = st.session_state.get(ATTACKS, {})
+    found = (audits.shipped_of(id), *here.values())
+    return [one for one in found if one is not None and one.mechanism == id]
+
+
+def measured(id: str, epsilon: float) -> Shipped | None:
+    """What the last attack found at an epsilon, else what ships of another one."""
+    found = attacks(id)
+    here = [one for one in found if one.epsilon == epsilon] or found[:1]
+    return here[-1] if here else None
 
 
 class File(NamedTuple):

@@ -181,8 +181,9 @@ def _nearest(id: str, cards: Mapping[str, Guarantee]) -> str:
 def _caption(choice: Choice, ready: Collection[str]) -> str:
     curve = ("curve ready" if choice.id in ready else "no curve yet") if ready else ""
     advised = choice.recommended and f"**{choice.recommended}**"
-    sign = "● certified" if choice.upheld else "○ claimed only"
-    return " · ".join(filter(None, (sign, choice.predicts, choice.publishes, curve, advised)))
+    return " · ".join(
+        filter(None, (choice.state.value, choice.predicts, choice.publishes, curve, advised))
+    )
 
 
 def _headed(key: str, heads: Mapping[int, str]) -> str:

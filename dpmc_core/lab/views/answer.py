@@ -10,8 +10,8 @@ from dpmc_core.errors import capital
 from dpmc_core.experiment import EVALUATION_ONLY
 from dpmc_core.lab.study.answer import CLEAR, Finding, Inquiry, Payer, Protect, Told, Verdict, head
 from dpmc_core.lab.study.paired import Bracket
-from dpmc_core.lab.views import numbers
-from dpmc_core.lab.views.cards import delta_text, epsilon_text, of_hundred
+from dpmc_core.lab.views import cards, numbers
+from dpmc_core.lab.views.cards import delta_text, epsilon_text
 from dpmc_core.lab.views.lines import Interval, Picture, guess_name
 from dpmc_core.lab.views.text import Table, columns, many
 from dpmc_core.model import Task
@@ -35,11 +35,6 @@ _UNITS = {(Protect.PERSON, task): "everything one user rated" for task in Task} 
     (Protect.RATING, Task.BINARY): "whether one rating is a like (who rated what is public)",
     (Protect.RATING, Task.RATINGS): "one user's rating of one item, and whether there is one",
     (Protect.RATING, Task.RANKING): "whether one user has one item",
-}
-_ASKED = {(Protect.PERSON, task): "was this user's data used?" for task in Task} | {
-    (Protect.RATING, Task.BINARY): "was this rating a like?",
-    (Protect.RATING, Task.RATINGS): "did this user rate this item?",
-    (Protect.RATING, Task.RANKING): "does this user have this item?",
 }
 _AGAINST = {
     Protect.PERSON: "Protects against readers of the published model and of others'"
@@ -67,13 +62,12 @@ def said(finding: Finding) -> Said:
     """Everything there is to say of a finding."""
     question, attack = finding.question, finding.attack
     groups = "; ".join(map(_payer, finding.pays))
-    often = "at most " * (not attack.exact) + of_hundred(attack.right, int(not attack.exact))
+    asked = cards.question(question.change, clicks=question.task is Task.RANKING)
     return Said(
         verdict_words(finding),
         f"{_measured(finding)} {_kept(finding)}".strip(),
         _unit(finding),
-        f"Best attacker asking “{_ASKED[question.protect, question.task]}”: right {often} times in"
-        " 100; a coin 50.",
+        cards.limit(asked, attack.right),
         _AGAINST[question.protect],
         f"Pays most: {groups}." if groups else "",
         f"Offline test on raw data, {many(finding.fits, 'private fit')}: do not publish.",
