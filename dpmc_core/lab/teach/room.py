@@ -297,7 +297,7 @@ def difference(one: Poll, other: Poll, alarm: float = MISSED) -> Bounds | None:
 
 _FINEST = 64  # of the grid's steps in the smallest weight
 _CLOSE = 1e-9  # what a tail may be off
-_ROUNDING = 1e-16  # a smaller chance is rounding error of a transform
+_ROUNDING = 1e-12  # a smaller chance may be rounding error of a transform
 
 
 def _binomial(count: int, of: int, tail: float) -> tuple[float, float]:
@@ -357,6 +357,8 @@ def _pooled_share(parts: Sequence[Linked]) -> float:
 # Past 0 or 1 no share explains the reports well, and the intervals above shrink to a point, as if
 # the share were certain. There they are widened to the likelihood-ratio interval: every share whose
 # log-likelihood is within SUPPORT of the best (Edwards, "Likelihood", 1972). Coverage only grows.
+# Reports too unlikely for the precision of a transform are read as the last ones that are not,
+# which leaves a wider interval.
 
 
 def _fewest_supported(parts: Sequence[Linked]) -> int:
@@ -366,8 +368,9 @@ def _fewest_supported(parts: Sequence[Linked]) -> int:
         return sum(part.people for part in parts)
     best = np.zeros(1)  # of N: the largest log-likelihood, however N is spread over the parts
     for part in parts:
-        law = _laws(part.people, part.times, part.chance, 1)[:, part.yes]
-        logs = np.log(np.maximum(law, _ROUNDING))
+        laws = _laws(part.people, part.times, part.chance, 1)
+        yes = min(part.yes, np.flatnonzero(laws[-1] > _ROUNDING)[-1])
+        logs = np.log(np.maximum(laws[:, yes], _ROUNDING**2))
         spread = np.full(len(best) + len(logs) - 1, -math.inf)
         for k, before in enumerate(best):
             np.maximum(spread[k : k + len(logs)], before + logs, out=spread[k : k + len(logs)])
@@ -445,11 +448,12 @@ def _least_supported(parts: Sequence[Linked]) -> float:
     if _pooled_share(parts) <= 1:
         return 1.0
     law, told = _mixed(parts)
+    best = law(1.0)
+    told = min(told, np.flatnonzero(best > _ROUNDING)[-1])
 
     def above(share: float) -> float:
         """By how much a share is supported."""
-        best, likelihood = (max(law(one)[told], _ROUNDING) for one in (1.0, share))
-        return math.log(likelihood / best) + SUPPORT
+        return float(law(share)[told] / best[told]) - math.exp(-SUPPORT)
 
     return 0.0 if above(0.0) > 0 else float(brentq(above, 0, 1, xtol=1e-9))
 
