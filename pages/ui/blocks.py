@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 import shlex
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -52,6 +54,27 @@ def heading(title: str, sentence: str) -> None:
 def problem(error: Exception) -> None:
     """An error as a sentence."""
     st.error(escape(sentence(str(error))), icon=":material/error:")
+
+
+def show_safely(part: str, body: Callable[..., Any], *args: Any) -> Any:
+    """Show one part of a page and return its result; where it fails, one sentence stands there,
+    the rest of the page goes on, and the fault is logged once."""
+    try:
+        return body(*args)
+    except Exception as error:
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        fault = part, place.filename, place.lineno
+        if fault not in _logged:
+            _logged.add(fault)
+            logging.getLogger(__name__).exception("%s: a part of a page failed", part)
+        st.warning(
+            f"{part} cannot be shown because of a fault in the program. Everything else works.",
+            icon=":material/error:",
+        )
+        return None
+
+
+_logged: set[tuple[object, ...]] = set()  # faults
 
 
 def reserved(what: str, instead: str) -> bool:
