@@ -210,6 +210,18 @@ def test_a_user_of_two_files_is_refused_on_a_cluster_alone(tmp_path):
     assert whole.user_ids == one.user_ids
 
 
+def test_files_with_other_ranges_are_refused_by_name(tmp_path):
+    rows = people()
+    for low, high in ((1.0, 10.0), (0.0, 5.0)):
+        folder = write(tmp_path / f"{low}", rows, 1)
+        wider = [("1000", "i0", low), ("1000", "i1", high)]
+        write(tmp_path / f"more {low}", wider, 1)
+        (tmp_path / f"more {low}" / "part-0.parquet").replace(folder / "part-1.parquet")
+        files = sorted(folder.glob("*.parquet"))
+        with pytest.raises(BadRatings, match=r"part-0\.parquet and part-1\.parquet .* ranges"):
+            engine.spread(Immediate(), files, Task.RATINGS, {})
+
+
 def test_a_folder_is_read_as_one_file_would_be(tmp_path, folders, capsys):
     one = load(folders[1] / "part-0.parquet", low=1, high=5)
     for folder in folders.values():

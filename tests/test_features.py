@@ -1,5 +1,6 @@
 """Public facts about items: what becomes of a table, and what methods make of them."""
 
+import dataclasses
 from collections import Counter
 
 import numpy as np
@@ -11,12 +12,25 @@ from dpmc_core.data import datasets, features
 from dpmc_core.data.source import Source
 from dpmc_core.data.transforms import UseFacts, parse_step
 from dpmc_core.errors import BadRatings
+from dpmc_core.mechanisms.user_ranking import Per
 from dpmc_core.metrics import ranking, rmse
 from dpmc_core.model import Task
 from dpmc_core.privacy import CELL, USER_EMPTIED, USER_REPLACED, witness
 from dpmc_core.problem import build_problem
-from dpmc_core.ratings import PublicFacts, Ratings
-from tests.user_level_helpers import FAMILY, ITEMS, USERS, build, make, neighbouring, rows_of
+from dpmc_core.ratings import Here, PublicFacts, Ratings
+from dpmc_core.solvers import ranking as ranking_solver
+from dpmc_core.solvers import sizes
+from dpmc_core.solvers.rows import Rows
+from tests.user_level_helpers import (
+    FAMILY,
+    ITEMS,
+    RANKING,
+    USERS,
+    build,
+    make,
+    neighbouring,
+    rows_of,
+)
 
 PER_USER = [
     id
@@ -282,3 +296,110 @@ def test_what_is_known_and_not_used_changes_nothing(id, ratings):
         found.append(last.model.predict(0, np.arange(12)))
     assert np.array_equal(*found)
     assert unused.fingerprint == ratings.fingerprint
+
+
+# --- the worst rows, and what is chosen by what was published --------------------------------------
+
+
+def ends(change):
+    """Clicks that differ in user 4, whose rare items a fact speaks for, or against.
+
+    A fact of one column that is +1 on two rare items, -1 on two others and 0 elsewhere has
+    x = +-6 there. For the user of the first two it is worth 36/21, for the user of one of either
+    kind -36/21, and for the user of three of them -36/33: the bounds +-1 are all reached.
+    """
+    items, users = 40, 300
+    rare = np.array(RARE)
+    fact = np.zeros((items, 1))
+    fact[rare, 0] = 1.0, 1.0, -1.0, -1.0
+    common = np.setdiff1d(np.arange(items), rare)
+    rng = np.random.default_rng(3)
+    cells = np.zeros((users, items), bool)
+    cells[:, common] = rng.random((users, len(common))) < 0.3
+    cells[:4, rare] = np.eye(4)
+    for row in {
+        CELL: (rare[:2], rare[:3]),
+        USER_EMPTIED: (rare[:2], []),
+        USER_REPLACED: (rare[:2], rare[1:3]),
+    }[change]:
+        cells[4] = np.isin(np.arange(items), row)
+        where, which = np.nonzero(cells)
+        public = PublicFacts(users=users, items=items, low=0, high=1)
+        ratings = Ratings.build(where, which, np.ones(len(where)), public)
+        yield using(ratings, {"rare": fact})
+
+
+RARE = (3, 8, 15, 22)
+DIRECTED = [
+    ("private-popularity", {"delta": 1e-6}, USER_EMPTIED),
+    ("private-popularity", {"delta": 1e-6}, USER_REPLACED),
+    ("private-popularity", {"delta": 0.0}, USER_EMPTIED),
+    ("private-popularity", {"per": Per.CELL}, CELL),
+    ("private-popularity", {"per": Per.CELL, "delta": 0.0}, CELL),
+    ("private-taste", {}, USER_EMPTIED),
+    ("private-taste", {}, USER_REPLACED),
+]
+
+
+@pytest.mark.parametrize(("id", "settings", "change"), DIRECTED)
+def test_the_worst_rows_move_what_facts_are_worth_as_far_as_the_card_says(id, settings, change):
+    mechanism = registry.create(id, epsilon=1e3, **settings)
+    for pair in (tuple(ends(change)), tuple(ends(change))[::-1]):
+        (moved,) = (m for m in moves(mechanism, *pair, change) if "public fact" in m.query)
+        assert 0.95 <= moved.change / moved.allowed <= 1 + 1e-9
+
+
+def leaves(value):
+    """The arrays, numbers and texts that something consists of."""
+    if dataclasses.is_dataclass(value):
+        value = [getattr(value, field.name) for field in dataclasses.fields(value)]
+    elif isinstance(value, dict):
+        value = [*value, *value.values()]
+    if not isinstance(value, list | tuple):
+        return [value]
+    return [leaf for one in value for leaf in leaves(one)]
+
+
+@pytest.mark.parametrize(
+    ("id", "settings"),
+    [*FAMILY.items(), ("private-effects", {"epsilon": 40.0, "rank": 3}), *RANKING[:4]],
+)
+def test_what_users_are_asked_follows_from_what_was_published(id, settings, monkeypatch):
+    """Two data sets without a row in common meet the same answers: everybody is asked the same,
+    the same items are kept, and features are taken over the same counts."""
+    monkeypatch.setattr(sizes, "GRAM_LIMIT", 8)
+    mechanism = make(id, **settings) if id in FAMILY else registry.create(id, **settings)
+    asked = []
+
+    def spy(owner, name, first):
+        honest = getattr(owner, name)
+
+        def spying(*arguments):
+            asked.append((name, leaves(arguments[first:])))
+            return honest(*arguments)
+
+        monkeypatch.setattr(owner, name, spying)
+
+    for name in ("total", "map", "model"):
+        spy(Here, name, 2)
+    spy(Rows, "on", 1)
+    spy(ranking_solver, "uncorrelated", 1)
+    seen, published = [], None
+    for seed in (1, 9):
+        if id in FAMILY:
+            data = build(rows_of(seed))
+        else:
+            data = clicks(np.random.default_rng(seed).random((USERS, ITEMS)) < 0.4)
+        with witness(answers=published) as publications:
+            list(mechanism.fit(using(data, {"half": HALF}), np.random.default_rng(0)))
+        published = published or publications
+        seen.append(list(asked))
+        asked.clear()
+    one, other = seen
+    assert [name for name, _ in one] == [name for name, _ in other]
+    for (name, mine), (_, theirs) in zip(one, other, strict=True):
+        assert len(mine) == len(theirs), name
+        for a, b in zip(mine, theirs, strict=True):
+            assert np.array_equal(a, b), name
+    holds_gram = getattr(registry.get(id), "holds_gram", id == "svd-after-cleansing")
+    assert any(name == "on" for name, _ in one) == holds_gram

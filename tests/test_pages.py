@@ -10,6 +10,8 @@ import weakref
 
 import plotly.graph_objects as plotly
 import pytest
+from streamlit.runtime.scriptrunner.script_runner import ScriptRunner
+from streamlit.testing.v1 import AppTest
 
 from dpmc_core import experiment, registry
 from dpmc_core.data import datasets, public_sets
@@ -317,6 +319,43 @@ def test_forgetting_an_upload_drops_the_file_and_all_that_came_of_it():
     assert app.file_uploader[0].value is None
     go(app, "pages/train.py")
     assert not app.metric
+
+
+def _session():
+    import streamlit as st
+
+    from pages.ui import sources, state
+
+    st.session_state["mine"] = state.private(), state.jobs()
+    if "forget" in st.session_state:
+        sources.forget_upload()
+
+
+def test_forgetting_an_upload_leaves_nothing_of_it_in_the_session():
+    app, secret = AppTest.from_function(_session), ["a rating"]
+    for name in ("upload", "upload looks", "answer found"):
+        app.session_state[name] = secret
+    app.session_state["kept"] = {"a chart": ("choices", secret)}
+    app.session_state["forget"] = True
+    app.run()
+    assert not app.exception
+    assert "a rating" not in str(app.session_state.filtered_state)
+
+
+def test_every_session_has_a_private_folder_and_jobs_of_its_own(monkeypatch):
+    found, honest = [], ScriptRunner.__init__
+    for name in ("one", "two"):
+        monkeypatch.setattr(
+            ScriptRunner,
+            "__init__",
+            lambda self, name=name, **given: honest(self, **given | {"session_id": name}),
+        )
+        app = AppTest.from_function(_session).run()
+        assert not app.exception
+        mine = app.session_state["mine"]
+        assert all(a is b for a, b in zip(mine, app.run().session_state["mine"], strict=True))
+        found.append(mine)
+    assert not any(a is b for a, b in zip(*found, strict=True))
 
 
 def test_training_on_an_upload_is_counted_where_sweeps_are():

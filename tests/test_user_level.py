@@ -27,6 +27,7 @@ from tests.user_level_helpers import (
     IDS,
     PAPERS,
     PUBLIC,
+    USERS,
     VARIANTS,
     build,
     extreme_rows,
@@ -330,6 +331,8 @@ def test_clips_are_counted_in_the_trace():
 def test_a_delta_of_one_over_the_users_is_refused(id):
     with pytest.raises(InvalidSetting, match=r"delta must be < 1/users = 0.0333, got 0.05"):
         make(id, delta=0.05).guarantee(PUBLIC)
+    with pytest.raises(InvalidSetting, match=r"delta must be < 1/users"):
+        make(id, delta=1 / USERS).guarantee(PUBLIC)
     with pytest.raises(InvalidSetting, match="delta must be"):
         make(id, delta=0.0)
 

@@ -170,7 +170,8 @@ _ENSEMBLE = named(
     "noise", "test_products_that_follow_from_earlier_ones_have_the_law_of_the_ensemble[1]"
 )
 _WHOLE_LAW = named("noise", "test_products_have_the_law_of_the_whole_matrix[False]")
-_DRAWN = "noise.SymmetricGaussian(size, self.scale, rng)"
+_DRAWN = "noise.SymmetricGaussian(exact, size, self.scale, rng)"
+_NEAR = named("noise", "test_no_difference_of_two_products_is_without_noise")
 
 PRODUCTS = family_of(
     "products",
