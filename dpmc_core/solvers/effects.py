@@ -36,6 +36,7 @@ from dpmc_core.stopping import check_cancelled
 
 MOST = 4.0  # of a user's gain or square, as released
 _BLOCK = 4_000_000  # numbers gathered at once: 32 MB
+_SHORT = 4  # a row with one cell for so many features, or fewer, has few cells
 _LARGEST_FACTOR = 1.5  # by which a weighted row may be stretched to its clip
 # What is believed beforehand, in widths of the rating range unless a unit is given.
 _MEAN_SPREAD = 0.25  # sd of the mean of all users about the middle, in half widths
@@ -60,18 +61,20 @@ _ROUNDS = 30  # of EM
 
 
 class Block(NamedTuple):
-    """Some whole rows, each regressed on the features of its items.
+    """Some whole rows, each regressed on the features of its items; A = Z'Z + noise precision.
 
     rows: where they are. pattern, values: their cells. features: n x d.
-    inverse: k x d x d, of Z'Z + noise precision; coefficients: k x d.
+    solved: c x d, A^-1 times the features of each cell; coefficients: k x d. inverse: k x d x d,
+    of A; None for rows of equal length with few cells, which need no such matrix.
     """
 
-    rows: slice
+    rows: Ints
     pattern: Pattern
     values: Floats
     features: Floats
-    inverse: Floats
+    solved: Floats
     coefficients: Floats
+    inverse: Floats | None
 
     def residuals(self) -> Floats:
         """What the regression leaves of each cell; length c."""
@@ -86,19 +89,12 @@ class Block(NamedTuple):
     def left_out(self) -> tuple[Floats, Floats]:
         """Every cell against the regression on the row's other cells: residual, length c, and its
         coefficients, c x d."""
-        from scipy.sparse import csr_array
-
         x, own = self.features.take(self.pattern.items, axis=0), self.pattern.users
-        (c, d), k = x.shape, len(self.inverse)
-        # Each cell's features, where its user's inverse is in the stack of all of them.
-        places = (own[:, None] * np.int32(d) + np.arange(d, dtype=np.int32)).ravel()
-        starts = np.arange(0, c * d + 1, d, dtype=np.int32)
-        spread = csr_array((x.ravel(), places, starts), shape=(c, k * d))
-        solved = np.asarray(spread @ self.inverse.reshape(-1, d))
-        leverage = np.einsum("kj,kj->k", x, solved)
+        leverage = np.einsum("kj,kj->k", x, self.solved)
         residual = self.residuals() / np.maximum(1.0 - leverage, 1e-9)
-        solved *= residual[:, None]
-        return residual, np.subtract(self.coefficients.take(own, axis=0), solved, out=solved)
+        others = self.coefficients.take(own, axis=0) - self.solved * residual[:, None]
+        others[self.pattern.along(self.pattern.counts == 1)] = 0.0  # not what rounding leaves
+        return residual, others
 
 
 class Design(NamedTuple):
@@ -135,12 +131,12 @@ class Design(NamedTuple):
         """
         total = np.zeros((2, count + 1))
         for block in self.blocks(cells, values):
-            part, inverse = block.pattern, self.noise * block.inverse
+            part = block.pattern
             inside = part.counts
-            kept = (np.einsum("ujj->uj", inverse) * np.diag(self.precision))[:, :count]
+            learnt = row_sums(part, block.solved * self.features.take(part.items, axis=0))
+            kept = 1 - learnt[:, :count]
             squares = (block.coefficients**2 * np.diag(self.precision))[:, :count]
-            spent = len(self.precision) - np.einsum("uij,ji->u", inverse, self.precision)
-            left = row_sums(part, block.residuals() ** 2) / self.noise + spent
+            left = row_sums(part, block.residuals() ** 2) / self.noise + learnt.sum(axis=1)
             shown = np.zeros((2, len(inside), count + 1))
             shown[0, :, :count] = np.minimum(squares, MOST) - kept * (1 - kept)
             shown[0, :, count] = np.minimum(left / np.maximum(inside, 1), MOST)
@@ -158,7 +154,11 @@ class Design(NamedTuple):
         """
         found = np.zeros((cells.shape[0], len(groups)))
         for block in self.blocks(cells, values):
+            prior = np.linalg.inv(self.noise * self.precision)
             for column, group in enumerate(groups):
+                if block.inverse is None:
+                    found[block.rows, column] = self._short_worth(block, prior, group)
+                    continue
                 spread = self.noise * block.inverse[:, group, group]
                 slopes = block.coefficients[:, group]
                 sure = np.einsum("ui,uij,uj->u", slopes, np.linalg.inv(spread), slopes)
@@ -166,16 +166,62 @@ class Design(NamedTuple):
                 found[block.rows, column] = 0.5 * (sure + volume)
         return found
 
+    def _short_worth(self, block: Block, prior: Floats, group: slice) -> Floats:
+        """The same log odds for rows of equal length, from the covariances of their values."""
+        count = block.pattern.counts[0]
+        y = block.values.reshape(len(block.rows), count)
+        z = self.features[block.pattern.items].reshape(*y.shape, len(prior))
+        odds = np.zeros(len(y))
+        for sign, left_out in ((1.0, slice(0)), (-1.0, group)):
+            kept = prior.copy()
+            kept[left_out, left_out] = 0.0
+            spread = np.eye(count) + z @ kept @ np.swapaxes(z, 1, 2)
+            fit = np.einsum("uc,uc->u", y, np.linalg.solve(spread, y[:, :, None])[:, :, 0])
+            odds -= sign * 0.5 * (fit / self.noise + np.linalg.slogdet(spread)[1])
+        return odds
+
     def blocks(self, cells: Pattern, values: Floats) -> Iterator[Block]:
-        """The ridge regression of every row: as many whole rows at once as fit, at least one."""
-        for rows, k, part in cells.parts(max(1, _BLOCK // len(self.precision) ** 2)):
-            own = values[k]
-            if self.offsets is not None:
-                own = own - self.offsets.take(part.items)
-            squares, moments = normal_equations(part.by_user(own), self.features)
-            inverse = np.asarray(np.linalg.inv(squares + self.noise * self.precision))
-            coefficients = np.einsum("uij,uj->ui", inverse, moments)
-            yield Block(rows, part, own, self.features, inverse, coefficients)
+        """The ridge regression of every row: as many whole rows at once as fit, at least one.
+
+        Rows with few cells come by their length, and are solved by as many equations as cells (the
+        matrix inversion lemma). Only the length of a row decides how it is solved.
+        """
+        d, weights = len(self.precision), self.noise * self.precision
+        prior, size = np.linalg.inv(weights), max(1, _BLOCK // d**2)
+        lengths = np.where(cells.counts <= d // _SHORT, cells.counts, -1)
+        for length in np.unique(lengths):
+            chosen = np.flatnonzero(lengths == length)
+            ends = np.concatenate(([0], np.cumsum(cells.counts[chosen])))
+            inside = np.flatnonzero(cells.along(lengths == length))
+            group = Pattern(cells.items[inside], ends, (len(chosen), cells.shape[1]))
+            for rows, k, part in group.parts(size):
+                own, x = values[inside[k]], self.features.take(part.items, axis=0)
+                if self.offsets is not None:
+                    own = own - self.offsets.take(part.items)
+                if length < 0:
+                    squares, moments = normal_equations(part.by_user(own), self.features)
+                    inverse = np.asarray(np.linalg.inv(squares + weights))
+                    coefficients = np.einsum("uij,uj->ui", inverse, moments)
+                    solved = _along_rows(part, x, inverse)
+                else:
+                    z = x.reshape(part.shape[0], length, d)
+                    scaled, inverse = z @ prior, None
+                    inner = np.eye(length) + scaled @ np.swapaxes(z, 1, 2)
+                    solved = np.linalg.solve(inner, scaled).reshape(-1, d)
+                    coefficients = row_sums(part, solved * own[:, None])
+                yield Block(chosen[rows], part, own, self.features, solved, coefficients, inverse)
+
+
+def _along_rows(cells: Pattern, x: Floats, matrices: Floats) -> Floats:
+    """Each cell's numbers times the matrix of its row; x: c x d, matrices: k x d x d."""
+    from scipy.sparse import csr_array
+
+    (c, d), k = x.shape, len(matrices)
+    # Each cell's numbers, where its row's matrix is in the stack of all of them.
+    places = (cells.users[:, None] * np.int32(d) + np.arange(d, dtype=np.int32)).ravel()
+    starts = np.arange(0, c * d + 1, d, dtype=np.int32)
+    spread = csr_array((x.ravel(), places, starts), shape=(c, k * d))
+    return np.asarray(spread @ matrices.reshape(-1, d))
 
 
 def weighted_rows(
@@ -531,12 +577,27 @@ def normal_means(precisions: Floats, targets: Floats, prior: float) -> Floats:
     """
     rank = targets.shape[1]
     spread, least = prior * np.eye(rank), 1e-6 * prior * np.eye(rank)
+    by_row = np.ascontiguousarray(precisions.transpose(1, 2, 0))
     for _ in range(_ROUNDS):
         check_cancelled()
-        left = np.linalg.inv(np.linalg.inv(spread) + precisions)
-        found = np.einsum("nij,nj->ni", left, targets)
-        spread = (found.T @ found + left.sum(axis=0)) / len(found) + least
+        left = _inverses(np.linalg.inv(spread)[:, :, None] + by_row)
+        found = np.einsum("ijn,nj->ni", left, targets)
+        spread = (found.T @ found + left.sum(axis=2)) / len(found) + least
     return np.asarray(found)
+
+
+def _inverses(matrices: Floats) -> Floats:
+    """The inverses of small positive definite matrices, r x r x n, by Gauss-Jordan on all at once.
+
+    The argument is overwritten.
+    """
+    for pivot in range(len(matrices)):
+        column, scale = matrices[:, pivot].copy(), 1.0 / matrices[pivot, pivot]
+        row = matrices[pivot] * scale
+        matrices -= column[:, None] * row
+        matrices[pivot], matrices[:, pivot] = row, -column * scale
+        matrices[pivot, pivot] = scale
+    return matrices
 
 
 def noisy_factors(squares: Floats, moments: Floats, noise: float, width: float) -> Floats:
