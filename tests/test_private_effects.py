@@ -96,7 +96,16 @@ def test_no_row_moves_a_release_further_than_stated(mechanism):
 
 MANY = 480  # items: enough to tell a user's own regression nearly everything
 POPULAR, LIKED = np.arange(MANY) % 8 == 0, np.arange(MANY) // 8 % 2 == 1
-PATTERNS = {"L": [1], "q": [1, 1, 1, 5], "h": [1, 5], "H": [5], "m": [3.2], "1": [5], "2": [1, 1], "3": [5, 1]}
+PATTERNS = {
+    "L": [1],
+    "q": [1, 1, 1, 5],
+    "h": [1, 5],
+    "H": [5],
+    "m": [3.2],
+    "1": [5],
+    "2": [1, 1],
+    "3": [5, 1],
+}
 SHORT = {"1": 1, "2": 2, "3": 2}  # items of a pattern that rates few of them
 # The worst rows of many that were tried, after the answers below: what is rated of items that are
 # neither, popular, liked, and both. Nothing, all lowest, a quarter or half of them highest, all

@@ -63,18 +63,18 @@ _ROUNDS = 30  # of EM
 class Block(NamedTuple):
     """Some whole rows, each regressed on the features of its items; A = Z'Z + noise precision.
 
-    rows: where they are. pattern, values: their cells. features: n x d.
-    solved: c x d, A^-1 times the features of each cell; coefficients: k x d. inverse: k x d x d,
-    of A; None for rows of equal length with few cells, which need no such matrix.
+    rows: where they are. pattern, values: their cells. features: n x d. solved: c x d, A^-1 times
+    the features of each cell; coefficients: k x d. volume: log |A| less that of a row without
+    cells; length k.
     """
 
-    rows: Ints
+    rows: slice
     pattern: Pattern
     values: Floats
     features: Floats
     solved: Floats
     coefficients: Floats
-    inverse: Floats | None
+    volume: Floats
 
     def residuals(self) -> Floats:
         """What the regression leaves of each cell; length c."""
@@ -149,67 +149,55 @@ class Design(NamedTuple):
     def worth(self, cells: Pattern, values: Floats, groups: Sequence[slice]) -> Floats:
         """How much better some features explain each row beside the others: users x groups.
 
-        The log odds of slopes on a group against none, log p(0) - log p(0 | row) of its
-        coefficients; 0 for a row without cells.
+        The log odds of slopes on a group against none; 0 for a row without cells.
         """
         found = np.zeros((cells.shape[0], len(groups)))
-        for block in self.blocks(cells, values):
-            prior = np.linalg.inv(self.noise * self.precision)
-            for column, group in enumerate(groups):
-                if block.inverse is None:
-                    found[block.rows, column] = self._short_worth(block, prior, group)
-                    continue
-                spread = self.noise * block.inverse[:, group, group]
-                slopes = block.coefficients[:, group]
-                sure = np.einsum("ui,uij,uj->u", slopes, np.linalg.inv(spread), slopes)
-                volume = np.linalg.slogdet(spread @ self.precision[group, group])[1]
-                found[block.rows, column] = 0.5 * (sure + volume)
+        for column, group in enumerate(groups):
+            left = np.delete(np.arange(len(self.precision)), group)
+            without = self._replace(
+                features=self.features[:, left], precision=self.precision[np.ix_(left, left)]
+            )
+            for design, sign in ((self, 0.5), (without, -0.5)):
+                for block in design.blocks(cells, values):
+                    fit = row_sums(block.pattern, block.values * block.residuals()) / self.noise
+                    found[block.rows, column] -= sign * (fit + block.volume)
         return found
-
-    def _short_worth(self, block: Block, prior: Floats, group: slice) -> Floats:
-        """The same log odds for rows of equal length, from the covariances of their values."""
-        count = block.pattern.counts[0]
-        y = block.values.reshape(len(block.rows), count)
-        z = self.features[block.pattern.items].reshape(*y.shape, len(prior))
-        odds = np.zeros(len(y))
-        for sign, left_out in ((1.0, slice(0)), (-1.0, group)):
-            kept = prior.copy()
-            kept[left_out, left_out] = 0.0
-            spread = np.eye(count) + z @ kept @ np.swapaxes(z, 1, 2)
-            fit = np.einsum("uc,uc->u", y, np.linalg.solve(spread, y[:, :, None])[:, :, 0])
-            odds -= sign * 0.5 * (fit / self.noise + np.linalg.slogdet(spread)[1])
-        return odds
 
     def blocks(self, cells: Pattern, values: Floats) -> Iterator[Block]:
         """The ridge regression of every row: as many whole rows at once as fit, at least one.
 
-        Rows with few cells come by their length, and are solved by as many equations as cells (the
-        matrix inversion lemma). Only the length of a row decides how it is solved.
+        A row with few cells is solved by as many equations as it has cells (the matrix inversion
+        lemma). Only the length of a row decides how it is solved.
         """
-        d, weights = len(self.precision), self.noise * self.precision
-        prior, size = np.linalg.inv(weights), max(1, _BLOCK // d**2)
-        lengths = np.where(cells.counts <= d // _SHORT, cells.counts, -1)
-        for length in np.unique(lengths):
-            chosen = np.flatnonzero(lengths == length)
-            ends = np.concatenate(([0], np.cumsum(cells.counts[chosen])))
-            inside = np.flatnonzero(cells.along(lengths == length))
-            group = Pattern(cells.items[inside], ends, (len(chosen), cells.shape[1]))
-            for rows, k, part in group.parts(size):
-                own, x = values[inside[k]], self.features.take(part.items, axis=0)
-                if self.offsets is not None:
-                    own = own - self.offsets.take(part.items)
-                if length < 0:
-                    squares, moments = normal_equations(part.by_user(own), self.features)
-                    inverse = np.asarray(np.linalg.inv(squares + weights))
-                    coefficients = np.einsum("uij,uj->ui", inverse, moments)
-                    solved = _along_rows(part, x, inverse)
-                else:
-                    z = x.reshape(part.shape[0], length, d)
-                    scaled, inverse = z @ prior, None
-                    inner = np.eye(length) + scaled @ np.swapaxes(z, 1, 2)
-                    solved = np.linalg.solve(inner, scaled).reshape(-1, d)
-                    coefficients = row_sums(part, solved * own[:, None])
-                yield Block(chosen[rows], part, own, self.features, solved, coefficients, inverse)
+        d, prior = len(self.precision), np.linalg.inv(self.noise * self.precision)
+        for rows, k, part in cells.parts(max(1, _BLOCK // d**2)):
+            own, x = values[k], self.features.take(part.items, axis=0)
+            if self.offsets is not None:
+                own = own - self.offsets.take(part.items)
+            solved, volume = np.empty_like(x), np.zeros(len(part.counts))
+            long = part.counts > d // _SHORT
+            for length in np.unique(part.counts[~long]):
+                of = np.flatnonzero(part.counts == length)
+                places = part.indptr[of][:, None] + np.arange(length)
+                scaled = x[places] @ prior
+                inner = np.eye(length) + scaled @ np.swapaxes(x[places], 1, 2)
+                solved[places], volume[of] = (
+                    np.linalg.solve(inner, scaled),
+                    np.linalg.slogdet(inner)[1],
+                )
+            inside = part.along(long)
+            if inside.any():
+                rest = Pattern(
+                    part.items[inside],
+                    np.append(0, part.counts[long].cumsum()),
+                    (int(long.sum()), part.shape[1]),
+                )
+                squares, _ = normal_equations(rest.by_user(own[inside]), self.features)
+                squares += self.noise * self.precision
+                solved[inside] = _along_rows(rest, x[inside], np.asarray(np.linalg.inv(squares)))
+                volume[long] = np.linalg.slogdet(prior @ squares)[1]
+            found = row_sums(part, solved * own[:, None])
+            yield Block(rows, part, own, self.features, solved, found, volume)
 
 
 def _along_rows(cells: Pattern, x: Floats, matrices: Floats) -> Floats:
@@ -339,10 +327,15 @@ class ItemEffects:
         )
 
     @classmethod
-    def unknown(cls, public: PublicFacts, features: Floats) -> ItemEffects:
-        """Nothing is known but facts: the middle of the range, and every item like any other."""
+    def unknown(
+        cls, public: PublicFacts, features: Floats, mean: tuple[float, float] | None = None
+    ) -> ItemEffects:
+        """Nothing is known but facts, and every item is like any other.
+
+        mean: of all users, with its variance; None: the middle of the range.
+        """
         n = public.items
-        mean = mean_of_users(0.0, 0.0, math.inf, public)
+        mean = mean or mean_of_users(0.0, 0.0, math.inf, public)
         return cls.counted(public, mean, np.ones(n), 1.0, public.width, features)
 
     @property
@@ -577,27 +570,17 @@ def normal_means(precisions: Floats, targets: Floats, prior: float) -> Floats:
     """
     rank = targets.shape[1]
     spread, least = prior * np.eye(rank), 1e-6 * prior * np.eye(rank)
-    by_row = np.ascontiguousarray(precisions.transpose(1, 2, 0))
     for _ in range(_ROUNDS):
         check_cancelled()
-        left = _inverses(np.linalg.inv(spread)[:, :, None] + by_row)
+        left = np.linalg.inv(spread)[:, :, None] + precisions.transpose(1, 2, 0)
+        for k in range(rank):  # Gauss-Jordan on all rows at once, faster than one after the other
+            column, scale = left[:, k].copy(), 1.0 / left[k, k]
+            row = left[k] * scale
+            left -= column[:, None] * row
+            left[k], left[:, k], left[k, k] = row, -column * scale, scale
         found = np.einsum("ijn,nj->ni", left, targets)
         spread = (found.T @ found + left.sum(axis=2)) / len(found) + least
     return np.asarray(found)
-
-
-def _inverses(matrices: Floats) -> Floats:
-    """The inverses of small positive definite matrices, r x r x n, by Gauss-Jordan on all at once.
-
-    The argument is overwritten.
-    """
-    for pivot in range(len(matrices)):
-        column, scale = matrices[:, pivot].copy(), 1.0 / matrices[pivot, pivot]
-        row = matrices[pivot] * scale
-        matrices -= column[:, None] * row
-        matrices[pivot], matrices[:, pivot] = row, -column * scale
-        matrices[pivot, pivot] = scale
-    return matrices
 
 
 def noisy_factors(squares: Floats, moments: Floats, noise: float, width: float) -> Floats:
