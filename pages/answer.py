@@ -62,9 +62,8 @@ class Planned(NamedTuple):
         metrics = [question.metric]
         return rows.read(where, self.keys, [self.method.id], metrics, EPSILONS, seeds).pictures[0]
 
-    def ends(self) -> tuple[str, str]:
-        """What the gain is counted from and up to, as charts name them."""
-        guess = registry.floor_of(type(self.method), ["features"] * self.question.facts)
+    def ends(self, guess: str) -> tuple[str, str]:
+        """What the gain is counted from and up to, as charts name them. guess: id of the former."""
         best = lines.WITHOUT if self.question.reference is None else "your model"
         return lines.guess_name(guess), best
 
@@ -271,7 +270,7 @@ def card(finding: Finding, plan: Planned) -> None:
         if finding.keeps is not None:
             keep = plan.question.keep
             blocks.picture(
-                charts_answer.kept(plan.method.id, finding.keeps, keep, *plan.ends()),
+                charts_answer.kept(plan.method.id, finding.keeps, keep, *plan.ends(finding.guess)),
                 alt=words.plain(said.found),
                 key="answer kept",
                 config={"displayModeBar": False},
@@ -308,8 +307,9 @@ def curve(plan: Planned) -> None:
     if not any(one.clear for one in found):
         return
     keep, epsilon, unit = question.keep, question.epsilon, question.change.label
+    ends = plan.ends(picture.baseline(picture.lines[0]))
     blocks.chart(
-        charts_answer.shares(id, found, keep, epsilon, *plan.ends(), counted=unit),
+        charts_answer.shares(id, found, keep, epsilon, *ends, counted=unit),
         alt=told or "The share of the gain at each epsilon.",
         key="answer curve",
         caption=f"{blocks.EVALUATION} Means over {len(picture.lines[0].seeds)} seeds; the answer is"

@@ -185,7 +185,7 @@ def alike(id: str, names: Collection[str], ready: Collection[str]) -> list[str]:
     """A mechanism with those of these that promise the same and have a curve; where there are none,
     the same of whomever one trusts. Guesses are left out: they are drawn beside each."""
     found, _ = groups.cards_of(names, groups.ANY)
-    floors = {registry.get(other).floor for other in names}
+    floors = {registry.get(other).floor for other in names}.union(*registry.BASELINES.values())
     drawn = {*({*names} & {*ready} or names)} - floors | {id}
     able = [other for other in found if other in drawn]
     same = [other for other in able if found[other].change is found[id].change]

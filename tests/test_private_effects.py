@@ -96,13 +96,23 @@ def test_no_row_moves_a_release_further_than_stated(mechanism):
 
 MANY = 480  # items: enough to tell a user's own regression nearly everything
 POPULAR, LIKED = np.arange(MANY) % 8 == 0, np.arange(MANY) // 8 % 2 == 1
-PATTERNS = {"L": [1], "q": [1, 1, 1, 5], "h": [1, 5], "H": [5], "m": [3.2], "1": [5]}
+PATTERNS = {
+    "L": [1],
+    "q": [1, 1, 1, 5],
+    "h": [1, 5],
+    "H": [5],
+    "m": [3.2],
+    "1": [5],
+    "2": [1, 1],
+    "3": [5, 1],
+}
+SHORT = {"1": 1, "2": 2, "3": 2}  # items of a pattern that rates few of them
 # The worst rows of many that were tried, after the answers below: what is rated of items that are
 # neither, popular, liked, and both. Nothing, all lowest, a quarter or half of them highest, all
-# highest, all as everybody else rates, or one item alone, highest.
+# highest, all as everybody else rates, or one or two items alone.
 WORST = [
     *("....", "HHHH", "LLLL", "hhhh", "LLHH", "HLLH", "hqLH", ".m.m", ".m.H", ".m.L", ".L.m"),
-    *("1...", ".1..", ".1.m"),
+    *("1...", ".1..", ".1.m", "...2", "...3"),
 ]
 
 
@@ -113,7 +123,7 @@ def among_quiet_users(kinds):
     for kind, letter in enumerate(kinds):
         if letter in PATTERNS:
             (items,) = np.nonzero(np.equal(POPULAR + 2 * LIKED, kind))
-            items = items[: 1 if letter == "1" else None]
+            items = items[: SHORT.get(letter)]
             rated[2, items] = np.resize(PATTERNS[letter], len(items))
     users, items = np.nonzero(~np.isnan(rated))
     public = PublicFacts(users=4, items=MANY, low=1, high=5)

@@ -70,16 +70,19 @@ def train(
         with stopping(stopped):
             problem = make()
         known: dict[str, Mapping[str, float]] = {}
-        floor = registry.floor_of(type(mechanism), problem.steps)
         beside = {one.id: one for one in experiment.baselines_of(mechanism, problem.steps)}
-        if guess := beside.get(floor):  # cheap, and where the picture of the run starts from
-            report(0, 0, f"{guess.name}, for comparison: starting")
-            spend(guess, problem)
-            alone = experiment.run(guess, problem, seed, stop=stopped, with_baselines=False)
-            known[floor] = alone.metrics
-        least = known[floor][metric] if known else None
+        # They are cheap, and the picture of the run starts from one of them.
+        for id in registry.baselines_of(type(mechanism), problem.steps):
+            if guess := beside.get(id):
+                report(0, 0, f"{guess.name}, for comparison: starting")
+                spend(guess, problem)
+                alone = experiment.run(guess, problem, seed, stop=stopped, with_baselines=False)
+                known[id] = alone.metrics
+        errors = {id: found[metric] for id, found in known.items()}
+        floor = registry.floor_of(type(mechanism), problem.steps, errors)
+        least = errors.get(floor)
         told = (film or f"run {number}", least, *reference)
-        camera = Camera(mechanism, problem, *told, data=about.get("data", ""))
+        camera = Camera(mechanism, problem, *told, data=about.get("data", ""), floor_id=floor)
         models: dict[str, Model] = {}
         begun = time.monotonic()
         looked = 0.0

@@ -123,9 +123,8 @@ CORE = [
          "/ max(len(vectors), 1)))",
          moves("private-effects-11-EMPTIED")),
         ("one regression for all", OTHER,
-         "np.asarray(np.linalg.inv(squares + self.noise * self.precision))",
-         "np.tile(np.linalg.inv(squares.mean(axis=0) + self.noise * self.precision), "
-         "(len(squares), 1, 1))",
+         "np.asarray(np.linalg.inv(squares + weights))",
+         "np.tile(np.linalg.inv(squares.mean(axis=0) + weights), (len(squares), 1, 1))",
          moves("private-effects-11-EMPTIED")),
     ),
     *family_of(

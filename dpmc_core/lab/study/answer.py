@@ -541,7 +541,9 @@ def answer(
     """
     method, task, public = advice.mechanism, question.task, ratings.public
     split = units[0].split
-    ids = [method.id, registry.floor_of(type(method), units[0].steps)]
+    steps = units[0].steps
+    baselines = registry.baselines_of(type(method), steps)
+    ids = [method.id, *baselines]
     if question.reference is None:
         ids.append(registry.REFERENCES[task])
     seeds: dict[int, dict[str, ByUser]] = {}
@@ -549,7 +551,10 @@ def answer(
         scores = kept.get(unit.key) if unit.mechanism.id in ids else None
         if scores is not None:
             seeds.setdefault(unit.seed, {})[unit.mechanism.id] = scores
-    runs = [[found[id] for id in ids] for found in seeds.values() if len(found) == len(ids)]
+    complete = [found for found in seeds.values() if len(found) == len(ids)]
+    errors = {id: _error([found[id] for found in complete]) for id in baselines if complete}
+    ids[1 : 1 + len(baselines)] = [registry.floor_of(type(method), steps, errors)]
+    runs = [[found[id] for id in ids] for found in complete]
     if not runs or not any(scores.counts.any() for scores in runs[0]):
         return None
     totals, counts = (
@@ -585,6 +590,12 @@ def answer(
         provisional=many and paired.seeds < len({unit.seed for unit in units}),
         fits=sum(kept.get(u.key) is not None for u in units if u.mechanism.id in noisy),
     )
+
+
+def _error(runs: Sequence[ByUser]) -> float:
+    """The mean of what held-out ratings add to the metric; of predicted ratings their squares."""
+    total = sum(float(run.counts.sum()) for run in runs)
+    return sum(float(run.totals.sum()) for run in runs) / max(total, 1.0)
 
 
 def verdict(keeps: Bracket | None, limit: float, *, beaten: bool) -> Verdict:

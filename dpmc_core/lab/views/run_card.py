@@ -56,7 +56,8 @@ def methods(result: Result) -> dict[str, Mapping[str, float]]:
         registry.REFERENCES[cls.task]: WITHOUT.capitalize(),
         result.guess: guess_name(result.guess).capitalize(),
     }
-    others = {roles.get(id, id): found for id, found in result.baselines.items()}
+    hidden = {*registry.baselines_of(cls, result.problem.steps)} - {*roles}
+    others = {roles.get(id, id): f for id, f in result.baselines.items() if id not in hidden}
     return {result.mechanism.name: result.metrics} | others
 
 
