@@ -80,8 +80,9 @@ def page() -> None:
         )
         with st.container(horizontal=True):
             data = sources.pick()
+            dataset = sources.get(data)  # without it there is no task to choose
             task = predicted(data, protect)
-        instrument(planned(asked(data, task, protect), rows.place(data), sources.get(data)))
+        instrument(planned(asked(data, task, protect), rows.place(data), dataset))
     except (DpmcError, OSError) as error:
         blocks.problem(error)
 
