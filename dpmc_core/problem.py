@@ -295,7 +295,11 @@ def options_text(
 
     reading: as `data.load` takes it; steps: as command-line text; split: None where none is given.
     """
-    given = {name: show_setting(value) for name, value in reading.items() if value is not None}
+    given = {
+        name: show_setting(value)
+        for name, value in reading.items()
+        if value is not None and not name.startswith("max_")
+    }
     ends: dict[str, str] = {}
     ends |= {end: number_text(given.pop(end)) for end in ("low", "high") if end in given}
     if len(ends) == 2:  # with = because it may begin with a minus

@@ -79,8 +79,9 @@ def page() -> None:
         )
         with st.container(horizontal=True):
             data = sources.pick()
+            dataset = sources.get(data)  # without it there is no task to choose
             task = predicted(data, protect)
-        instrument(planned(asked(data, task, protect), rows.place(data), sources.get(data)))
+        instrument(planned(asked(data, task, protect), rows.place(data), dataset))
     except (DpmcError, OSError) as error:
         blocks.problem(error)
 
@@ -215,7 +216,7 @@ def instrument(plan: Planned) -> None:
             if where.private:
                 st.session_state["answer found"] = finding
             card(finding, plan)
-            take_away(finding, plan)
+            take_away(finding, plan, kept)
         curve(plan)
 
     rows.watch(where, plan.name, draw, running=running)
@@ -280,20 +281,33 @@ def card(finding: Finding, plan: Planned) -> None:
         st.caption(f"{said.caution} {blocks.escape(said.tested)}")
 
 
-def take_away(finding: Finding, plan: Planned) -> None:
-    """The answer on one page, and its curve."""
-    question, name = plan.question, plan.where.name
-    data = "YOUR_FILE" if plan.where.private else name
-    told = ["dpmc", *core.argv(question, data), "--often", str(question.times)]
-    told += ["--keep", f"{question.keep:g}"]
-    page = blocks.File(
-        "One page to print (HTML)",
-        f"answer-{name}.html",
-        "text/html",
-        lambda: report.verdict(plan.title, words.said(finding), shlex.join(told)),
+def take_away(finding: Finding, plan: Planned, kept: Kept) -> None:
+    """The answer on one page, its numbers, and its curve."""
+    question, where, dataset = plan.question, plan.where, plan.dataset
+    data = f"./{dataset.opened}" if where.private else where.name
+    reading = dataset.reading if where.private else {}
+    seeds = sorted({unit.seed for unit in plan.units})
+    missing = {unit.seed for unit in plan.units if kept.get(unit.key) is None}
+    measured = [seed for seed in seeds if seed not in missing] or seeds
+    told = ["dpmc", *core.argv(question, data, measured, reading)]
+    # What needs the session is taken here: files are made without it.
+    title, picture, ends = plan.title, plan.curve(), plan.ends()
+    files = (
+        blocks.File(
+            "One page to print (HTML)",
+            f"answer-{where.name}.html",
+            "text/html",
+            lambda: report.verdict(title, finding, picture, ends, shlex.join(told)),
+        ),
+        blocks.File(
+            "Numbers (CSV)",
+            f"answer-{where.name}.csv",
+            "text/csv",
+            lambda: report.csv(words.table(finding, picture, *ends)),
+        ),
     )
-    argv = ["dpmc", "sweep", *over(question, plan.advice, data).argv()]
-    blocks.take(page, picture=plan.curve(), argv=argv)
+    grid = rows.typed(over(question, plan.advice, where.data), where)
+    blocks.take(*files, picture=picture, argv=["dpmc", "sweep", *grid.argv()], shown=told)
 
 
 def curve(plan: Planned) -> None:

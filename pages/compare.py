@@ -460,15 +460,15 @@ def means(shown: Shown) -> None:
 def downloads(asked: Sought, there: GridRows, parts: list[Exhibit]) -> None:
     """Everything to take along."""
     where, picture = asked.where, there.pictures[0]
-    named = replace(asked.grid, data=["YOUR_FILE"]) if where.private else asked.grid
-    argv = ["dpmc", "sweep", *named.argv()]
+    argv = ["dpmc", "sweep", *rows.typed(asked.grid, where).argv()]
+    # Taken here: files are made without the session.
+    title = f"Mechanisms compared on {sources.names()[where.name]}"
 
     def as_html() -> str:
-        name = f"Mechanisms compared on {sources.names()[where.name]}"
         pictures = [(part.title, charts_compare.roomy(part.fig)) for part in parts if part.fig]
         told = [sentence for part in parts for sentence in part.alt.split("\n")]
         placed = [lines.place(line, asked.count) for line in picture.lines]
-        return report.comparison(name, pictures, told, lines.table(placed), shlex.join(argv))
+        return report.comparison(title, pictures, told, lines.table(placed), shlex.join(argv))
 
     def csv() -> str:
         """Every stored row of the curves, also of other epsilons and seeds. Raises StoreError."""

@@ -85,6 +85,9 @@ def page() -> None:
         possible = may_train(data) and mechanism is not None
     job = state.jobs().get(JOB)
     now = look(job)
+    run: Run | None = now.result
+    if run is not None and job is not None:
+        state.shelf().put(run_card.keep(run, job.about))
     with steering:
         pressed, held = buttons(job, now, possible=possible)
     if pressed and possible:
@@ -108,9 +111,6 @@ def page() -> None:
         if held:
             job.halt()
         st.rerun()
-    run: Run | None = now.result
-    if run is not None and job is not None:
-        state.shelf().put(run_card.keep(run, job.about))
     with film_place:
         if job is None:
             example(data, mechanism, place)
@@ -165,7 +165,8 @@ def spending(data: str, dataset: Dataset, seed: int) -> Callable[[Mechanism, Pro
 
 def buttons(job: Job | None, now: Snapshot, *, possible: bool) -> tuple[bool, bool]:
     """What runs the training; whether one is to begin, and to wait after its first round."""
-    ready = possible and not now.active
+    # A new run may begin beside what the last one is compared with, which then ends.
+    ready = possible and (not now.active or now.result is not None)
     going = now.active and not now.stopping and now.result is None
     whole = st.button("Train", type="primary", icon=":material/play_arrow:", disabled=not ready)
     step = st.button(

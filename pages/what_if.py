@@ -3,7 +3,6 @@
 import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -330,7 +329,7 @@ def take_away(own: Own, found: tuple[Picture, ...]) -> None:
         return
     where, id = own.where, own.id
     title, shown, stands = sources.names()[where.name], look(where, id, found), standing()
-    grid = replace(own.grid, data=["YOUR_FILE"]) if where.private else own.grid
+    grid = rows.typed(own.grid, where)
     shown = shown._replace(yours=shown.yours or jobs.look(joining(where, shown)).result)
 
     def file() -> str:

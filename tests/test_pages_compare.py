@@ -6,6 +6,7 @@ import os
 import sqlite3
 import sys
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from streamlit.delta_generator import DeltaGenerator
 from dpmc_core import paths, registry
 from dpmc_core.data import datasets
 from dpmc_core.lab import shipped, sweep
+from dpmc_core.lab.cli import sweep as cli_sweep
 from dpmc_core.lab.store import Store, curves, default_path, last_row, points
 from dpmc_core.lab.sweep import Grid
 from dpmc_core.lab.sweep.presets import BOTH, EPSILONS
@@ -205,6 +207,33 @@ def test_more_seeds_are_computed_beside_the_shipped_ones():
     assert {seeds for *_, seeds in still["customdata"]} == {5}
     app = open_page("compare", data=DATA, mechanisms=list(IDS), seeds="2", cap="5")
     assert "been computed here yet" in all_text(app)
+
+
+def test_start_runs_only_what_is_missing_and_its_progress_never_goes_back():
+    app, seen = open_page("compare", **LINK | {"seeds": "6"}), []
+    button(app, "Start").click().run()
+
+    def over():
+        assert not app.error
+        seen.extend(int(bar.proto.text.split(" of ")[0]) for bar in app.get("progress"))
+        return "All 102 runs" in read_me(app)
+
+    tick_until(app, over)
+    assert seen
+    assert seen == sorted(seen)
+    assert seen[0] >= 85
+    with Store(read_only=True) as store:
+        assert len(store.units()) == 102 - 85
+
+
+def test_with_a_new_curve_the_reference_runs_once_more_for_its_lists():
+    grid = Grid(data=[DATA], mechanisms=["input-flip"], epsilons=(1.0,), seeds=(1, 2))
+    few = cli_sweep._without_shipped(sweep.plan(grid)).units
+    new = replace(grid, settings={"input-flip.radius": ("0.5",)})
+    more = cli_sweep._without_shipped(sweep.plan(new)).units
+    assert not few
+    found = sorted((unit.mechanism.id, unit.seed) for unit in more)
+    assert found == [("input-flip", 1), ("input-flip", 2), ("reference-binary", 1)]
 
 
 @pytest.mark.usefixtures("nothing_shipped")

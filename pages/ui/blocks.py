@@ -7,6 +7,8 @@ import logging
 import shlex
 import traceback
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple
 
 # plotly looks into pandas wherever another session has begun to import it, and fails on the half
@@ -15,7 +17,7 @@ import pandas  # noqa: F401
 import streamlit as st
 from plotly.basedatatypes import BaseFigure
 
-from dpmc_core.errors import capital, sentence
+from dpmc_core.errors import DpmcError, capital, sentence
 from dpmc_core.experiment import EVALUATION_ONLY
 from dpmc_core.lab.refute.report import Shipped
 from dpmc_core.lab.store import guarded
@@ -30,6 +32,7 @@ from pages.ui.text import escape
 
 EVALUATION = sentence(EVALUATION_ONLY)
 ATTACKS = "attacks"  # of this session, by mechanism and epsilon
+_NEWS = 3.0  # seconds that a page waits to hear whether a file could be made
 # One tool, always in sight: it saves the picture.
 _TOOLS = {"displaylogo": False, "displayModeBar": True, "modeBarButtons": [["toImage"]]}
 
@@ -212,13 +215,42 @@ class File(NamedTuple):
     make: Callable[[], str | bytes]
 
 
+def download(one: File) -> None:
+    """The button that makes and saves a file; where it fails, a sentence says why.
+
+    The file is made in a thread without the session, while the page is drawn again for the click.
+    """
+    ended: SimpleQueue[str] = state.kept(f"download {one.label}", None, SimpleQueue)
+
+    def make() -> str | bytes:
+        message = "Something went wrong inside the program; the server's log has details."
+        try:
+            content, message = one.make(), ""
+        except (DpmcError, OSError) as error:
+            message = sentence(str(error))
+            raise
+        finally:
+            ended.put(message)
+        return content
+
+    pressed = st.download_button(one.label, make, one.name, one.mime, width="stretch")
+    with suppress(Empty):
+        if message := ended.get(pressed, _NEWS):  # of an earlier one at least
+            st.error(escape(f"{one.label} could not be made. {message}"))
+
+
 def take(
-    *files: File, picture: Picture | None = None, argv: Sequence[str] = (), note: str = ""
+    *files: File,
+    picture: Picture | None = None,
+    argv: Sequence[str] = (),
+    shown: Sequence[str] = (),
+    note: str = "",
 ) -> None:
     """All that a result can be taken along as, behind one button; what computes it.
 
-    picture: curves among it, as a picture, numbers, a notebook, and how to cite them. note: what
-    one must know of a file.
+    picture: curves among it, as a picture, numbers, a notebook, and how to cite them; a file of
+    the same name among `files` takes the place of one of these. shown: the command to show, where
+    it is not that of the curves. note: what one must know of a file.
     """
     if not classroom.allowed():
         return
@@ -228,7 +260,7 @@ def take(
     if curves:
         placed = [lines.place(one, Count.PAPER) for one in picture.lines]
         cells = report.code(picture, argv)
-        offered += [
+        more = [
             File("Picture (SVG)", f"{stem}.svg", "image/svg+xml", lambda: report.svg(picture)),
             File(
                 "Numbers (CSV)",
@@ -243,16 +275,15 @@ def take(
                 lambda: report.notebook(picture.metric.axis, *cells),
             ),
         ]
+        offered += [one for one in more if one.name not in {file.name for file in files}]
     with st.popover("Take it away", icon=":material/download:"):
         for one in offered:
-            st.download_button(
-                one.label, one.make, one.name, one.mime, on_click="ignore", width="stretch"
-            )
+            download(one)
         if note:
             st.caption(escape(note))
         if argv:
             st.caption("The command that does the same")
-            st.code(shlex.join(argv), language="bash", wrap_lines=True)
+            st.code(shlex.join(shown or argv), language="bash", wrap_lines=True)
         if curves:
             st.caption("Cite this curve")
             st.code(report.cited(picture, shlex.join(argv)), language="latex", wrap_lines=True)

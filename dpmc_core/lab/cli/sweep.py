@@ -141,6 +141,7 @@ def sweep(
     jobs: int | None = None,
     cluster: str | None = None,
     store: Path | None = None,
+    skip_shipped: bool = False,
     curves: Path | None = None,
     json: Json = False,
 ) -> None:
@@ -153,6 +154,7 @@ def sweep(
         jobs (N): processes (default: one per core)
         cluster (ADDRESS): a Dask scheduler instead, tcp://HOST:PORT
         store (FILE): result store (default: the shared one)
+        skip_shipped: leave out the runs that ship with the samples
         curves (FOLDER): when all is done, write each data set's curves there, as they ship with the
             samples; rows that are there already count as done, but for those of the first seed
         json: progress as JSON lines on standard output
@@ -179,6 +181,8 @@ def sweep(
             raise InvalidSetting("--plugin", limit, plugin[0])
     with Store(store) as rows:
         plan = core.plan(grid)
+        if skip_shipped:
+            plan = _without_shipped(plan)
         if curves is not None:
             for source in plan.sources.values():
                 if not isinstance(source, core.Whole):  # a file could not tell its curves apart
@@ -213,6 +217,22 @@ sweep.__doc__ = "\n".join(
         *(f"      {name:<17}{preset.summary}" for name, preset in PRESETS.items()),
     ]
 )
+
+
+def _without_shipped(plan: core.Plan) -> core.Plan:
+    """The units whose rows do not ship with the samples.
+
+    With a curve that does not ship, the reference of the first seed runs again: the lists of new
+    curves are compared with its lists, which are in no shipped file.
+    """
+    tasks = {unit.mechanism.task for unit in plan.units}
+    pairs = product(plan.sources.values(), tasks)
+    keys = frozenset[str]().union(*(shipped.units(source.name, task) for source, task in pairs))
+    known = {unit.curve for unit in plan.units if unit.key in keys}
+    first = [unit for unit in plan.units if unit.seed == core.LISTS_OF]
+    if any(unit.curve not in known for unit in first):
+        keys -= {u.key for u in first if u.mechanism.id in registry.REFERENCES.values()}
+    return plan._replace(units=tuple(unit for unit in plan.units if unit.key not in keys))
 
 
 def _write_curves(store: Store, plan: core.Plan, folder: Path, *, facts: bool) -> None:

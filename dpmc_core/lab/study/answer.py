@@ -12,12 +12,13 @@ import enum
 import math
 import os
 import sys
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, wait
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -29,7 +30,7 @@ from dpmc_core.experiment import Result, publications
 from dpmc_core.lab.store import Record, Store
 from dpmc_core.lab.study.ledger import repeats
 from dpmc_core.lab.study.paired import Bracket, Paired
-from dpmc_core.lab.sweep import Grid, LocalPool, SweepData, Unit, run_here
+from dpmc_core.lab.sweep import Grid, LocalPool, SweepData, Unit, run_here, seeds_text
 from dpmc_core.lab.sweep.engine import TICK
 from dpmc_core.metrics import Metric
 from dpmc_core.model import Mechanism, Task, Wanted
@@ -51,7 +52,7 @@ from dpmc_core.privacy import (
     Trust,
 )
 from dpmc_core.privacy.guarantee import calibrate
-from dpmc_core.problem import GIVEN, Split, prepare_all, prepared_facts
+from dpmc_core.problem import GIVEN, Split, options_text, prepare_all, prepared_facts
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.stopping import Stop, Stopped, check_cancelled, stopping
 
@@ -274,10 +275,22 @@ def command(question: Inquiry, data: str, store: Path, *, curve: bool = True) ->
     return [*words, *["--no-curve"] * (not curve), "--progress"]
 
 
-def argv(question: Inquiry, data: str) -> list[str]:
-    """The words of the command after `dpmc`."""
+def argv(
+    question: Inquiry,
+    data: str,
+    seeds: Sequence[int] = SEEDS,
+    reading: Mapping[str, Any] = MappingProxyType({}),
+) -> list[str]:
+    """The words of the command after `dpmc`, with everything that its verdict depends on.
+
+    reading: how a file is read, as `data.load` takes it.
+    """
     words = ["answer", data, "--protect", question.protect.value, "--task", question.task.value]
     words += ["--epsilon", number_text(question.epsilon), "--delta", number_text(question.delta)]
+    words += ["--often", str(question.times), "--keep", number_text(question.keep)]
+    if question.reference is not None:
+        words += ["--reference", number_text(question.reference)]
+    words += ["--seeds", seeds_text(seeds), *options_text(reading, (), None)]
     return [*words, *["--facts"] * question.facts]
 
 

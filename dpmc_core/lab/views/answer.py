@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from dpmc_core.errors import capital
@@ -235,6 +235,33 @@ def curve_table(found: list[AtEpsilon], picture: Picture) -> Table:
             for one in found
         ),
     )
+
+
+def table(finding: Finding, picture: Picture, baseline: str, reference: str) -> Table:
+    """The verdict with its numbers, then the curve of the method, for programs.
+
+    baseline, reference: what the gain is counted from, and up to.
+    """
+    epsilon, metric = finding.question.epsilon, finding.question.metric
+    measured = (
+        ("with privacy", finding.mechanism.name, epsilon, finding.method),
+        ("baseline", baseline, epsilon, finding.floor),
+        ("reference", reference, "", finding.reference),
+        ("share of the gain", "", epsilon, finding.keeps or ("", "", "")),
+    )
+    rows: list[Sequence[Any]] = [
+        ("verdict", finding.verdict.value, epsilon, "", "", "", finding.seeds),
+        ("metric", metric.title, "", "", "", "", ""),
+        ("share to keep", "", "", finding.question.keep, "", "", ""),
+        *((kind, name, at, *found, finding.seeds) for kind, name, at, found in measured),
+    ]
+    for line in picture.lines:
+        points = zip(*line.band, strict=True)
+        rows += (
+            ("curve", line.label, float(x), *map(float, band), int(n)) for x, *band, n in points
+        )
+    heads = ("what", "name", "epsilon", "value", "from", "to", "seeds")
+    return columns(heads, rows)
 
 
 def as_dict(finding: Finding) -> dict[str, Any]:
