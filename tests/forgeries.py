@@ -29,7 +29,7 @@ BASES = (
     ("dpals", {"epsilon": "3000"}, (), True, False),
     ("private-popularity", {}, (), True, True),
     ("private-taste", {"epsilon": "1000", "rank": "2"}, (), True, False),
-    ("dplcf", {}, (), True, False),
+    ("dplcf", {}, (), False, False),
     ("private-item-mean", {}, (), False, True),
     ("input-flip", {}, ("binarise=0",), False, False),
     ("input-flip", {}, ("cap=7", "binarise=0"), False, True),
@@ -101,12 +101,22 @@ def changed(card: Card, arrays: Arrays, name: str, array: NDArray[Any]) -> tuple
     return put(card, ("arrays", name), line), arrays | {name: array}
 
 
+def _untold(card: Card, arrays: Arrays) -> set[str]:
+    """Which numbers of users and items nothing in the file shows: `unnoticed` says so."""
+    if card["guarantee"]["unit"] == "value" and "user_ids" not in arrays:
+        return {"users", "items"}  # which ratings exist is public
+    return set() if {"users", "left", "matrix"} & set(arrays) else {"users"}
+
+
 def of_numbers(card: Card, arrays: Arrays) -> Iterator[Forgery]:
+    untold, rated_public = _untold(card, arrays), card["guarantee"]["unit"] == "value"
     unchecked = {*card["settings"]} - {"epsilon", "delta"}  # these say how noise became a model
     for path, value in leaves(card):
         if path[0] in ("sha256", "versions", "columns") or path[-1] == "sha256":
             continue
-        free = path in (("data", "users"),)  # what nobody can check stands among what is unnoticed
+        # Of a completed matrix alone the number of ratings shows nowhere.
+        hidden = path[-1] == "coordinates" and "symbols" not in arrays
+        free = (path[0] == "data" and path[-1] in untold) or (hidden and rated_public)
         if type(value) is int:
             yield "a whole number with a point", put(card, path, float(value)), arrays
             yield "a fractional whole number", put(card, path, value * (1 + 1e-12) + 1e-12), arrays
@@ -125,6 +135,7 @@ def of_numbers(card: Card, arrays: Arrays) -> Iterator[Forgery]:
 
 
 def of_fields(card: Card, arrays: Arrays) -> Iterator[Forgery]:
+    untold = _untold(card, arrays)
     for path in ((), ("data",), ("settings",), ("guarantee",), ("catalogue",), ("rows",)):
         place = card
         for key in path:
@@ -145,12 +156,21 @@ def of_fields(card: Card, arrays: Arrays) -> Iterator[Forgery]:
         if id != card["mechanism"]:
             yield "another mechanism", put(card, ("mechanism",), id), arrays
     data: tuple[tuple[str, Any], ...] = (("cap", 0), ("cap", 3), ("cap", 10**6), ("cap", -1))
-    data += (("items", ITEMS + 1), ("users", 0), ("users", 2**31), ("low", 5.5), ("high", -9.0))
+    data += (
+        ("users", 0),
+        ("users", 2**31),
+        ("low", 5.5),
+        ("high", -9.0),
+        ("low", 0.0),
+        ("high", 9.0),
+    )
     if card["task"] != "ratings":
         data += (("low", -2.0), ("high", 2.0))
     for name, value in data:
+        if value == card["data"][name]:
+            continue
         yield f"another {name}", put(card, ("data", name), value), arrays
-    if {"users", "left", "matrix"} & set(arrays):
+    if "users" not in untold:
         yield "ten times the users", put(card, ("data", "users"), USERS * 10), arrays
     for step in ("top-items=3", "binarise=mean", "sort", "features=raw", "cap=2", "rescale=0:9"):
         steps = [*card["data"]["prepare"], step]
@@ -261,13 +281,17 @@ def of_features(card: Card, arrays: Arrays) -> Iterator[Forgery]:
             ("a boolean or text for a count", [[one, True], [other, more]], columns),
             ("a boolean or text for a count", [[one, str(width)], [other, more]], columns),
             ("a fractional whole number", [[one, width + 1e-12], [other, more]], columns),
+            ("features of other items", known, rolled),
             ("one feature less", [[one, width]], columns[:, :width]),
             ("one feature more", [*known, ["new", 2]], np.hstack([columns, columns[:, -2:]])),
         ]
-        if "symbols" not in arrays:  # users' reports do not depend on them
-            forms.append(("features of other items", known, rolled))
         steps = card["data"]["prepare"]
-        for text in ("features", "features=genre,year#01234567", "features#01234567", f"features={LONG}"):
+        for text in (
+            "features",
+            "features=genre,year#01234567",
+            "features#01234567",
+            f"features={LONG}",
+        ):
             step = [text if s.startswith("features") else s for s in steps]
             yield "an invented digest", put(card, ("data", "prepare"), step), arrays
         rest = [s for s in steps if not s.startswith("features")]

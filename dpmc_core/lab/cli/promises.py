@@ -67,6 +67,7 @@ from dpmc_core.lab.study.release import (
     check_path,
     export,
     reading_lines,
+    uses_features,
     waiting,
     write,
 )
@@ -337,6 +338,10 @@ def release(
     if listing and reading.items is not None:
         described = read_items(Source.file(reading.items), listed)
         listed = knowing(listed, described, told=True)
+    if not uses_features(made, prepared_facts(listed.public, made.task, _shaping(steps))):
+        if len(_shaping(steps)) < len(steps):
+            print("what is published uses no item features: they are left out", file=sys.stderr)
+        steps = _shaping(steps)
     ratings, prepared = prepare_all(listed, made.task, steps)
     check(made, ratings, prepared)  # noise that nobody can sample exactly is told first
     exact_noise.opendp()
@@ -394,6 +399,11 @@ def _catalogue(asked: str | None, users: str | None, outside: Outside) -> Listed
     return read_ids(asked), parsed(int, users, "--users") if users.isdecimal() else read_ids(users)
 
 
+def _shaping(steps: Sequence[Transform]) -> list[Transform]:
+    """The steps that change ratings; the others choose item features."""
+    return [step for step in steps if not isinstance(step, UseFacts)]
+
+
 def _over(
     catalogue: Listed | str | None,
     ratings: Ratings,
@@ -409,8 +419,7 @@ def _over(
     items, users = catalogue
     count = users if isinstance(users, int) else len(users)
     facts = dataclasses.replace(ratings.public, users=count, items=len(items))
-    shaping = [step for step in steps if not isinstance(step, UseFacts)]
-    change = mechanism.guarantee(prepared_facts(facts, mechanism.task, shaping)).change
+    change = mechanism.guarantee(prepared_facts(facts, mechanism.task, _shaping(steps))).change
     # Only their number is known: who is where must not tell who has ratings.
     shuffle = random.SystemRandom() if change.covers_existence else None
     found, left_out = on_catalogue(ratings, items, users, outside, shuffle)

@@ -215,6 +215,12 @@ def is_name(name: object) -> bool:
     return isinstance(name, str) and name.isprintable() and 0 < len(name) <= _LONGEST_NAME
 
 
+def uses_features(mechanism: Mechanism, public: PublicFacts) -> bool:
+    """Whether what is published depends on item features; what users report themselves does not."""
+    local = mechanism.guarantee(public).trust is Trust.LOCAL
+    return registry.takes_facts(type(mechanism)) and not local
+
+
 def check_facts(mechanism: Mechanism, public: PublicFacts, steps: Sequence[str]) -> None:
     """Raise CannotRelease unless the public facts are those that the preparation leads to, and the
     mechanism uses the item features."""
@@ -231,8 +237,8 @@ def check_facts(mechanism: Mechanism, public: PublicFacts, steps: Sequence[str])
                     f"{name} is {getattr(public, name)}, and the preparation makes it {value}"
                 )
     names = [name for name, _ in public.features]
-    if names and not registry.takes_facts(type(mechanism)):
-        raise CannotRelease(f"{mechanism.id} uses no item features: leave --prepare features out")
+    if names and not uses_features(mechanism, public):
+        raise CannotRelease(f"{mechanism.id} publishes nothing that uses item features")
     for name, columns in public.features:
         if not is_name(name) or set(name) & set(",#") or name != name.strip():
             raise CannotRelease(
