@@ -209,8 +209,6 @@ def instrument(plan: Planned) -> None:
         if running and again is not None:
             total = again.counts.get("total") or len(plan.units)
             rows.progress(again, min(again.counts.get("done", 0), total), total)
-        if where.private:
-            rows.ledger()
         finding = core.answer(question, plan.advice, plan.units, kept, ratings)
         if finding is not None:
             if where.private:

@@ -324,8 +324,6 @@ def show(asked: Sought, press: str, *, running: bool) -> None:
         hollow = [f"{one.line.label} is hollow: {one.reason}." for one in placed if not one.solid]
         for sentence in (*lines.apart_words(picture), *hollow):
             st.caption(escape(sentence))
-        if where.private:
-            rows.ledger()
     found = conclusions(shown, parts) if placed and not running else []
     with parts.panel:
         curves = Exhibit("", "", "", fig, "", said)

@@ -199,7 +199,6 @@ def moving(own: Own, at: int, *, running: bool) -> None:
         rows.standing(where, own.keys.name, own.rows(), len(own.keys.units), "")
     if where.private:
         answered()
-        rows.ledger()
     theme, shown = state.theme(), look(where, id, found, running=running)
     job = joining(where, shown)
     now = jobs.look(job)

@@ -22,7 +22,7 @@ MECHANISMS = {  # each with every operator
 
 # What stands around them.
 AROUND = {
-    *("reading", "command line", "verify", "release", "catalogue", "ledger", "selection", "local"),
+    *("reading", "command line", "verify", "release", "catalogue", "local"),
     *("item effects", "own side", "taste", "composition", "sampled sums", "rounding", "products"),
     *("phone", "films", "server", "class"),
     *("metrics", "experiment", "preparation", "store", "sweep", "answer", "views", "pages"),

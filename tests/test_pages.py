@@ -36,7 +36,6 @@ from tests.page_helpers import (
     button,
     charts_of,
     instrument,
-    ledger_of,
     open_page,
     plain,
     press,
@@ -311,7 +310,7 @@ def test_forgetting_an_upload_drops_the_file_and_all_that_came_of_it():
     go(app, "pages/protocol.py")
     go(app, "pages/compare.py")
     go(app, "pages/data.py")
-    assert {"ledger", "federated play", "comparison figure"} <= set(app.session_state["kept"])
+    assert {"federated play", "comparison figure"} <= set(app.session_state["kept"])
     press(app, "Forget this upload")
     assert "upload" not in app.session_state
     assert "kept" not in app.session_state
@@ -356,30 +355,6 @@ def test_every_session_has_a_private_folder_and_jobs_of_its_own(monkeypatch):
         assert all(a is b for a, b in zip(mine, app.run().session_state["mine"], strict=True))
         found.append(mine)
     assert not any(a is b for a, b in zip(*found, strict=True))
-
-
-def test_training_on_an_upload_is_counted_where_sweeps_are():
-    app = upload(open_page("data"), CSV)
-    go(app, "pages/train.py")
-    assert ledger_of(app).startswith("No private fit for your eyes; nothing released")
-    for _ in range(2):  # the same seed: the same outputs again, of the method and its floor
-        press(app, "Train")
-        run_until_done(app)
-        app.run()
-        told = ledger_of(app)
-    assert told.startswith("2 private fits for your eyes; nothing released; 1 run without")
-    assert "All published: epsilon" in told
-    app.session_state["ledger"] = True  # unfolded
-    app.run()
-    assert len(app.dataframe) == 2
-    assert plain(all_text(app)).count("No bound per user-item cell and per user: ") == 1
-    go(app, "pages/compare.py")
-    assert ledger_of(app) == told
-    go(app, "pages/data.py")
-    app.segmented_control(key="way").set_value("upload").run()
-    press(app, "Forget this upload")
-    assert "tally" not in app.session_state or not app.session_state["tally"]
-    assert ledger_of(open_page("train", data="restaurants")) == ""
 
 
 def test_uploaded_ratings_reach_every_page():
@@ -684,7 +659,6 @@ def test_a_curve_not_yet_there_is_computed_on_request():
         found.append(experiment.run(mechanism, problem, seed, with_baselines=False).metrics)
     expected = sum(metrics["accuracy"] for metrics in found) / 3
     assert at_stop(app)["text"] == METRICS["accuracy"].text(expected)
-    assert ledger_of(app).startswith("126 private fits for your eyes")
     assert instrument(app)["people"] is None  # of an upload no person is shown
 
 
@@ -707,7 +681,6 @@ def test_a_part_of_a_curve_says_so_shows_no_band_of_one_seed_and_goes_on():
     app.run()
     assert f"{11 + 11 + 1} of 132 runs are there" in app.info[0].value
     assert "One seed: no band" in all_text(app)
-    assert ledger_of(app).startswith("22 private fits for your eyes")
     assert not [
         t
         for t in instrument(app)["layers"][0]["faces"][0]["figure"]["data"]
@@ -718,7 +691,6 @@ def test_a_part_of_a_curve_says_so_shows_no_band_of_one_seed_and_goes_on():
     press(app, "Go on")
     run_until_whole(app)
     assert not app.info
-    assert ledger_of(app).startswith("126 private fits for your eyes")  # none of them twice
     assert "over 3 seeds" in all_text(app)
     assert [
         t

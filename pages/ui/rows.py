@@ -15,12 +15,8 @@ from dpmc_core.errors import DpmcError, sentence
 from dpmc_core.lab import shipped as files
 from dpmc_core.lab import store, sweep
 from dpmc_core.lab.store import Store, StoreMissing, default_path
-from dpmc_core.lab.study import ledger as core
-from dpmc_core.lab.study.ledger import Study
 from dpmc_core.lab.sweep import Grid, Keys, presets
-from dpmc_core.lab.views import ledger as words
 from dpmc_core.lab.views import lines
-from dpmc_core.lab.views.cards import delta_text
 from dpmc_core.lab.views.lines import Picture
 from dpmc_core.metrics import Metric
 from dpmc_core.model import Task
@@ -221,32 +217,6 @@ def keys_of(picture: Picture) -> Keys:
     drawn = [*picture.lines, *picture.guesses, *(level for _, level in picture.levels)]
     curves = {one.key: one.mechanism for one in drawn}
     return Keys(" ".join(curves), (), curves)
-
-
-def study() -> Study:
-    """Everything done with an upload in this session. Raises StoreError."""
-    dataset, file = sources.get(sources.UPLOAD), state.private().store
-    trained = tuple(state.tally())
-    source = state.kept("upload source", id(dataset), lambda: core.source_of(dataset))
-    return looked(
-        "ledger", file, len(trained), lambda opened, _: core.study(source, opened, trained)
-    )
-
-
-def ledger() -> None:
-    """The ledger of an upload: a line, and folded what it would cost to publish all of it."""
-    found = study()
-    line = f"{words.summary(found)} {words.price(found)}".strip()
-
-    def unfolded() -> None:
-        if found.count():
-            st.caption(f"Epsilon at delta {delta_text(found.delta)}, and what it is made of.")
-            blocks.show_table(words.table(found), alt="What each unit would cost")
-            blocks.show_table(words.parts(found), alt="What it is made of")
-        for text in (*words.reasons(found), *words.NOTES):
-            st.caption(blocks.escape(text))
-
-    blocks.folded(line, unfolded, key="ledger", icon=":material/toll:")
 
 
 # --- runs on a page ----------------------------------------------------------------------------

@@ -107,7 +107,7 @@ def forget_upload() -> None:
     state.shelf().forget_about(UPLOAD)
     state.private().close()
     state.drop_kept()
-    for key in (UPLOAD, "upload looks", "answer found", "tally"):
+    for key in (UPLOAD, "upload looks", "answer found"):
         st.session_state.pop(key, None)
 
 

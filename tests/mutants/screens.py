@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.mutants.base import OTHER, REUSED, SKIPPED, UNIT, family_of, named
+from tests.mutants.base import OTHER, REUSED, UNIT, family_of, named
 
 VIEWS = family_of(
     "views",
@@ -262,13 +262,6 @@ PAGES = (
             "lambda: build_problem(dataset, cls.task, steps=steps, split=split, seed=number)",
             "lambda: build_problem(dataset, cls.task, split=split, seed=number)",
             named("pages", "test_training_uses_the_settings_preparation_and_hold_out_on_the_page"),
-        ),
-        (
-            "training on an upload is in no ledger",
-            SKIPPED,
-            "    if data != sources.UPLOAD:\n        return lambda *_: None",
-            "    if data == sources.UPLOAD:\n        return lambda *_: None",
-            named("pages", "test_training_on_an_upload_is_counted_where_sweeps_are"),
         ),
     )
 )

@@ -1,4 +1,4 @@
-"""Faults of the answer, the ledger and of what verifies."""
+"""Faults of the answer and of what verifies."""
 
 from __future__ import annotations
 

@@ -28,7 +28,6 @@ from dpmc_core.data.transforms import UseFacts
 from dpmc_core.errors import DpmcError, InvalidSetting, check_number, number_text
 from dpmc_core.experiment import Result, publications
 from dpmc_core.lab.store import Record, Store
-from dpmc_core.lab.study.ledger import repeats
 from dpmc_core.lab.study.paired import Bracket, Paired
 from dpmc_core.lab.sweep import Grid, LocalPool, SweepData, Unit, run_here, seeds_text
 from dpmc_core.lab.sweep.engine import TICK
@@ -682,6 +681,30 @@ def _cost(question: Inquiry, advice: Advice, card: Guarantee) -> Cost:
     budget = Budget(question.epsilon, delta)
     found = repeats(at, _epsilon(advice.mechanism), question.times, budget, change)
     return Cost(advice.certified, replaced, *found)
+
+
+class Repeats(NamedTuple):
+    """Certified epsilons. total: of all publications; each: what one may spend so that they come
+    to the target."""
+
+    total: float
+    each: float
+
+
+def repeats(
+    card_at: Callable[[float], Guarantee],
+    setting: float,
+    times: int,
+    target: Budget,
+    change: Change | None = None,
+) -> Repeats:
+    """What `times` publications of the same ratings add up to, each with noise of its own.
+
+    card_at: of a setting of epsilon. Raises InvalidSetting where the certified value is infinite.
+    """
+    total = card_at(setting).repeated(times).certified(change, target.delta).epsilon
+    alone = calibrate(lambda at: card_at(at).repeated(times), target, change)
+    return Repeats(total, card_at(alone).certified(change).epsilon)
 
 
 def _attack(question: Inquiry, card: Guarantee) -> Attack:
