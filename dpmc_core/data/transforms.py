@@ -436,6 +436,7 @@ def on_catalogue(
         item_ids=tuple(items),
         titles=tuple(titles.get(id, id) for id in items) if titles else None,
         prepared=ratings.prepared,
+        columns=ratings.columns,
         catalogue=Catalogue(Origin.GIVEN, users_listed=names is not None),
     )
     return placed, told
