@@ -159,8 +159,7 @@ class Fault:
     def __str__(self) -> str:
         alone = re.compile("(range|user)=")  # options of their own
         asked = " or ".join(
-            f"--{o.replace('=', ' ', 1)}" if alone.match(o) else f"--read {o}"
-            for o in self.options
+            f"--{o.replace('=', ' ', 1)}" if alone.match(o) else f"--read {o}" for o in self.options
         )
         words = f"{self.advice} ({asked})" if self.advice and asked else self.advice or asked
         return f"{self.what}: {words}" if words else self.what

@@ -19,7 +19,7 @@ from dpmc_core.lab.store import guarded
 from dpmc_core.lab.views import audits, cards, lines
 from dpmc_core.lab.views.lines import Count, Picture
 from dpmc_core.privacy import Guarantee
-from pages.ui import classroom, report, state
+from pages.ui import classroom, report, sources, state
 from pages.ui.charts import Figure
 from pages.ui.jobs import AT_ONCE, Job, Snapshot
 from pages.ui.report import Exhibit
@@ -144,7 +144,7 @@ def show_table(columns: Mapping[str, Sequence[Any]], *, place: Any = st, **optio
 def guarantee(card: Guarantee, id: str) -> None:
     """The card of a mechanism: what is protected, claimed, certified and measured, and what that
     means for an attacker."""
-    shown = cards.card(card)
+    shown = cards.card(card, columns=sources.columns())
     st.markdown(f"**{shown.protects}**")
     own, unit = card.certified(), card.change.label
     proved = cards.budget_text(own.epsilon, own.delta)

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from dpmc_core import registry
-from dpmc_core.data import Dataset, Outside, Transform, from_data, on_catalogue, read_ids
+from dpmc_core.data import Outside, Transform, from_data, on_catalogue, read_ids
 from dpmc_core.data.synthetic import SAMPLES
 from dpmc_core.errors import (
     DpmcError,
@@ -56,7 +56,9 @@ from dpmc_core.lab.cli.options import (
     Seeds,
     Steps,
     Unit,
+    check_person,
     steps_of,
+    tell_columns,
     times_a_year,
 )
 from dpmc_core.lab.cli.sweep import SweepLines
@@ -146,7 +148,9 @@ def answer(
     chosen = inquiry.SEEDS if seeds is None else sweep.parse_seeds(seeds)
     times = times_a_year("--often", often)
     source = sweep.open_source(data, **reading.of(data, task))
-    ratings = _ratings(source, chosen[0])
+    ratings = sweep.ratings_of(source, chosen[0])
+    check_person(ratings, data)
+    tell_columns(ratings, show.json or show.progress)
     question = inquiry.Inquiry(
         task=task or usual_task(ratings),
         protect=protect,
@@ -155,7 +159,7 @@ def answer(
         times=times,
         keep=keep,
         reference=reference,
-        facts=facts,
+        facts=facts or bool(reading.prepare(())),
     )
     advice = question.advice(ratings.public)
     grid = partial(question.grid, advice, data, split=held_out.split)
@@ -242,12 +246,6 @@ def answer(
         raise KeyboardInterrupt
 
 
-def _ratings(source: sweep.SweepData, seed: int) -> Ratings:
-    """What is learned from, of a data set or of an official pair."""
-    found = source.at(seed)
-    return found.ratings if isinstance(found, Dataset) else found[0]
-
-
 def _said(*sentences: str) -> list[str]:
     return [paragraph(answers.plain(text)) for text in sentences if text]
 
@@ -331,7 +329,7 @@ def ledger(
     document = words.as_dict(study) | {"data": source.name, "source": source.fingerprint}
     text = _books(source.name, study)
     if mechanism is not None and repeat is not None:
-        public = _ratings(source, 0).public
+        public = sweep.ratings_of(source).public
         document["repeated"], told = _repeated(mechanism, repeat, public, epsilon, delta, unit)
         text.append(paragraph(told))
     return CommandReport(document, text)
@@ -437,12 +435,14 @@ def release(
     id a line) with --users N or users.txt, or say --catalogue from-data: then they are read off the
     ratings, and the card tells readers so. `dpmc verify FILE.npz` checks what was written.
     """
-    made, steps = budget.mechanism(mechanism), steps_of(prepare)
+    made, steps = budget.mechanism(mechanism), steps_of(reading.prepare(prepare, mechanism))
     check_path(out)  # mistakes are told before a large file is read
     if deployment_card is not None:
         check_new(deployment_card)
     known = _catalogue(catalogue, users, outside)
     loaded = reading.load(data, made.task, prepare)
+    check_person(loaded.ratings, data)
+    tell_columns(loaded.ratings, json)
     listed = _over(known, loaded.ratings, made, steps, outside)
     ratings, prepared = prepare_all(listed, made.task, steps)
     check(made, ratings, prepared)  # noise that nobody can sample exactly is told first
