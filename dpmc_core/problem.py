@@ -284,7 +284,7 @@ def split_words(split: str) -> str:
 
 def ranks_only(tasks: Iterable[Task], steps: Iterable[str]) -> bool:
     """Whether only who took what will matter: then a file of ratings needs no public range."""
-    shaping = {text for text in steps if not text.startswith(("top-items", "cap"))}
+    shaping = {text for text in steps if not text.startswith(("top-items", "cap", "features"))}
     return set(tasks) == {Task.RANKING} and shaping <= {"implicit=all"}
 
 

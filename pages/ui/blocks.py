@@ -24,7 +24,7 @@ from dpmc_core.lab.store import guarded
 from dpmc_core.lab.views import audits, cards, lines
 from dpmc_core.lab.views.lines import Count, Picture
 from dpmc_core.privacy import Guarantee
-from pages.ui import classroom, report, state
+from pages.ui import classroom, report, sources, state
 from pages.ui.charts import Figure
 from pages.ui.jobs import AT_ONCE, Job, Snapshot
 from pages.ui.report import Exhibit
@@ -172,7 +172,10 @@ def show_table(columns: Mapping[str, Sequence[Any]], *, place: Any = st, **optio
 def guarantee(card: Guarantee, id: str) -> None:
     """The card of a mechanism: what is protected, claimed, certified and measured, and what that
     means for an attacker."""
-    shown, found = cards.card(card), measured(id, card.claimed.epsilon if card.claimed else 1.0)
+    shown, found = (
+        cards.card(card, columns=sources.columns()),
+        measured(id, card.claimed.epsilon if card.claimed else 1.0),
+    )
     st.markdown(f"**{shown.protects}**")
     own, unit = card.certified(), card.change.label
     proved = cards.budget_text(own.epsilon, own.delta)

@@ -120,7 +120,7 @@ def pictures(run: Run) -> list[Exhibit]:
 def html(run: Run) -> str:
     """A run as one file, charts and their library included."""
     found = run.result
-    shown = cards.card(found.guarantee)
+    shown = cards.card(found.guarantee, columns=found.problem.train.columns)
     drawn = [(one.title, one.fig) for one in pictures(run) if one.fig is not None]
     return _file(
         f"{found.mechanism.name} on {run.title}",

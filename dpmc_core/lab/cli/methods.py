@@ -23,6 +23,7 @@ from dpmc_core.experiment import run as run_experiment
 from dpmc_core.lab.cli import options
 from dpmc_core.lab.cli.interface import (
     CommandReport,
+    Json,
     Option,
     Progress,
     extensible,
@@ -149,6 +150,7 @@ def fit(
     reading: Reading,
     cluster: str | None = None,
     seed: Seed = SEED,
+    json: Json = False,
 ) -> CommandReport:
     """Train one mechanism and measure it.
 
@@ -168,7 +170,8 @@ def fit(
     `dpmc list` names the mechanisms, `dpmc list MECHANISM` their settings, `dpmc data` the samples.
     """
     made = budget.mechanism(mechanism, as_published)  # mistakes are told before a file is read
-    known: Plain = {"steps": options.steps_of(prepare), "seed": seed}
+    steps_of_all = options.steps_of(reading.prepare(prepare, mechanism))
+    known: Plain = {"steps": steps_of_all, "seed": seed}
     with ExitStack() as held:
         problem: Problem
         if cluster is not None:
@@ -185,6 +188,7 @@ def fit(
             read, name = reading.of(data, made.task, prepare), Path(data).name
             pair = read_pair(data, held_out.test, **read)
             problem = build_problem(pair, made.task, **known, name=name)
+        options.tell_columns(problem.train, json)
         progress = held.enter_context(Progress())
         result = run_experiment(
             made, problem, seed, on_step=progress.step, with_baselines=cluster is None
@@ -196,7 +200,7 @@ def fit(
         f" items, {len(problem.train):,} ratings\ntested on {split_words(problem.split)}"
         f" ({len(problem.test):,})" + f"; prepared with {steps}" * bool(steps),
         _metrics(methods(result)),
-        card_text(cards.card(result.guarantee)),
+        card_text(cards.card(result.guarantee, columns=problem.train.columns)),
         paragraph(f"{rounds} in {result.seconds:.1f} s, seed {result.seed}. {SEED_NOTE}"),
     ]
     if as_published:

@@ -18,7 +18,7 @@ from json import dumps
 from pathlib import Path
 from typing import Annotated, Any
 
-from dpmc_core.data import Dataset, Outside, Transform, from_data, on_catalogue, read_ids
+from dpmc_core.data import Outside, Transform, from_data, on_catalogue, read_ids
 from dpmc_core.data.features import knowing, read_items
 from dpmc_core.data.source import Source
 from dpmc_core.data.synthetic import SAMPLES
@@ -55,7 +55,9 @@ from dpmc_core.lab.cli.options import (
     Reading,
     Seeds,
     Steps,
+    check_person,
     steps_of,
+    tell_columns,
     times_a_year,
 )
 from dpmc_core.lab.cli.sweep import SweepLines
@@ -152,7 +154,9 @@ def answer(
     chosen = inquiry.SEEDS if seeds is None else sweep.parse_seeds(seeds)
     times = times_a_year("--often", often)
     source = sweep.open_source(data, **reading.of(data, task))
-    ratings = _ratings(source, chosen[0])
+    ratings = sweep.ratings_of(source, chosen[0])
+    check_person(ratings, data)
+    tell_columns(ratings, show.json or show.progress)
     question = inquiry.Inquiry(
         task=task or usual_task(ratings),
         protect=protect,
@@ -161,7 +165,7 @@ def answer(
         times=times,
         keep=keep,
         reference=reference,
-        facts=facts,
+        facts=facts or bool(reading.prepare(())),
     )
     advice = question.advice(ratings.public)
     grid = partial(question.grid, advice, data, split=held_out.split)
@@ -235,12 +239,6 @@ def answer(
         if store is not None:
             print("dpmc: the same command goes on from there", file=sys.stderr)
         raise KeyboardInterrupt
-
-
-def _ratings(source: sweep.SweepData, seed: int) -> Ratings:
-    """What is learned from, of a data set or of an official pair."""
-    found = source.at(seed)
-    return found.ratings if isinstance(found, Dataset) else found[0]
 
 
 def _said(*sentences: str) -> list[str]:
@@ -326,7 +324,7 @@ def release(
     id a line) with --users N or users.txt, or say --catalogue from-data: then they are read off the
     ratings, and the card tells readers so. `dpmc verify FILE.npz` checks what was written.
     """
-    made, steps = budget.mechanism(mechanism), steps_of(prepare)
+    made, steps = budget.mechanism(mechanism), steps_of(reading.prepare(prepare, mechanism))
     check_path(out)  # mistakes are told before a large file is read
     if deployment_card is not None:
         check_new(deployment_card)
@@ -334,6 +332,8 @@ def release(
     listing = isinstance(known, tuple)  # features are then those of all items listed
     first = dataclasses.replace(reading, items=None) if listing else reading
     loaded = first.load(data, made.task, prepare)
+    check_person(loaded.ratings, data)
+    tell_columns(loaded.ratings, json)
     listed, described = _over(known, loaded.ratings, made, steps, outside), loaded.facts
     if listing and reading.items is not None:
         described = read_items(Source.file(reading.items), listed)

@@ -49,6 +49,7 @@ from dpmc_core.lab.cli.options import (
     Seeds,
     Steps,
     Tried,
+    tell_columns,
     values_to_try,
 )
 from dpmc_core.lab.papers import engine, verdicts, views
@@ -122,7 +123,7 @@ class GridOptions:
         parts = {
             "epsilons": self.epsilons and core.parse_epsilons(self.epsilons),
             "seeds": self.seeds and core.parse_seeds(self.seeds),
-            "steps": self.prepare,
+            "steps": self.reading.prepare(self.prepare, *given["mechanisms"]),
             "split": self.held_out.split,
         }
         given |= {name: value for name, value in parts.items() if value}
@@ -183,6 +184,8 @@ def sweep(
         plan = core.plan(grid)
         if skip_shipped:
             plan = _without_shipped(plan)
+        for source in plan.sources.values():
+            tell_columns(core.ratings_of(source), json)
         if curves is not None:
             for source in plan.sources.values():
                 if not isinstance(source, core.Whole):  # a file could not tell its curves apart

@@ -29,6 +29,7 @@ from dpmc_core.privacy import (
     Trust,
     sensitivity_at,
 )
+from dpmc_core.ratings import ColumnRoles
 
 _TRUST = {
     Trust.CURATOR: "from whoever sees what is published; the server itself sees raw ratings",
@@ -205,10 +206,13 @@ class Card(NamedTuple):
     facts: tuple[tuple[str, str], ...]
 
 
-def card(guarantee: Guarantee, *, sampled: bool = False) -> Card:
+def card(
+    guarantee: Guarantee, *, sampled: bool = False, columns: ColumnRoles | None = None
+) -> Card:
     """What is protected, claimed and certified, and what that means for people and attackers.
 
-    sampled: the noise is sampled exactly, and the guarantee counts that.
+    sampled: the noise is sampled exactly, and the guarantee counts that. columns: of the file that
+    the ratings come from.
     """
     own, claim = guarantee.certified(), guarantee.claimed
     told = "nothing" if claim is None else f"epsilon {budget_text(claim.epsilon, claim.delta)}"
@@ -219,8 +223,24 @@ def card(guarantee: Guarantee, *, sampled: bool = False) -> Card:
         if not guarantee.certified(USER_EMPTIED).finite:
             facts.append(("not protected", "which items somebody rated: no epsilon covers it"))
     facts.append(("attacker", attacker(guarantee)))
+    if columns is not None and columns.names:
+        what = f"each value of {_named(columns, 'user')} counts as one person"
+        facts.append(("users", what))
     facts += [("note", caveat) for caveat in guarantee.caveats]
     return Card(protects(guarantee), upheld(guarantee), tuple(facts))
+
+
+def columns_text(columns: ColumnRoles) -> str:
+    """Which columns of a file hold what: 'user = rater_id, item = column 2 (guessed)'."""
+    guess = dict.fromkeys(columns.guessed, " (guessed)")
+    return ", ".join(f"{role} = {name}{guess.get(role, '')}" for role, name in columns.names)
+
+
+def _named(columns: ColumnRoles, role: str) -> str:
+    """A column in a sentence, marked where it is a guess."""
+    name = dict(columns.names)[role]
+    text = name if re.fullmatch(r"column \d+", name) else f"the column '{name}'"
+    return f"{text} (a guess)" if role in columns.guessed else text
 
 
 def promise(guarantee: Guarantee) -> str:

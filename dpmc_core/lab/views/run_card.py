@@ -240,8 +240,8 @@ def as_json(run: Run) -> str:
 def markdown(run: Run) -> str:
     """The run card as Markdown."""
     result, table = run.result, metrics_table(methods(run.result))
-    shown, problem = cards.card(result.guarantee), result.problem
-    public = problem.train.public
+    problem, public = result.problem, result.problem.train.public
+    shown = cards.card(result.guarantee, columns=problem.train.columns)
     lines = [
         f"# {result.mechanism.name} on {escape_markdown(run.title)}\n",
         f"{public.users:,} users x {public.items:,} items, {len(problem.train):,} training"
