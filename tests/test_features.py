@@ -298,7 +298,7 @@ def test_what_is_known_and_not_used_changes_nothing(id, ratings):
     assert unused.fingerprint == ratings.fingerprint
 
 
-# --- the worst rows, and what is chosen by what was published --------------------------------------
+# --- the worst rows, and what is chosen by what was published -------------------------------------
 
 
 def ends(change):
