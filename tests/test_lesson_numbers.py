@@ -264,10 +264,10 @@ def crowd(key, m, dots, said):
         pulled = true / 30 * (1 - f) + (1 - true / 30) * f
         return [30, 10, 1], [yes, 30, *per_cent(yes / 30, true / 30, pulled), 30]
     if key == "undo":
-        share = through(yes / 30, f)
+        share = min(max(through(yes / 30, f), 0), 1)
         own = this(yes, 30, f)
         shown = per_cent(yes / 30, share, *own, true / 30, yes / 30, f)
-        shown += [1 - 2 * f, 100 * share, 30, 95]
+        shown += [1 - 2 * f, 0, 100, 30, 95]
         rows = [clopper_pearson(yes, 30), like(yes, 30, f), own]
         rows = [(mid, *ends) for mid, ends in zip((yes / 30, share, share), rows, strict=True)]
         return [], shown, [5, 100], rows

@@ -52,7 +52,7 @@ def test_a_question_shows_estimate_reports_and_what_more_people_might_say():
     assert words.range_text(rows[2]) == ""  # they are what they are
     assert [row.reports for row in rows] == [30, 30, 30, 30, 300, 3000]
     assert [row.found for row in rows[3:]] == [view.poll(0).resolved_by(n) for n in words.PHONES]
-    assert [words.share_text(row) for row in rows[3:]] == ["± 24", "± 7", "± 2"]
+    assert [words.share_text(row) for row in rows[3:]] == ["± 25", "± 8", "± 2"]
 
 
 def test_each_kind_of_sender_has_its_own_estimate():
@@ -269,6 +269,22 @@ def test_an_export_holds_what_was_sent_and_no_tokens():
     assert [float(found[end]) for end in ("share", "low", "high")] == list(poll.of_class)
     assert len(estimates) == 6  # two questions of phones, one of hands, by two names
     assert not any(token in text for token in TOKENS)
+
+
+def test_a_fault_takes_only_its_own_rows_from_the_table(monkeypatch):
+    one, exact, faults = holding(12, 30), room._among, []
+    one.ask(1)
+    report(one, 20, 30)
+
+    def fails(parts, tail):
+        if parts[0].yes == 12:
+            raise IndexError("planted")
+        return exact(parts, tail)
+
+    monkeypatch.setattr(room, "_among", fails)
+    rows = list(csv.DictReader(io.StringIO(words.export(one.view(), lambda *f: faults.append(f)))))
+    assert [row["kind"] for row in rows] == ["asked", "asked", "failed", "estimate", "estimate"]
+    assert [type(error) for _, error in faults] == [IndexError]
 
 
 def test_words_and_table_say_every_number():

@@ -65,16 +65,21 @@ def show_safely(part: str, body: Callable[..., Any], *args: Any) -> Any:
     try:
         return body(*args)
     except Exception as error:
-        place = traceback.extract_tb(error.__traceback__)[-1]
-        fault = part, place.filename, place.lineno
-        if fault not in _logged:
-            _logged.add(fault)
-            logging.getLogger(__name__).exception("%s: a part of a page failed", part)
+        log_once(part, error)
         st.warning(
             f"{part} cannot be shown because of a fault in the program. Everything else works.",
             icon=":material/error:",
         )
         return None
+
+
+def log_once(part: str, error: Exception) -> None:
+    """Log what took a part of a page away, unless the same fault is in the log."""
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    fault = part, place.filename, place.lineno
+    if fault not in _logged:
+        _logged.add(fault)
+        logging.getLogger(__name__).error("%s of a page failed", part, exc_info=error)
 
 
 _logged: set[tuple[object, ...]] = set()  # faults

@@ -6,9 +6,8 @@ import csv
 import enum
 import io
 import itertools
-import logging
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -58,7 +57,8 @@ def share_text(row: ShareRow) -> str:
     if row.found is None:
         return ""
     if row.mark is Mark.REACH:
-        return f"± {points((row.found.high - row.found.low) / 2)}"
+        share, low, high = row.found
+        return f"± {points(max(share - low, high - share))}"
     form = cards.of_hundred if row.mark is Mark.CERTAINTY else points
     return f"{form(row.found.share)} %"
 
@@ -483,9 +483,12 @@ _COLUMNS = ("kind", "question", "round", "epsilon", "sender", "people", "reports
 _ENDS = ("share", "low", "high")
 
 
-def export(view: View) -> str:
+def export(view: View, note: Callable[[str, Exception], None] | None = None) -> str:
     """A table of what the wall may show: what was asked, in its order, with the reports as sent
-    and without what ties those of one phone together; then every estimate. Shares in 0..1."""
+    and without what ties those of one phone together; then every estimate. Shares in 0..1.
+
+    note: is called with each fault; a fault takes away the rows of its question alone.
+    """
     stream, shown = io.StringIO(), view.shown
     table = csv.writer(stream, lineterminator="\n")
 
@@ -502,7 +505,7 @@ def export(view: View) -> str:
                 sent = ("reports as sent", *[""] * len(_ENDS))
                 write("asked", one.question, at, sender, polls[sender], *sent)
     for question in asked(shown):
-        with _noting_failure(table):
+        with _skip_failures(table, note):
             for sender in senders(shown, question):
                 poll = shown.poll(question, sender=sender)
                 if sender is not Sender.PHONES or poll.people >= FEWEST:
@@ -512,18 +515,19 @@ def export(view: View) -> str:
                         write("estimate", question, rounds, sender, poll, of, *(found or ()))
     for ballot in view.ballots:
         if ballot.locked or view.ended:
-            with _noting_failure(table):
+            with _skip_failures(table, note):
                 table.writerows(_of_ballot(ballot))
     return stream.getvalue()
 
 
 @contextmanager
-def _noting_failure(table: Any) -> Iterator[None]:
+def _skip_failures(table: Any, note: Callable[[str, Exception], None] | None) -> Iterator[None]:
     """Where some rows fail, a row says so, and the table keeps all others."""
     try:
         yield
-    except Exception:
-        logging.getLogger(__name__).exception("rows of a class's table failed")
+    except Exception as error:
+        if note is not None:
+            note("A table", error)
         table.writerow(("failed", "These rows could not be computed."))
 
 
