@@ -448,7 +448,8 @@ def test_the_fixed_words(restaurants):
     assert f"**{weekly}**" in said.unit
     assert "delta 1e-6 (replacing a row: 2.02)" in said.unit
     assert said.attacker == (
-        "Best attacker asking “was this user's data used?”: right 55 times in 100; a coin 50."
+        "An attacker who asks “Were this person's data used?” is right at most 55 % of the time;"
+        " a coin flip gets 50 %."
     )
     assert "**Not against your servers, staff, logs or a breach.**" in said.against
     assert said.caution == "Offline test on raw data, 5 private fits: do not publish."

@@ -175,7 +175,7 @@ def test_fit_reports_to_people(dpmc, stars):
         "evaluation only, not private",
         "claimed    epsilon 1 (LWHM22, Theorem 4)",
         "certified  epsilon",
-        "An attacker who knows everything else",
+        "An attacker who asks",
         "demonstration",
     ):
         assert words in out

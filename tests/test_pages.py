@@ -667,8 +667,12 @@ def test_without_a_curve_the_slider_and_what_is_promised_are_there_already():
     go(app, "pages/what_if.py")
     assert "been computed here yet" in app.info[0].value
     assert "claimed" in all_text(app) or "certified" in all_text(app)
-    right = instrument(app)["right"][0][0]
-    assert right[EPSILONS.index(1.0)] == "73"
+    one, all_of_them = (said[EPSILONS.index(1.0)] for said in instrument(app)["right"][0])
+    assert one == (
+        "An attacker who asks “Did this person rate this item high or low?” is right at most 73 %"
+        " of the time; a coin flip gets 50 %."
+    )
+    assert all_of_them.endswith(" All 20 ratings: epsilon 20.")
     assert instrument(app)["people"] is None  # of an upload no person is shown
 
 

@@ -105,6 +105,13 @@ VIEWS += family_of(
     "views",
     "lab/views/trade.py",
     (
+        "all ratings together cost what one costs",
+        UNIT,
+        "cards.spent(self.of(card), self.change)",
+        "cards.spent(card, card.change)",
+        named("page_guarantees", "test_the_question_decides_what_may_change"),
+    ),
+    (
         "who is removed is asked about as replaced",
         UNIT,
         "yes, USER_EMPTIED, rated)",
@@ -406,6 +413,13 @@ VIEWS += [
     *family_of(
         "views",
         "lab/views/cards.py",
+        (
+            "a refuted claim is called claimed only",
+            OTHER,
+            "    if refuted:\n        return State.REFUTED",
+            "    if False:\n        return State.REFUTED",
+            named("page_guarantees", "test_a_refuted_claim_is_told_from_one_that_is_not_proved"),
+        ),
         (
             "the epsilon of a year is rounded in one's favour",
             OTHER,

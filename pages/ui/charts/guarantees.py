@@ -51,7 +51,8 @@ def claims(
             row, look, found, places[id] = rows[id], style(id), measured.get(id), at
             proved = epsilon_text(row.certified)
             refuted = row.state is State.REFUTED
-            text = "" if row.state is State.PROVED else f"   {proved}{', refuted' * refuted}"
+            word = row.state.word if refuted else proved
+            text = "" if row.state is State.PROVED else f"   {word}"
             ends = row.claimed, row.certified
             _promised(fig, look, ends, at, end, text, refuted=refuted)
             words, counted = "", row.guarantee.change
