@@ -282,6 +282,7 @@ def of_features(card: Card, arrays: Arrays) -> Iterator[Forgery]:
             ("a boolean or text for a count", [[one, str(width)], [other, more]], columns),
             ("a fractional whole number", [[one, width + 1e-12], [other, more]], columns),
             ("features of other items", known, rolled),
+            ("columns 0 or less", [*known, ["new", 0]], columns),
             ("one feature less", [[one, width]], columns[:, :width]),
             ("one feature more", [*known, ["new", 2]], np.hstack([columns, columns[:, -2:]])),
         ]
