@@ -233,7 +233,7 @@ def with_features(
     steps = [s for s in card["data"]["prepare"] if not s.startswith("features")]
     try:
         public = PublicFacts(users=USERS, items=ITEMS, low=0, high=1, features=known)  # type: ignore[arg-type]
-        steps = canonical(["features", *steps], public, columns)
+        steps, _ = canonical(["features", *steps], public, columns)
         digest = features.digest(by_name(public, columns))
     except Exception:  # a forger whose features have no digest invents one
         steps, digest = ["features=raw#0123abcd", *steps], "0123abcd"
@@ -262,7 +262,7 @@ def of_features(card: Card, arrays: Arrays) -> Iterator[Forgery]:
         ("raw ratings as features", [["raw", 2]], raw.T[:, :2]),
     ]
     if FEATURES not in arrays:
-        known, columns = [["genre", 2]], facts()[0].columns
+        known, columns = [["genre", 3]], facts()[0].columns
         assert columns is not None
         forms.append(("features that are not used", known, columns))
     else:

@@ -681,7 +681,7 @@ def test_features_that_no_table_gives_are_not_released():
     mechanism = make("private-effects", {})
     raw = ratings_for(mechanism.task).matrix.toarray().T
     ratings = ratings_for(mechanism.task)
-    for columns in (raw[:, :2], raw, np.ones((ITEMS, 51)), np.eye(ITEMS)):
+    for columns in (raw[:, :2], raw, np.ones((ITEMS, 51)), np.eye(ITEMS), raw[:, :0]):
         known = ratings.knowing({"raw": columns.astype(float)}).using(["raw"])
         with pytest.raises(CannotRelease, match="item feature raw"):
             check(mechanism, known, ["features"])
