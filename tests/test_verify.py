@@ -673,7 +673,7 @@ def test_a_feature_with_a_name_that_no_card_may_have_is_not_released(name):
     mechanism = make("private-effects", {})
     (fact, _) = facts()
     ratings = ratings_for(mechanism.task).knowing({name: fact.columns}).using([name])
-    with pytest.raises(CannotRelease, match="needs another name"):
+    with pytest.raises(CannotRelease, match="needs a name of"):
         check(mechanism, ratings, ["features"])
 
 
@@ -683,7 +683,7 @@ def test_features_that_no_table_gives_are_not_released():
     ratings = ratings_for(mechanism.task)
     for columns in (raw[:, :2], raw, np.ones((ITEMS, 51)), np.eye(ITEMS), raw[:, :0]):
         known = ratings.knowing({"raw": columns.astype(float)}).using(["raw"])
-        with pytest.raises(CannotRelease, match="item feature raw"):
+        with pytest.raises(CannotRelease, match="item feature '?raw"):
             check(mechanism, known, ["features"])
 
 
