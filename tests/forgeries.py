@@ -37,6 +37,7 @@ BASES = (
     ("output", {}, (), False, False),
     ("gradient", {}, (), False, True),
     ("dpimf-sampled", {"rounds": "1", "rank": "3"}, (), False, False),
+    ("dpmf", {"user_factors": "random:1", "noise": "coordinate"}, (), False, False),
 )
 LONG = "x" * 100_000
 CONTROL = "a\x1b[2Jb"

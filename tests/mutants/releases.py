@@ -160,13 +160,6 @@ VERIFY = family_of(
         named("verify", "test_no_forgery_is_accepted[0-private-effects]"),
     ),
     (
-        "a setting of another type",
-        SKIPPED,
-        "elif value is not None and type(value) is not kind:",
-        "elif value is not None and type(value) is str:",
-        named("verify", "test_no_forgery_is_accepted[0-private-effects]"),
-    ),
-    (
         "columns named by anything",
         SKIPPED,
         'n if is_name(n) else "a name"',
