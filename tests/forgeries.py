@@ -37,6 +37,7 @@ BASES = (
     ("output", {}, (), False, False),
     ("gradient", {}, (), False, True),
     ("dpimf-sampled", {"rounds": "1", "rank": "3"}, (), False, False),
+    ("dpmf", {"user_factors": "random:1", "noise": "coordinate"}, (), False, False),
 )
 LONG = "x" * 100_000
 CONTROL = "a\x1b[2Jb"
@@ -233,7 +234,7 @@ def with_features(
     steps = [s for s in card["data"]["prepare"] if not s.startswith("features")]
     try:
         public = PublicFacts(users=USERS, items=ITEMS, low=0, high=1, features=known)  # type: ignore[arg-type]
-        steps = canonical(["features", *steps], public, columns)
+        steps, _ = canonical(["features", *steps], public, columns)
         digest = features.digest(by_name(public, columns))
     except Exception:  # a forger whose features have no digest invents one
         steps, digest = ["features=raw#0123abcd", *steps], "0123abcd"
@@ -262,7 +263,7 @@ def of_features(card: Card, arrays: Arrays) -> Iterator[Forgery]:
         ("raw ratings as features", [["raw", 2]], raw.T[:, :2]),
     ]
     if FEATURES not in arrays:
-        known, columns = [["genre", 2]], facts()[0].columns
+        known, columns = [["genre", 3]], facts()[0].columns
         assert columns is not None
         forms.append(("features that are not used", known, columns))
     else:
@@ -282,6 +283,7 @@ def of_features(card: Card, arrays: Arrays) -> Iterator[Forgery]:
             ("a boolean or text for a count", [[one, str(width)], [other, more]], columns),
             ("a fractional whole number", [[one, width + 1e-12], [other, more]], columns),
             ("features of other items", known, rolled),
+            ("columns 0 or less", [*known, ["new", 0]], columns),
             ("one feature less", [[one, width]], columns[:, :width]),
             ("one feature more", [*known, ["new", 2]], np.hstack([columns, columns[:, -2:]])),
         ]

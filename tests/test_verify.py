@@ -565,7 +565,7 @@ def test_what_is_no_release_is_a_sentence(tmp_path, content):
 # Forgeries of everything, with all digests made anew
 
 
-@pytest.mark.parametrize("base", BASES, ids=lambda base: f"{name_of(base[:2])} {base[2:]}")
+@pytest.mark.parametrize("base", BASES, ids=[f"{k}-{b[0]}" for k, b in enumerate(BASES)])
 def test_no_forgery_is_accepted(base, tmp_path):
     """On two releases every forgery, on the others one of each kind; `release_fuzz.py` runs all."""
     write(released(base), tmp_path / "whole.npz")
@@ -673,7 +673,7 @@ def test_a_feature_with_a_name_that_no_card_may_have_is_not_released(name):
     mechanism = make("private-effects", {})
     (fact, _) = facts()
     ratings = ratings_for(mechanism.task).knowing({name: fact.columns}).using([name])
-    with pytest.raises(CannotRelease, match="needs another name"):
+    with pytest.raises(CannotRelease, match="needs a name of"):
         check(mechanism, ratings, ["features"])
 
 
@@ -681,9 +681,9 @@ def test_features_that_no_table_gives_are_not_released():
     mechanism = make("private-effects", {})
     raw = ratings_for(mechanism.task).matrix.toarray().T
     ratings = ratings_for(mechanism.task)
-    for columns in (raw[:, :2], raw, np.ones((ITEMS, 51)), np.eye(ITEMS)):
+    for columns in (raw[:, :2], raw, np.ones((ITEMS, 51)), np.eye(ITEMS), raw[:, :0]):
         known = ratings.knowing({"raw": columns.astype(float)}).using(["raw"])
-        with pytest.raises(CannotRelease, match="item feature raw"):
+        with pytest.raises(CannotRelease, match="item feature '?raw"):
             check(mechanism, known, ["features"])
 
 

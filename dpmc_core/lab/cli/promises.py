@@ -368,10 +368,9 @@ def release(
     head = f"Wrote {out}: {made.name}, {found.guarantee.publishes.value}"
     promise = card_text(cards.card(found.guarantee, sampled=True))
     files = f"{head}\n{table(rows, '  ')}"
-    formula = "The card in the file says how a user finds the own predictions."
-    lines = reading_lines(found, out)
-    use = "To recommend for one user (Python):\n" + "\n".join(f"  {line}" for line in lines)
-    return CommandReport(found.card, (files, promise, use if lines else formula, noted))
+    lines = "\n  ".join(reading_lines(found, out))
+    use = f"To recommend for one user (Python):\n  {lines}" if lines else ""
+    return CommandReport(found.card, (files, promise, *filter(None, (use, noted))))
 
 
 def _write_deployment_card(path: Path | None, found: Export | Verified) -> None:

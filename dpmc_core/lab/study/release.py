@@ -1,15 +1,10 @@
 """A model that may leave the house: fitted with exact noise, cut to what its card publishes.
 
 `export` fits a mechanism with a `SecureSource` and returns the published arrays with their card,
-which certifies them with the rounding of the exact samplers in it. Refused is what no proof covers:
-an infinite certified value, noise without an exact sampler, preparation read off the data. What the
-card does not count is not in the result either: no user factors where the card keeps them with the
-users, no measures, times or counts of the raw ratings.
-
-Which users and items there are decides the shape of what is published, so somebody has to say how
-that is known (`Ratings.catalogue`); the card says so, too. The card follows from the mechanism, the
-public facts, the catalogue and the arrays alone: `verify` makes it again, and both hold the arrays
-against the same `parts_of`.
+which certifies them with the rounding of the exact samplers in it, or refuses what no proof covers.
+What the card does not count is not in the result: no user factors where the card keeps them with
+the users, no measures, times or counts of the raw ratings. The card follows from the mechanism,
+public facts, preparation, catalogue and arrays alone, so `verify` can make it again.
 """
 
 from __future__ import annotations
@@ -109,16 +104,13 @@ def secured(guarantee: Guarantee, observed: int) -> Guarantee:
     mu, of the exact sampler. Between units they still convert, for k changes of a value are
     rounded no more often than one. Every release must be of a type in ADDITIVE or CHANNELS.
     """
-    exact = guarantee.releases.each(lambda release: _secured(release, observed))
-    return dataclasses.replace(guarantee, releases=exact)
 
+    def exact(release: Release) -> Release:
+        count, table = coordinates(release, observed), release.sensitivity
+        raised = {change: max(s, _raised(release, count, s)) for change, s in table.items()}
+        return dataclasses.replace(release, sensitivity=raised)
 
-def _secured(release: Release, observed: int) -> Release:
-    count = coordinates(release, observed)
-    table = {
-        change: max(s, _raised(release, count, s)) for change, s in release.sensitivity.items()
-    }
-    return dataclasses.replace(release, sensitivity=table)
+    return dataclasses.replace(guarantee, releases=guarantee.releases.each(exact))
 
 
 def _raised(release: Release, count: int, sensitivity: float) -> float:
@@ -240,15 +232,13 @@ def check_facts(mechanism: Mechanism, public: PublicFacts, steps: Sequence[str])
     if names and not uses_features(mechanism, public):
         raise CannotRelease(f"{mechanism.id} publishes nothing that uses item features")
     for name, columns in public.features:
+        fault = (
+            "" if 1 <= columns <= CATEGORIES else f"has {columns} columns, not 1 to {CATEGORIES}"
+        )
         if not is_name(name) or set(name) & set(",#") or name != name.strip():
-            raise CannotRelease(
-                f"the item feature {shown(name)} needs another name: 1 to {_LONGEST_NAME} printable"
-                " characters, none of them a comma or #"
-            )
-        if not 1 <= columns <= CATEGORIES:
-            raise CannotRelease(
-                f"the item feature {name} has {columns} columns, not 1 to {CATEGORIES}"
-            )
+            fault = f"needs a name of 1 to {_LONGEST_NAME} printable characters without comma and #"
+        if fault:
+            raise CannotRelease(f"the item feature {shown(name)} {fault}")
     if len(set(names)) < len(names):
         raise CannotRelease(f"two item features have one name, among {', '.join(names)}")
     if bool(names) != any(isinstance(step, UseFacts) for step in parsed):
@@ -265,20 +255,22 @@ def by_name(public: PublicFacts, columns: NDArray[Any]) -> dict[str, NDArray[Any
 def coding_fault(public: PublicFacts, columns: NDArray[Any]) -> str:
     """Why some columns are no item features: others than `features.coded` makes could hold
     anything. "": all are."""
-    for name, block in by_name(public, columns).items():
-        if not is_coded(block):
-            return (
-                f"the item feature {name} is neither a number nor categories, as a table gives them"
-            )
-    return ""
+    bad = [name for name, block in by_name(public, columns).items() if not is_coded(block)]
+    return f"the item feature {bad[0]} is neither a number nor categories" if bad else ""
 
 
-def canonical(steps: Sequence[str], public: PublicFacts, columns: NDArray[Any]) -> list[str]:
-    """The preparation, in which the item features have their names and their digest."""
+def canonical(
+    steps: Sequence[str], public: PublicFacts, columns: NDArray[Any]
+) -> tuple[list[str], str]:
+    """The preparation, in which item features have their names and digest; and the condition on
+    which a certificate rests then."""
     used = by_name(public, columns)
-    step = str(UseFacts(tuple(used), digest(used)))
+    step = str(UseFacts(tuple(used), mark := digest(used)))
     places = [k for k, text in enumerate(steps) if isinstance(parse_step(text), UseFacts)]
-    return [step if k in places else t for k, t in enumerate(steps) if k not in places[:-1]]
+    named = [step if k in places else t for k, t in enumerate(steps) if k not in places[:-1]]
+    known = ", ".join(f"{name} ({count})" for name, count in public.features)
+    condition = "certified given that these features of the items (and their columns) are public:"
+    return named, f"{condition} {known}; digest {mark}"
 
 
 def check_steps(reads: Iterable[str], guarantee: Guarantee) -> None:
@@ -418,11 +410,10 @@ def parts_of(
 
 
 def _own_side(mechanism: Mechanism, public: PublicFacts, columns: int) -> OwnSide:
-    if hasattr(mechanism, "own_side"):
-        found: OwnSide = mechanism.own_side(public, columns)
-        return found
     none = "the method gives no formula for the own predictions"
-    return OwnSide(none, range(1, public.items + 1))
+    side = getattr(mechanism, "own_side", lambda *_: OwnSide(none, range(1, public.items + 1)))
+    found: OwnSide = side(public, columns)
+    return found
 
 
 def _report_parts(mechanism: Mechanism, plain: Guarantee, observed: int) -> dict[str, ArrayPart]:
@@ -573,8 +564,8 @@ def card_of(
     existence = plain.change.covers_existence
     known = [catalogue.condition] if existence else []
     if public.features:
-        steps = canonical(steps, public, arrays[FEATURES])
-        known.append(features_condition(public, arrays[FEATURES]))
+        steps, condition = canonical(steps, public, arrays[FEATURES])
+        known.append(condition)
     guarantee = dataclasses.replace(
         secured(plain, observed), caveats=(*plain.caveats, *known, *LIMITS)
     )
@@ -611,15 +602,6 @@ def card_of(
         "predictions": formula,
     }
     return guarantee, card
-
-
-def features_condition(public: PublicFacts, columns: NDArray[Any]) -> str:
-    """On what a certificate rests where item features are used."""
-    names = ", ".join(f"{name} ({columns})" for name, columns in public.features)
-    return (
-        f"certified given that these features of the items (and their columns) are public: {names};"
-        f" digest {digest(by_name(public, columns))}"
-    )
 
 
 def card_digest(card: Mapping[str, Any]) -> str:
@@ -701,14 +683,9 @@ def write(found: Export, path: Path) -> None:
 def reading_lines(found: Export, path: Path) -> list[str]:
     """Lines of Python that read a release and recommend for one user; none where the formula on the
     card takes more than ten."""
-    arrays, formula, scores = found.arrays, found.card["predictions"], tuple[str, ...]()
-    if formula.startswith("items is [Z, e]"):
-        scores = _REGRESSION_LINES
-    elif formula.startswith("f is"):
-        scores = _TASTE_LINES
-    elif "items_j" in formula:
-        scores = _POPULARITY_LINES
-    else:
+    arrays, formula = found.arrays, found.card["predictions"]
+    scores = next((lines for start, lines in _LINES.items() if formula.startswith(start)), ())
+    if not scores:
         return []
     data = found.card["data"]
     ids = 'file["item_ids"][best]' if "item_ids" in arrays else "best"
@@ -724,22 +701,28 @@ def reading_lines(found: Export, path: Path) -> list[str]:
     ]
 
 
-_REGRESSION_LINES = (
+_POPULARITY = (
+    'popularity, F = file["items"][:, 0], file["items"][:, 1:]',
+    "scores = popularity + F @ F[rated].sum(axis=0) / (len(rated) + 20)",
+)
+_REGRESSION = (
     'Z, base = file["items"][:, :-1], file["mean"] + file["items"][:, -1]',
     'gram = Z[rated].T @ Z[rated] + file["ridge"]',
     "scores = base + Z @ np.linalg.solve(gram, Z[rated].T @ (x - base[rated]))",
 )
-_POPULARITY_LINES = (
-    'popularity, F = file["items"][:, 0], file["items"][:, 1:]',
-    "scores = popularity + F @ F[rated].sum(axis=0) / (len(rated) + 20)",
-)
-_TASTE_LINES = (
+_TASTE = (
     'features, V = file["features"], file["items"]',
     "f, d = features[rated].sum(axis=0), 1 + features.shape[1]",
     'own_side = np.concatenate([[1.0], f / (np.linalg.norm(f) or 1.0) - file["centre"]])',
     "facts = V[:, d:] @ V[rated, d:].sum(axis=0) / (len(rated) + 20)",
     "scores = V[:, :d] @ own_side + facts",
 )
+_LINES: Mapping[str, tuple[str, ...]] = {  # by how the formula begins
+    "items is [Z, e]": _REGRESSION,
+    "f is the sum": _TASTE,
+    "everybody's score of item j": _POPULARITY,
+    "the score of item j is items_j": _POPULARITY,
+}
 
 
 def deployment_card(card: Mapping[str, Any], guarantee: Guarantee) -> Plain:
@@ -760,14 +743,10 @@ def deployment_card(card: Mapping[str, Any], guarantee: Guarantee) -> Plain:
         unprotected.append("from each user: the own predictions")
     versions = dict(card["versions"])
     return {
-        "product": {
-            "name": None,
-            "publisher": None,
-            "date": None,
-            "intended_use": None,
+        "product": dict.fromkeys(("name", "publisher", "date", "intended_use", "region"))
+        | {
             "description": f"{guarantee.publishes.value}, by {card['mechanism']}"
-            f" (revision {card['revision']})",
-            "region": None,
+            f" (revision {card['revision']})"
         },
         "dp_flavor": {
             "name": _FLAVOR.get(guarantee.notion),
