@@ -137,9 +137,7 @@ def known_of_items(dataset: datasets.Dataset) -> None:
         if st.button("Know these of the items", type="primary"):
             ratings = features.knowing(dataset.ratings, found, public, told=True)
             st.session_state[sources.UPLOAD] = replace(dataset, ratings=ratings, facts=found)
-            st.session_state["known"] = (
-                True  # a table that is given is used
-            )
+            st.session_state["known"] = True  # a table that is given is used
             st.rerun()
 
 
