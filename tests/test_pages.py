@@ -231,8 +231,12 @@ def upload(app, content, name="ratings.csv", low=1.0, high=5.0):
     app.segmented_control(key="way").set_value("upload").run()
     app.file_uploader[0].upload(name, content.encode() if isinstance(content, str) else content)
     app.run()
-    if app.error:
+    if app.error or app.form_submit_button[0].disabled:
         return app
+    return read(app, low, high)
+
+
+def read(app, low, high):
     numbers = {n.label: n for n in app.number_input}
     numbers["Lowest possible rating"].set_value(low)
     numbers["Highest possible rating"].set_value(high)
@@ -273,25 +277,20 @@ def test_an_upload_waits_until_its_column_of_users_is_confirmed():
     """A guess is confirmed, what no name says is chosen, and what counts contradict is asked."""
     rows = CSV.partition("\n")[2]
     once = "user,item,rating\n" + "".join(f"u{k},f{k % 9},3\n" for k in range(120))
-    for content, column in ((rows, 0), ("a,b,c\n" + rows, None), (once, 0)):
+    for content, column in ((rows, 0), ("name,film,stars\n" + rows, None), (once, 0)):
         app = upload(open_page("data"), content)
         assert "upload" not in app.session_state
         assert app.form_submit_button[0].disabled
         if column is None:
             (users,) = (box for box in app.selectbox if box.label == "Users")
-            (items,) = (box for box in app.selectbox if box.label == "Items")
-            (ratings,) = (box for box in app.selectbox if box.label == "Ratings")
-            for k, box in enumerate((users, items, ratings)):
-                box.set_value(k)
+            users.set_value(0)
         else:
             app.checkbox[0].check()
         app.run()
         assert not app.form_submit_button[0].disabled
-        press(app, "Read the ratings")
-        run_until_done(app)
-        read = app.session_state["upload"].ratings
-        assert "user" not in read.columns.guessed
-        assert read.public.users == (120 if content == once else 30)
+        ratings = read(app, 1.0, 5.0).session_state["upload"].ratings
+        assert "user" not in ratings.columns.guessed
+        assert ratings.public.users == (120 if content == once else 30)
 
 
 def test_an_upload_without_ratings_and_range_is_clicks():
