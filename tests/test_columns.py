@@ -124,7 +124,7 @@ def test_samples_have_no_columns_and_preparation_keeps_them() -> None:
     placed, _ = on_catalogue(data.ratings, data.ratings.item_ids or (), 50)
     assert placed.columns == data.ratings.columns
     shown = cards.card(method.guarantee(problem.train.public), columns=problem.train.columns)
-    assert dict(shown.facts)["users"] == "each value of column 1 (a guess) counts as one person"
+    assert dict(shown.facts)["users"] == "each value of column 1 (guessed) counts as one person"
 
 
 @pytest.fixture
@@ -158,7 +158,7 @@ def test_a_guessed_person_is_promised_nothing(
     assert main(fit) == 0
     shown = capsys.readouterr().out
     assert guessed in shown
-    assert "each value of column 1 (a guess) counts as one person" in " ".join(shown.split())
+    assert "each value of column 1 (guessed) counts as one person" in " ".join(shown.split())
     assert main([*fit, "--json", "--user", "1"]) == 0
     both = capsys.readouterr()
     json.loads(both.out)
