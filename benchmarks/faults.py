@@ -595,7 +595,7 @@ def read_upload(folder: Path, _: Undisturbed) -> Iterator[Row]:
     """A server that is ended while it reads an upload, which never touches the disk."""
     large = folder / "mine.csv"
     with large.open("w") as file:
-        file.write("who,what,stars\n")
+        file.write("user,item,stars\n")
         file.writelines(f"u7,i{k},{1 + k % 5}\n" for k in range(3_000_000))
     for name, status in SIGNALS.items():
         with place() as here, chromium() as browser:

@@ -182,7 +182,7 @@ def read_ratings(page, folder):
     """The same where a file can be chosen on the page."""
     file = folder / "mine.csv"
     rows = [f"u{u},i{i},{1 + (u * i) % 5}" for u in range(30) for i in range(20) if (u + i) % 3]
-    file.write_text("\n".join(["who,what,stars", *rows]) + "\n")
+    file.write_text("\n".join(["user,item,stars", *rows]) + "\n")
     with page.expect_file_chooser() as chooser:
         page.get_by_role("button", name="Upload", exact=True).click()
     chooser.value.set_files(file)

@@ -557,6 +557,9 @@ def test_official_test_ratings_are_used_as_they_are(tmp_path, capsys):
         lines = (f"{u}\t{i}\t{rng.integers(1, 6)}\t{u}" for u, i in pairs)
         (tmp_path / f"u1.{end}").write_text("\n".join(lines) + "\n")
     fold = [str(tmp_path / "u1"), "--range", "1:5", "--no-curve", "--seeds", "1:2"]
+    assert main(["answer", *fold]) == 1
+    assert "column of users is guessed" in capsys.readouterr().err
+    fold += ["--user", "1"]
     assert main(["answer", *fold]) == 0
     assert "Tested on the given test ratings: 30 users, 2 seeds." in capsys.readouterr().out
     assert main(["answer", *fold, "--holdout", "0.2"]) == 1

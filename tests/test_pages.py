@@ -232,8 +232,12 @@ def upload(app, content, name="ratings.csv", low=1.0, high=5.0):
     app.segmented_control(key="way").set_value("upload").run()
     app.file_uploader[0].upload(name, content.encode() if isinstance(content, str) else content)
     app.run()
-    if app.error:
+    if app.error or app.form_submit_button[0].disabled:
         return app
+    return read(app, low, high)
+
+
+def read(app, low, high):
     numbers = {n.label: n for n in app.number_input}
     numbers["Lowest possible rating"].set_value(low)
     numbers["Highest possible rating"].set_value(high)
@@ -268,6 +272,26 @@ def test_with_a_range_an_upload_is_read_as_clicks_only_if_asked():
     ratings.set_value("none")
     press(app, "Read the ratings")
     assert app.session_state["upload"].ratings.clicks
+
+
+def test_an_upload_waits_until_its_column_of_users_is_confirmed():
+    """A guess is confirmed, what no name says is chosen, and what counts contradict is asked."""
+    rows = CSV.partition("\n")[2]
+    once = "user,item,rating\n" + "".join(f"u{k},f{k % 9},3\n" for k in range(120))
+    for content, column in ((rows, 0), ("name,film,stars\n" + rows, None), (once, 0)):
+        app = upload(open_page("data"), content)
+        assert "upload" not in app.session_state
+        assert app.form_submit_button[0].disabled
+        if column is None:
+            (users,) = (box for box in app.selectbox if box.label == "Users")
+            users.set_value(0)
+        else:
+            app.checkbox[0].check()
+        app.run()
+        assert not app.form_submit_button[0].disabled
+        ratings = read(app, 1.0, 5.0).session_state["upload"].ratings
+        assert "user" not in ratings.columns.guessed
+        assert ratings.public.users == (120 if content == once else 30)
 
 
 def test_an_upload_without_ratings_and_range_is_clicks():
@@ -374,8 +398,9 @@ def test_the_command_of_a_run_on_an_upload_names_its_file_range_and_columns():
     run_until_done(app)
     command = next(c.value for c in app.code if c.value.startswith("dpmc fit"))
     assert command.startswith("dpmc fit ratings.csv ")
-    for part in ("--range=1:5", "--read user=1", "--read item=2", "--read rating=3"):
+    for part in ("--range=1:5", "--read item=2", "--read rating=3"):
         assert part in command
+    assert "user=" not in command  # the header names it
 
 
 def test_the_command_and_the_lines_of_a_run_on_an_upload_repeat_it(tmp_path, monkeypatch, capsys):

@@ -415,7 +415,8 @@ def with_roles(layout: Layout, options: ReadOptions, rows: Sequence[Sequence[str
     unsaid = layout.format is Format.JSON or (header and "user" in missing)
     unsaid |= header and "item" in missing and len(free) > len(missing)
     if not header and "user" in missing:
-        unsaid = len(names) > _GUESSABLE or _counts_up([row[free[0]] for row in rows])
+        first = [row[k] if k < len(row) else "" for row in rows for k in free[:1]]
+        unsaid = len(names) > _GUESSABLE or _counts_up(first)
     taken = {} if unsaid else dict(zip(missing, free, strict=False))
     last = not header and len(names) == 4 and rows and not unsaid
     if last and not {"time", 3} & {*roles, *absent, *roles.values(), *taken.values()}:

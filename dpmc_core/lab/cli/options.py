@@ -25,7 +25,7 @@ from dpmc_core.errors import (
 from dpmc_core.lab.cli.interface import OneOf, Option, listed, reader
 from dpmc_core.lab.views import as_published as published
 from dpmc_core.lab.views.answer import OFTEN
-from dpmc_core.lab.views.cards import columns_text
+from dpmc_core.lab.views.cards import named
 from dpmc_core.model import Mechanism, Task
 from dpmc_core.privacy import CELL, RATING, USER_EMPTIED, USER_REPLACED, Change
 from dpmc_core.problem import SEED, LeaveLast, RandomShare, SharePerUser, Split, ranks_only
@@ -156,8 +156,8 @@ class Reading:
 
 def tell_columns(ratings: Ratings, json: bool) -> None:
     """Print the columns of a file that were used; on standard error beside JSON."""
-    if told := columns_text(ratings.columns):
-        print(f"columns: {told}", file=sys.stderr if json else sys.stdout, flush=True)
+    if columns := [f"{role} = {name}" for role, name in named(ratings.columns).items()]:
+        print("columns:", ", ".join(columns), file=sys.stderr if json else sys.stdout, flush=True)
 
 
 def check_person(ratings: Ratings, data: str) -> None:

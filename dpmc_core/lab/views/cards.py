@@ -224,23 +224,14 @@ def card(
             facts.append(("not protected", "which items somebody rated: no epsilon covers it"))
     facts.append(("attacker", attacker(guarantee)))
     if columns is not None and columns.names:
-        what = f"each value of {_named(columns, 'user')} counts as one person"
-        facts.append(("users", what))
+        facts.append(("users", f"each value of {named(columns)['user']} counts as one person"))
     facts += [("note", caveat) for caveat in guarantee.caveats]
     return Card(protects(guarantee), upheld(guarantee), tuple(facts))
 
 
-def columns_text(columns: ColumnRoles) -> str:
-    """Which columns of a file hold what: 'user = rater_id, item = column 2 (guessed)'."""
-    guess = dict.fromkeys(columns.guessed, " (guessed)")
-    return ", ".join(f"{role} = {name}{guess.get(role, '')}" for role, name in columns.names)
-
-
-def _named(columns: ColumnRoles, role: str) -> str:
-    """A column in a sentence, marked where it is a guess."""
-    name = dict(columns.names)[role]
-    text = name if re.fullmatch(r"column \d+", name) else f"the column '{name}'"
-    return f"{text} (a guess)" if role in columns.guessed else text
+def named(columns: ColumnRoles) -> dict[str, str]:
+    """The columns of a file by their role, marked where they are guesses."""
+    return {role: name + " (guessed)" * (role in columns.guessed) for role, name in columns.names}
 
 
 def promise(guarantee: Guarantee) -> str:
