@@ -141,7 +141,7 @@ WITHOUT, GUESSING, ALONE = "no privacy", "guessing", "public facts alone"
 POPULAR = "a popular list"  # what guessing is where lists are made
 _BASELINES = {
     "private-constant": "one number for all",
-    "private-own-mean": "people's own averages",
+    "private-own-mean": "own averages",
     "private-alone": "public facts and own ratings",
 }
 
