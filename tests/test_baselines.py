@@ -9,7 +9,9 @@ from statistics_helpers import assert_release_noise
 
 from dpmc_core import experiment, privacy, registry
 from dpmc_core.data import datasets
-from dpmc_core.lab import shipped
+from dpmc_core.lab import shipped, sweep
+from dpmc_core.lab.study.answer import Inquiry, Kept, answer, collect
+from dpmc_core.lab.views import answer as answer_words
 from dpmc_core.lab.views import lines, numbers
 from dpmc_core.model import Task
 from dpmc_core.privacy import USER_EMPTIED, USER_REPLACED
@@ -210,3 +212,27 @@ def test_a_run_and_its_data_have_the_same_baseline_at_every_epsilon():
     ]
     assert len({run.guess for run in runs}) == 1
     assert runs[0].guess in runs[0].baselines
+
+
+@pytest.mark.parametrize(("person", "kind"), [(0.0, "private-constant"), (0.6, "private-own-mean")])
+def test_the_answer_counts_from_the_best_kind_of_the_data(person, kind):
+    """Where people rate alike one number is the better baseline, else each one's own average."""
+    train, test = drawn([3] * 600, person=person)
+    both = [
+        np.concatenate(pair)
+        for pair in zip(*((one.users, one.items, one.values) for one in (train, test)), strict=True)
+    ]
+    ratings = Ratings.build(*both, train.public)
+    source = sweep.Whole(datasets.Dataset(ratings, "drawn", "", "", "", ()))
+    kinds = []
+    for epsilon in (0.5, 5.0):
+        question = Inquiry(task=Task.RATINGS, epsilon=epsilon)
+        advice, kept = question.advice(ratings.public), Kept()
+        units = sweep.plan(question.grid(advice, "drawn", seeds=(1, 2)), [source]).units
+        collect(units, source, kept)
+        found = answer(question, advice, units, kept, ratings)
+        told = answer_words.as_dict(found)
+        assert told["baseline"] == found.guess
+        assert told["floor"]["value"] == found.floor.value
+        kinds.append(found.guess)
+    assert kinds == [kind, kind]
