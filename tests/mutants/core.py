@@ -177,8 +177,8 @@ CORE = [
          "/ max(len(vectors), 1)))",
          moves("private-effects-11-EMPTIED")),
         ("one regression for all", OTHER,
-         "np.asarray(np.linalg.inv(squares + weights))",
-         "np.tile(np.linalg.inv(squares.mean(axis=0) + weights), (len(squares), 1, 1))",
+         "np.asarray(np.linalg.inv(squares))",
+         "np.tile(np.linalg.inv(squares.mean(axis=0)), (len(squares), 1, 1))",
          moves("private-effects-11-EMPTIED")),
     ),
     *family_of(
