@@ -514,7 +514,6 @@ class PrivateConstant(PerUser):
     """
 
     id = "private-constant"
-    partitioned = True
     uses_facts = False
     name = "Private mean of all users"
     place = 2

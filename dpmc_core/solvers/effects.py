@@ -181,20 +181,14 @@ class Design(NamedTuple):
                 places = part.indptr[of][:, None] + np.arange(length)
                 scaled = x[places] @ prior
                 inner = np.eye(length) + scaled @ np.swapaxes(x[places], 1, 2)
-                solved[places], volume[of] = (
-                    np.linalg.solve(inner, scaled),
-                    np.linalg.slogdet(inner)[1],
-                )
-            inside = part.along(long)
-            if inside.any():
-                rest = Pattern(
-                    part.items[inside],
-                    np.append(0, part.counts[long].cumsum()),
-                    (int(long.sum()), part.shape[1]),
-                )
-                squares, _ = normal_equations(rest.by_user(own[inside]), self.features)
+                solved[places] = np.linalg.solve(inner, scaled)
+                volume[of] = np.linalg.slogdet(inner)[1]
+            if long.any():
+                inside, rest = part.along(long), part.by_user(own)[long]
+                squares, _ = normal_equations(rest, self.features)
                 squares += self.noise * self.precision
-                solved[inside] = _along_rows(rest, x[inside], np.asarray(np.linalg.inv(squares)))
+                inverse = np.asarray(np.linalg.inv(squares))
+                solved[inside] = _along_rows(Pattern.of_matrix(rest), x[inside], inverse)
                 volume[long] = np.linalg.slogdet(prior @ squares)[1]
             found = row_sums(part, solved * own[:, None])
             yield Block(rows, part, own, self.features, solved, found, volume)

@@ -10,6 +10,15 @@ _ACCOUNTANT = "test_certified_is_claimed_and_what_an_independent_accountant_find
 
 # What the second batch added to the core.
 _WORST = named("private_effects", "test_the_worst_rows_come_within_five_percent_of_every_bound")
+_NOISY = "test_the_released_mean_has_the_noise_of_its_card"
+_MEAN_NOISE = named("baselines", f"{_NOISY}[private-constant]")
+_CHARGED = "test_the_card_charges_the_released_mean_with_all_of_the_budget"
+_MEAN_CHARGED = named("baselines", f"{_CHARGED}[1.0-private-own-mean]")
+_MOVED = "test_one_user_moves_the_release_as_far_as_stated_and_no_further"
+_MEAN_MOVED = named("baselines", f"{_MOVED}[private-alone]")
+_OWN_ROW = "test_nothing_but_the_release_and_the_own_row_reaches_a_prediction"
+_SHRUNK = "test_own_means_are_shrunk_by_three_ratings_to_the_released_mean"
+_KIND = named("baselines", "test_the_kind_is_the_best_one_without_noise")
 _SPENT = named("private_effects", "test_certified_is_claimed[1.0-private-effects]")
 _PROFILES = named("private_taste", f"{_TASTE}[taste-0.5-Change.USER_EMPTIED]")
 _TURNED = named("private_taste", f"{_TASTE}[taste-0.5-Change.USER_REPLACED]")
@@ -58,6 +67,51 @@ CORE = [
          " / np.maximum(item_sums(Pattern.of(ratings)), 1))"
          ".differences(Pattern.of(ratings), ratings.values, OWN)",
          _WORST),
+    ),
+    *family_of(
+        "baselines", "mechanisms/per_user.py",
+        ("the mean of all users is not published", SKIPPED,
+         "total, users = release.publish(ratings.total(user_means), rng)",
+         "total, users = ratings.total(user_means)", _MEAN_NOISE),
+        ("half the noise", SCALE, "MeanRelease(_mean_gaussian(self.budget()))",
+         "MeanRelease(_mean_gaussian(self.budget() * 4))", _MEAN_CHARGED),
+        ("a user moves the mean half as far", UNIT, "(2,), part, math.sqrt(2), 2.0)",
+         "(2,), part, math.sqrt(2) / 2, 2.0)", _MEAN_MOVED),
+        ("the mean of a replaced row", UNIT, "(2,), part, math.sqrt(2), 2.0)",
+         "(2,), part, math.sqrt(2), math.sqrt(2))", _MEAN_MOVED),
+        ("the raw mean goes on after its release", OTHER,
+         "mean_of_users(float(total), float(users), release.scale",
+         "mean_of_users(*ratings.total(user_means).tolist(), release.scale",
+         named("baselines", f"{_OWN_ROW}[private-own-mean]")),
+        ("own means use features", OTHER,
+         "ratings.features if cls.uses_facts else np.empty((ratings.public.items, 0))",
+         "ratings.features",
+         named("baselines", "test_features_are_used_by_one_baseline_alone")),
+        ("the noise of the mean is forgotten", OTHER,
+         "ItemEffects.unknown(ratings.public, features, mean)",
+         "ItemEffects.unknown(ratings.public, features, (mean[0], 0.0))",
+         named("baselines", _SHRUNK)),
+    ),
+    *family_of(
+        "baselines", "registry.py",
+        ("the worst baseline is taken", OTHER, "return min(known, key=", "return max(known, key=",
+         _KIND),
+        ("the kind does not depend on errors", OTHER, "errors[get(id).twin], default",
+         "errors.get(id, 0), default", _KIND),
+    ),
+    *family_of(
+        "baselines", "lab/study/answer.py",
+        ("the answer takes one kind for all data", OTHER,
+         "[registry.floor_of(type(method), steps, errors)]",
+         "[registry.floor_of(type(method), steps)]",
+         named("baselines", "test_the_answer_counts_from_the_best_kind_of_the_data")),
+    ),
+    *family_of(
+        "baselines", "solvers/effects.py",
+        ("few cells are solved without a prior", OTHER, "inner = np.eye(length) + scaled @",
+         "inner = 1e-9 * np.eye(length) + scaled @",
+         named("private_effects",
+               "test_rows_with_few_cells_are_solved_by_their_cells_to_the_same_answers")),
     ),
     *family_of(
         "item effects", "solvers/rows.py",
@@ -117,8 +171,8 @@ CORE = [
          "/ max(len(vectors), 1)))",
          moves("private-effects-11-EMPTIED")),
         ("one regression for all", OTHER,
-         "np.asarray(np.linalg.inv(squares + weights))",
-         "np.tile(np.linalg.inv(squares.mean(axis=0) + weights), (len(squares), 1, 1))",
+         "np.asarray(np.linalg.inv(squares))",
+         "np.tile(np.linalg.inv(squares.mean(axis=0)), (len(squares), 1, 1))",
          moves("private-effects-11-EMPTIED")),
     ),
     *family_of(

@@ -141,7 +141,7 @@ WITHOUT, GUESSING, ALONE = "no privacy", "guessing", "public facts alone"
 POPULAR = "a popular list"  # what guessing is where lists are made
 _BASELINES = {
     "private-constant": "one number for all",
-    "private-own-mean": "people's own averages",
+    "private-own-mean": "own averages",
     "private-alone": "public facts and own ratings",
 }
 
@@ -276,8 +276,10 @@ def picture(
     steps = {step for one in found for step in one.info.prepare}
     errors = {level.mechanism: level.level.mean for level in levels}
     floors = {registry.floor_of(cls, steps, errors) for cls in classes}
-    if registry.uses_facts(steps):  # drawn beside a baseline that takes more than these
+    facts = set()  # baselines that are drawn with features alone
+    if registry.uses_facts(steps):
         floors |= {registry.ALONE[cls.task] for cls in classes if registry.takes_facts(cls)}
+        facts = {id for id in floors if registry.takes_facts(registry.get(id))}
     floors -= {*mechanisms}
     references = {registry.REFERENCES[cls.task] for cls in classes}
     twins = {cls.twin for cls in classes} - references
@@ -299,7 +301,7 @@ def picture(
         ),
         of(floors, levels),
         of(references, levels)[:1] + of(twins, levels),
-        of(floors, drawn),
+        tuple(one for one in of(floors, drawn) if uses_facts(one) or one.mechanism not in facts),
         errors,
     )
 
