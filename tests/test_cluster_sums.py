@@ -23,6 +23,7 @@ from dpmc_core.mechanisms.dpals import ItemBudget
 from dpmc_core.model import Estimator, Factors, Task
 from dpmc_core.privacy import witness
 from dpmc_core.problem import RandomShare, prepare_all
+from dpmc_core.ratings import PublicFacts, Ratings
 
 METHODS = [
     ("private-item-mean", {}),
@@ -175,6 +176,16 @@ def test_what_is_held_out_and_the_fingerprint_do_not_depend_on_partitions(task, 
         metric = problem.evaluate(task, train.model(_same_for_all), np.random.default_rng(0))
         seen.add((train.fingerprint, len(test), *(round(v, 12) for v in metric.values())))
     assert len(seen) == 1
+
+
+def test_the_latest_rating_is_held_out_in_a_partition():
+    public = PublicFacts(users=2, items=3, low=1, high=5)
+    times = np.array([5, 9, 1, 7, 2])
+    ratings = Ratings.build([0, 0, 0, 1, 1], [0, 1, 2, 0, 2], np.full(5, 3.0), public, times=times)
+    train, test = engine._split(ratings, None, 1)
+    assert (test.users.tolist(), test.items.tolist()) == ([0, 1], [1, 0])
+    assert engine._content(None)[0] == 0
+    assert engine._content(train)[0] == 3
 
 
 def _same_for_all(ratings):

@@ -106,6 +106,14 @@ def test_missing_cells_say_nothing():
     assert features.coded("kind", ["a", None, "a", "b", "b"]).columns[1].tolist() == [0, 0]
 
 
+def test_columns_are_of_mean_square_one_where_an_item_has_them():
+    rows = features.coded("kind", ["a|b", "a", "b", "", "a|b"]).columns
+    assert np.linalg.norm(rows, axis=1) == pytest.approx([1, 1, 1, 0, 1])
+    line = features.coded("price", [str(k) for k in range(2_000)]).columns
+    assert line.mean(axis=0) == pytest.approx([0, 0], abs=1e-3)
+    assert (line**2).mean(axis=0) == pytest.approx([0.5, 0.5], rel=1e-2)
+
+
 def test_a_table_is_matched_by_the_items_ids(tmp_path, ratings):
     rows = "".join(f"{k},i{k},{k % 3}\n" for k in reversed(range(1, 12)))
     text = f"row,film,kind\n{rows}0,unknown,1\n"
