@@ -184,8 +184,11 @@ def test_the_latest_rating_is_held_out_in_a_partition():
     ratings = Ratings.build([0, 0, 0, 1, 1], [0, 1, 2, 0, 2], np.full(5, 3.0), public, times=times)
     train, test = engine._split(ratings, None, 1)
     assert (test.users.tolist(), test.items.tolist()) == ([0, 1], [1, 0])
+    assert len(train) == 3
+    train, _ = engine._split(ratings, 1.0, 1)  # all but one of each user
+    assert train.users.tolist() == [0, 1]
     assert engine._content(None)[0] == 0
-    assert engine._content(train)[0] == 3
+    assert engine._content(train)[0] == 2
 
 
 def _same_for_all(ratings):

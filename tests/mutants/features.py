@@ -393,7 +393,7 @@ PARTITIONS = family_of(
         OTHER,
         "(place_in_row(ratings, ~number) > 0)",
         "(place_in_row(ratings, ~number) >= 0)",
-        _HELD_OUT,
+        named("cluster_sums", "test_the_latest_rating_is_held_out_in_a_partition"),
     ),
     (
         "half of the share is held out",
@@ -421,7 +421,7 @@ PARTITIONS = family_of(
         OTHER,
         "enumerate(natural_order(names))",
         "enumerate(sorted(range(len(names)), key=names.__getitem__))",
-        named("cluster_sums", f"{_SUMS}[private-popularity-8]"),
+        named("cluster_sums", f"{_SUMS}[private-item-mean-0]"),
     ),
 ) + family_of(
     "partitions",
