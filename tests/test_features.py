@@ -20,6 +20,7 @@ from dpmc_core.problem import build_problem
 from dpmc_core.ratings import Here, PublicFacts, Ratings
 from dpmc_core.solvers import ranking as ranking_solver
 from dpmc_core.solvers import sizes
+from dpmc_core.solvers.linalg import Pattern
 from dpmc_core.solvers.rows import Rows
 from tests.user_level_helpers import (
     FAMILY,
@@ -103,6 +104,14 @@ def test_missing_cells_say_nothing():
     fact = features.coded("price", ["1", None, "", "9", "4"])
     assert not fact.columns[1:3].any()
     assert features.coded("kind", ["a", None, "a", "b", "b"]).columns[1].tolist() == [0, 0]
+
+
+def test_columns_are_of_mean_square_one_where_an_item_has_them():
+    rows = features.coded("kind", ["a|b", "a", "b", "", "a|b"]).columns
+    assert np.linalg.norm(rows, axis=1) == pytest.approx([1, 1, 1, 0, 1])
+    line = features.coded("price", [str(k) for k in range(2_000)]).columns
+    assert line.mean(axis=0) == pytest.approx([0, 0], abs=1e-3)
+    assert (line**2).mean(axis=0) == pytest.approx([0.5, 0.5], rel=1e-2)
 
 
 def test_a_table_is_matched_by_the_items_ids(tmp_path, ratings):
@@ -229,12 +238,6 @@ def test_no_click_and_no_user_moves_what_facts_are_worth_to_rankings_further(id,
     assert max(used.values()) <= 1 + 1e-9
 
 
-def clicks(cells):
-    users, items = np.nonzero(cells)
-    public = PublicFacts(users=USERS, items=ITEMS, low=0, high=1)
-    return Ratings.build(users, items, np.ones(len(users)), public)
-
-
 @pytest.fixture(scope="module")
 def films():
     return build_problem(datasets.load("movie-night"), Task.RATINGS)
@@ -298,7 +301,7 @@ def test_what_is_known_and_not_used_changes_nothing(id, ratings):
     assert unused.fingerprint == ratings.fingerprint
 
 
-# --- the worst rows, and what is chosen by what was published -------------------------------------
+# --- the worst rows, and what is chosen by what was published ------------------------------------
 
 
 def ends(change):
@@ -323,10 +326,7 @@ def ends(change):
         USER_REPLACED: (rare[:2], rare[1:3]),
     }[change]:
         cells[4] = np.isin(np.arange(items), row)
-        where, which = np.nonzero(cells)
-        public = PublicFacts(users=users, items=items, low=0, high=1)
-        ratings = Ratings.build(where, which, np.ones(len(where)), public)
-        yield using(ratings, {"rare": fact})
+        yield using(clicks(cells), {"rare": fact})
 
 
 RARE = (3, 8, 15, 22)
@@ -347,6 +347,38 @@ def test_the_worst_rows_move_what_facts_are_worth_as_far_as_the_card_says(id, se
     for pair in (tuple(ends(change)), tuple(ends(change))[::-1]):
         (moved,) = (m for m in moves(mechanism, *pair, change) if "public fact" in m.query)
         assert 0.95 <= moved.change / moved.allowed <= 1 + 1e-9
+
+
+def test_what_facts_are_worth_is_what_its_definition_says():
+    """User by user and pair by pair: x_j'x_k over the other own items, less that of the same facts
+    dealt to other items; x is white over ratings, and no longer than 6."""
+    rng = np.random.default_rng(5)
+    cells, counts = rng.random((20, ITEMS)) < 0.5, 1 + 9 * rng.random(ITEMS)
+    facts = [rng.normal(size=(ITEMS, 2)) ** 3, HALF]
+    order = np.random.default_rng(0).permutation(ITEMS)
+    expected = np.zeros(2)
+    for k, fact in enumerate(facts):
+        worth = []
+        for dealt in (fact, fact[order]):
+            x = dealt - np.average(dealt, axis=0, weights=counts)
+            covariance = np.cov(dealt.T, aweights=counts, bias=True).reshape(x.shape[1], -1)
+            gram = x @ np.linalg.inv(covariance) @ x.T
+            length = np.maximum(np.sqrt(np.diag(gram)), 6.0) / 6
+            gram = gram / length[:, None] / length
+            own = [gram[np.ix_(row, row)] for row in cells]
+            sums = [np.sum(g) - np.trace(g) for g in own]
+            worth.append(
+                [s / max(len(g) * (len(g) + 19), 1) for s, g in zip(sums, own, strict=True)]
+            )
+        expected[k] = np.clip(np.subtract(*worth), -1, 1).sum()
+    found = ranking_solver.facts_apart(Pattern.of(clicks(cells)), facts, counts)
+    assert found == pytest.approx(expected, rel=1e-9)
+
+
+def clicks(cells):
+    users, items = np.nonzero(cells)
+    public = PublicFacts(users=len(cells), items=cells.shape[1], low=0, high=1)
+    return Ratings.build(users, items, np.ones(len(users)), public)
 
 
 def leaves(value):

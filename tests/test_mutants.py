@@ -25,6 +25,7 @@ AROUND = {
     *("reading", "command line", "verify", "release", "catalogue", "local"),
     *("item effects", "own side", "taste", "composition", "sampled sums", "rounding", "products"),
     *("phone", "films", "server", "class"),
+    *("features", "partitions"),
     *("metrics", "experiment", "preparation", "store", "sweep", "answer", "views", "pages"),
 }
 

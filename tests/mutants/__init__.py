@@ -9,6 +9,7 @@ from __future__ import annotations
 from tests.mutants import (
     commands,
     core,
+    features,
     measures,
     mechanisms,
     noise,
@@ -35,4 +36,5 @@ MUTANTS = [
     *releases.CATALOGUE, *core.CORE, *rooms.PHONE, *rooms.FILMS, *rooms.SERVER, *rooms.CLASSROOM,
     *measures.METRICS, *measures.EXPERIMENT, *measures.PREPARATION, *measures.LINES, *rows.STORE,
     *rows.SWEEP, *studies.ANSWER, *screens.VIEWS, *screens.PAGES,
+    *features.FEATURES, *features.PARTITIONS, *features.SESSIONS,
 ]  # fmt: skip
