@@ -230,6 +230,7 @@ def test_the_printed_page_of_an_upload_has_what_repeats_its_verdict(
         assert f">{html.escape(text)}<" in page
     table = {row["what"]: row for row in csv.DictReader(io.StringIO(offered["Numbers (CSV)"]()))}
     assert table["verdict"]["name"] == again["verdict"]
+    assert table["metric"]["name"] == "RMSE"
     named = {"with privacy": "method", "baseline": "floor", "reference": "reference"}
     for what, name in named.items():
         ends = [float(table[what][end]) for end in ("value", "from", "to")]
