@@ -289,7 +289,8 @@ def take_away(finding: Finding, plan: Planned, kept: Kept) -> None:
     measured = [seed for seed in seeds if seed not in missing] or seeds
     told = ["dpmc", *core.argv(question, data, measured, reading)]
     # What needs the session is taken here: files are made without it.
-    title, picture, ends = plan.title, plan.curve(), plan.ends()
+    title = f"The answer on {dataset.opened}" if where.private else plan.title
+    picture, ends = plan.curve(), plan.ends()
     files = (
         blocks.File(
             "One page to print (HTML)",

@@ -24,7 +24,8 @@ def test_an_upload_leads_to_the_answer(page, server, temporary, tmp_path):
     ).first.wait_for()
     page.get_by_text("Offline test on raw data, 5 private fits").wait_for()
     page.locator('[data-testid="stPlotlyChart"] .main-svg').first.wait_for()
-    page.get_by_role("button", name="Stop").wait_for(state="detached")
+    stop = page.get_by_test_id("stMain").get_by_role("button", name="Stop")
+    stop.wait_for(state="detached")
     settle(page)
     page.get_by_role("button", name="Take it away").click()
     with page.expect_download() as saved:

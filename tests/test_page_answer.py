@@ -230,11 +230,12 @@ def test_the_printed_page_of_an_upload_has_what_repeats_its_verdict(
         assert f">{html.escape(text)}<" in page
     table = {row["what"]: row for row in csv.DictReader(io.StringIO(offered["Numbers (CSV)"]()))}
     assert table["verdict"]["name"] == again["verdict"]
+    assert table["metric"]["name"] == "RMSE"
     named = {"with privacy": "method", "baseline": "floor", "reference": "reference"}
     for what, name in named.items():
         ends = [float(table[what][end]) for end in ("value", "from", "to")]
         assert ends == pytest.approx([*again[name].values()], rel=1e-9)
-    assert float(table["share to keep"]["value"]) == again["keep"] == 1 / 3
+    assert float(table["share to keep"]["value"]) == again["keep"] == 100 / 3 / 100
 
 
 def test_a_file_that_cannot_be_made_is_a_sentence_on_the_page(home, monkeypatch, offered):

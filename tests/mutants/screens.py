@@ -270,7 +270,62 @@ PAGES = (
             "lambda: build_problem(dataset, cls.task, split=split, seed=number)",
             named("pages", "test_training_uses_the_settings_preparation_and_hold_out_on_the_page"),
         ),
+        (
+            "a new run waits for what the last one is compared with",
+            OTHER,
+            "possible and (not now.active or now.result is not None)",
+            "possible and not now.active",
+            named(
+                "page_train", "test_train_is_available_while_the_reference_runs_and_then_ends_it"
+            ),
+        ),
     )
+)
+
+PAGES += family_of(
+    "pages",
+    "pages/answer.py",
+    (
+        "the command of an answer reads a file as nobody did",
+        OTHER,
+        "dataset.reading if where.private else {}",
+        "{}",
+        named("page_answer", "test_the_printed_page_of_an_upload_has_what_repeats_its_verdict"),
+    ),
+    (
+        "the answer asks for a task before the data are read",
+        OTHER,
+        "            dataset = sources.get(data)  # without it there is no task to choose\n"
+        "            task = predicted(data, protect)\n",
+        "            task = predicted(data, protect)\n            dataset = sources.get(data)\n",
+        named(
+            "absurd_links",
+            "test_the_answer_on_data_that_cannot_be_read_is_the_sentence_of_other_pages",
+        ),
+    ),
+)
+
+PAGES += family_of(
+    "pages",
+    "pages/ui/rows.py",
+    (
+        "what ships with the samples is computed again",
+        OTHER,
+        '[*command, "--skip-shipped"]',
+        "command",
+        named(
+            "pages_compare", "test_start_runs_only_what_is_missing_and_its_progress_never_goes_back"
+        ),
+    ),
+    (
+        "progress counts what was there as missing",
+        OTHER,
+        "progress(now, there.done, total)",
+        "progress(now, there.present, total)",
+        named(
+            "pages_compare", "test_start_runs_only_what_is_missing_and_its_progress_never_goes_back"
+        ),
+    ),
 )
 
 VIEWS += [

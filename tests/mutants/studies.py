@@ -9,6 +9,13 @@ ANSWER = (
         "answer",
         "lab/study/answer.py",
         (
+            "the command of an answer has a rounded limit",
+            OTHER,
+            '"--keep", number_text(question.keep)',
+            '"--keep", f"{question.keep:.2f}"',
+            named("page_answer", "test_the_printed_page_of_an_upload_has_what_repeats_its_verdict"),
+        ),
+        (
             "affordable by the value and not by its interval",
             OTHER,
             "if keeps.low >= limit:",

@@ -228,9 +228,8 @@ def _without_shipped(plan: core.Plan) -> core.Plan:
     With a curve that does not ship, the reference of the first seed runs again: the lists of new
     curves are compared with its lists, which are in no shipped file.
     """
-    tasks = {unit.mechanism.task for unit in plan.units}
-    pairs = product(plan.sources.values(), tasks)
-    keys = frozenset[str]().union(*(shipped.units(source.name, task) for source, task in pairs))
+    places = {(unit.name, unit.mechanism.task) for unit in plan.units}
+    keys = {key for place in places for key in shipped.units(*place)}
     known = {unit.curve for unit in plan.units if unit.key in keys}
     first = [unit for unit in plan.units if unit.seed == core.LISTS_OF]
     if any(unit.curve not in known for unit in first):

@@ -17,7 +17,6 @@ from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, wait
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -278,7 +277,7 @@ def argv(
     question: Inquiry,
     data: str,
     seeds: Sequence[int] = SEEDS,
-    reading: Mapping[str, Any] = MappingProxyType({}),
+    reading: Mapping[str, Any] | None = None,
 ) -> list[str]:
     """The words of the command after `dpmc`, with everything that its verdict depends on.
 
@@ -289,7 +288,7 @@ def argv(
     words += ["--often", str(question.times), "--keep", number_text(question.keep)]
     if question.reference is not None:
         words += ["--reference", number_text(question.reference)]
-    words += ["--seeds", seeds_text(seeds), *options_text(reading, (), None)]
+    words += ["--seeds", seeds_text(seeds), *options_text(reading or {}, (), None)]
     return [*words, *["--facts"] * question.facts]
 
 

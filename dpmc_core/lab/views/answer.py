@@ -242,26 +242,19 @@ def table(finding: Finding, picture: Picture, baseline: str, reference: str) -> 
 
     baseline, reference: what the gain is counted from, and up to.
     """
-    epsilon, metric = finding.question.epsilon, finding.question.metric
-    measured = (
-        ("with privacy", finding.mechanism.name, epsilon, finding.method),
-        ("baseline", baseline, epsilon, finding.floor),
-        ("reference", reference, "", finding.reference),
-        ("share of the gain", "", epsilon, finding.keeps or ("", "", "")),
-    )
+    question, epsilon = finding.question, finding.question.epsilon
     rows: list[Sequence[Any]] = [
-        ("verdict", finding.verdict.value, epsilon, "", "", "", finding.seeds),
-        ("metric", metric.title, "", "", "", "", ""),
-        ("share to keep", "", "", finding.question.keep, "", "", ""),
-        *((kind, name, at, *found, finding.seeds) for kind, name, at, found in measured),
+        ("verdict", finding.verdict.value, epsilon, "", "", ""),
+        ("metric", question.metric.title, "", "", "", ""),
+        ("share to keep", "", "", question.keep, "", ""),
+        ("share of the gain", "", epsilon, *(finding.keeps or ("", "", ""))),
+        ("with privacy", finding.mechanism.name, epsilon, *finding.method),
+        ("baseline", baseline, epsilon, *finding.floor),
+        ("reference", reference, "", *finding.reference),
     ]
     for line in picture.lines:
-        points = zip(*line.band, strict=True)
-        rows += (
-            ("curve", line.label, float(x), *map(float, band), int(n)) for x, *band, n in points
-        )
-    heads = ("what", "name", "epsilon", "value", "from", "to", "seeds")
-    return columns(heads, rows)
+        rows += (("curve", line.label, *point) for *point, _ in zip(*line.band, strict=True))
+    return columns(("what", "name", "epsilon", "value", "from", "to"), rows)
 
 
 def as_dict(finding: Finding) -> dict[str, Any]:
