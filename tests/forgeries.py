@@ -230,6 +230,8 @@ def with_features(
 ) -> tuple[Card, Arrays]:
     """A file that names these item features, as well as it can be made to fit."""
     card, arrays = changed(card, arrays, FEATURES, columns)
+    what = "features of each item that the method used, public"
+    card = put(card, ("arrays", FEATURES, "what"), what)
     card = put(card, ("data", "features"), known)
     steps = [s for s in card["data"]["prepare"] if not s.startswith("features")]
     try:

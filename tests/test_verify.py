@@ -683,7 +683,7 @@ def test_features_that_no_table_gives_are_not_released():
     ratings = ratings_for(mechanism.task)
     for columns in (raw[:, :2], raw, np.ones((ITEMS, 51)), np.eye(ITEMS), raw[:, :0]):
         known = ratings.knowing({"raw": columns.astype(float)}).using(["raw"])
-        with pytest.raises(CannotRelease, match="item feature '?raw"):
+        with pytest.raises(CannotRelease, match=r"item feature '?raw"):
             check(mechanism, known, ["features"])
 
 

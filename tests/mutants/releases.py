@@ -318,8 +318,8 @@ RELEASE = [
         (
             "a feature without columns",
             CLIP,
-            "if not 1 <= columns <= CATEGORIES:",
-            "if not 0 <= columns <= CATEGORIES:",
+            "if 1 <= columns <= CATEGORIES else",
+            "if 0 <= columns <= CATEGORIES else",
             named("verify", "test_features_that_no_table_gives_are_not_released"),
         ),
         (
