@@ -23,7 +23,16 @@ MECHANISMS = {  # each with every operator
 # What stands around them.
 AROUND = {
     *("reading", "command line", "verify", "release", "catalogue", "local"),
-    *("item effects", "own side", "taste", "composition", "sampled sums", "rounding", "products"),
+    *(
+        "baselines",
+        "item effects",
+        "own side",
+        "taste",
+        "composition",
+        "sampled sums",
+        "rounding",
+        "products",
+    ),
     *("phone", "films", "server", "class"),
     *("features", "partitions"),
     *("metrics", "experiment", "preparation", "store", "sweep", "answer", "views", "pages"),

@@ -564,9 +564,10 @@ def normal_means(precisions: Floats, targets: Floats, prior: float) -> Floats:
     """
     rank = targets.shape[1]
     spread, least = prior * np.eye(rank), 1e-6 * prior * np.eye(rank)
+    by_row = np.ascontiguousarray(precisions.transpose(1, 2, 0))
     for _ in range(_ROUNDS):
         check_cancelled()
-        left = np.linalg.inv(spread)[:, :, None] + precisions.transpose(1, 2, 0)
+        left = np.linalg.inv(spread)[:, :, None] + by_row
         for k in range(rank):  # Gauss-Jordan on all rows at once, faster than one after the other
             column, scale = left[:, k].copy(), 1.0 / left[k, k]
             row = left[k] * scale
