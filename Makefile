@@ -1,7 +1,8 @@
 # make app   create .venv, install, open the app          make lint   style and types
 # make test  the same, then the tests (minutes)           make bench  the benchmarks
 # make class the app for a class: phones in this network answer, only the teacher changes things
-# make slow  what takes longer: the other tests, files by the thousand, audits, planted faults (hours)
+# make slow  what takes longer: the other tests, files by the thousand, audits, planted faults (hours);
+#            it goes on where it stopped, as long as nothing has changed
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
@@ -25,23 +26,31 @@ test: $(VENV)/.dev
 	@echo "==> Running the tests"
 	@$(BIN)/python -m pytest -m "not slow" -n 4 --dist loadfile --no-loadscope-reorder $(ARGS)
 
+# Files of tests by how their names begin. A group or step that has passed on this tree is not run
+# again (.ci/step); what each printed is in .slow/.
+SLOW_GROUPS := [ab][!r] [ap]r browser. browser_[a-d] browser_[e-l] browser_[m-r] browser_[s-z] \
+	[c-g] [h-o] p[!r] [q-s] [t-z]
+
 slow: $(VENV)/.dev
-	@echo "==> The tests that take longer"
-	@$(BIN)/python -m pytest -m slow -n 3 --dist loadfile --no-loadscope-reorder
+	@for group in $(SLOW_GROUPS); do \
+		echo "==> The tests that take longer: $$group"; \
+		.ci/step "tests-$$group" $(BIN)/python -m pytest -m slow -n 3 --dist loadfile \
+			--no-loadscope-reorder tests/test_$$group* || exit 1; \
+	done
 	@echo "==> Files of ratings against a plain reader"
-	@$(BIN)/python benchmarks/reading_fuzz.py $(ARGS)
+	@.ci/step reading $(BIN)/python benchmarks/reading_fuzz.py $(ARGS)
 	@echo "==> Faults of the machine: rows kept, uploads gone, every trouble a sentence"
-	@$(BIN)/python benchmarks/faults.py
+	@.ci/step faults $(BIN)/python benchmarks/faults.py
 	@echo "==> Damaged releases, each refused in a sentence or the same"
-	@$(BIN)/python benchmarks/release_fuzz.py
+	@.ci/step releases $(BIN)/python benchmarks/release_fuzz.py
 	@echo "==> Audits: how often they are wrong, what they reach, which faults they notice"
-	@$(BIN)/python benchmarks/audits.py
+	@.ci/step audits $(BIN)/python benchmarks/audits.py
 	@echo "==> Every command under whatever befalls a command line"
-	@$(BIN)/python benchmarks/command_line.py
+	@.ci/step commands $(BIN)/python benchmarks/command_line.py
 	@echo "==> The app on other Pythons and with other versions"
-	@$(BIN)/python benchmarks/environments.py
+	@.ci/step environments $(BIN)/python benchmarks/environments.py
 	@echo "==> Faults, each planted and noticed (under an hour)"
-	@$(BIN)/python benchmarks/mutants.py
+	@.ci/step mutants $(BIN)/python benchmarks/mutants.py --resume .slow/mutants.killed
 
 lint: $(VENV)/.dev
 	@echo "==> Style"
@@ -71,7 +80,7 @@ bench: $(VENV)/.app
 	@for script in $(filter-out $(SLOW) benchmarks/table.py,$(wildcard benchmarks/*.py)); do echo "==> $$script"; $(BIN)/python $$script || exit 1; done
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) .slow build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache
 
 # The empty files .app and .dev in the environment stand for "installed", so a second run is quick.
 $(VENV)/bin/python:

@@ -52,7 +52,6 @@ RUN: dict[tuple[str, ...], list[str]] = {  # each command with what makes it sho
     ("verify",): [RELEASED],
     ("guarantees",): [],
     ("audit",): ["input-flip", "--epsilon", "1", "--method", "probe", "--runs", "2"],
-    ("ledger",): [FILE, "--repeat", "12", "--mechanism", "input-flip", *RANGE],
     ("protocol",): ["2", FILE, *RANGE],
     ("papers",): [],
     ("sweep",): [

@@ -380,7 +380,6 @@ def two_sweeps(folder: Path, undisturbed: Undisturbed) -> Iterator[Row]:
 # Commands, one after the other, in a process whose clock is moved.
 _CLOCK = """
 import datetime, json, sys, time
-from dpmc_core.lab.study import ledger
 from dpmc_core.lab.cli import data, main
 from dpmc_core.lab import store as connection
 real, begun = time.time, time.time()
@@ -392,7 +391,7 @@ class Shifted(datetime.datetime):
     def now(cls, tz=None):
         return cls.fromtimestamp(shifted(), tz)
 time.time = shifted
-connection.datetime = ledger.datetime = data.datetime = Shifted
+connection.datetime = data.datetime = Shifted
 sys.exit(max(main(words) for words in json.loads(sys.argv[1])))
 """
 CLOCKS = {
@@ -502,20 +501,6 @@ def full(folder: Path, undisturbed: Undisturbed) -> Iterator[Row]:
             yield Row("full disk", what, told(done, disk), both(wrong, again.wrong(0)))
             for path in disk.iterdir():
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
-        yield _ledger(disk, folder / "signs.npz")
-
-
-def _ledger(disk: Path, out: Path) -> Row:
-    """A release whose line in the ledger does not fit: the first 60 bytes of it are written."""
-    note = json.dumps({"source": "another's", "name": ""})
-    (disk / "ledger.jsonl").write_text(note.replace('""', f'"{"x" * (4035 - len(note))}"') + "\n")
-    filler = fill(disk)
-    done = called(*RELEASE, "--out", out, home=disk)
-    wrong = both(done.wrong(1), "released" if out.exists() else "")
-    filler.unlink()
-    again = called(*RELEASE, "--out", out, home=disk)
-    wrong = both(wrong, again.wrong(0))
-    return Row("full disk", "the ledger of a release", told(done, disk), wrong)
 
 
 def read_only(folder: Path, undisturbed: Undisturbed) -> Iterator[Row]:
@@ -610,7 +595,7 @@ def read_upload(folder: Path, _: Undisturbed) -> Iterator[Row]:
     """A server that is ended while it reads an upload, which never touches the disk."""
     large = folder / "mine.csv"
     with large.open("w") as file:
-        file.write("who,what,stars\n")
+        file.write("user,item,stars\n")
         file.writelines(f"u7,i{k},{1 + k % 5}\n" for k in range(3_000_000))
     for name, status in SIGNALS.items():
         with place() as here, chromium() as browser:

@@ -1,10 +1,11 @@
 """Plants faults, one at a time, in a copy of the program and runs what must notice them.
 
-    python benchmarks/mutants.py [--only TEXT] [--family NAME] [--jobs N] [--list]
+    python benchmarks/mutants.py [--only TEXT] [--family NAME] [--jobs N] [--list] [--resume FILE]
 
 Faults and tests are in tests/mutants. First all these tests run without a fault. Prints a line
 for each fault, then those that nothing noticed; ends with an error where there is one, where the
-program breaks instead of misbehaving, or where a test fails without a fault.
+program breaks instead of misbehaving, or where a test fails without a fault. FILE lists faults that
+were noticed on this very tree: they are left out, and those noticed now are added.
 """
 
 from __future__ import annotations
@@ -51,15 +52,25 @@ def main() -> None:
     parser.add_argument("--family", metavar="NAME", default="", help="faults of one family")
     parser.add_argument("--jobs", type=int, default=2, help="processes at a time (2)")
     parser.add_argument("--list", action="store_true", help="only list the faults")
+    parser.add_argument("--resume", metavar="FILE", type=Path, help="leave out what FILE lists")
     args = parser.parse_args()
     chosen = [m for m in MUTANTS if args.only in m.name and args.family in ("", m.family)]
+    tree = _tree() if args.resume else ""
+    if tree and args.resume.exists():
+        killed = set(args.resume.read_text(encoding="utf-8").splitlines())
+        remaining = [m for m in chosen if _entry(tree, m) not in killed]
+        print(f"{len(chosen) - len(remaining)} faults were noticed on this tree before")
+        if chosen and not remaining:
+            return
+        chosen = remaining
     if args.list or not chosen:
         for m in chosen:
             print(f"{m.family:15} {m.operator.value:15} {m.name}: {m.file}")
         sys.exit(not chosen)
     start = time.perf_counter()
     with tempfile.TemporaryDirectory(prefix="dpmc-mutants-") as folder:
-        outcomes = _all(chosen, [Path(folder, f"copy{k}") for k in range(args.jobs)])
+        copies = [Path(folder, f"copy{k}") for k in range(args.jobs)]
+        outcomes = _all(chosen, copies, args.resume if tree else None, tree)
     counts = Counter(outcome.result for outcome in outcomes)
     print(f"\n{'family':15} {'faults':>6} {'killed':>6}")
     for family in dict.fromkeys(m.family for m in chosen):
@@ -76,7 +87,21 @@ def main() -> None:
     sys.exit(counts[KILLED] < len(outcomes))
 
 
-def _all(mutants: Sequence[Mutant], copies: Sequence[Path]) -> list[Outcome]:
+def _tree() -> str:
+    """The name that git gives to these files; empty where they differ from the last commit."""
+    words = (["git", "status", "--porcelain"], ["git", "rev-parse", "HEAD^{tree}"])
+    changes, tree = (subprocess.run(w, cwd=ROOT, capture_output=True, text=True) for w in words)
+    return "" if changes.returncode or changes.stdout else tree.stdout.strip()
+
+
+def _entry(tree: str, mutant: Mutant) -> str:
+    return f"{tree} {mutant.family}: {mutant.name}"
+
+
+def _all(
+    mutants: Sequence[Mutant], copies: Sequence[Path], killed: Path | None = None, tree: str = ""
+) -> list[Outcome]:
+    """The outcomes; the file gets a line for each fault as soon as it is noticed."""
     free: SimpleQueue[Path] = SimpleQueue()
     for copy in copies:
         _copy(copy)
@@ -93,6 +118,9 @@ def _all(mutants: Sequence[Mutant], copies: Sequence[Path]) -> list[Outcome]:
         finally:
             free.put(copy)
         print(_line(found), flush=True)
+        if killed and found.result == KILLED:
+            with killed.open("a", encoding="utf-8") as file:
+                file.write(_entry(tree, mutant) + "\n")
         return found
 
     with ThreadPoolExecutor(len(copies)) as pool:

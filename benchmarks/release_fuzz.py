@@ -1,9 +1,11 @@
 """Released files, each damaged in one of nine ways: refused in a sentence, or the same arrays.
 
     python benchmarks/release_fuzz.py [COUNT] [--seed N]
+    python benchmarks/release_fuzz.py --forged      # changed on purpose, all digests made anew
 
 Prints how many of each way were refused and accepted, every traceback, and the slowest. Ends with
-an error where one is neither or takes over 2 s. Needs the extra 'release'.
+an error where one is neither or takes over 2 s, or where a forgery is accepted. Needs the extra
+'release'.
 """
 
 from __future__ import annotations
@@ -19,19 +21,52 @@ from random import Random
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from dpmc_core.errors import DpmcError
 from dpmc_core.lab.study.release import export, write
+from dpmc_core.lab.study.verify import verify
 from tests.damaged import WAYS, outcome
-from tests.release_helpers import make, ratings_for
+from tests.forgeries import BASES, forgeries, released
+from tests.release_helpers import load, make, ratings_for, save
 
 SECONDS = 2.0
 IDS = ("private-item-mean", "private-pgd", "randomised-response", "input-flip", "output")
+
+
+def forged() -> bool:
+    """Print a table of all forgeries by their kind; whether one was accepted."""
+    counts: Counter[tuple[str, str]] = Counter()
+    start = time.perf_counter()
+    with tempfile.TemporaryDirectory() as name:
+        for number, base in enumerate(BASES):
+            whole, other = Path(name) / f"{number}.npz", Path(name) / "forged.npz"
+            write(released(base), whole)
+            verify(whole)
+            for kind, card, arrays in forgeries(*load(whole)):
+                save(other, card, arrays)
+                try:
+                    verify(other)
+                    counts[kind, "ACCEPTED"] += 1
+                except DpmcError:
+                    counts[kind, "refused"] += 1
+                except Exception:
+                    counts[kind, "WRONG"] += 1
+                    print(f"--- {kind} of {base}\n{traceback.format_exc(limit=-4)}")
+    print(f"{sum(counts.values()):,} forgeries in {time.perf_counter() - start:.0f} s")
+    results = ("refused", "ACCEPTED", "WRONG")
+    print(f"  {'kind':40}" + "".join(f"{result:>10}" for result in results))
+    for kind in sorted({kind for kind, _ in counts}):
+        print(f"  {kind:40}" + "".join(f"{counts[kind, result]:>10,}" for result in results))
+    return any(result != "refused" for _, result in counts)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("count", nargs="?", type=int, default=20_000, help="files (20000)")
     parser.add_argument("--seed", type=int, default=0, help="of the first file; then 1 more each")
+    parser.add_argument("--forged", action="store_true", help="changed on purpose instead")
     args = parser.parse_args()
+    if args.forged:
+        sys.exit(forged())
     counts: Counter[tuple[str, str]] = Counter()
     slowest, start = (0.0, ""), time.perf_counter()
     with tempfile.TemporaryDirectory() as name:

@@ -1,6 +1,6 @@
 """How often *The answer* is wrong: its verdicts on generated data whose long-run share is known.
 
-    python benchmarks/verdicts.py [--sets 200] [--jobs N]
+    python benchmarks/verdicts.py [--sets 240] [--jobs N] [--kind few]
 
 A population of people rates the same items; each set is some of them, drawn once, and is asked
 about alone, with the five seeds of `dpmc answer`. What is kept in the long run is what all sets of
@@ -26,10 +26,28 @@ from dpmc_core.lab import sweep
 from dpmc_core.lab.study import answer
 from dpmc_core.lab.study.answer import Finding, Inquiry, Kept, Protect, Verdict
 from dpmc_core.model import Task
-from dpmc_core.ratings import Ratings
+from dpmc_core.ratings import PublicFacts, Ratings
 
 LIMITS = (0.5, 0.8, 0.9)
 EACH = 20  # sets of a population
+
+
+def few(seed: int, users: int, items: int, ratings: int) -> Ratings:
+    """Stars of people who have a few ratings each, half of them fewer than 0.6 times the mean."""
+    rng = np.random.default_rng(seed)
+    counts = np.clip(np.rint(0.6 * ratings / users * rng.lognormal(0, 1, users)), 1, items // 2)
+    rows = np.repeat(np.arange(users), counts.astype(int))
+    popular = 1 / (10 + np.arange(items))
+    columns = np.concatenate(
+        [rng.choice(items, int(k), replace=False, p=popular / popular.sum()) for k in counts]
+    )
+    score = 3.7 + 0.4 * rng.normal(size=users)[rows] + 0.5 * rng.normal(size=items)[columns]
+    score += 0.3 * np.einsum(
+        "kd,kd->k", rng.normal(size=(users, 2))[rows], rng.normal(size=(items, 2))[columns]
+    )
+    values = np.clip(np.rint(score + 0.8 * rng.normal(size=len(rows))), 1, 5)
+    public = PublicFacts(users=users, items=items, low=1, high=5)
+    return Ratings.build(rows, columns, values, public)
 
 
 @dataclass(frozen=True)
@@ -52,6 +70,8 @@ class Population:
         if self.kind == "shop":
             shape = synthetic.Shop(users=users, items=self.items, clicks=ratings)
             return synthetic.shop(seed, shape).ratings
+        if self.kind == "few":
+            return few(seed, users, self.items, ratings)
         if self.kind == "tail":
             return synthetic.long_tail(seed, users=users, items=self.items, ratings=ratings).ratings
         levels = np.array(synthetic.MOVIE_NIGHT.histogram, dtype=float)
@@ -86,6 +106,8 @@ POPULATIONS = (
     Population("shop", 600, 120, 9_000, 5.0),
     Population("shop", 1_500, 150, 22_500, 3.0),
     Population("films", 800, 150, 24_000, 6.0, Protect.RATING),
+    Population("few", 800, 100, 2_500, 3.0),
+    Population("few", 800, 100, 6_000, 10.0),
 )
 
 
@@ -114,13 +136,15 @@ def one(population: Population, ratings: Ratings) -> tuple[dict[float, Verdict],
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--sets", type=int, default=200)
+    parser.add_argument("--sets", type=int, default=EACH * len(POPULATIONS))
+    parser.add_argument("--kind", default="", help="populations whose kind has it")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     args = parser.parse_args()
     right: Counter[tuple[float, str]] = Counter()
+    chosen = [population for population in POPULATIONS if args.kind in population.kind]
     with ProcessPoolExecutor(args.jobs) as pool:
         for k in range(-(-args.sets // EACH)):
-            population = POPULATIONS[k % len(POPULATIONS)]
+            population = chosen[k % len(chosen)]
             sets = list(population.sets(k))
             found = list(pool.map(one, [population] * len(sets), sets))
             method, floor, reference = np.mean([values for _, values in found], axis=0)

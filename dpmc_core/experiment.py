@@ -64,7 +64,8 @@ class Result:
     @property
     def guess(self) -> str:
         """The id of the guess beside it."""
-        return registry.floor_of(type(self.mechanism), self.problem.steps)
+        errors = {id: found["rmse"] for id, found in self.baselines.items() if "rmse" in found}
+        return registry.floor_of(type(self.mechanism), self.problem.steps, errors)
 
     def as_dict(self) -> dict[str, Any]:
         """The `dpmc fit --json` object: plain JSON values, null for what is not finite.
@@ -197,7 +198,7 @@ def measure(mechanism: Mechanism, model: Model, problem: Problem, seed: int) -> 
 
 
 def baselines_of(mechanism: Mechanism, steps: Iterable[str] = ()) -> list[Mechanism]:
-    """The guess, the reference and the twin without privacy beside a mechanism, without itself.
+    """The baselines, the reference and the twin without privacy of a mechanism, without itself.
 
     No twin beside an estimator that is not the paper's. A setting carries over where both classes
     declare it with the same default (link, radius), so like is compared with like; where the
@@ -206,7 +207,7 @@ def baselines_of(mechanism: Mechanism, steps: Iterable[str] = ()) -> list[Mechan
     """
     own = {s.name: s.default for s in settings_of(type(mechanism))}
     others = []
-    ids = [registry.floor_of(type(mechanism), steps), registry.REFERENCES[mechanism.task]]
+    ids = [*registry.baselines_of(type(mechanism), [*steps]), registry.REFERENCES[mechanism.task]]
     if getattr(mechanism, "estimator", None) is not Estimator.NOISE_AWARE:
         ids.append(mechanism.twin)
     for id in dict.fromkeys(ids):

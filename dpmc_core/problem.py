@@ -284,7 +284,7 @@ def split_words(split: str) -> str:
 
 def ranks_only(tasks: Iterable[Task], steps: Iterable[str]) -> bool:
     """Whether only who took what will matter: then a file of ratings needs no public range."""
-    shaping = {text for text in steps if not text.startswith(("top-items", "cap"))}
+    shaping = {text for text in steps if not text.startswith(("top-items", "cap", "features"))}
     return set(tasks) == {Task.RANKING} and shaping <= {"implicit=all"}
 
 
@@ -295,7 +295,11 @@ def options_text(
 
     reading: as `data.load` takes it; steps: as command-line text; split: None where none is given.
     """
-    given = {name: show_setting(value) for name, value in reading.items() if value is not None}
+    given = {
+        name: show_setting(value)
+        for name, value in reading.items()
+        if value is not None and not name.startswith("max_")
+    }
     ends: dict[str, str] = {}
     ends |= {end: number_text(given.pop(end)) for end in ("low", "high") if end in given}
     if len(ends) == 2:  # with = because it may begin with a minus

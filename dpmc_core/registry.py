@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from importlib import import_module
-from types import ModuleType
+from types import MappingProxyType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 from dpmc_core import mechanisms as files
@@ -32,6 +32,11 @@ REFERENCES: Mapping[Task, str] = {
 
 # What public facts and one's own ratings reach: the guess beside methods that use both.
 ALONE: Mapping[Task, str] = {Task.RATINGS: "alone", Task.RANKING: "alone-ranking"}
+
+# Methods with this baseline may have any of these, whichever does best without its noise.
+BASELINES: Mapping[str, tuple[str, ...]] = {
+    "private-own-mean": ("private-constant", "private-own-mean", "private-alone")
+}
 
 _NEEDED = {
     "id": (str, "its command-line name"),
@@ -287,15 +292,41 @@ def _check_company(cls: type[Mechanism], known: Mapping[str, type[Mechanism]]) -
             )
 
 
-def floor_of(cls: type[Mechanism], steps: Iterable[str]) -> str:
-    """The guess beside a method on ratings prepared so: where facts are used, these alone."""
-    told = takes_facts(cls) and uses_facts(steps)
-    return ALONE.get(cls.task, cls.floor) if told else cls.floor
+def floors_of(cls: type[Mechanism], steps: Iterable[str]) -> tuple[str, ...]:
+    """Ids of the baselines that a method may have on ratings prepared so."""
+    facts = takes_facts(cls) and uses_facts(steps)
+    if cls.floor in BASELINES:
+        return tuple(id for id in BASELINES[cls.floor] if facts or not takes_facts(get(id)))
+    return (ALONE.get(cls.task, cls.floor) if facts else cls.floor,)
+
+
+def floor_of(
+    cls: type[Mechanism], steps: Iterable[str], errors: Mapping[str, float] = MappingProxyType({})
+) -> str:
+    """The baseline of a method: of several the one whose error is least without noise.
+
+    errors: of methods by id, as far as they are known. So one data set and task have one baseline
+    at every epsilon.
+    """
+    ids = floors_of(cls, steps)
+    known = [id for id in ids if get(id).twin in errors]
+    return min(known, key=lambda id: errors[get(id).twin], default=ids[-1])
+
+
+def baselines_of(cls: type[Mechanism], steps: Sequence[str]) -> tuple[str, ...]:
+    """Ids of the baselines that run beside a method: what `floor_of` chooses from and by, and where
+    features are used these alone."""
+    floors = floors_of(cls, steps)
+    if len(floors) > 1:
+        floors += tuple(get(id).twin for id in floors)
+        floors += (ALONE[cls.task],) * uses_facts(steps)
+    return floors
 
 
 def company_of(cls: type[Mechanism]) -> tuple[str, ...]:
-    """Ids of what stands beside a method: guesses without and with facts, twin and reference."""
-    return floor_of(cls, []), floor_of(cls, ["features"]), cls.twin, REFERENCES[cls.task]
+    """Ids of what stands beside a method: baselines without and with facts, twin and reference."""
+    baselines = baselines_of(cls, []) + baselines_of(cls, ["features"])
+    return *baselines, cls.twin, REFERENCES[cls.task]
 
 
 def takes_facts(cls: type[Mechanism]) -> bool:

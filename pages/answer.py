@@ -62,9 +62,8 @@ class Planned(NamedTuple):
         metrics = [question.metric]
         return rows.read(where, self.keys, [self.method.id], metrics, EPSILONS, seeds).pictures[0]
 
-    def ends(self) -> tuple[str, str]:
-        """What the gain is counted from and up to, as charts name them."""
-        guess = registry.floor_of(type(self.method), ["features"] * self.question.facts)
+    def ends(self, guess: str) -> tuple[str, str]:
+        """What the gain is counted from and up to, as charts name them. guess: id of the former."""
         best = lines.WITHOUT if self.question.reference is None else "your model"
         return lines.guess_name(guess), best
 
@@ -80,8 +79,9 @@ def page() -> None:
         )
         with st.container(horizontal=True):
             data = sources.pick()
+            dataset = sources.get(data)  # without it there is no task to choose
             task = predicted(data, protect)
-        instrument(planned(asked(data, task, protect), rows.place(data), sources.get(data)))
+        instrument(planned(asked(data, task, protect), rows.place(data), dataset))
     except (DpmcError, OSError) as error:
         blocks.problem(error)
 
@@ -209,14 +209,12 @@ def instrument(plan: Planned) -> None:
         if running and again is not None:
             total = again.counts.get("total") or len(plan.units)
             rows.progress(again, min(again.counts.get("done", 0), total), total)
-        if where.private:
-            rows.ledger()
         finding = core.answer(question, plan.advice, plan.units, kept, ratings)
         if finding is not None:
             if where.private:
                 st.session_state["answer found"] = finding
             card(finding, plan)
-            take_away(finding, plan)
+            take_away(finding, plan, kept)
         curve(plan)
 
     rows.watch(where, plan.name, draw, running=running)
@@ -271,7 +269,7 @@ def card(finding: Finding, plan: Planned) -> None:
         if finding.keeps is not None:
             keep = plan.question.keep
             blocks.picture(
-                charts_answer.kept(plan.method.id, finding.keeps, keep, *plan.ends()),
+                charts_answer.kept(plan.method.id, finding.keeps, keep, *plan.ends(finding.guess)),
                 alt=words.plain(said.found),
                 key="answer kept",
                 config={"displayModeBar": False},
@@ -281,20 +279,34 @@ def card(finding: Finding, plan: Planned) -> None:
         st.caption(f"{said.caution} {blocks.escape(said.tested)}")
 
 
-def take_away(finding: Finding, plan: Planned) -> None:
-    """The answer on one page, and its curve."""
-    question, name = plan.question, plan.where.name
-    data = "YOUR_FILE" if plan.where.private else name
-    told = ["dpmc", *core.argv(question, data), "--often", str(question.times)]
-    told += ["--keep", f"{question.keep:g}"]
-    page = blocks.File(
-        "One page to print (HTML)",
-        f"answer-{name}.html",
-        "text/html",
-        lambda: report.verdict(plan.title, words.said(finding), shlex.join(told)),
+def take_away(finding: Finding, plan: Planned, kept: Kept) -> None:
+    """The answer on one page, its numbers, and its curve."""
+    question, where, dataset = plan.question, plan.where, plan.dataset
+    data = f"./{dataset.opened}" if where.private else where.name
+    reading = dataset.reading if where.private else {}
+    seeds = sorted({unit.seed for unit in plan.units})
+    missing = {unit.seed for unit in plan.units if kept.get(unit.key) is None}
+    measured = [seed for seed in seeds if seed not in missing] or seeds
+    told = ["dpmc", *core.argv(question, data, measured, reading)]
+    # What needs the session is taken here: files are made without it.
+    title = f"The answer on {dataset.opened}" if where.private else plan.title
+    picture, ends = plan.curve(), plan.ends()
+    files = (
+        blocks.File(
+            "One page to print (HTML)",
+            f"answer-{where.name}.html",
+            "text/html",
+            lambda: report.verdict(title, finding, picture, ends, shlex.join(told)),
+        ),
+        blocks.File(
+            "Numbers (CSV)",
+            f"answer-{where.name}.csv",
+            "text/csv",
+            lambda: report.csv(words.table(finding, picture, *ends)),
+        ),
     )
-    argv = ["dpmc", "sweep", *over(question, plan.advice, data).argv()]
-    blocks.take(page, picture=plan.curve(), argv=argv)
+    grid = rows.typed(over(question, plan.advice, where.data), where)
+    blocks.take(*files, picture=picture, argv=["dpmc", "sweep", *grid.argv()], shown=told)
 
 
 def curve(plan: Planned) -> None:
@@ -308,8 +320,9 @@ def curve(plan: Planned) -> None:
     if not any(one.clear for one in found):
         return
     keep, epsilon, unit = question.keep, question.epsilon, question.change.label
+    ends = plan.ends(picture.baseline(picture.lines[0]))
     blocks.chart(
-        charts_answer.shares(id, found, keep, epsilon, *plan.ends(), counted=unit),
+        charts_answer.shares(id, found, keep, epsilon, *ends, counted=unit),
         alt=told or "The share of the gain at each epsilon.",
         key="answer curve",
         caption=f"{blocks.EVALUATION} Means over {len(picture.lines[0].seeds)} seeds; the answer is"

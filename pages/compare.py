@@ -185,7 +185,7 @@ def alike(id: str, names: Collection[str], ready: Collection[str]) -> list[str]:
     """A mechanism with those of these that promise the same and have a curve; where there are none,
     the same of whomever one trusts. Guesses are left out: they are drawn beside each."""
     found, _ = groups.cards_of(names, groups.ANY)
-    floors = {registry.get(other).floor for other in names}
+    floors = {registry.get(other).floor for other in names}.union(*registry.BASELINES.values())
     drawn = {*({*names} & {*ready} or names)} - floors | {id}
     able = [other for other in found if other in drawn]
     same = [other for other in able if found[other].change is found[id].change]
@@ -324,8 +324,6 @@ def show(asked: Sought, press: str, *, running: bool) -> None:
         hollow = [f"{one.line.label} is hollow: {one.reason}." for one in placed if not one.solid]
         for sentence in (*lines.apart_words(picture), *hollow):
             st.caption(escape(sentence))
-        if where.private:
-            rows.ledger()
     found = conclusions(shown, parts) if placed and not running else []
     with parts.panel:
         curves = Exhibit("", "", "", fig, "", said)
@@ -460,15 +458,15 @@ def means(shown: Shown) -> None:
 def downloads(asked: Sought, there: GridRows, parts: list[Exhibit]) -> None:
     """Everything to take along."""
     where, picture = asked.where, there.pictures[0]
-    named = replace(asked.grid, data=["YOUR_FILE"]) if where.private else asked.grid
-    argv = ["dpmc", "sweep", *named.argv()]
+    argv = ["dpmc", "sweep", *rows.typed(asked.grid, where).argv()]
+    # Taken here: files are made without the session.
+    title = f"Mechanisms compared on {sources.names()[where.name]}"
 
     def as_html() -> str:
-        name = f"Mechanisms compared on {sources.names()[where.name]}"
         pictures = [(part.title, charts_compare.roomy(part.fig)) for part in parts if part.fig]
         told = [sentence for part in parts for sentence in part.alt.split("\n")]
         placed = [lines.place(line, asked.count) for line in picture.lines]
-        return report.comparison(name, pictures, told, lines.table(placed), shlex.join(argv))
+        return report.comparison(title, pictures, told, lines.table(placed), shlex.join(argv))
 
     def csv() -> str:
         """Every stored row of the curves, also of other epsilons and seeds. Raises StoreError."""

@@ -137,6 +137,7 @@ def known_of_items(dataset: datasets.Dataset) -> None:
         if st.button("Know these of the items", type="primary"):
             ratings = features.knowing(dataset.ratings, found, public, told=True)
             st.session_state[sources.UPLOAD] = replace(dataset, ratings=ratings, facts=found)
+            st.session_state["known"] = True  # a table that is given is used
             st.rerun()
 
 
@@ -158,12 +159,14 @@ def choices(content: bytes, name: str) -> None:
     if wrong is not None or asked:
         refused(wrong or Refused(name, asked), name)
         return
+    if first.known:
+        st.markdown(f"This is **{blocks.escape(first.known.words)}**.")
+    chosen, sure = columns(first, name) if first.shape is FileShape.ROWS else matrix(first, name)
+    if not sure:
+        st.caption("Reading waits until you say which column names the person.")
     with st.form("read the upload"):
-        if first.known:
-            st.markdown(f"This is **{blocks.escape(first.known.words)}**.")
-        chosen = columns(first) if first.shape is FileShape.ROWS else {}
         chosen |= rules(first)
-        pressed = st.form_submit_button("Read the ratings", type="primary")
+        pressed = st.form_submit_button("Read the ratings", type="primary", disabled=not sure)
     if pressed:
         options = {**how, **chosen, **LIMITS}
         work = runs.reading_of(content, name, options)
@@ -209,8 +212,19 @@ def outcome() -> None:
         blocks.progress_or_problem(now)
 
 
-def columns(first: datasets.Layout) -> dict[str, Any]:
-    """Which column holds what, by number from 1."""
+def matrix(first: datasets.Layout, name: str) -> tuple[dict[str, Any], bool]:
+    """Nothing to choose; whether each line is known to be one person."""
+    if "user" not in first.guessed:
+        return {}, True
+    words = "Each line holds the ratings of one person"
+    return {"layout": FileShape.WIDE}, st.checkbox(words, key=f"person {name}")
+
+
+def columns(first: datasets.Layout, name: str) -> tuple[dict[str, Any], bool]:
+    """Which column holds what, by number from 1; whether that of the users is certain.
+
+    A column that the header names unmistakably is left to the reader, which may ask about it.
+    """
     if first.rows:
         rows = {
             name: [row[k] if k < len(row) else "" for row in first.rows]
@@ -226,7 +240,7 @@ def columns(first: datasets.Layout) -> dict[str, Any]:
         # A file with a range is never read as clicks unless somebody says so.
         guess = first.roles.get(role, NONE if role == "time" else None)
         position = column.selectbox(
-            label,
+            f"{label} (a guess)" if role in first.guessed else label,
             options,
             index=options.index(guess) if guess in options else None,
             format_func=labels.__getitem__,
@@ -234,7 +248,20 @@ def columns(first: datasets.Layout) -> dict[str, Any]:
         )
         if position is not None:
             chosen[role] = position if position == NONE else position + 1
-    return chosen
+    if chosen.get("user") != first.roles.get("user", -1) + 1:
+        return chosen, "user" in chosen  # chosen by hand
+    if "user" not in first.guessed and not doubted(name):
+        del chosen["user"]
+        return chosen, True
+    words = f"Each value in {blocks.escape(first.name_of('user'))} stands for one person"
+    return chosen, st.checkbox(words, key=f"person {name} {chosen['user']}")
+
+
+def doubted(name: str) -> bool:
+    """Whether the last reading of the file asked which column names the person."""
+    found = look(state.jobs().get(READING)).result
+    asked = isinstance(found, Refused) and found.name == name
+    return asked and any(fault.option == "user" for fault in found.faults)
 
 
 def _apart(names: Sequence[str]) -> list[str]:

@@ -8,9 +8,11 @@ from dpmc_core import registry
 from dpmc_core.errors import DpmcError, sentence
 from dpmc_core.lab.refute import small_data
 from dpmc_core.lab.refute.faults import Flaw, faults_of
+from dpmc_core.lab.refute.report import record
 from dpmc_core.lab.teach import glossary
-from dpmc_core.lab.views import audits, cards, groups
+from dpmc_core.lab.views import audits, cards, groups, trade
 from dpmc_core.lab.views.audits import Lights
+from dpmc_core.lab.views.trade import Question
 from dpmc_core.privacy import RATING, Change, Guarantee
 from dpmc_core.problem import SEED
 from dpmc_core.ratings import PublicFacts
@@ -53,6 +55,7 @@ def page() -> None:
         return
     with picked:
         id = widgets.picker(found)
+    note_attack()
     with drawn:
         words = claims(found, id, epsilon, every=every)
     with frame.panel:
@@ -60,7 +63,7 @@ def page() -> None:
     with frame.below:
         blocks.folded(
             "The chart in words and numbers",
-            lambda: table(found, words),
+            lambda: table(found, words, epsilon),
             key="every claim",
             type="compact",
         )
@@ -120,9 +123,9 @@ def claims(found: dict[str, Guarantee], id: str, epsilon: float, *, every: bool)
     """
     task = registry.get(id).task
     alike = {one: card for one, card in found.items() if every or registry.get(one).task is task}
-    shown, rows = groups.grouped(alike), rows_of(alike)
+    shown, rows = groups.grouped(alike, refuted), rows_of(alike, epsilon)
     st.markdown(
-        f"**{groups.summary(shown, epsilon)}.** ○ claimed, ● certified, | measured",
+        f"**{groups.summary(shown, epsilon)}.** ○ claimed, ⊗ refuted, ● proved, | measured",
         help=f"{glossary.help('claimed', 'certified', 'measured')} Numbers of different groups"
         " count different things. Methods have the names of their papers, where a strawman is the"
         " plain way that the others improve on.",
@@ -140,7 +143,7 @@ def claims(found: dict[str, Guarantee], id: str, epsilon: float, *, every: bool)
     ticks = {
         one: audits.as_tick(t)
         for one in rows
-        if (t := audits.shipped_of(one)) and t.epsilon == epsilon
+        if (t := blocks.measured(one, epsilon)) and t.epsilon == epsilon
     }
     words = cards.table_words(list(rows.values()))
     fig = charts_guarantees.claims(shown, rows, id, ticks)
@@ -148,14 +151,28 @@ def claims(found: dict[str, Guarantee], id: str, epsilon: float, *, every: bool)
     return words
 
 
-def rows_of(found: dict[str, Guarantee]) -> dict[str, cards.CardRow]:
-    return {id: cards.card_row(registry.short_name(id), card) for id, card in found.items()}
+def refuted(id: str) -> bool:
+    """Whether an attack found more than a mechanism claims, at any epsilon."""
+    return any(map(audits.refuted, blocks.attacks(id)))
 
 
-def table(found: dict[str, Guarantee], words: str) -> None:
+def rows_of(found: dict[str, Guarantee], epsilon: float) -> dict[str, cards.CardRow]:
+    return {
+        id: cards.card_row(
+            registry.short_name(id),
+            card,
+            refuted=refuted(id),
+            measured=tick.measured if tick is not None and tick.epsilon == epsilon else None,
+        )
+        for id, card in found.items()
+        for tick in [blocks.measured(id, epsilon)]
+    }
+
+
+def table(found: dict[str, Guarantee], words: str, epsilon: float) -> None:
     """Claimed beside certified for every mechanism, and why they differ."""
     st.text(words)
-    rows = [*rows_of(found).values()]
+    rows = [*rows_of(found, epsilon).values()]
     narrow = {"claimed": 64, "certified": 76, cards.PER_USER: 104}
     columns = {name: st.column_config.TextColumn(width=width) for name, width in narrow.items()}
     columns["mechanism"] = st.column_config.TextColumn(pinned=True, width=138)
@@ -170,19 +187,19 @@ def table(found: dict[str, Guarantee], words: str) -> None:
         f" compared. {glossary.help('trust', 'notion')}"
     )
     st.markdown("**Why they differ, and what to mind**")
-    for name, *_, why, _ in rows:
-        if why:
-            st.markdown(f"- **{blocks.escape(name)}**: {blocks.escape(sentence(why))}")
+    for row in rows:
+        if row.why:
+            name, why = blocks.escape(row.mechanism), blocks.escape(sentence(row.why))
+            st.markdown(f"- **{name}** ({row.state.word}): {why}")
 
 
 def at_hand(card: Guarantee, id: str, epsilon: float) -> Audited | None:
     """The mechanism that was picked, and the attempt to refute it: what that has found."""
-    own, found = card.certified(), audits.shipped_of(id)
-    st.metric(
-        "Best attacker: right at most",
-        f"{cards.of_hundred(card.attacker())} in 100" if own.finite else "no limit",
-        help=f"{cards.attacker(card)} {glossary.help('attacker')}",
-    )
+    own, found = card.certified(), blocks.measured(id, epsilon)
+    small, everything = questions(card, id)
+    st.markdown(f"**{blocks.escape(small.answer(card))}**", help=glossary.help("attacker"))
+    if own.finite:
+        st.markdown(blocks.escape(everything.answer(card)))
     st.markdown(cards.protects(card))
     claimed = cards.epsilon_text(card.claimed.epsilon if card.claimed else None)
     told = f"Claimed {claimed}, certified {cards.epsilon_text(own.epsilon)} {card.change.label}"
@@ -190,25 +207,33 @@ def at_hand(card: Guarantee, id: str, epsilon: float) -> Audited | None:
         told += f"; measured at least {cards.epsilon_text(found.measured, least=True)}"
         told += f" at {found.epsilon:g}" * (found.epsilon != epsilon)
     st.caption(f"{told}.")
+    against = next(filter(audits.refuted, reversed(blocks.attacks(id))), None)
+    if against is not None:
+        st.markdown(f"⊗ **Refuted**: {blocks.escape(audits.counterexample(against))}.")
     with st.popover("Why?", icon=":material/verified_user:"):
         blocks.guarantee(card, id)
     return attempt(id, epsilon)
 
 
 def attacker(card: Guarantee, id: str, epsilon: float) -> None:
-    """How often the best attacker is right about the card's unit, here and at other epsilons."""
+    """How often the best attacker is right about one unit, here and at other epsilons."""
     st.header("The attacker")
-    grid = widgets.grid(True)
+    grid, (question, _) = widgets.grid(True), questions(card, id)
     made = [registry.create(id, epsilon=e).guarantee(card.public) for e in grid]
-    shares = [one.attacker() for one in made]
+    shares = [question.right(one) for one in made]
     blocks.chart(
         charts_guarantees.attacker(grid, shares, epsilon),
-        alt=cards.attacker(card),
+        alt=question.answer(card),
         key="attacker",
-        caption="How often the best attacker is right at most, of two equally likely cases that"
-        f" differ in {card.change.protects}: what {registry.get(id).name} certifies.",
-        table={"epsilon": grid, "right in 100": [cards.of_hundred(share) for share in shares]},
+        caption=f"“{question.text}” How often an attacker who asks this is right at most, by what"
+        f" {registry.get(id).name} certifies. The attacker knows everything else.",
+        table={"epsilon": grid, "right at most (%)": [cards.of_hundred(one) for one in shares]},
     )
+
+
+def questions(card: Guarantee, id: str) -> tuple[Question, Question]:
+    """What is asked about a person, on every page alike."""
+    return trade.questions(card, registry.get(id).task, cards.TYPICAL)
 
 
 def ledger(card: Guarantee) -> None:
@@ -272,6 +297,17 @@ def found_so_far(now: Snapshot) -> None:
     found: Audited | None = now.result or now.shown
     if found is not None:
         st.markdown(f"**{blocks.escape(audits.verdict(found.report))}** The details are below.")
+
+
+def note_attack() -> None:
+    """Keep what the last attack found, so that panel, chart and table show it at once."""
+    now = look(state.jobs().get(AUDIT))
+    found: Audited | None = now.result or now.shown
+    if found is not None and found.report.valid and found.report.flaw is None:
+        kept = st.session_state.setdefault(blocks.ATTACKS, {})
+        last = record(found.report)
+        kept.pop((last.mechanism, last.epsilon), None)
+        kept[last.mechanism, last.epsilon] = last
 
 
 def report(found: Audited) -> None:

@@ -6,10 +6,12 @@ from typing import Any
 
 import streamlit as st
 
+from dpmc_core.errors import DpmcError
 from dpmc_core.lab.teach import glossary, pictures, room_view
 from dpmc_core.lab.teach.glossary import Term
 from dpmc_core.lab.teach.lessons import LESSONS, Control, Lesson, Predict, Reveal, Slide
 from dpmc_core.lab.teach.paper import FILES
+from dpmc_core.lab.teach.room import Room
 from pages.ui import blocks, classroom, drawn, shell, state, widgets
 from pages.ui.charts import ENDS, shaded
 from pages.ui.charts import room as charts_room
@@ -303,7 +305,8 @@ def step(
                 verdict(slide.predict, guesses[lesson.id, slide.key])
             else:
                 predict(lesson, slide, slide.predict)
-            phones(f"{lesson.title}: {slide.predict.question}", slide.predict, revealed)
+            title = f"{lesson.title}: {slide.predict.question}"
+            blocks.show_safely("The phones' guess", phones, title, slide.predict, revealed)
         moved = {}
         if revealed:  # beside each other where room is short
             with st.container(horizontal=projector, vertical_alignment="bottom"):
@@ -352,20 +355,19 @@ def phones(title: str, asked: Predict, revealed: bool) -> None:
     view = room.view()
     ballot = next((one for one in reversed(view.ballots) if one.title == title), None)
     if ballot is None:
-        if not (revealed or view.ended):
-            st.button(
-                "Ask the phones",
-                icon=":material/smartphone:",
-                on_click=room.vote,
-                args=(title, asked.options),
-                kwargs={"right": asked.right},
-            )
+        offered = not (revealed or view.ended)
+        if offered and st.button("Ask the phones", icon=":material/smartphone:"):
+            try:
+                room.vote(title, asked.options, right=asked.right)
+            except DpmcError as error:
+                blocks.problem(error)
+            else:
+                st.rerun()
     elif revealed:
         if not ballot.locked and not view.ended:  # what is said from here on is no guess
-            room.show(ballot.number)
-            room.lock()
+            room.lock(ballot=ballot.number)
             view = room.view()
-            ballot = view.ballot or ballot
+            ballot = view.ballots[-1 - ballot.number]
         rows = room_view.of_ballot(view, ballot)
         said = f"{many(len(ballot.reports), 'phone')} guessed"
         st.html(charts_room.shares(rows, room_view.words(rows, said), state.theme(), alike=True))
@@ -373,9 +375,14 @@ def phones(title: str, asked: Predict, revealed: bool) -> None:
 
         @st.fragment(run_every=TICK)
         def guessing() -> None:
-            st.html(charts_room.counter(*room_view.counted(room.view())))
+            blocks.show_safely("The number of guesses", count_guesses, room, ballot.number)
 
         guessing()
+
+
+def count_guesses(room: Room, number: int) -> None:
+    reports = room.view().ballots[-1 - number].reports
+    st.html(charts_room.counter([(str(len(reports)), "answered")], ""))
 
 
 def verdict(asked: Predict, guessed: int | None) -> None:
@@ -464,19 +471,23 @@ def draw(found: pictures.Picture, key: str) -> None:
 @st.fragment(run_every=TICK)
 def in_class(slide: Slide) -> None:
     """The same by the reports of the room that is open."""
-    room = classroom.room()
-    found = None if room is None or slide.in_class is None else slide.in_class(room.view().shown)
     with st.container(border=True):
         st.subheader("In your class", anchor=False)
-        if found is None:
-            st.markdown("No reports to show yet: questions are asked and locked on the page Class.")
-            return
-        for sentence in found.says:
-            st.markdown(escape(sentence))
-        if found.picture is not None:
-            draw(found.picture, "theirs")
-        if found.note:
-            st.caption(escape(found.note))
+        blocks.show_safely("The result of your class", show_in_class, slide)
+
+
+def show_in_class(slide: Slide) -> None:
+    room = classroom.room()
+    found = None if room is None or slide.in_class is None else slide.in_class(room.view().shown)
+    if found is None:
+        st.markdown("No reports to show yet: questions are asked and locked on the page Class.")
+        return
+    for sentence in found.says:
+        st.markdown(escape(sentence))
+    if found.picture is not None:
+        draw(found.picture, "theirs")
+    if found.note:
+        st.caption(escape(found.note))
 
 
 def turns(

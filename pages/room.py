@@ -28,6 +28,7 @@ from dpmc_core.lab.teach.room_view import ShareRow
 from dpmc_core.lab.views import cards
 from dpmc_core.mechanisms.one_bit import InputFlip
 from pages.ui import blocks, classroom, film, jobs, runs, shell, state
+from pages.ui.blocks import show_safely
 from pages.ui.charts import room as charts_room
 from pages.ui.jobs import Snapshot
 
@@ -210,7 +211,7 @@ def lobby(room: Room) -> None:
     """The room is open and nothing is asked: does a phone reach it?"""
     left, right = st.columns([2, 3], gap="large", vertical_alignment="center")
     with left:
-        st.html(charts_room.phones_enter(classroom.phone_link(), large=True))
+        show_safely("The QR code", phones_link, True)
     with right:
         blocks.heading(
             "Open this on one phone now",
@@ -241,7 +242,11 @@ def lobby(room: Room) -> None:
         st.caption(blocks.escape(words.cost_words(len(view.questions), view.epsilon)))
         if st.button("Change the questions", icon=":material/edit:"):
             act(classroom.close)
-    ask_a_list(room, view)
+    show_safely("The form for a list", ask_a_list, room, view)
+
+
+def phones_link(large: bool) -> None:
+    st.html(charts_room.phones_enter(classroom.phone_link(), large=large))
 
 
 # --- the projector ------------------------------------------------------------------------------
@@ -249,9 +254,9 @@ def lobby(room: Room) -> None:
 
 def projector(room: Room) -> None:
     view = room.view()
-    ballot, question = view.ballot, view.now.question if view.now else 0
+    ballot, question = view.ballot, view.now.question if view.now else -1
     if classroom.on() and not view.ended:
-        st.html(charts_room.phones_enter(classroom.phone_link(), large=False))
+        show_safely("The QR code", phones_link, False)
     st.html(charts_room.LARGE)
     st.title(blocks.escape(ballot.title if ballot else view.questions[question]), anchor=False)
     marks = marks_of(view)
@@ -261,22 +266,26 @@ def projector(room: Room) -> None:
         now = now_in(classroom.room())
         if now is None or marks_of(now) != marks:
             st.rerun()
-        rows = arrived(now, question)
-        at_the_door(room, now)
+        show_safely("The number of reports", arrived, now)
+        rows = show_safely("The chart", chart, now, question) or []
+        show_safely("The list of phones that wait", at_the_door, room, now)
         buttons(room, now, question)
         if not ballot:
-            rows = [*again(now, question), *overview(now)]
-        blocks.numbers(words.words(rows, "Shares"), words.table(rows), key="room numbers")
+            rows = rows + (show_safely("The effect of asking again", again, now, question) or [])
+            rows = rows + (show_safely("The comparison of questions", overview, now) or [])
+        show_safely("The table", table, rows)
 
     if ballot:
         live()
-        beside_ballot(room, view, ballot)
+        show_safely("The simulation", beside_ballot, room, view, ballot)
     else:
         beside(room, view, question, live)
-    if not view.ended:
-        ask_a_list(room, view)
+    if view.ended:
+        show_safely("The lists and guesses", ballots, room, view)
+    else:
+        show_safely("The form for a list", ask_a_list, room, view)
         change(room, view)
-    promise(view, question)
+    show_safely("The promise", promise, view, question)
 
 
 def beside_ballot(room: Room, view: View, ballot: Ballot) -> None:
@@ -375,13 +384,18 @@ def ask_a_list(room: Room, view: View) -> None:
             st.caption(blocks.escape(said))
         if st.button("Ask for this list", icon=":material/how_to_vote:"):
             act(lambda: room.vote(films.ASKED, [one.text for one in found], float(total)))
-        for ballot in view.ballots:
-            if ballot is not view.ballot and st.button(
-                f"Show again: {blocks.escape(ballot.title)} ({-ballot.number})",
-                key=f"room ballot {ballot.number}",
-                type="tertiary",
-            ):
-                act(lambda number=ballot.number: room.show(number))
+        ballots(room, view)
+
+
+def ballots(room: Room, view: View) -> None:
+    """The way back to every list and guess."""
+    for ballot in view.ballots:
+        if ballot is not view.ballot and st.button(
+            f"Show again: {blocks.escape(ballot.title)} ({-ballot.number})",
+            key=f"room ballot {ballot.number}",
+            type="tertiary",
+        ):
+            act(lambda number=ballot.number: room.show(number))
 
 
 def begin_list() -> None:
@@ -400,23 +414,31 @@ def beside(room: Room, view: View, question: int, live: Callable[[], None]) -> N
         ):
             left, right = st.columns(2, gap="large")
             with left:
-                hands(room, view)
+                show_safely("The count of hands", hands, room, view)
             with right:
-                simulated(room, view, question)
+                show_safely("The simulation", simulated, room, view, question)
     else:
         left, right = st.columns([5, 3], gap="large")
         with left:
             live()
         with right:
-            simulated(room, view, question)
-            hands(room, view)
+            show_safely("The simulation", simulated, room, view, question)
+            show_safely("The count of hands", hands, room, view)
 
 
-def arrived(view: View, question: int) -> list[ShareRow]:
-    """How many reports there are, and what they say."""
+def arrived(view: View) -> None:
+    """How many reports there are."""
     st.html(charts_room.counter(*words.counted(view)))
     if waits := words.waiting(view):
         st.markdown(f":material/visibility_off: {waits}")
+
+
+def table(rows: list[ShareRow]) -> None:
+    blocks.numbers(words.words(rows, "Shares"), words.table(rows), key="room numbers")
+
+
+def chart(view: View, question: int) -> list[ShareRow]:
+    """What the reports say."""
     shown = bool(st.session_state.get(SHOWN))
     if ballot := at_hand(view):
         rows = words.of_ballot(view, ballot, told=shown)
@@ -444,58 +466,59 @@ def at_the_door(room: Room, view: View) -> None:
 
 
 def buttons(room: Room, view: View, question: int) -> None:
-    if view.ended:
-        with st.container(horizontal=True):
-            export(room)
-            with st.popover("Begin a new room", icon=":material/edit:"):
-                st.markdown("This room and all its reports are forgotten.")
-                if st.button("Forget this room", type="primary"):
-                    act(classroom.close)
-        return
-    more = question + 1 < len(view.questions)
+    """What a teacher does. A key does the same whatever is on the wall."""
+    before, after = question - 1, question + 1
+    places = words.asked(view) if view.ended else range(len(view.questions))
+    locks = "Unlock" if view.locked else "Lock"
     with st.container(horizontal=True):
-        if view.ballot and st.button(
-            "To the questions",
-            type="primary" if view.locked else "secondary",
-            icon=":material/arrow_back:",
-            shortcut="B",
-        ):
-            act(lambda: room.press(question))
-        if not view.ballot and st.button(
-            "Back",
-            icon=":material/arrow_back:",
-            shortcut="B",
-            disabled=not question,
-            help="The question before, as it was left.",
-        ):
-            act(lambda: room.press(question - 1))
-        if not view.ballot and st.button(
-            "Next question",
-            type="primary",
-            icon=":material/arrow_forward:",
-            shortcut="N",
-            disabled=not more,
-            help=f"Question {question + 2} of {len(view.questions)}" if more else "It is the last",
-        ):
-            act(lambda: room.press(question + 1))
-        if st.button(
-            "Unlock" if view.locked else "Lock",
+        if not view.ended and st.button(
+            locks,
+            type="secondary" if view.locked else "primary",
             icon=":material/lock_open:" if view.locked else ":material/lock:",
             shortcut="L",
             key="room lock",
             help="Whether reports to this question are taken.",
         ):
             act(lambda: room.lock(not view.locked))
-        if not view.ballot and st.button(
+        if view.ballot and view.now and st.button("To the questions", icon=":material/undo:"):
+            act(lambda: room.press(question))
+        if st.button(
+            "Back",
+            icon=":material/arrow_back:",
+            shortcut="B",
+            disabled=before not in places,
+            help="The question before, as it was left.",
+        ):
+            act(lambda: room.press(before))
+        if st.button(
+            "Next question",
+            type="primary" if view.locked else "secondary",
+            icon=":material/arrow_forward:",
+            shortcut="N",
+            disabled=after not in places,
+            help=f"Question {after + 1} of {len(view.questions)}"
+            if after in places
+            else "It is the last",
+        ):
+            act(lambda: room.press(after))
+        if view.ended:
+            export(room)
+            with st.popover("Begin a new room", icon=":material/edit:"):
+                st.markdown("This room and all its reports are forgotten.")
+                if st.button("Forget this room", type="primary"):
+                    act(classroom.close)
+            return
+        if st.button(
             "Ask again",
             icon=":material/replay:",
             shortcut="A",
+            disabled=bool(view.ballot),
             help="The same question once more, as a round: costs each person"
             f" {view.costs(question):g} more.",
         ):
             act(lambda: room.press(question, again=True))
         with st.popover("End", icon=":material/stop_circle:"):
-            st.markdown("No more reports are taken. What there is stays on the screen.")
+            st.markdown("No more reports are taken. Every question stays on the screen.")
             if st.button("End the class", type="primary"):
                 act(room.end)
 
@@ -503,7 +526,7 @@ def buttons(room: Room, view: View, question: int) -> None:
 def export(room: Room) -> None:
     st.download_button(
         "Results as CSV",
-        lambda: words.export(room.view()),
+        lambda: words.export(room.view(), blocks.log_once),
         "class.csv",
         "text/csv",
         on_click="ignore",
@@ -515,33 +538,36 @@ def export(room: Room) -> None:
 def change(room: Room, view: View) -> None:
     """What may be changed without losing the room."""
     with st.expander("Change or take away", icon=":material/tune:"):
-        hides = st.toggle(
-            "Hide results until a question is locked", view.hides, key=f"room hides {view.hides}"
-        )
-        if hides != view.hides:
-            act(lambda: room.hide(hides))
-        epsilon = st.select_slider(
-            "epsilon of an answer, from the next question on",
-            sorted({*EPSILONS, view.epsilon}),
-            value=view.epsilon,
-            format_func=lambda value: f"{value:g}",
-            key=f"room next epsilon {view.epsilon:g}",
-        )
-        if epsilon != view.epsilon:
-            act(lambda: room.cost(float(epsilon)))
-        with st.form("one more", border=False, clear_on_submit=True):
-            text = st.text_input("One question more", max_chars=LONGEST)
-            if st.form_submit_button("Add it"):
-                act(lambda: room.add(text))
+        show_safely("The settings", settings, room, view)
         export(room)
 
 
+def settings(room: Room, view: View) -> None:
+    hides = st.toggle(
+        "Hide results until a question is locked", view.hides, key=f"room hides {view.hides}"
+    )
+    if hides != view.hides:
+        act(lambda: room.hide(hides))
+    epsilon = st.select_slider(
+        "epsilon of an answer, from the next question on",
+        sorted({*EPSILONS, view.epsilon}),
+        value=view.epsilon,
+        format_func=lambda value: f"{value:g}",
+        key=f"room next epsilon {view.epsilon:g}",
+    )
+    if epsilon != view.epsilon:
+        act(lambda: room.cost(float(epsilon)))
+    with st.form("one more", border=False, clear_on_submit=True):
+        text = st.text_input("One question more", max_chars=LONGEST)
+        if st.form_submit_button("Add it"):
+            act(lambda: room.add(text))
+
+
 def again(view: View, question: int) -> list[ShareRow]:
-    """What asking again gives to the class, and to an attacker; all that is shown of a question."""
-    rows = words.of_question(view, question)
+    """What asking again gives to the class, and to an attacker."""
     estimates, certainty = words.rounds(view, question, st.session_state.get(PRIOR, PRIORS[0]))
     if len(estimates) < 2:
-        return rows
+        return []
     st.header(words.surer(estimates, certainty), anchor=False)
     theme = state.theme()
     left, right = st.columns(2, gap="large")
@@ -566,7 +592,7 @@ def again(view: View, question: int) -> list[ShareRow]:
         f" yes are those before, times e^({view.costs(question):g} s) for s more reports of yes"
         " than of no."
     )
-    return [*rows, *estimates, *certainty]
+    return [*estimates, *certainty]
 
 
 def overview(view: View) -> list[ShareRow]:
@@ -632,7 +658,7 @@ def promise(view: View, question: int) -> None:
     st.header("What is promised", anchor=False)
     ballot = view.ballot
     if ballot and not ballot.epsilon:
-        st.markdown("Nothing: a guess is sent as it is, without a name.")
+        st.markdown("Nothing. A guess is sent as it is, without a name: it is not private.")
         return
     epsilon = ballot.epsilon if ballot else view.costs(question)
     unit = "list" if ballot else "answer"

@@ -2,7 +2,7 @@
 
 import secrets
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import streamlit as st
@@ -12,7 +12,6 @@ from dpmc_core import registry
 from dpmc_core.data import Dataset, parse_step
 from dpmc_core.data.synthetic import SAMPLES
 from dpmc_core.errors import DpmcError
-from dpmc_core.lab.study import ledger
 from dpmc_core.lab.teach import glossary
 from dpmc_core.lab.views import as_published, cards, lines, run_card, training
 from dpmc_core.lab.views.run_card import KeptRun, Run
@@ -20,7 +19,6 @@ from dpmc_core.lab.views.training import Film, TopItem
 from dpmc_core.model import Mechanism, Task
 from dpmc_core.problem import (
     SEED,
-    Problem,
     build_problem,
     default_split,
     prepared_facts,
@@ -85,6 +83,9 @@ def page() -> None:
         possible = may_train(data) and mechanism is not None
     job = state.jobs().get(JOB)
     now = look(job)
+    run: Run | None = now.result
+    if run is not None and job is not None:
+        state.shelf().put(run_card.keep(run, job.about))
     with steering:
         pressed, held = buttons(job, now, possible=possible)
     if pressed and possible:
@@ -95,7 +96,6 @@ def page() -> None:
             mechanism,
             lambda: build_problem(dataset, cls.task, steps=steps, split=split, seed=number),
             number,
-            spend=spending(data, dataset, number),
             reference=expected(data, id, seed) if usual else (),
             number=state.shelf().number(),
             data=dataset.opened,
@@ -108,9 +108,6 @@ def page() -> None:
         if held:
             job.halt()
         st.rerun()
-    run: Run | None = now.result
-    if run is not None and job is not None:
-        state.shelf().put(run_card.keep(run, job.about))
     with film_place:
         if job is None:
             example(data, mechanism, place)
@@ -120,8 +117,6 @@ def page() -> None:
         with parts.panel:
             found(run, trained=now.active or now.state != "stopped" or run.result.stopped)
     with parts.below:
-        if data == sources.UPLOAD:
-            rows.ledger()
         strip()
         if run is not None:
             result(run)
@@ -151,21 +146,10 @@ def paper_s(
     return as_published.with_published(id, chosen)
 
 
-def spending(data: str, dataset: Dataset, seed: int) -> Callable[[Mechanism, Problem], None]:
-    """Puts the runs on an upload in its ledger; samples and public sets have none here."""
-    if data != sources.UPLOAD:
-        return lambda *_: None
-    tally, source = state.tally(), ledger.source_of(dataset)
-
-    def spend(method: Mechanism, problem: Problem) -> None:
-        tally.extend(ledger.fits([method], problem, source, seed))
-
-    return spend
-
-
 def buttons(job: Job | None, now: Snapshot, *, possible: bool) -> tuple[bool, bool]:
     """What runs the training; whether one is to begin, and to wait after its first round."""
-    ready = possible and not now.active
+    # A new run may begin beside what the last one is compared with, which then ends.
+    ready = possible and (not now.active or now.result is not None)
     going = now.active and not now.stopping and now.result is None
     whole = st.button("Train", type="primary", icon=":material/play_arrow:", disabled=not ready)
     step = st.button(

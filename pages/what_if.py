@@ -3,7 +3,6 @@
 import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -200,7 +199,6 @@ def moving(own: Own, at: int, *, running: bool) -> None:
         rows.standing(where, own.keys.name, own.rows(), len(own.keys.units), "")
     if where.private:
         answered()
-        rows.ledger()
     theme, shown = state.theme(), look(where, id, found, running=running)
     job = joining(where, shown)
     now = jobs.look(job)
@@ -330,7 +328,7 @@ def take_away(own: Own, found: tuple[Picture, ...]) -> None:
         return
     where, id = own.where, own.id
     title, shown, stands = sources.names()[where.name], look(where, id, found), standing()
-    grid = replace(own.grid, data=["YOUR_FILE"]) if where.private else own.grid
+    grid = rows.typed(own.grid, where)
     shown = shown._replace(yours=shown.yours or jobs.look(joining(where, shown)).result)
 
     def file() -> str:

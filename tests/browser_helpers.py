@@ -78,6 +78,7 @@ def chromium():
 @contextmanager
 def serving(home, script="app.py", **environment):
     """A server of a script on a free port, with a home of its own: its address and its process."""
+    base = environment.get("STREAMLIT_SERVER_BASE_URL_PATH", "")
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -92,7 +93,7 @@ def serving(home, script="app.py", **environment):
             stderr=subprocess.STDOUT,
         )
         try:
-            address = f"http://127.0.0.1:{port}/"
+            address = f"http://127.0.0.1:{port}/" + (base and base + "/")
             end = time.monotonic() + 150
             while not _answers(address + "_stcore/health"):
                 assert process.poll() is None, (home / "server.log").read_text()
@@ -181,7 +182,7 @@ def read_ratings(page, folder):
     """The same where a file can be chosen on the page."""
     file = folder / "mine.csv"
     rows = [f"u{u},i{i},{1 + (u * i) % 5}" for u in range(30) for i in range(20) if (u + i) % 3]
-    file.write_text("\n".join(["who,what,stars", *rows]) + "\n")
+    file.write_text("\n".join(["user,item,stars", *rows]) + "\n")
     with page.expect_file_chooser() as chooser:
         page.get_by_role("button", name="Upload", exact=True).click()
     chooser.value.set_files(file)

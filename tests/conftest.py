@@ -65,7 +65,7 @@ def _own_main() -> Iterator[None]:
 
 @pytest.fixture(autouse=True, scope="session")
 def _own_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Nothing of a test lands in the ledger or the store of whoever runs it."""
+    """Nothing of a test lands in the store of whoever runs it."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("DPMC_HOME", str(tmp_path_factory.mktemp("dpmc-home")))
         yield

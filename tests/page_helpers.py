@@ -66,11 +66,6 @@ def read_me(app):
     return plain(next((c.help for c in app.caption if c.value.startswith("Evaluation only")), ""))
 
 
-def ledger_of(app):
-    """The line of an upload's ledger; "" where a page shows none."""
-    return next((one.label for one in app.expander if "for your eyes" in one.label), "")
-
-
 def all_text(app):
     parts = [
         e.value

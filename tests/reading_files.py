@@ -393,7 +393,8 @@ def _long(r: Random) -> File:
                  for k in range(40)]  # fmt: skip
     text = "\n".join([header, *lines])
     content = (text + "\nZo\u00eb,tea,3").encode("latin-1") if kind == "latin" else text.encode()
-    return File(content, {}, kind="long")
+    options = {} if kind == "wide" or _some(r, 0.1) else {"user": "user"}
+    return File(content, options, kind="long")
 
 
 # Other formats ----------------------------------------------------------------------------------
@@ -585,6 +586,8 @@ MAY_REFUSE = frozenset({
     "looks like ARFF",
     "looks like HTML",
     "rows or a matrix",
+    "a column that counts up",
+    "more items than users",
     "names beside numbers",
     "Parquet ids of another type",
     "Parquet times of another type",

@@ -27,10 +27,17 @@ from typing import Any
 ROLES = ("user", "item", "rating", "time")
 NAMES = {  # what a column of a role is called, most telling first
     "user": "user userid uid username customer customerid member memberid reviewer reviewerid"
-    " person personid visitor visitorid u",
+    " person personid visitor visitorid rater raterid reader readerid viewer viewerid listener"
+    " listenerid voter voterid player playerid buyer buyerid shopper shopperid borrower borrowerid"
+    " patron patronid student studentid pupil pupilid learner learnerid participant participantid"
+    " respondent respondentid evaluator evaluatorid assessor assessorid annotator annotatorid judge"
+    " judgeid critic criticid subscriber subscriberid consumer consumerid worker workerid guest"
+    " guestid patient patientid employee employeeid account accountid email emailid emailaddress"
+    " emailaddressid benutzer benutzerid nutzer nutzerid kunde kundeid utilisateur utilisateurid"
+    " usuario usuarioid utente utenteid gebruiker gebruikerid u",
     "item": "item itemid iid movie movieid film filmid product productid place placeid business"
     " businessid book bookid isbn asin song songid track trackid artist artistid joke jokeid"
-    " restaurant restaurantid i",
+    " restaurant restaurantid title i",
     "rating": "rating ratings score stars star overall value rate grade preference r",
     "time": "timestamp time date datetime unixtime unixreviewtime reviewtime ratedat createdat t",
 }
@@ -40,6 +47,7 @@ NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 COMMA_NUMBER = re.compile(r"[+-]?(?![1-9][0-9]?[0-9]?,[0-9]{3}$)[0-9]+,[0-9]+")  # 1,000: thousands?
 INFINITE = re.compile(r"[+-]?inf(inity)?", re.IGNORECASE)
 WHOLE = re.compile(r"0|[1-9][0-9]{0,17}")
+ROW_NUMBERS = ("", "id", "no", "nr", "index", "rank", "row", "rowid", "rownames")
 UNUSUAL = ("", "nan", "na", "null", "none", "?")  # no name of a column
 # Why a row is left out, the first that holds.
 BAD = ("json", "long", "quote", "columns", "user", "item", "rating", "number", "finite", "range")
@@ -380,6 +388,12 @@ def _delimited(lines: list[str], o: Mapping[str, Any], doubts: set[str]) -> Tabl
         raise _No("first line")
     width = len(names or first.fields)
     roles = _roles(names, width, first.fields, o, doubts)
+    if not header and o["user"] is None:
+        column = [_stripped(_cut([x], separator)[0]) for x in lines if _is_closed(x, separator)]
+        values = [fields[roles["user"]] for fields in column if len(fields) > roles["user"]]
+        numbers = [float(text) for text in values if NUMBER.fullmatch(text)]
+        if len(numbers) > 2 and numbers == sorted(set(numbers)):
+            doubts.add("a column that counts up")
     low, high = _range("rating" not in roles, o)
     count = Counter(lines=len(lines), blank=start, header=int(header))
     rows = []
@@ -480,10 +494,15 @@ def _roles(
                 roles[role] = places[0]
             if places:
                 break
-    unnamed = {k for k, name in enumerate(names or ()) if not name}  # an index, by its look
-    free = [k for k in range(width) if k not in {*roles.values(), *reserved, *unnamed}]
-    for role in ("user", "item", "rating"):
-        if by_place and role not in roles and role not in off and free:
+    numbers = {k for k, name in enumerate(names or ()) if _plain(name) in ROW_NUMBERS}
+    free = [k for k in range(width) if k not in {*roles.values(), *reserved, *numbers}]
+    missing = [role for role in ("user", "item", "rating") if role not in {*roles, *off}]
+    if names is None:  # in the usual order, unless there are many columns
+        by_place = by_place and not ("user" in missing and width > 4)
+    elif "user" in missing or ("item" in missing and len(free) > len(missing)):
+        by_place = False
+    for role in missing if by_place else ():
+        if free:
             roles[role] = free.pop(0)
     if "user" not in roles or "item" not in roles:
         raise _No("no column left")
@@ -740,6 +759,12 @@ def _gather(
         value = 1.0 if clicks else float(row.rating.replace(",", "."))
         pairs.setdefault((row.user, row.item), []).append((times[k] if times else 0, k, value))
     repeated = len(good) - len(pairs)
+    if "user" in roles and o["user"] is None and len(pairs) >= 100:
+        per_user = Counter(user for user, _ in pairs)
+        if sum(number == 1 for number in per_user.values()) >= 0.95 * len(per_user):
+            raise _No("user?")
+        if 2 * len(per_user) <= len({item for _, item in pairs}):
+            doubts.add("more items than users")
     if "a user twice in a wide matrix" in doubts and o["duplicates"] == "error":
         raise _No("duplicates")
     if repeated and not clicks and o["duplicates"] == "error":

@@ -6,7 +6,7 @@ import numpy as np
 
 from dpmc_core import registry
 from dpmc_core.errors import CannotRelease
-from dpmc_core.lab.study.release import check, digest
+from dpmc_core.lab.study.release import card_digest, check
 from dpmc_core.model import Task
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import parse_setting
@@ -91,5 +91,5 @@ def load(path):
 def save(path, card, arrays, *, sealed=True):
     """The file with another card or other arrays; sealed: the card's own digest is made to fit."""
     if sealed:
-        card = card | {"sha256": digest(card)}
+        card = card | {"sha256": card_digest(card)}
     np.savez(path, allow_pickle=False, card=np.array(json.dumps(card)), **arrays)

@@ -1,10 +1,16 @@
 """Links that no person would write: the page opens, says what it left out, and works on."""
 
+from random import Random
+
 import pytest
 from streamlit.runtime.state.query_params import QueryParams
 
+from app import SECTIONS
 from dpmc_core import registry
+from dpmc_core.data import SAMPLES, public_sets
+from dpmc_core.data.synthetic import DRAWN, options_of
 from dpmc_core.settings import settings_of
+from tests.hostile import HOSTILE
 from tests.page_helpers import open_page
 from tests.slow_helpers import rest_slow
 
@@ -72,3 +78,72 @@ def test_settings_of_every_method_may_be_absurd(clicks):
         told = [e.value for e in (*app.warning, *app.error)]
         shown = [name for name in names if not name.endswith(".delta")]
         assert len(told) == len(shown), (id, told)
+
+
+# --- addresses from a seed ------------------------------------------------------------------------
+
+PAGES = [entry.file for section in SECTIONS.values() for entry in section]
+UNBOUND = {"person", "asked", "need", "layer", "lesson", "step", "made", "embed"}
+OPTIONS = ("-1", "0", "1", "2", "8", "20", "60", "1e9", "2.5", "nan", "1e400", "x", "", "each")
+JUNK = (*NUMBERS[:-1], *TEXTS[:3], *HOSTILE, "-1", "0", "1e-9", "true", "0.1:10:0", "1,2,,3")
+UNREADABLE = ("rank-one:users=20,items=8", "one-bit-lab:seed=1e9")
+DAMAGED = {  # public sets that are there and cannot be read
+    "ml-100k": {"u.data": "1\t1\tfive\t0\n"},
+    "ml-latest-small": {"ratings.csv": "userId,movieId,rating,timestamp\n1,1\n"},
+    "ml-1m": {"ratings.dat": "\0\0\0"},
+    "jester": {},
+}
+
+
+@pytest.fixture
+def damaged(tmp_path, monkeypatch):
+    """Public sets that cannot be read lie where this program looks for them."""
+    monkeypatch.setenv("DPMC_HOME", str(tmp_path))
+    for name, files in DAMAGED.items():
+        folder = public_sets.folder_of(name)
+        folder.mkdir(parents=True)
+        for file, text in files.items():
+            (folder / file).write_text(text)
+
+
+def data_text(draw):
+    """A sample, a damaged set, junk, or mostly a sample that is drawn with odd options."""
+    kind = draw.randrange(6)
+    if kind < 3:
+        return draw.choice([(*SAMPLES, "rank-one", "upload"), (*DAMAGED,), JUNK][kind])
+    name = draw.choice(DRAWN)
+    options = draw.sample(options_of(name), draw.randint(1, 3))
+    return f"{name}:" + ",".join(f"{option}={draw.choice(OPTIONS)}" for option in options)
+
+
+def address(seed, keys):
+    """What an address asks for: mostly data, often a mechanism, and junk for a few of the keys."""
+    draw = Random(seed)
+    link = {"data": data_text(draw)} if draw.random() < 0.8 else {}
+    if draw.random() < 0.5:
+        link["mechanism"] = draw.choice([*registry.MECHANISMS])
+    for key in draw.sample(sorted(keys), min(draw.randint(0, 8), len(keys))):
+        link[key] = draw.choice((*JUNK, *registry.MECHANISMS, data_text(draw)))
+    return link
+
+
+MANY = [pytest.param(page, 1000, marks=pytest.mark.slow) for page in PAGES]
+
+
+@pytest.mark.usefixtures("damaged")
+@pytest.mark.parametrize(("page", "count"), [*((page, 3) for page in PAGES), *MANY])
+def test_a_page_opens_at_absurd_addresses(page, count, bound):
+    for way in [way for name, way in WAYS if name == page] or [{}]:
+        open_page(page, **way)
+    keys = {*bound, *UNBOUND}
+    for seed in range(count):
+        app = open_page(page, **address(seed, keys))
+        assert len(app.title) == 1, seed
+
+
+@pytest.mark.usefixtures("damaged")
+@pytest.mark.parametrize("data", [*UNREADABLE, *DAMAGED])
+def test_the_answer_on_data_that_cannot_be_read_is_the_sentence_of_other_pages(data):
+    said = [[e.value for e in open_page(page, data=data).error] for page in ("train", "answer")]
+    assert len(said[0]) == 1
+    assert said[1] == said[0]

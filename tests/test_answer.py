@@ -116,6 +116,7 @@ def test_what_each_of_many_may_spend_costs_the_budget_in_a_year(restaurants):
         card = again.guarantee(restaurants.ratings.public).repeated(times)
         spent = card.certified(question.change, 1e-6).epsilon
         assert spent == pytest.approx(1.0, rel=1e-4)
+        assert cost.year > 5.0
         assert (cost.replaced is None) == (protect is Protect.RATING)
 
 
@@ -447,7 +448,8 @@ def test_the_fixed_words(restaurants):
     assert f"**{weekly}**" in said.unit
     assert "delta 1e-6 (replacing a row: 2.02)" in said.unit
     assert said.attacker == (
-        "Best attacker asking “was this user's data used?”: right 55 times in 100; a coin 50."
+        "An attacker who asks “Were this person's data used?” is right at most 55 % of the time;"
+        " a coin flip gets 50 %."
     )
     assert "**Not against your servers, staff, logs or a breach.**" in said.against
     assert said.caution == "Offline test on raw data, 5 private fits: do not publish."
@@ -493,8 +495,7 @@ def test_the_command_says_it_in_sentences(capsys, tmp_path, monkeypatch):
     assert "Epsilon 1 can tell none of the 130 items from noise." in out
     assert "at your limit (keep 50 % of the gain)" in out
     assert "Weekly for a year: epsilon 9.1, delta 1e-6; to stay at 1, use 0.12 each." in out
-    # Without --store no result is kept: only that there were runs, for the ledger.
-    assert [path.name for path in tmp_path.iterdir()] == ["ledger.jsonl"]
+    assert not [*tmp_path.iterdir()]  # without --store nothing is kept
 
 
 def test_the_command_as_json_with_the_curve(capsys, tmp_path):
@@ -556,6 +557,9 @@ def test_official_test_ratings_are_used_as_they_are(tmp_path, capsys):
         lines = (f"{u}\t{i}\t{rng.integers(1, 6)}\t{u}" for u, i in pairs)
         (tmp_path / f"u1.{end}").write_text("\n".join(lines) + "\n")
     fold = [str(tmp_path / "u1"), "--range", "1:5", "--no-curve", "--seeds", "1:2"]
+    assert main(["answer", *fold]) == 1
+    assert "column of users is guessed" in capsys.readouterr().err
+    fold += ["--user", "1"]
     assert main(["answer", *fold]) == 0
     assert "Tested on the given test ratings: 30 users, 2 seeds." in capsys.readouterr().out
     assert main(["answer", *fold, "--holdout", "0.2"]) == 1

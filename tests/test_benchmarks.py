@@ -1,11 +1,14 @@
-"""Every script of benchmarks/ is a program of today: it starts, and what it names is there."""
+"""Every script of benchmarks/ is a program of today, and `make slow` goes on where it stopped."""
 
 import os
 import subprocess
 import sys
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 import pytest
+
+from benchmarks import mutants as mutant_runs
 
 FOLDER = Path(__file__).resolve().parent.parent / "benchmarks"
 SCRIPTS = sorted(path.stem for path in FOLDER.glob("*.py"))
@@ -46,3 +49,56 @@ def test_every_script_starts_and_names_what_is_there():
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("usage:") == len(SCRIPTS) - 1  # one only holds data for others
+
+
+def test_every_test_file_is_in_one_group_of_make_slow():
+    makefile = (FOLDER.parent / "Makefile").read_text(encoding="utf-8")
+    groups = makefile.partition("SLOW_GROUPS := ")[2].partition("\n\n")[0].replace("\\", "").split()
+    for path in (FOLDER.parent / "tests").glob("test_*.py"):
+        assert sum(fnmatchcase(path.name, f"test_{group}*") for group in groups) == 1, path.name
+
+
+@pytest.fixture
+def checkout(tmp_path):
+    """A folder under git, all committed."""
+    (tmp_path / ".gitignore").write_text(".slow/\n")
+    own = ("-c", "user.name=x", "-c", "user.email=x@x.example", "-c", "commit.gpgsign=false")
+    for words in (("init", "-q"), ("add", "-A"), (*own, "commit", "-qm", "x")):
+        subprocess.run(["git", *words], cwd=tmp_path, check=True)
+    return tmp_path
+
+
+def test_a_step_that_has_passed_on_this_tree_is_not_run_again(checkout):
+    """A failed one is, and so is every step with other words or while files differ."""
+
+    def step(*words):
+        step = FOLDER.parent / ".ci" / "step"
+        done = subprocess.run([step, "one", *words], cwd=checkout, capture_output=True, text=True)
+        return done.returncode, done.stdout
+
+    def ran(word):
+        assert (checkout / ".slow" / "one.log").read_text() == f"{word}\n"
+        return 0, f"{word}\n"
+
+    assert step("sh", "-c", "echo no; exit 3") == (1, "no\n")
+    assert step("echo", "a") == ran("a")
+    assert step("echo", "a") == (0, "    passed on this tree before: .slow/one.log\n")
+    assert step("echo", "b") == ran("b")
+    (checkout / "new").write_text("")
+    assert step("echo", "b") == step("echo", "b") == ran("b")
+
+
+def test_faults_that_were_noticed_on_this_tree_are_left_out(checkout, monkeypatch, capsys):
+    def killed(mutants, _copies, listed, tree):
+        listed.write_text("".join(mutant_runs._entry(tree, m) + "\n" for m in mutants[1:]))
+        return [mutant_runs.Outcome(m, mutant_runs.KILLED, 0.0) for m in mutants]
+
+    (checkout / ".slow").mkdir()
+    words = ["mutants.py", "--family", "server", "--resume", str(checkout / ".slow" / "killed")]
+    monkeypatch.setattr(sys, "argv", words)
+    monkeypatch.setattr(mutant_runs, "ROOT", checkout)
+    monkeypatch.setattr(mutant_runs, "_all", killed)
+    for count in ("11 faults in", "1 faults in"):
+        with pytest.raises(SystemExit, match="False"):  # none survived
+            mutant_runs.main()
+        assert count in capsys.readouterr().out

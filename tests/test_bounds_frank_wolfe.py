@@ -1,5 +1,6 @@
 """The bounds' shapes: exponents, optimal rounds, crossings."""
 
+import itertools
 import math
 
 import numpy as np
@@ -93,3 +94,26 @@ def test_table_2_follows_from_theorem_3_2():
     assert slope(lambda n: error(1e9, n), 1e2) == pytest.approx(1 / 10)
     ratio = error(3e6, 70) / bounds.low_rank_error(3e6, 70)
     assert ratio == pytest.approx(error(1e9, 400) / bounds.low_rank_error(1e9, 400))
+
+
+def test_the_private_svd_row_of_table_2_follows_from_the_first_form_alone():
+    """All seen, rank one, rows of norm 1; what the row hides: 64 ln(1/delta)/eps^2 and ln m."""
+
+    def first_form(m, n, mu):
+        size = bounds.Regime(m, n, m * n, math.sqrt(m), 1.0, epsilon=1.0)
+        return m * n * bounds.svd_risk(size, mu, math.sqrt(m))
+
+    hidden = 64 * math.log(1e6)  # above ln m here
+    for m, n, mu in itertools.product((1e3, 1e5, 1e9), (10, 1e2, 1e3), (1, 4, 1e3)):
+        row = bounds.low_rank_svd_error(m, n, mu) ** 2
+        assert first_form(m, n, mu) <= hidden * row * (1 + 1e-9)
+        bare = bounds.low_rank_svd_error(m, n, mu, printed=False) ** 2
+        assert bare <= row * (1 + 1e-9)
+        terms = hidden * n / m + math.log(m) * mu * m / n
+        assert first_form(m, n, mu) == pytest.approx(terms)
+    n = 1e12
+    m, mu = n**1.5, n**0.25
+    second = min(n, mu**2 * n**2 / m) + mu * m / n
+    assert second > 100 * bounds.low_rank_svd_error(m, n, mu) ** 2
+    (told,) = [one for one in bounds.theorems() if one.theorem == "Table 2, Private SVD"]
+    assert told.holds

@@ -1,5 +1,7 @@
 """The upload path to its end in Chromium: a file, the link, one button, the answer."""
 
+from pathlib import Path
+
 import pytest
 
 from tests.browser_helpers import settle, upload_ratings, visit
@@ -22,6 +24,18 @@ def test_an_upload_leads_to_the_answer(page, server, temporary, tmp_path):
     ).first.wait_for()
     page.get_by_text("Offline test on raw data, 5 private fits").wait_for()
     page.locator('[data-testid="stPlotlyChart"] .main-svg').first.wait_for()
+    stop = page.get_by_test_id("stMain").get_by_role("button", name="Stop")
+    stop.wait_for(state="detached")
+    settle(page)
+    page.get_by_role("button", name="Take it away").click()
+    with page.expect_download() as saved:
+        page.get_by_role("button", name="One page to print (HTML)").click()
+    printed = Path(saved.value.path()).read_text()
+    assert "<svg" in printed
+    assert f"<h2>{page.get_by_role('heading', level=2).first.inner_text()}</h2>" in printed
+    assert "dpmc answer ./mine.csv" in printed
+    settle(page)
+    assert page.get_by_test_id("stAlert").count() == 0
     (folder,) = temporary.glob("dpmc-private-*")
     assert folder.stat().st_mode & 0o777 == 0o700
     assert (folder / "results-users").is_dir()

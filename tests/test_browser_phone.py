@@ -635,18 +635,24 @@ def test_a_phone_answers_no_list_that_asks_for_more_of_the_truth(page, server, r
 
 
 def test_a_guess_is_one_tap_under_another_name_and_costs_nothing(page, server, room):
+    room.lock()
     room.vote("About how many?", ["12", "50", "88"], right=0)
     traffic = log(page)
     page.goto(server + "phone")
     page.get_by_text("not private").wait_for()
+    hidden_words = page.get_by_text(re.compile("randomised|epsilon|coin|deny|what you answered"))
+    assert hidden_words.filter(visible=True).count() == 0
     press(page, "50")
     arrived(page)
+    assert page.get_by_text("not private").is_visible()
+    assert hidden_words.filter(visible=True).count() == 0
     (report,) = reports(traffic)
     assert report["picks"] == [[1, 1]]
     assert not page.locator("#spent").is_visible()
     room.ask(0)
     press(page, "Yes")
     arrived(page)
+    assert page.get_by_text("is randomised before").is_visible()
     assert reports(traffic)[-1]["token"] != report["token"]
 
 

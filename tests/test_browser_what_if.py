@@ -159,7 +159,7 @@ def test_guessing_is_counted_against_the_bound(instrument):
     for count in range(1, 6):
         page.locator(".dpmc-game button").first.click()
         assert re.search(rf"You: \d of {count}\.", text(page, "game"))
-        assert "73 times in 100" in text(page, "game")
+        assert "is right at most 73 % of the time" in text(page, "game")
         page.get_by_role("button", name="Again").click()
     still = page.evaluate(STILL)
     page.keyboard.press("Tab")
@@ -299,7 +299,7 @@ def test_a_quality_that_is_not_on_the_axis_is_not_asked_for(instrument):
 
 def test_what_is_only_claimed_limits_no_attacker(instrument):
     page = instrument("?mechanism=dpmf")
-    assert text(page, "attack").startswith("No limit on an attacker is proved")
+    assert text(page, "attack").startswith("No limit is proved for an attacker who asks")
 
 
 # What a visitor's lists are made of is there.
@@ -329,13 +329,14 @@ def test_answers_never_leave_the_browser_and_reports_add_up(instrument, page):
     assert page.evaluate("document.activeElement.textContent").startswith("Another coin")
     own = page.locator(".dpmc-cell .dpmc-tile:first-child").all_inner_texts()
     assert own == ["+", "\u2212", "+", "+", "+"]
-    assert "73 times in 100" in text(page, "attack")
+    assert "right at most 73 % of the time; a coin flip gets 50 %." in text(page, "attack")
+    assert "Epsilon: 1 for each answer, 5 in all" in text(page, "you")  # one was skipped
     for _ in range(2):
         page.get_by_role("button", name="Send again").click()
-    assert "82 times in 100" in text(page, "attack")
-    assert "3, epsilon 3 in all" in text(page, "you")
+    assert "right at most 82 % of the time" in text(page, "attack")
+    assert "Epsilon: 3 for each answer, 15 in all" in text(page, "you")
     page.get_by_role("button", name="Another coin").click()
-    assert "3, epsilon 3 in all" in text(page, "you")  # imagined, so nothing is spent
+    assert "15 in all" in text(page, "you")  # imagined, so nothing is spent
     assert sent == []
     page.locator(".dpmc-link").click()
     page.wait_for_url(lambda url: "person" not in url)

@@ -82,13 +82,3 @@ def test_guarantees_show_what_was_measured_where_it_was(capsys):
     _, out, _ = run(capsys, "guarantees", "--measured")
     assert "measured" in out.splitlines()[2]
     assert "measured" not in run(capsys, "guarantees")[1]
-
-
-def test_an_audit_of_real_ratings_is_in_their_ledger(capsys):
-    asked = ["audit", "local-mean", "restaurants", "--epsilon", "1", "--runs", "4"]
-    assert main([*asked, "--method", "sampler"]) == 0
-    capsys.readouterr()
-    assert main(["ledger", "restaurants", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    (part,) = [part for part in found["parts"] if part["kind"] == "audit"]
-    assert (part["mechanism"], part["runs"]) == ("local-mean", 4)

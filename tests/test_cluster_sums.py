@@ -5,6 +5,7 @@ import os
 import pickle
 import signal
 from concurrent.futures import Future
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +23,7 @@ from dpmc_core.mechanisms.dpals import ItemBudget
 from dpmc_core.model import Estimator, Factors, Task
 from dpmc_core.privacy import witness
 from dpmc_core.problem import RandomShare, prepare_all
+from dpmc_core.ratings import PublicFacts, Ratings
 
 METHODS = [
     ("private-item-mean", {}),
@@ -176,6 +178,19 @@ def test_what_is_held_out_and_the_fingerprint_do_not_depend_on_partitions(task, 
     assert len(seen) == 1
 
 
+def test_the_latest_rating_is_held_out_in_a_partition():
+    public = PublicFacts(users=2, items=3, low=1, high=5)
+    times = np.array([5, 9, 1, 7, 2])
+    ratings = Ratings.build([0, 0, 0, 1, 1], [0, 1, 2, 0, 2], np.full(5, 3.0), public, times=times)
+    train, test = engine._split(ratings, None, 1)
+    assert (test.users.tolist(), test.items.tolist()) == ([0, 1], [1, 0])
+    assert len(train) == 3
+    train, _ = engine._split(ratings, 1.0, 1)  # all but one of each user
+    assert train.users.tolist() == [0, 1]
+    assert engine._content(None)[0] == 0
+    assert engine._content(train)[0] == 2
+
+
 def _same_for_all(ratings):
     items = np.arange(ratings.public.items, dtype=float)[:, None]
     return Factors(np.ones((ratings.public.users, 1)), 1 + items % 5)
@@ -208,6 +223,19 @@ def test_a_user_of_two_files_is_refused_on_a_cluster_alone(tmp_path):
     one = load(write(tmp_path / "one", people(), 1), low=1, high=5).ratings
     assert whole.fingerprint == one.fingerprint
     assert whole.user_ids == one.user_ids
+
+
+@pytest.mark.parametrize("other", [(1, 10), (0, 5)])
+def test_files_with_other_ranges_are_refused_by_name(other, folders, monkeypatch):
+    honest = engine._read
+
+    def read(path, options, stamp):
+        low, high = other if path.endswith("part-1.parquet") else (1, 5)
+        return honest(path, replace(options, low=low, high=high), stamp)
+
+    monkeypatch.setattr(engine, "_read", read)
+    with pytest.raises(BadRatings, match=r"part-0\.parquet and part-1\.parquet .* ranges"):
+        engine.spread(Immediate(), sorted(folders[2].glob("*.parquet")), Task.RATINGS, {})
 
 
 def test_a_folder_is_read_as_one_file_would_be(tmp_path, folders, capsys):
@@ -270,6 +298,9 @@ def test_a_file_that_changed_is_not_read_again(tmp_path):
     (tmp_path / "other" / "part-0.parquet").replace(path)
     with pytest.raises(BadRatings, match=r"part-0\.parquet has changed while it was used"):
         engine._read(str(path), options, stamp)
+    stamp = engine._stamp(path)
+    os.utime(path, ns=(0, stamp[1] + 1))  # as large as before
+    assert engine._stamp(path) != stamp
 
 
 def test_what_cannot_be_finished_is_one_sentence(folders):

@@ -117,8 +117,12 @@ def test_columns_are_found_by_their_names_in_any_order() -> None:
 
 
 def test_names_that_say_nothing_fall_back_to_the_order_and_say_so() -> None:
-    data = upload("a,b,c\n" + "".join(f"{u},{i},{r}\n" for u, i, r, _ in ROWS), header="yes")
+    text = "a,b,c\n" + "".join(f"{u},{i},{r}\n" for u, i, r, _ in ROWS)
+    with pytest.raises(BadRatings, match="candidates are a, b, c"):  # but nobody is a user by order
+        upload(text, header="yes")
+    data = upload(text, header="yes", user="a")
     assert cells(data.ratings) == EXPECTED
+    assert data.ratings.columns.guessed == ("item", "rating")
     assert any("guessed by position" in line for line in data.report)
 
 

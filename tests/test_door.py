@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import html
 import re
 import socket
 from contextlib import suppress
@@ -180,11 +181,50 @@ def test_the_door_by_itself(monkeypatch, kind):
         assert through("localhost", kind, origins=("http://localhost", origin)), origin
 
 
-def through(host, kind="http", at="127.0.0.1", origins=()):
-    """What is sent instead of reaching the app."""
+@pytest.mark.parametrize("own", [[], [(b"content-security-policy", b"default-src 'none'")]])
+def test_no_response_may_be_shown_in_a_frame_of_another_site(own):
+    """Whatever else it is allowed; browsers obey every such header."""
 
-    async def app(scope, receive, send):
-        pass
+    async def answered(_scope, _receive, send):
+        await send({"type": "http.response.start", "status": 200, "headers": own})
+        await send({"type": "http.response.body", "body": b"x"})
+
+    wanted = (b"content-security-policy", b"frame-ancestors 'self'")
+    start, body = through("localhost", app=answered)
+    assert start["headers"] == [*own, wanted]
+    assert body["body"] == b"x"
+    assert wanted in through(EVIL)[0]["headers"]
+
+
+def test_a_browser_is_refused_with_a_page_and_everything_else_with_a_line():
+    for host in (EVIL, "<b>&amp;</b>"):
+        start, body = through(host, accept=b"text/html,application/xhtml+xml,*/*;q=0.8")
+        assert (start["status"], dict(start["headers"])[b"content-type"][:9]) == (421, b"text/html")
+        page = html.unescape(body["body"].decode())
+        assert f"{host!r}" in page
+        assert "DPMC_HOSTS" in page
+        assert b"<b>" not in body["body"]
+        line = through(host)[1]["body"].decode()
+        assert line.strip() in page
+        assert line.count("\n") == 1
+
+
+def test_a_refusal_is_written_down_once_and_nobody_fills_the_log(capsys):
+    visited = door.Door(None)
+    for host in (EVIL, EVIL, "a\nb"):
+        assert through(host, visited=visited)
+    assert [line[:8] for line in capsys.readouterr().out.splitlines()] == ["Refused:"] * 2
+    for k in range(300):
+        assert through(f"{k}.example", visited=visited)
+    assert len(capsys.readouterr().out.splitlines()) == door.MAX_LOGGED - 2
+
+
+async def nothing(scope, receive, send):
+    pass
+
+
+def through(host, kind="http", at="127.0.0.1", origins=(), app=nothing, accept=b"", visited=None):
+    """What a visitor is sent; nothing where an app that sends nothing is reached."""
 
     async def send(message):
         sent.append(message)
@@ -192,6 +232,7 @@ def through(host, kind="http", at="127.0.0.1", origins=()):
     sent = []
     server = None if at is None else (at, 8501)
     headers = [(b"host", host.encode("latin-1")), *((b"origin", o.encode()) for o in origins)]
+    headers.append((b"accept", accept))
     scope = {"type": kind, "path": "/", "headers": headers, "server": server}
-    asyncio.run(door.Door(app)(scope, None, send))
+    asyncio.run((visited or door.Door(app))(scope, None, send))
     return sent

@@ -1,5 +1,6 @@
 """Public facts about items: what becomes of a table, and what methods make of them."""
 
+import dataclasses
 from collections import Counter
 
 import numpy as np
@@ -11,12 +12,26 @@ from dpmc_core.data import datasets, features
 from dpmc_core.data.source import Source
 from dpmc_core.data.transforms import UseFacts, parse_step
 from dpmc_core.errors import BadRatings
+from dpmc_core.mechanisms.user_ranking import Per
 from dpmc_core.metrics import ranking, rmse
 from dpmc_core.model import Task
 from dpmc_core.privacy import CELL, USER_EMPTIED, USER_REPLACED, witness
 from dpmc_core.problem import build_problem
-from dpmc_core.ratings import PublicFacts, Ratings
-from tests.user_level_helpers import FAMILY, ITEMS, USERS, build, make, neighbouring, rows_of
+from dpmc_core.ratings import Here, PublicFacts, Ratings
+from dpmc_core.solvers import ranking as ranking_solver
+from dpmc_core.solvers import sizes
+from dpmc_core.solvers.linalg import Pattern
+from dpmc_core.solvers.rows import Rows
+from tests.user_level_helpers import (
+    FAMILY,
+    ITEMS,
+    RANKING,
+    USERS,
+    build,
+    make,
+    neighbouring,
+    rows_of,
+)
 
 PER_USER = [
     id
@@ -89,6 +104,14 @@ def test_missing_cells_say_nothing():
     fact = features.coded("price", ["1", None, "", "9", "4"])
     assert not fact.columns[1:3].any()
     assert features.coded("kind", ["a", None, "a", "b", "b"]).columns[1].tolist() == [0, 0]
+
+
+def test_columns_are_of_mean_square_one_where_an_item_has_them():
+    rows = features.coded("kind", ["a|b", "a", "b", "", "a|b"]).columns
+    assert np.linalg.norm(rows, axis=1) == pytest.approx([1, 1, 1, 0, 1])
+    line = features.coded("price", [str(k) for k in range(2_000)]).columns
+    assert line.mean(axis=0) == pytest.approx([0, 0], abs=1e-3)
+    assert (line**2).mean(axis=0) == pytest.approx([0.5, 0.5], rel=1e-2)
 
 
 def test_a_table_is_matched_by_the_items_ids(tmp_path, ratings):
@@ -215,12 +238,6 @@ def test_no_click_and_no_user_moves_what_facts_are_worth_to_rankings_further(id,
     assert max(used.values()) <= 1 + 1e-9
 
 
-def clicks(cells):
-    users, items = np.nonzero(cells)
-    public = PublicFacts(users=USERS, items=ITEMS, low=0, high=1)
-    return Ratings.build(users, items, np.ones(len(users)), public)
-
-
 @pytest.fixture(scope="module")
 def films():
     return build_problem(datasets.load("movie-night"), Task.RATINGS)
@@ -282,3 +299,139 @@ def test_what_is_known_and_not_used_changes_nothing(id, ratings):
         found.append(last.model.predict(0, np.arange(12)))
     assert np.array_equal(*found)
     assert unused.fingerprint == ratings.fingerprint
+
+
+# --- the worst rows, and what is chosen by what was published ------------------------------------
+
+
+def ends(change):
+    """Clicks that differ in user 4, whose rare items a fact speaks for, or against.
+
+    A fact of one column that is +1 on two rare items, -1 on two others and 0 elsewhere has
+    x = +-6 there. For the user of the first two it is worth 36/21, for the user of one of either
+    kind -36/21, and for the user of three of them -36/33: the bounds +-1 are all reached.
+    """
+    items, users = 40, 300
+    rare = np.array(RARE)
+    fact = np.zeros((items, 1))
+    fact[rare, 0] = 1.0, 1.0, -1.0, -1.0
+    common = np.setdiff1d(np.arange(items), rare)
+    rng = np.random.default_rng(3)
+    cells = np.zeros((users, items), bool)
+    cells[:, common] = rng.random((users, len(common))) < 0.3
+    cells[:4, rare] = np.eye(4)
+    for row in {
+        CELL: (rare[:2], rare[:3]),
+        USER_EMPTIED: (rare[:2], []),
+        USER_REPLACED: (rare[:2], rare[1:3]),
+    }[change]:
+        cells[4] = np.isin(np.arange(items), row)
+        yield using(clicks(cells), {"rare": fact})
+
+
+RARE = (3, 8, 15, 22)
+DIRECTED = [
+    ("private-popularity", {"delta": 1e-6}, USER_EMPTIED),
+    ("private-popularity", {"delta": 1e-6}, USER_REPLACED),
+    ("private-popularity", {"delta": 0.0}, USER_EMPTIED),
+    ("private-popularity", {"per": Per.CELL}, CELL),
+    ("private-popularity", {"per": Per.CELL, "delta": 0.0}, CELL),
+    ("private-taste", {}, USER_EMPTIED),
+    ("private-taste", {}, USER_REPLACED),
+]
+
+
+@pytest.mark.parametrize(("id", "settings", "change"), DIRECTED)
+def test_the_worst_rows_move_what_facts_are_worth_as_far_as_the_card_says(id, settings, change):
+    mechanism = registry.create(id, epsilon=1e3, **settings)
+    for pair in (tuple(ends(change)), tuple(ends(change))[::-1]):
+        (moved,) = (m for m in moves(mechanism, *pair, change) if "public fact" in m.query)
+        assert 0.95 <= moved.change / moved.allowed <= 1 + 1e-9
+
+
+def test_what_facts_are_worth_is_what_its_definition_says():
+    """User by user and pair by pair: x_j'x_k over the other own items, less that of the same facts
+    dealt to other items; x is white over ratings, and no longer than 6."""
+    rng = np.random.default_rng(5)
+    cells, counts = rng.random((20, ITEMS)) < 0.5, 1 + 9 * rng.random(ITEMS)
+    facts = [rng.normal(size=(ITEMS, 2)) ** 3, HALF]
+    order = np.random.default_rng(0).permutation(ITEMS)
+    expected = np.zeros(2)
+    for k, fact in enumerate(facts):
+        worth = []
+        for dealt in (fact, fact[order]):
+            x = dealt - np.average(dealt, axis=0, weights=counts)
+            covariance = np.cov(dealt.T, aweights=counts, bias=True).reshape(x.shape[1], -1)
+            gram = x @ np.linalg.inv(covariance) @ x.T
+            length = np.maximum(np.sqrt(np.diag(gram)), 6.0) / 6
+            gram = gram / length[:, None] / length
+            own = [gram[np.ix_(row, row)] for row in cells]
+            sums = [np.sum(g) - np.trace(g) for g in own]
+            worth.append(
+                [s / max(len(g) * (len(g) + 19), 1) for s, g in zip(sums, own, strict=True)]
+            )
+        expected[k] = np.clip(np.subtract(*worth), -1, 1).sum()
+    found = ranking_solver.facts_apart(Pattern.of(clicks(cells)), facts, counts)
+    assert found == pytest.approx(expected, rel=1e-9)
+
+
+def clicks(cells):
+    users, items = np.nonzero(cells)
+    public = PublicFacts(users=len(cells), items=cells.shape[1], low=0, high=1)
+    return Ratings.build(users, items, np.ones(len(users)), public)
+
+
+def leaves(value):
+    """The arrays, numbers and texts that something consists of."""
+    if dataclasses.is_dataclass(value):
+        value = [getattr(value, field.name) for field in dataclasses.fields(value)]
+    elif isinstance(value, dict):
+        value = [*value, *value.values()]
+    if not isinstance(value, list | tuple):
+        return [value]
+    return [leaf for one in value for leaf in leaves(one)]
+
+
+@pytest.mark.parametrize(
+    ("id", "settings"),
+    [*FAMILY.items(), ("private-effects", {"epsilon": 40.0, "rank": 3}), *RANKING[:4]],
+)
+def test_what_users_are_asked_follows_from_what_was_published(id, settings, monkeypatch):
+    """Two data sets without a row in common meet the same answers: everybody is asked the same,
+    the same items are kept, and features are taken over the same counts."""
+    monkeypatch.setattr(sizes, "GRAM_LIMIT", 8)
+    mechanism = make(id, **settings) if id in FAMILY else registry.create(id, **settings)
+    asked = []
+
+    def spy(owner, name, first):
+        honest = getattr(owner, name)
+
+        def spying(*arguments):
+            asked.append((name, leaves(arguments[first:])))
+            return honest(*arguments)
+
+        monkeypatch.setattr(owner, name, spying)
+
+    for name in ("total", "map", "model"):
+        spy(Here, name, 2)
+    spy(Rows, "on", 1)
+    spy(ranking_solver, "uncorrelated", 1)
+    seen, published = [], None
+    for seed in (1, 9):
+        if id in FAMILY:
+            data = build(rows_of(seed))
+        else:
+            data = clicks(np.random.default_rng(seed).random((USERS, ITEMS)) < 0.4)
+        with witness(answers=published) as publications:
+            list(mechanism.fit(using(data, {"half": HALF}), np.random.default_rng(0)))
+        published = published or publications
+        seen.append(list(asked))
+        asked.clear()
+    one, other = seen
+    assert [name for name, _ in one] == [name for name, _ in other]
+    for (name, mine), (_, theirs) in zip(one, other, strict=True):
+        assert len(mine) == len(theirs), name
+        for a, b in zip(mine, theirs, strict=True):
+            assert np.array_equal(a, b), name
+    holds_gram = getattr(registry.get(id), "holds_gram", id == "svd-after-cleansing")
+    assert any(name == "on" for name, _ in one) == holds_gram

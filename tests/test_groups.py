@@ -12,7 +12,7 @@ from dpmc_core.lab import shipped
 from dpmc_core.lab.store import curves
 from dpmc_core.lab.study.answer import recommend
 from dpmc_core.lab.sweep.presets import EPSILONS
-from dpmc_core.lab.views import cards, groups
+from dpmc_core.lab.views import audits, cards, groups
 from dpmc_core.model import Task
 from dpmc_core.privacy import CELL, RATING, Trust
 from dpmc_core.ratings import PublicFacts
@@ -38,7 +38,9 @@ def test_every_mechanism_has_one_place_told_by_its_card(clicks):
     assert len(set(titles)) == len(titles)
     for group, choice in ((g, c) for g in placed for c in g.choices):
         card = found[choice.id]
-        assert choice.upheld == cards.upheld(card)
+        refuted = audits.refuted(audits.shipped_of(choice.id))
+        assert choice.state is cards.state_of(card, refuted=refuted)
+        assert (choice.state is cards.State.PROVED) == (cards.upheld(card) and not refuted)
         assert choice.predicts == groups.PREDICTS[registry.get(choice.id).task]
         assert ("even from the server" in group.trust) == (card.trust is Trust.LOCAL)
         assert ("person" in group.protects) == card.change.per_user
@@ -108,7 +110,7 @@ def test_the_picker_offers_what_makes_sense_for_the_data_in_groups(page, data):
     assert sorted(picker_of(app).options) == sorted(registry.get(id).name for id in offered)
     assert picker_of(app).value == offered[0]
     captions = list(picker_of(app).proto.captions)
-    assert all("certified" in words or "claimed only" in words for words in captions)
+    assert all(words.startswith(tuple(one.value for one in cards.State)) for words in captions)
     if page != "guarantees":
         assert all(("curve ready" in words) != ("no curve yet" in words) for words in captions)
     for id in (offered[1], offered[-1]):

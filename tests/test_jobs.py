@@ -9,7 +9,7 @@ from dpmc_core import experiment, registry
 from dpmc_core.data import datasets
 from dpmc_core.errors import InvalidSetting
 from dpmc_core.model import Estimator, Task
-from dpmc_core.problem import RandomShare, build_problem
+from dpmc_core.problem import build_problem
 from dpmc_core.stopping import Stopped
 from pages.ui import runs
 from pages.ui.jobs import PLACES, VISITORS, Job, Jobs, Places, Snapshot, cancel_all
@@ -316,23 +316,6 @@ def test_looking_at_held_out_ratings_takes_a_small_part_of_the_time(monkeypatch)
     assert len([point for _, point, _ in said if point is not None]) > 3
     # Half a second of looks, the last round and the result: the next look would be seconds later.
     assert looked.count("gradient") == 4
-
-
-def test_a_training_run_tells_what_it_spends():
-    data = datasets.load("restaurants")
-    spent = []
-    mechanism = registry.create("gradient", epsilon=3.0)
-    about = {"data": "mine", "reading": {}, "title": "Mine", "split": RandomShare(), "fresh": False}
-    train = runs.train(
-        mechanism,
-        lambda: build_problem(data, mechanism.task, seed=1),
-        1,
-        spend=lambda method, _: spent.append(method.id),
-        **about,
-    )
-    train(lambda *_, **__: None, lambda: False)
-    # Each once, however many rounds; the guess beside it is private too.
-    assert sorted(spent) == ["gradient", "private-majority", "reference-binary"]
 
 
 def test_a_stop_during_the_comparisons_keeps_the_private_result():

@@ -153,7 +153,7 @@ def ends(mechanism, epsilon):
     """Its scores, those of its guess, and those without privacy."""
     if mechanism == "private-effects":
         found = scores("movie-night-ratings.csv", "rmse")
-        guess, clear = found["user-mean", None], found["reference-ratings", None]
+        guess, clear = found["private-own-mean", epsilon], found["reference-ratings", None]
     else:
         found = scores("movie-night.csv", "accuracy")
         guess = max(found["majority", None], found["private-majority", epsilon], key=mean)
@@ -264,10 +264,10 @@ def crowd(key, m, dots, said):
         pulled = true / 30 * (1 - f) + (1 - true / 30) * f
         return [30, 10, 1], [yes, 30, *per_cent(yes / 30, true / 30, pulled), 30]
     if key == "undo":
-        share = through(yes / 30, f)
+        share = min(max(through(yes / 30, f), 0), 1)
         own = this(yes, 30, f)
         shown = per_cent(yes / 30, share, *own, true / 30, yes / 30, f)
-        shown += [1 - 2 * f, 100 * share, 30, 95]
+        shown += [1 - 2 * f, 0, 100, 30, 95]
         rows = [clopper_pearson(yes, 30), like(yes, 30, f), own]
         rows = [(mid, *ends) for mid, ends in zip((yes / 30, share, share), rows, strict=True)]
         return [], shown, [5, 100], rows
@@ -398,9 +398,9 @@ def told_with(mechanism, epsilon, data="movie-night"):
     return scores(f"{data}-ratings-facts.csv", "rmse")[mechanism, epsilon]
 
 
-def on_the_scale(errors):
+def on_the_scale(errors, epsilon=0.1):
     """Between a person's mean and no privacy, both without facts."""
-    _, guess, clear = map(mean, ends("private-effects", 1.0))
+    _, guess, clear = map(mean, ends("private-effects", epsilon))
     return (mean(errors) - guess) / (clear - guess)
 
 
@@ -436,7 +436,7 @@ def buys(epsilon):
 
 def public(key, m, *_):
     e, whole = m["epsilon"], "private-effects"
-    told_gains = tuple(on_the_scale(told_with(whole, s)) for s in STOPS)
+    told_gains = tuple(on_the_scale(told_with(whole, s), s) for s in STOPS)
     gains = tuple(kept(whole, s) for s in STOPS)
     mine, own = told_gains[STOPS.index(e)], on_the_scale(told_with("alone", None))
     guess = ends(whole, e)[1]

@@ -22,9 +22,19 @@ MECHANISMS = {  # each with every operator
 
 # What stands around them.
 AROUND = {
-    *("reading", "command line", "verify", "release", "catalogue", "ledger", "selection", "local"),
-    *("item effects", "own side", "taste", "composition", "sampled sums", "rounding", "products"),
+    *("reading", "command line", "verify", "release", "catalogue", "local"),
+    *(
+        "baselines",
+        "item effects",
+        "own side",
+        "taste",
+        "composition",
+        "sampled sums",
+        "rounding",
+        "products",
+    ),
     *("phone", "films", "server", "class"),
+    *("features", "partitions"),
     *("metrics", "experiment", "preparation", "store", "sweep", "answer", "views", "pages"),
 }
 

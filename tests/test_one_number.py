@@ -89,9 +89,14 @@ def seeds_in(text):
     return one(r"over (\d+) seeds", text)
 
 
-def hundred(share):
-    """A chance as What if writes it."""
-    return ">99" if share >= 0.995 else f"{100 * share:.0f}"
+def asked_in(text):
+    """What an attacker asks, and how often the attacker is right: in one form everywhere."""
+    found = re.search(
+        r"An attacker who asks “([^”]*)” (is right at most [\d.]+|may be right over 99.9) % of the"
+        r" time; a coin flip gets 50 %",
+        text,
+    )
+    return found and f"{found[1]} {found[2]}"
 
 
 def frame(app, *columns):
@@ -121,7 +126,7 @@ def of_what_if(said, app, metric, wanted):
         without=level(face["figure"], "no privacy"),
         needed=one(r"takes epsilon ([\d.]+(?: or less)?)", answer["words"]) or "not reached",
         unit=view["unit"],
-        attacker=attack[view["stop"]],
+        attacker=asked_in(attack[view["stop"]]),
         seeds=seeds_in(text),
         split=one(r"Tested on ([^.]*)\.", text),
         certified=one(r"(?:certified: |certified )(?:epsilon )?([^\n]*)", badge(app)),
@@ -182,8 +187,8 @@ def of_guarantees(said, app, id, epsilon):
     app.session_state["attacker table"] = app.session_state["every claim"] = True
     app.run()
     assert not app.exception
-    table = frame(app, "epsilon", "right in 100")
-    right = float(table[table["epsilon"] == epsilon]["right in 100"].iloc[0].lstrip(">")) / 100
+    table = frame(app, "epsilon", "right at most (%)")
+    right = table[table["epsilon"] == epsilon]["right at most (%)"].iloc[0]
     claims = frame(app, "mechanism", "certified", "delta")
     name = registry.short_name(id)
     row = claims[claims["mechanism"] == name].iloc[0]
@@ -191,8 +196,12 @@ def of_guarantees(said, app, id, epsilon):
     unit = row["claimed and certified count"].partition(":")[0]
     said.add(
         "Guarantees, its chart",
-        attacker=hundred(right),
+        attacker_rounded=None if right.startswith(">") else f"{float(right):.0f}",
     )
+    panel, _ = (asked_in(m.value.replace("\\", "")) for m in app.markdown if "who asks" in m.value)
+    said.add("Guarantees, its panel", attacker=panel)
+    least = panel and one(r"at most (\d+)$", panel)
+    said.add("Guarantees, its panel", attacker_rounded=least)
     sizes = frame(app, "asked of the data", "its size")["its size"]
     said.sizes = [size.removeprefix("flips ") for size in sizes]
     said.add("Guarantees, its table", certified=f"{row['certified']}{delta} {unit}")
@@ -201,9 +210,7 @@ def of_guarantees(said, app, id, epsilon):
         certified=one(r"(?:certified: |certified )(?:epsilon )?([^\n]*)", badge(app)),
     )
     alt = next(c.proto.alt for c in charts_of(app) if "attacker" in c.proto.alt)
-    sure = one(r"(?:at most|right at most) ([\d.]+) ", alt)
-    if sure:
-        said.add("Guarantees, in words", attacker=hundred(float(sure) / 100))
+    said.add("Guarantees, in words", attacker=asked_in(alt))
 
 
 def of_train(said, app, metric):
@@ -238,11 +245,10 @@ def of_noise(said, app):
 def of_answer(said, document, metric, where="dpmc answer"):
     proved = document["certified"]
     unit = {"user": "per user", "value": "per rating"}[document["unit"]]
-    right = document["attacker"]["right"]
     said.add(
         where,
         unit=unit,
-        attacker=hundred(right),
+        attacker=asked_in(document["said"]["attacker"]),
         certified=f"{cards.budget_text(proved['epsilon'], proved['delta'])} {unit}",
         split=re.sub(
             r"0\.(\d+) of", lambda m: f"{100 * float('0.' + m[1]):g} % of", document["split"]
@@ -252,8 +258,6 @@ def of_answer(said, document, metric, where="dpmc answer"):
     seeds = {*said.found["seeds"].values(), str(document.get("curve_seeds"))}
     if at is not None and len(seeds) == 1:  # else it says that it rests on other seeds
         said.add(where, kept=at["said"], value=metric.text(at["value"]))
-    in_words = one(r"(\d+)(?:\.\d+)? times in 100", document["said"]["attacker"])
-    said.add(f"{where}, in words", attacker=in_words)
     delta = one(r"epsilon [\d.]+, (delta [\de-]+)", document["said"]["unit"])
     if proved["delta"]:
         assert delta == f"delta {cards.delta_text(proved['delta'])}"

@@ -12,7 +12,17 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 
-pytestmark = pytest.mark.slow
+PACKAGES = ("dpmc_core", "sample_data")
+
+
+def tracked():
+    """The files of both packages that git knows."""
+    listing = ["git", "ls-files", "-z", *PACKAGES]
+    try:
+        done = subprocess.run(listing, cwd=ROOT, capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        pytest.skip(f"git cannot list the files here: {error}")
+    return {name for name in done.stdout.split("\0") if name and (ROOT / name).exists()}
 
 
 @pytest.fixture(scope="module")
@@ -21,7 +31,7 @@ def installed(tmp_path_factory):
     folder = tmp_path_factory.mktemp("wheel")
     source = folder / "source"
     ignore = shutil.ignore_patterns("__pycache__")
-    for name in ("dpmc_core", "sample_data"):
+    for name in PACKAGES:
         shutil.copytree(ROOT / name, source / name, ignore=ignore)
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, source)
@@ -49,6 +59,13 @@ def dpmc(site, elsewhere, *argv, check=True):
     )
 
 
+def test_the_wheel_holds_every_file_that_git_knows(installed):
+    """A data file of a new kind is in the wheel at once, or this fails."""
+    _, names = installed
+    assert tracked() <= set(names)
+
+
+@pytest.mark.slow
 def test_the_wheel_holds_what_it_should_and_no_more(installed):
     _, names = installed
     assert "dpmc_core/py.typed" in names
@@ -59,12 +76,14 @@ def test_the_wheel_holds_what_it_should_and_no_more(installed):
     assert not any("__pycache__" in name or name.startswith("tests") for name in names)
 
 
+@pytest.mark.slow
 def test_the_command_is_declared(installed):
     site, names = installed
     (entry_points,) = [name for name in names if name.endswith("entry_points.txt")]
     assert "dpmc = dpmc_core.__main__:entry" in (site / entry_points).read_text()
 
 
+@pytest.mark.slow
 def test_the_library_finds_its_samples_from_anywhere(installed, tmp_path):
     site, _ = installed
     assert "input-flip" in dpmc(site, tmp_path, "list").stdout
@@ -72,6 +91,7 @@ def test_the_library_finds_its_samples_from_anywhere(installed, tmp_path):
     assert json.loads(out.stdout)["data"]["name"] == "one-bit-lab"
 
 
+@pytest.mark.slow
 def test_what_only_the_app_makes_is_not_listed_and_says_so(installed, tmp_path):
     site, _ = installed
     assert "explorable" not in dpmc(site, tmp_path, "--help").stdout

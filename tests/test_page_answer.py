@@ -1,11 +1,20 @@
 """The answer's page without a browser: its question, its card, what it refuses."""
 
+import csv
+import html
+import io
+import json
+import re
+import shlex
 import time
+from datetime import date
 
 import numpy as np
 import pytest
+import streamlit as st
 
 from dpmc_core.data import datasets
+from dpmc_core.errors import DpmcError
 from dpmc_core.lab import sweep
 from dpmc_core.lab.cli import main
 from dpmc_core.lab.study import answer as core
@@ -13,7 +22,7 @@ from dpmc_core.lab.study.answer import Protect
 from dpmc_core.lab.sweep.presets import EPSILONS
 from dpmc_core.model import Task
 from dpmc_core.ratings import PublicFacts, Ratings
-from pages.ui import private, sources, sweeps
+from pages.ui import private, report, sources, sweeps
 from tests.page_helpers import all_text, button, charts_of, open_page, plain, spec
 
 DATA = {"data": "restaurants"}
@@ -163,3 +172,87 @@ def test_three_ratings_of_ones_own_end_in_a_sentence():
     wait_for_runs()
     app.run()
     assert "hr@10 needs users" in plain(app.error[0].value)
+
+
+@pytest.fixture
+def offered(monkeypatch):
+    """What makes each file that a page offers, by its label."""
+    found = {}
+    monkeypatch.setattr(
+        st, "download_button", lambda label, make, *_, **__: found.update({label: make})
+    )
+    return found
+
+
+def opened_with(dataset, **choices):
+    """The answer on an upload, with these choices made."""
+    app = open_page("data")
+    app.session_state[sources.UPLOAD] = dataset
+    app.session_state["next data"] = sources.UPLOAD
+    for key, value in choices.items():
+        app.session_state[key] = value
+    app.switch_page("pages/answer.py").run()
+    assert not app.exception
+    return app
+
+
+def test_the_printed_page_of_an_upload_has_what_repeats_its_verdict(
+    tmp_path, monkeypatch, capsys, offered
+):
+    lines = [
+        f"u{u};i{i};{1 + (u * i + u) % 5}" for u in range(30) for i in range(20) if (u + i) % 3
+    ]
+    file = tmp_path / "our ratings.csv"
+    file.write_text("\n".join(["who;what;stars", *lines]) + "\n")
+    options = {"user": "who", "item": "what", "rating": "stars", "low": 1.0, "high": 5.0}
+    dataset = datasets.load_upload(file.read_bytes(), file.name, separator="semicolon", **options)
+    choices = {"epsilon": 3.0, "answer_keep": 100 / 3, "answer_often": 12, "answer_delta": 1e-5}
+    app = opened_with(dataset, answer_task=Task.RATINGS, **choices)
+    button(app, "Get the answer").click().run()
+    wait_for_runs()
+    app.run()
+    assert not app.exception
+
+    page = offered["One page to print (HTML)"]()  # as in a thread that has no session
+    assert re.search(rf"\b{date.today().day} \w+ {date.today().year}\b", page)
+    assert "<svg" in page
+    assert "<script" not in page
+    assert f"<h2>{html.escape(heads(app)[0])}</h2>" in page
+    command = html.unescape(re.search("<pre>(.*)</pre>", page)[1])
+    assert command in [shown.value for shown in app.code]
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("DPMC_HOME", str(tmp_path / "elsewhere"))
+    capsys.readouterr()
+    assert main([*shlex.split(command)[1:], "--no-curve", "--json"]) == 0
+    again = json.loads(capsys.readouterr().out)
+    for text in again["said"].values():
+        assert f">{html.escape(text)}<" in page
+    table = {row["what"]: row for row in csv.DictReader(io.StringIO(offered["Numbers (CSV)"]()))}
+    assert table["verdict"]["name"] == again["verdict"]
+    assert table["metric"]["name"] == "RMSE"
+    named = {"with privacy": "method", "baseline": "floor", "reference": "reference"}
+    for what, name in named.items():
+        ends = [float(table[what][end]) for end in ("value", "from", "to")]
+        assert ends == pytest.approx([*again[name].values()], rel=1e-9)
+    assert float(table["share to keep"]["value"]) == again["keep"] == 100 / 3 / 100
+
+
+def test_a_file_that_cannot_be_made_is_a_sentence_on_the_page(home, monkeypatch, offered):
+    words = ["answer", "restaurants", "--store", str(home / "results.sqlite"), "--no-curve"]
+    assert main(words) == 0
+    app = open_page("answer", **DATA)
+
+    def fails(*_):
+        raise DpmcError("the disk is full")
+
+    monkeypatch.setattr(report, "verdict", fails)
+    with pytest.raises(DpmcError):
+        offered["One page to print (HTML)"]()
+    app.run()
+    assert "One page to print (HTML) could not be made. The disk is full." in plain(
+        " ".join(error.value for error in app.error)
+    )
+    offered["Numbers (CSV)"]()
+    app.run()
+    assert not app.error

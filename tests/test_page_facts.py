@@ -67,12 +67,13 @@ def test_what_if_draws_both_curves_and_counts_the_gain_from_public_facts_alone()
     before = at_stop(app)
     assert not switch(app).value
     turned(app, True)
-    told, plain = lines.shipped("movie-night", "private-effects", facts=True)[0].lines
-    (alone,) = lines.shipped("movie-night", "private-effects", facts=True)[0].floors
-    assert alone.mechanism == "alone"
+    picture = lines.shipped("movie-night", "private-effects", facts=True)[0]
+    told, plain = picture.lines
+    assert [level.mechanism for level in picture.floors] == ["alone"]
+    assert picture.baseline(told) == "private-alone"
     now = at_stop(app)
     assert now["kept"] != before["kept"]
-    assert "over public facts alone" in now["kept"]
+    assert f"over {lines.guess_name('private-alone')}" in now["kept"]
     drawn = [trace.get("y") for trace in instrument(app)["layers"][0]["faces"][0]["figure"]["data"]]
     for line in (told, plain):
         assert line.band.mean.tolist() in drawn
@@ -106,25 +107,25 @@ def test_a_run_with_facts_is_what_the_core_measures_against_facts_alone():
         datasets.load("restaurants"), Task.RATINGS, steps=[parse_step("features")], seed=1
     )
     alone = experiment.run(registry.create("private-effects", epsilon=1.0), problem, 1)
-    assert alone.guess == "alone"
+    assert alone.guess in registry.BASELINES["private-own-mean"]
     (film,) = (
         one.proto.json
         for one in app.get("bidi_component")
         if one.proto.component_name == "dpmc_film"
     )
-    assert "public facts alone" in film
+    assert lines.guess_name(alone.guess) in film
     assert "guessing" not in film
     rmse = METRICS["rmse"]
     assert [tile.value for tile in app.metric] == [
         rmse.on(problem.train.public).full(found["rmse"])
-        for found in (alone.metrics, alone.baselines["alone"], alone.baselines[REFERENCE])
+        for found in (alone.metrics, alone.baselines[alone.guess], alone.baselines[REFERENCE])
     ]
 
 
 def test_the_answer_counts_from_facts_alone_where_they_are_used():
     app = open_page("answer", **MOVIES, known="true")
     assert switch(app).value
-    assert "public facts alone" in charts_of(app)[0].proto.spec
+    assert lines.guess_name("private-alone") in charts_of(app)[0].proto.spec
     turned(app, False)
-    assert "public facts alone" not in charts_of(app)[0].proto.spec
-    assert "guessing" in charts_of(app)[0].proto.spec
+    assert lines.guess_name("private-alone") not in charts_of(app)[0].proto.spec
+    assert lines.guess_name("private-own-mean") in charts_of(app)[0].proto.spec

@@ -4,14 +4,18 @@ import dataclasses
 import functools
 import json
 import math
+import re
 import time
 
 import pytest
 
 from dpmc_core import registry
+from dpmc_core.lab.cli import main
 from dpmc_core.lab.refute import refute
-from dpmc_core.lab.views import audits, cards, groups, text
-from dpmc_core.privacy import ROW_VALUES, USER_EMPTIED
+from dpmc_core.lab.views import audits, cards, groups, text, trade
+from dpmc_core.lab.views.cards import State
+from dpmc_core.model import Task
+from dpmc_core.privacy import CELL, RATING, ROW_VALUES, USER_EMPTIED, USER_REPLACED
 from dpmc_core.ratings import PublicFacts
 from pages.ui import runs
 from pages.ui.charts import PAPER
@@ -56,7 +60,8 @@ def test_the_figure_holds_a_line_for_each_mechanism_with_its_marks():
             assert certified["marker"]["symbol"] == "circle"
         else:
             assert certified["marker"]["symbol"] == "triangle-right"
-            assert certified["text"] == ["   no bound"]
+            refuted = audits.refuted(audits.shipped_of(id))
+            assert certified["text"] == ["   refuted" if refuted else "   no bound"]
         ticks = [t["x"][0] for t in drawn["data"] if t["y"] == [places[id]] and "line-ns" in str(t)]
         assert ticks == [audits.shipped_of(id).measured]
 
@@ -73,15 +78,60 @@ def test_without_being_asked_it_shows_those_that_predict_the_same():
 def test_the_attacker_follows_the_certificate_at_hand(id):
     app = open_page("guarantees", data="movie-night", mechanism=id)
     card = CARDS[id]
-    shown = next(m.value for m in app.metric if "attacker" in m.label)
-    if card.certified().finite:
-        assert shown == f"{cards.of_hundred(card.attacker())} in 100"
-    else:
-        assert shown == "no limit"
-    (chart,) = (c for c in charts_of(app) if c.proto.alt == cards.attacker(card))
+    small, everything = trade.questions(card, registry.get(id).task, cards.TYPICAL)
+    assert small.answer(card) in plain(all_text(app))
+    assert (everything.answer(card) in plain(all_text(app))) == card.certified().finite
+    (chart,) = (c for c in charts_of(app) if c.proto.alt == small.answer(card))
     line = json.loads(chart.proto.spec)["data"][0]
     at_one = line["y"][line["x"].index(1.0)]
     assert at_one == pytest.approx(card.attacker())
+
+
+@pytest.mark.parametrize("id", CARDS)
+def test_the_question_decides_what_may_change(id):
+    """Whether data were used: emptied. Which ratings they were: replaced."""
+    card = CARDS[id]
+    small, everything = trade.questions(card, registry.get(id).task, 59)
+    changes = (USER_EMPTIED, USER_REPLACED) if card.change.per_user else (RATING, ROW_VALUES)
+    if registry.get(id).task is Task.RANKING and not card.change.per_user:
+        changes = (CELL, USER_REPLACED)
+    for question, change in zip((small, everything), changes, strict=True):
+        assert question.change is change
+        mine = dataclasses.replace(card, public=dataclasses.replace(card.public, cap=59))
+        used = card if question.rated is None else mine
+        assert question.right(card) == pytest.approx(used.attacker(change))
+        if question is everything and used.certified(change).finite:
+            epsilon = cards.epsilon_text(used.certified(change).epsilon)
+            assert f": epsilon {epsilon}" in question.answer(card)
+
+
+def test_a_refuted_claim_is_told_from_one_that_is_not_proved(capsys):
+    app = open_page("guarantees", data="movie-night", mechanism="output", every="true")
+    app.session_state["every claim"] = True
+    app.run()
+    drawn, places, *_ = figure_of(app)
+    table = next(t.value for t in app.dataframe if "status" in t.value.columns)
+    status = dict(zip(table["mechanism"], table["status"], strict=True))
+    states = {}
+    for id, y in places.items():
+        found = audits.shipped_of(id)
+        refuted = found.measured > found.epsilon * (1 + 1e-9)
+        state = State.REFUTED if refuted else cards.state_of(CARDS[id])
+        states[id] = state
+        assert status[registry.short_name(id)] == state.value
+        rings = [t for t in drawn["data"] if t.get("y") == [y] and "marker" in t]
+        symbols = [t["marker"].get("symbol") for t in rings]
+        assert ("circle-x" in symbols) == refuted
+    assert states["output"] is State.REFUTED
+    assert states["dpimf-sampled"] is State.CLAIMED  # an attack found less: only not proved
+    assert states["input-flip"] is State.PROVED
+    counts = [[*states.values()].count(state) for state in State]
+    told = re.search(r"(\d+) (?:is|are) proved, (\d+) .* claimed only and (\d+) .*", all_text(app))
+    assert [int(told[k].split()[0]) for k in (1, 2, 3)] == counts
+    command = re.search(r"dpmc audit output --epsilon 1 --seed 1", plain(all_text(app)))
+    assert main([*command[0].split()[1:], "--method", "probe", "--json"]) == 0
+    least = json.loads(capsys.readouterr().out)["measured"]
+    assert least == pytest.approx(audits.shipped_of("output").measured)
 
 
 def test_the_first_sentence_counts_what_is_not_proved_and_follows_epsilon():
@@ -91,15 +141,16 @@ def test_the_first_sentence_counts_what_is_not_proved_and_follows_epsilon():
     assert groups.summary(groups.grouped(there), 2.0) in all_text(app)
     app.toggle(key="every").set_value(True).run()
     unproved = sum(not cards.upheld(card) for card in CARDS.values())
-    assert f"{unproved} of {len(CARDS)} claims are not proved at epsilon 2" in all_text(app)
+    assert f"Of {len(CARDS)} claims at epsilon 2, {len(CARDS) - unproved} are proved" in all_text(
+        app
+    )
     app.select_slider(key="epsilon").set_value(5.0).run()
-    assert "not proved at epsilon 5" in all_text(app)
+    assert f"Of {len(CARDS)} claims at epsilon 5, " in all_text(app)
     ticks = [t for t in figure_of(app)[0]["data"] if "line-ns" in str(t)]
     assert not ticks  # measured at epsilon 1 alone
     proved = {id: card for id, card in CARDS.items() if cards.upheld(card)}
-    assert groups.summary(groups.grouped(proved), 1.0).startswith(
-        f"{len(proved)} of {len(proved)} claims are proved"
-    )
+    words = f"Of {len(proved)} claims at epsilon 1, {len(proved)} are proved"
+    assert groups.summary(groups.grouped(proved), 1.0) == words
 
 
 def test_the_full_table_is_one_click_away():
@@ -149,15 +200,17 @@ def test_one_of_a_thing_is_no_plural():
     assert text.many(0, "seed") == "0 seeds"
     assert text.many(2000, "party") == "2,000 parties"
     single = groups.grouped({"output": CARDS["output"]})
-    assert groups.summary(single, 1.0) == "1 of 1 claim is not proved at epsilon 1"
+    assert groups.summary(single, 1.0) == "Of 1 claim at epsilon 1, 1 is refuted"
 
 
 def test_what_was_measured_is_one_number_on_the_card_and_beside_it():
     app = open_page("guarantees", data="movie-night", mechanism="output")
     least = cards.epsilon_text(audits.shipped_of("output").measured, least=True)
     assert f"measured at least {least}" in all_text(app)
-    assert all_text(app).count(f"at least {least}") == 2
-    assert all_text(app).count("1,586,126") == 3  # panel, badge and the ledger's total, no more
+    assert all_text(app).count(f"at least {least}") == 3  # and where the claim is refuted
+    assert (
+        all_text(app).count("1,586,126") == 4
+    )  # panel, its question, badge and the ledger's total
 
 
 @pytest.mark.parametrize("unit", ["value", "row-values", "user"])
@@ -208,9 +261,23 @@ def test_a_planted_fault_is_noticed_and_the_card_stays(monkeypatch):
 
 def test_output_perturbation_lights_up(monkeypatch):
     monkeypatch.setattr(runs, "refute", functools.partial(refute, runs=4))
-    app = audited(open_page("guarantees", data="movie-night", mechanism="output"))
+    app = open_page("guarantees", data="movie-night", mechanism="output", epsilon="2")
+    assert not [t for t in figure_of(app)[0]["data"] if "line-ns" in str(t)]  # none ships for 2
+    app.session_state["every claim"] = True
+    app = audited(app)
     told = " ".join(head.value for head in app.subheader)
-    least = float(told.split("Refuted: at least ")[1].split(" where 1 is claimed")[0])
+    least = float(told.split("Refuted: at least ")[1].split(" where 2 is claimed")[0])
+    # the attack's value stands in panel, card, chart and table at once
+    words, known = plain(all_text(app)), f"at least {least:g}"
+    assert f"measured {known}." in words
+    assert f"Measured: {known} (One change traced, exact), set to epsilon 2." in words.replace(
+        "*", ""
+    )
+    (tick,) = [t["x"][0] for t in figure_of(app)[0]["data"] if "line-ns" in str(t)]
+    assert cards.epsilon_text(tick, least=True) == f"{least:g}"
+    table = next(t.value for t in app.dataframe if "measured" in t.value.columns)
+    row = table[table["mechanism"] == registry.short_name("output")].iloc[0]
+    assert row["measured"] == f"≥ {least:g}"
     assert least > 3
     assert "the proof allows 2" in told
     (heat,) = [c for c in charts_of(app) if '"heatmap"' in c.proto.spec]

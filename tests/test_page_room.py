@@ -9,10 +9,12 @@ import pytest
 
 from dpmc_core.data import public_sets
 from dpmc_core.errors import DpmcError
+from dpmc_core.lab.teach import films
 from dpmc_core.lab.teach import room as core
 from dpmc_core.lab.teach import room_view as words
 from dpmc_core.lab.teach.room import CLASS, LONGEST, READY, Sender
-from pages.ui import classroom, rows, runs
+from pages.ui import blocks, classroom, rows, runs
+from pages.ui.charts import room as charts_room
 from tests.page_helpers import all_text, button, open_page, plain, press, texts
 
 pytestmark = pytest.mark.usefixtures("quick_keys")
@@ -220,7 +222,9 @@ def test_asking_again_spends_and_shows_what_it_buys():
     press(app, "Lock")
     assert "Asked once" in shown(app)
     assert "epsilon 4" in texts(app)
-    assert "surer about you" not in all_text(app)  # 88 and 88, from 50:50
+    found = re.findall(r'"said">([\d.]+) %', shown(app))
+    assert found[-3:] == ["88.1", "88.1", "98.2"]  # from 50:50, and where both reports agree
+    assert "79 of 100 phones" in shown(app)
     before = field(app, "Sure of the answer before any report")
     for prior, once, twice in (
         (0.6, "88.1", "90.2"),
@@ -231,7 +235,7 @@ def test_asking_again_spends_and_shows_what_it_buys():
         assert "surer about you; epsilon 4 in all" in all_text(app)
         assert f"Who was {100 * prior:.0f} % sure before" in all_text(app)
         found = re.findall(r'"said">([\d.]+) %', shown(app))
-        assert found[-2:] == [once, twice]
+        assert found[-3:] == [once, twice, "98.2"]
     before.set_value(0.5).run()
     press(app, "Ask again")
     press(app, "Lock")
@@ -330,6 +334,141 @@ def test_the_promise_is_computed_and_the_honest_words_stand_there():
     assert plain(classroom.HONEST) in said
     assert "claimed 2, certified: epsilon 2 per answer" in said
     assert "weighs as much as 1.3 people" in said
+
+
+def test_after_the_end_every_question_can_be_reached():
+    app = opened()
+    for k in range(2):
+        simulated(app)
+        press(app, "Next question") if k == 0 else None
+    press(app, "End the class")
+    assert button(app, "Next question").disabled  # the third was never asked
+    press(app, "Back")
+    assert app.title[0].value == READY["Warm-up"][0]
+    assert "30 simulated phones" in shown(app)
+    assert button(app, "Back").disabled
+    press(app, "Next question")
+    assert app.title[0].value == READY["Warm-up"][1]
+
+
+# --- whatever fails -------------------------------------------------------------------------------
+
+PARTS = {  # of the wall, and where a fault is planted
+    "chart": (charts_room, "shares"),
+    "number of reports": (charts_room, "counter"),
+    "QR code": (charts_room, "phones_enter"),
+    "picture of coins": (charts_room, "coins"),
+    "interval of the class": (core, "_among"),
+    "interval of people": (core, "_in_population"),
+    "difference": (core, "difference"),
+    "rows": (words, "of_question"),
+    "overview": (words, "overview"),
+    "comparison": (words, "compared"),
+    "rounds": (words, "rounds"),
+    "equal reports": (core, "equal_reports"),
+    "reason to wait": (words, "waiting"),
+    "words": (words, "words"),
+    "table": (words, "table"),
+    "promise": (words, "promise_words"),
+    "lists": (films, "listed"),
+    "cost of a list": (films, "before"),
+    "shares of a list": (words, "of_ballot"),
+}
+
+
+@pytest.mark.usefixtures("class_mode")
+@pytest.mark.parametrize("part", PARTS)
+def test_whatever_fails_on_the_wall_the_buttons_the_end_and_the_table_stay(
+    part, monkeypatch, caplog
+):
+    """Also for who opens the page anew; the fault is logged once."""
+
+    def fails(*_, **__):
+        raise IndexError("planted")
+
+    monkeypatch.setattr(blocks, "_logged", set())
+    app = opened()
+    press(app, "Ask the first question")
+    room = classroom.room()
+    send(room, range(30), yes=12)
+    room.lock()
+    room.ask(0)
+    send(room, range(30), yes=12)
+    room.lock()
+    room.ask(1)
+    send(room, range(30), yes=20)
+    room.lock()
+    if part == "shares of a list":
+        room.vote("A list", ["a", "b"], 4.0)
+        room.lock()
+    monkeypatch.setattr(*PARTS[part], fails)
+    for tab in (app, open_page("room"), app):
+        tab.run()
+        assert not tab.exception
+        assert any("cannot be shown" in one.value for one in tab.warning)
+        for label in ("Unlock", "Back", "Next question", "Ask again", "End the class"):
+            assert button(tab, label) is not None
+        assert "Results as CSV" in [one.proto.label for one in tab.get("download_button")]
+        assert words.export(room.view()).count("\nasked,") == 3
+    faults = [one for one in caplog.records if one.name == blocks.__name__]
+    assert len(faults) == len({one.getMessage() for one in faults}) > 0
+    press(app, "Back")
+    assert not room.view().ballot
+    press(app, "End the class")
+    assert room.view().ended
+    assert not app.exception
+    assert "Results as CSV" in [one.proto.label for one in app.get("download_button")]
+    assert button(app, "Next question") is not None
+
+
+@pytest.mark.usefixtures("class_mode")
+def test_the_way_to_the_first_question_stays_without_a_code(monkeypatch):
+    def fails(*_, **__):
+        raise OSError("planted")
+
+    monkeypatch.setattr(charts_room, "phones_enter", fails)
+    app = opened()
+    assert any("QR code cannot be shown" in one.value for one in app.warning)
+    press(app, "Ask the first question")
+    assert classroom.room().view().now.question == 0
+
+
+# --- a guess from a lesson ------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("class_mode")
+def test_a_guess_waits_for_the_open_question_and_changes_no_shortcut(monkeypatch):
+    app = opened()
+    press(app, "Ask the first question")
+    room = classroom.room()
+    keys = shortcuts(app)
+    lesson = open_page("learn", lesson="coin", step="throw")
+    press(lesson, "Ask the phones")
+    assert "still open" in plain(lesson.error[0].value)
+    assert room.view().public()["question"] == READY["Warm-up"][0]
+    room.lock()
+    press(lesson, "Ask the phones")
+    assert room.view().ballot is not None
+    app.run()
+    assert shortcuts(app) == keys
+    assert button(app, "Ask again").disabled
+    press(app, "Next question")  # an open question again
+    assert app.title[0].value == READY["Warm-up"][1]
+    press(lesson, "Show without predicting")  # and the guess is revealed
+    assert room.view().ballots[0].locked
+    assert room.view().public()["question"] == READY["Warm-up"][1]
+    assert room.view().public()["open"]
+    monkeypatch.setattr(charts_room, "shares", None)
+    lesson.run()
+    assert not lesson.exception
+    assert any("guess cannot be shown" in one.value for one in lesson.warning)
+    assert button(lesson, "Next") is not None
+
+
+def shortcuts(app):
+    """The keys of the page, and what they do; one key names whatever state the lock is in."""
+    found = {one.proto.shortcut: one.label for one in app.button if one.proto.shortcut}
+    return {key: label.replace("Unlock", "Lock") for key, label in found.items()}
 
 
 # --- a class --------------------------------------------------------------------------------------

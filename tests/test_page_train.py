@@ -18,13 +18,13 @@ from dpmc_core.lab.views import lines
 from dpmc_core.lab.views.training import FRAMES, SIDE
 from dpmc_core.model import Task
 from dpmc_core.problem import SEED, build_problem
+from dpmc_core.stopping import check_cancelled
 from pages.ui import blocks, charts, classroom, jobs, runs
 from pages.ui.shelf import Shelf
 from tests.page_helpers import (
     all_text,
     button,
     charts_of,
-    ledger_of,
     open_page,
     plain,
     press,
@@ -295,9 +295,8 @@ def forget(app):
     press(app, "Forget this upload")
 
 
-def test_the_example_on_an_upload_is_a_samples_and_spends_nothing(uploaded):
+def test_the_example_on_an_upload_is_a_samples(uploaded):
     assert "An example: Input perturbation on Movie night" in all_text(uploaded)
-    assert ledger_of(uploaded) == "No private fit for your eyes; nothing released."
     assert not {"u1", "i1"} & {*films(uploaded)["names"].values()}
 
 
@@ -398,6 +397,31 @@ def test_a_run_that_ends_while_the_page_is_drawn_leaves_no_button_behind(monkeyp
     press(app, "Train")
     assert over(app)
     assert button(app, "Stop").disabled
+
+
+def test_train_is_available_while_the_reference_runs_and_then_ends_it(monkeypatch):
+    def endless(self, ratings, rng):  # noqa: ARG001
+        while True:
+            check_cancelled()
+            time.sleep(0.01)
+        yield
+
+    reference = registry.get(registry.REFERENCES[registry.get(LAB["mechanism"]).task])
+    app = open_page("train", **LAB)
+    monkeypatch.setattr(reference, "fit", endless)  # once the example is there
+    press(app, "Train")
+    (first,) = jobs._active
+    wait_until(app, lambda: app.metric)
+    assert first.snapshot().active
+    assert app.progress
+    press(app, "Train")
+    first.wait(60)
+    assert first.snapshot().state == "stopped"
+    wait_until(app, lambda: len(cards(app)) == 2 and app.metric)
+    press(app, "Step")  # as well as Train
+    wait_until(app, lambda: app.progress and app.progress[0].text.startswith("paused"))
+    assert len(cards(app)) == 2
+    press(app, "Stop")
 
 
 def test_as_published_sets_the_paper_s_settings_and_says_what_they_cost():

@@ -10,6 +10,8 @@ import weakref
 
 import plotly.graph_objects as plotly
 import pytest
+from streamlit.runtime.scriptrunner.script_runner import ScriptRunner
+from streamlit.testing.v1 import AppTest
 
 from dpmc_core import experiment, registry
 from dpmc_core.data import datasets, public_sets
@@ -34,7 +36,6 @@ from tests.page_helpers import (
     button,
     charts_of,
     instrument,
-    ledger_of,
     open_page,
     plain,
     press,
@@ -231,8 +232,12 @@ def upload(app, content, name="ratings.csv", low=1.0, high=5.0):
     app.segmented_control(key="way").set_value("upload").run()
     app.file_uploader[0].upload(name, content.encode() if isinstance(content, str) else content)
     app.run()
-    if app.error:
+    if app.error or app.form_submit_button[0].disabled:
         return app
+    return read(app, low, high)
+
+
+def read(app, low, high):
     numbers = {n.label: n for n in app.number_input}
     numbers["Lowest possible rating"].set_value(low)
     numbers["Highest possible rating"].set_value(high)
@@ -267,6 +272,26 @@ def test_with_a_range_an_upload_is_read_as_clicks_only_if_asked():
     ratings.set_value("none")
     press(app, "Read the ratings")
     assert app.session_state["upload"].ratings.clicks
+
+
+def test_an_upload_waits_until_its_column_of_users_is_confirmed():
+    """A guess is confirmed, what no name says is chosen, and what counts contradict is asked."""
+    rows = CSV.partition("\n")[2]
+    once = "user,item,rating\n" + "".join(f"u{k},f{k % 9},3\n" for k in range(120))
+    for content, column in ((rows, 0), ("name,film,stars\n" + rows, None), (once, 0)):
+        app = upload(open_page("data"), content)
+        assert "upload" not in app.session_state
+        assert app.form_submit_button[0].disabled
+        if column is None:
+            (users,) = (box for box in app.selectbox if box.label == "Users")
+            users.set_value(0)
+        else:
+            app.checkbox[0].check()
+        app.run()
+        assert not app.form_submit_button[0].disabled
+        ratings = read(app, 1.0, 5.0).session_state["upload"].ratings
+        assert "user" not in ratings.columns.guessed
+        assert ratings.public.users == (120 if content == once else 30)
 
 
 def test_an_upload_without_ratings_and_range_is_clicks():
@@ -309,7 +334,7 @@ def test_forgetting_an_upload_drops_the_file_and_all_that_came_of_it():
     go(app, "pages/protocol.py")
     go(app, "pages/compare.py")
     go(app, "pages/data.py")
-    assert {"ledger", "federated play", "comparison figure"} <= set(app.session_state["kept"])
+    assert {"federated play", "comparison figure"} <= set(app.session_state["kept"])
     press(app, "Forget this upload")
     assert "upload" not in app.session_state
     assert "kept" not in app.session_state
@@ -319,28 +344,42 @@ def test_forgetting_an_upload_drops_the_file_and_all_that_came_of_it():
     assert not app.metric
 
 
-def test_training_on_an_upload_is_counted_where_sweeps_are():
-    app = upload(open_page("data"), CSV)
-    go(app, "pages/train.py")
-    assert ledger_of(app).startswith("No private fit for your eyes; nothing released")
-    for _ in range(2):  # the same seed: the same outputs again, of the method and its floor
-        press(app, "Train")
-        run_until_done(app)
-        app.run()
-        told = ledger_of(app)
-    assert told.startswith("2 private fits for your eyes; nothing released; 1 run without")
-    assert "All published: epsilon" in told
-    app.session_state["ledger"] = True  # unfolded
+def _session():
+    import streamlit as st
+
+    from pages.ui import sources, state
+
+    st.session_state["mine"] = state.private(), state.jobs()
+    if "forget" in st.session_state:
+        sources.forget_upload()
+        st.session_state["left"] = str(st.session_state.to_dict())
+
+
+def test_forgetting_an_upload_leaves_nothing_of_it_in_the_session():
+    app, secret = AppTest.from_function(_session), ["a rating"]
+    for name in ("upload", "upload looks", "answer found"):
+        app.session_state[name] = secret
+    app.session_state["kept"] = {"a chart": ("choices", secret)}
+    app.session_state["forget"] = True
     app.run()
-    assert len(app.dataframe) == 2
-    assert plain(all_text(app)).count("No bound per user-item cell and per user: ") == 1
-    go(app, "pages/compare.py")
-    assert ledger_of(app) == told
-    go(app, "pages/data.py")
-    app.segmented_control(key="way").set_value("upload").run()
-    press(app, "Forget this upload")
-    assert "tally" not in app.session_state or not app.session_state["tally"]
-    assert ledger_of(open_page("train", data="restaurants")) == ""
+    assert not app.exception
+    assert "a rating" not in app.session_state["left"]
+
+
+def test_every_session_has_a_private_folder_and_jobs_of_its_own(monkeypatch):
+    found, honest = [], ScriptRunner.__init__
+    for name in ("one", "two"):
+        monkeypatch.setattr(
+            ScriptRunner,
+            "__init__",
+            lambda self, name=name, **given: honest(self, **given | {"session_id": name}),
+        )
+        app = AppTest.from_function(_session).run()
+        assert not app.exception
+        mine = app.session_state["mine"]
+        assert all(a is b for a, b in zip(mine, app.run().session_state["mine"], strict=True))
+        found.append(mine)
+    assert not any(a is b for a, b in zip(*found, strict=True))
 
 
 def test_uploaded_ratings_reach_every_page():
@@ -360,8 +399,9 @@ def test_the_command_of_a_run_on_an_upload_names_its_file_range_and_columns():
     run_until_done(app)
     command = next(c.value for c in app.code if c.value.startswith("dpmc fit"))
     assert command.startswith("dpmc fit ratings.csv ")
-    for part in ("--range=1:5", "--read user=1", "--read item=2", "--read rating=3"):
+    for part in ("--range=1:5", "--read item=2", "--read rating=3"):
         assert part in command
+    assert "user=" not in command  # the header names it
 
 
 def test_the_command_and_the_lines_of_a_run_on_an_upload_repeat_it(tmp_path, monkeypatch, capsys):
@@ -645,7 +685,6 @@ def test_a_curve_not_yet_there_is_computed_on_request():
         found.append(experiment.run(mechanism, problem, seed, with_baselines=False).metrics)
     expected = sum(metrics["accuracy"] for metrics in found) / 3
     assert at_stop(app)["text"] == METRICS["accuracy"].text(expected)
-    assert ledger_of(app).startswith("126 private fits for your eyes")
     assert instrument(app)["people"] is None  # of an upload no person is shown
 
 
@@ -654,8 +693,12 @@ def test_without_a_curve_the_slider_and_what_is_promised_are_there_already():
     go(app, "pages/what_if.py")
     assert "been computed here yet" in app.info[0].value
     assert "claimed" in all_text(app) or "certified" in all_text(app)
-    right = instrument(app)["right"][0][0]
-    assert right[EPSILONS.index(1.0)] == "73"
+    one, all_of_them = (said[EPSILONS.index(1.0)] for said in instrument(app)["right"][0])
+    assert one == (
+        "An attacker who asks “Did this person rate this item high or low?” is right at most 73 %"
+        " of the time; a coin flip gets 50 %."
+    )
+    assert all_of_them.endswith(" All 20 ratings: epsilon 20.")
     assert instrument(app)["people"] is None  # of an upload no person is shown
 
 
@@ -668,7 +711,6 @@ def test_a_part_of_a_curve_says_so_shows_no_band_of_one_seed_and_goes_on():
     app.run()
     assert f"{11 + 11 + 1} of 132 runs are there" in app.info[0].value
     assert "One seed: no band" in all_text(app)
-    assert ledger_of(app).startswith("22 private fits for your eyes")
     assert not [
         t
         for t in instrument(app)["layers"][0]["faces"][0]["figure"]["data"]
@@ -679,7 +721,6 @@ def test_a_part_of_a_curve_says_so_shows_no_band_of_one_seed_and_goes_on():
     press(app, "Go on")
     run_until_whole(app)
     assert not app.info
-    assert ledger_of(app).startswith("126 private fits for your eyes")  # none of them twice
     assert "over 3 seeds" in all_text(app)
     assert [
         t

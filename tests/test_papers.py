@@ -204,7 +204,7 @@ RIGHT, WRONG = Printed("a", 1.0, 2.14, 0.05, "page 1"), Printed("a", 2.0, 9.0, 0
         ([RIGHT, WRONG], [True, None], Accuracy.DIFFERS),
         ([], [True, False], Accuracy.DIFFERS),
         ([], [None], Accuracy.OPEN),
-        ([], [], Accuracy.OPEN),
+        ([], [], Accuracy.UNJUDGED),  # nothing is said that could be told
     ],
 )
 def test_the_verdict_on_accuracy(printed, statements, verdict):

@@ -238,16 +238,16 @@ def test_two_files_of_one_name_are_two_plugins(file, tmp_path):
 
 def test_a_file_may_bring_its_own_twin(file):
     file.write_text(
-        change(f'{TWIN} = "global-mean"', f"{TWIN} = 'own-mean'")
+        change(f'{TWIN} = "global-mean"', f"{TWIN} = 'their-mean'")
         + "\n\nfrom dpmc_core.mechanisms.plain import GlobalMean\n\n\n"
         "@dataclass(frozen=True, kw_only=True)\n"
-        "class OwnMean(GlobalMean):\n"
-        '    id: ClassVar[str] = "own-mean"\n'
-        '    twin: ClassVar[str] = "own-mean"\n'
+        "class TheirMean(GlobalMean):\n"
+        '    id: ClassVar[str] = "their-mean"\n'
+        '    twin: ClassVar[str] = "their-mean"\n'
     )
-    assert [cls.id for cls in plugins.load(file)] == ["noisy-mean", "own-mean"]
+    assert [cls.id for cls in plugins.load(file)] == ["noisy-mean", "their-mean"]
     result = dpmc.run(dpmc.create("noisy-mean", epsilon=1.0), dpmc.load("restaurants"))
-    assert set(result.baselines) == {"own-mean", "global-mean", "reference-ratings"}
+    assert set(result.baselines) == {"their-mean", "global-mean", "reference-ratings"}
 
 
 def test_a_class_can_be_added_in_python(file):

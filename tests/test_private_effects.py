@@ -15,6 +15,7 @@ from dpmc_core.privacy import USER_EMPTIED, USER_REPLACED
 from dpmc_core.privacy.accounting import gaussian_epsilon
 from dpmc_core.problem import build_problem, generator
 from dpmc_core.ratings import PublicFacts, Ratings
+from dpmc_core.solvers import effects
 from dpmc_core.solvers.effects import (
     _LARGEST_FACTOR,
     MOST,
@@ -96,13 +97,23 @@ def test_no_row_moves_a_release_further_than_stated(mechanism):
 
 MANY = 480  # items: enough to tell a user's own regression nearly everything
 POPULAR, LIKED = np.arange(MANY) % 8 == 0, np.arange(MANY) // 8 % 2 == 1
-PATTERNS = {"L": [1], "q": [1, 1, 1, 5], "h": [1, 5], "H": [5], "m": [3.2], "1": [5]}
+PATTERNS = {
+    "L": [1],
+    "q": [1, 1, 1, 5],
+    "h": [1, 5],
+    "H": [5],
+    "m": [3.2],
+    "1": [5],
+    "2": [1, 1],
+    "3": [5, 1],
+}
+SHORT = {"1": 1, "2": 2, "3": 2}  # items of a pattern that rates few of them
 # The worst rows of many that were tried, after the answers below: what is rated of items that are
 # neither, popular, liked, and both. Nothing, all lowest, a quarter or half of them highest, all
-# highest, all as everybody else rates, or one item alone, highest.
+# highest, all as everybody else rates, or one or two items alone.
 WORST = [
     *("....", "HHHH", "LLLL", "hhhh", "LLHH", "HLLH", "hqLH", ".m.m", ".m.H", ".m.L", ".L.m"),
-    *("1...", ".1..", ".1.m"),
+    *("1...", ".1..", ".1.m", "...2", "...3"),
 ]
 
 
@@ -113,7 +124,7 @@ def among_quiet_users(kinds):
     for kind, letter in enumerate(kinds):
         if letter in PATTERNS:
             (items,) = np.nonzero(np.equal(POPULAR + 2 * LIKED, kind))
-            items = items[: 1 if letter == "1" else None]
+            items = items[: SHORT.get(letter)]
             rated[2, items] = np.resize(PATTERNS[letter], len(items))
     users, items = np.nonzero(~np.isnan(rated))
     public = PublicFacts(users=4, items=MANY, low=1, high=5)
@@ -311,6 +322,39 @@ def test_the_regression_without_a_cell_is_the_one_on_the_others():
         wanted = np.linalg.solve(x.T @ x + 0.7 * design.precision, x.T @ y)
         assert np.allclose(others[k], wanted)
         assert np.isclose(residual[k], values[k] - design.features[cells.items[k]] @ wanted)
+
+
+def test_rows_with_few_cells_are_solved_by_their_cells_to_the_same_answers(monkeypatch):
+    """A row's answers depend on that row alone, whichever way it is solved."""
+    rng = np.random.default_rng(5)
+    precision = np.diag(rng.uniform(0.5, 40.0, 16))
+    design = Design(rng.normal(size=(9, 16)), precision, 0.7, rng.normal(size=9))
+    ratings = tiny(40, 9, 120, seed=5)
+    cells, values = Pattern.of(ratings), 2 * rng.normal(size=120)
+    assert {0, 1, 2, 3, 4} <= set(cells.counts.tolist())
+    assert cells.counts.max() > 4
+
+    def answers():
+        blocks = list(design.blocks(cells, values))
+        left_out = [np.column_stack([r, o]) for r, o in (block.left_out() for block in blocks)]
+        parts = design.coefficients(cells, values), design.differences(cells, values, 3)
+        return *parts, design.worth(cells, values, [slice(3, 7), slice(7, 16)]), *left_out
+
+    found = answers()
+    monkeypatch.setattr(effects, "_SHORT", 1_000)  # no row is short
+    for one, other in zip(found, answers(), strict=True):
+        assert np.allclose(one, other, rtol=1e-9, atol=1e-9)
+    # What slopes on features are worth is the change of the marginal likelihood.
+    rated, users = cells.items, cells.users
+    for user in (u for u in range(40) if cells.counts[u]):
+        y = (values - design.offsets[rated])[users == user]
+        z = design.features[rated[users == user]]
+        law = [
+            np.linalg.slogdet(spread)[1] + y @ np.linalg.solve(spread, y)
+            for kept in (np.arange(16), np.r_[0:3, 7:16])
+            for spread in [0.7 * np.eye(len(y)) + (z / np.diag(precision))[:, kept] @ z[:, kept].T]
+        ]
+        assert np.isclose(found[2][user, 0], (law[1] - law[0]) / 2)
 
 
 def test_what_users_differ_by_is_estimated_without_bias():

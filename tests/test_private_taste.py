@@ -265,6 +265,12 @@ def test_a_profile_leaves_the_item_out() -> None:
     assert lengths == pytest.approx(cells.any(axis=1).astype(float))
 
 
+def test_features_that_cancel_have_no_direction() -> None:
+    """Their sum is 5.6e-17, which is rounding: a direction would be of length 1."""
+    pattern = Pattern.of(ratings_of(np.ones((1, 3))))
+    assert not profiles(pattern, np.array([[0.1], [0.2], [-0.3]])).any()
+
+
 def audiences(strength: float, rng: np.random.Generator, again: int = 0, second_noise: float = 0):
     """t ~ N(0, G) and its noise drawn as the model has it; and other answers to the question."""
     items, users, d, noise = 800, 5000, 3, 10.0

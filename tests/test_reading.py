@@ -111,7 +111,7 @@ def test_a_well_formed_quoted_text_may_hold_line_ends() -> None:
 def test_quotes_over_the_border_of_blocks() -> None:
     rows = "".join(f"u{k},i{k},3,plain\n" for k in range(BLOCK // 12))
     text = "user,item,rating,review\n" + rows + 'ann,tea,4,"' + "word\n" * 9 + '"\n' + rows
-    data = upload(text, duplicates="last")
+    data = upload(text, duplicates="last", user="user")
     assert cells(data.ratings)["ann", "tea"] == 4
     assert counted(data.count).continued == 9
 
@@ -131,7 +131,7 @@ def test_what_may_be_a_header_or_a_rating_is_asked() -> None:
     with pytest.raises(Refused) as refused:
         upload(text)
     assert refused.value.faults[0].options == ("header=yes", "header=no")
-    assert counted(upload(text, header="yes").count).header == 1
+    assert counted(upload(text, header="yes", user=1).count).header == 1
     with pytest.raises(Refused, match="no number, first 'great' in line 1"):
         upload(text, header="no")
 
@@ -291,7 +291,7 @@ def test_the_range_is_asked_before_a_long_read() -> None:
 def test_reading_can_be_followed_and_stopped() -> None:
     text = (HEAD + "".join(f"u{k},i{k},3\n" for k in range(60_000))).encode()
     seen: list[tuple[int, int]] = []
-    datasets.load_upload(text, "x.csv", lambda *at: seen.append(at), low=1, high=5)
+    datasets.load_upload(text, "x.csv", lambda *at: seen.append(at), low=1, high=5, user=1)
     assert [done for done, _ in seen] == sorted(done for done, _ in seen)
     assert seen[-1] == (len(text), len(text))
 
@@ -315,7 +315,7 @@ def test_ids_of_any_length_keep_their_order_and_are_never_one(
     ids = [begin + end for end in {*ids, "a" * most, "a" * (most - 1), "a" * (most - 2) + "b"}]
     ids = [id for id in ids if id] * (1 if once else 5)
     text = "user,item,rating\n" + "".join(f"{id},i{k},3\n" for k, id in enumerate(ids))
-    ratings = upload(text).ratings
+    ratings = upload(text, user="user").ratings
     assert ratings.user_ids == tuple(sorted({*ids}, key=str.encode))
     item_ids = ratings.item_ids or ()
     told = [
@@ -362,7 +362,7 @@ def test_long_ids_after_short_ones_are_kept_once() -> None:
         held.append(pa.total_allocated_bytes() - before)
 
     content = (HEAD + first + long).encode()
-    ratings = datasets.load_upload(content, "x.csv", tell, low=1, high=5).ratings
+    ratings = datasets.load_upload(content, "x.csv", tell, low=1, high=5, user=1).ratings
     assert ratings.public.users == BLOCK // 10 + 3
     assert np.bincount(ratings.users).max() == -(-rows // 3)
     assert max(held) < 15_000_000
@@ -601,7 +601,7 @@ def test_parquet_is_read_in_bounded_memory() -> None:
     content = parquet(user=np.arange(rows), item=long, rating=np.full(rows, 3.0))
     before = pa.total_allocated_bytes()
     pool = pa.default_memory_pool()
-    data = upload(content, "x.parquet")
+    data = upload(content, "x.parquet", user="user")
     assert data.ratings.shape == (rows, 4)
     assert pool.max_memory() - before < 400_000_000
 
@@ -616,13 +616,13 @@ def test_check_tells_all_and_gives_the_command_that_reads_it(
     file.write_bytes(
         "ann;tea;great\nZoë;tea;4,5\nbob;tea;9\nbob;tea;3\nbob;tea;4\n".encode("cp1252")
     )
-    assert main(["data", "check", str(file), "--json"]) == 1
+    assert main(["data", "check", str(file), "--user", "1", "--json"]) == 1
     found = json.loads(capsys.readouterr().out)
     options = [option for fault in found["faults"] for option in fault["options"]]
     for needed in ("encoding=cp1252", "header=yes", "range=LOW:HIGH", "duplicates=last"):
         assert needed in options
     assert found["command"].endswith("--range LOW:HIGH")
-    assert main(["data", "check", str(file), "--range", "1:5", "--json"]) == 1
+    assert main(["data", "check", str(file), "--user", "1", "--range", "1:5", "--json"]) == 1
     command = json.loads(capsys.readouterr().out)["command"].split()
     assert main(command[1:]) == 0
     assert "2 users x 1 items" in capsys.readouterr().out

@@ -46,6 +46,12 @@ BY_HAND: list[tuple[str | bytes, dict[str, Any], str]] = [
     ("user,time,rating\na,5,3\n", {}, "refused: no column left"),
     ("user,rating,timestamp\na,3,5\n", {}, "refused: no column left"),
     ("user,item,rating,rating\na,x,3,4\n", {}, "refused: same name"),
+    # A row number is no user, and nobody is one by position under a header.
+    ("id,rater_id,film,stars\n1,a,x,3\n2,b,y,4\n", {}, "a x 3|b y 4"),
+    ("no,name,film,stars\n1,a,x,3\n2,b,y,4\n", {}, "refused: no column left"),
+    ("no,name,film,stars\n1,a,x,3\n2,b,y,4\n", {"user": "name"}, "a x 3|b y 4"),
+    ("id,user,rating\n1,a,3\n2,b,4\n", {}, "refused: no column left"),
+    ("a,x,3,1,2\nb,y,4,1,2\n", {}, "refused: no column left"),
     ("a,b,c\n1,2,3\n", {"user": "\u00b2"}, "refused: header?"),
     (",,\nuser,item,rating\na,x,3\n", {}, "a x 3"),
     (",user,item,rating\n0,a,x,3\n1,b,y,4\n", {}, "a x 3|b y 4"),

@@ -306,3 +306,25 @@ def test_svd_takes_more_items_than_a_gram_matrix_holds():
     public = PublicFacts(users=300, items=9_000, low=1, high=5)
     data = Ratings.build(users, items, rng.integers(1, 6, len(users)).astype(float), public)
     assert isinstance(model_of("svd", data), Factors)
+
+
+def test_users_with_one_rating_cost_no_matrix_each(monkeypatch):
+    """With 400 or 4,000 of them as many matrices are inverted, but for effects alone."""
+    counted, plain = [], np.linalg.inv
+
+    def inv(a):
+        counted.append(int(np.prod(a.shape[:-2])) if a.shape[-1] > 1 else 0)
+        return plain(a)
+
+    monkeypatch.setattr(np.linalg, "inv", inv)
+    found = []
+    for users in (400, 4_000):
+        rng = np.random.default_rng(0)
+        items = rng.integers(50, size=users)
+        values = np.clip(np.rint(3.5 + rng.normal(size=users)), 1, 5)
+        public = PublicFacts(users=users, items=50, low=1, high=5)
+        ratings = Ratings.build(np.arange(users), items, values, public)
+        list(registry.create("reference-ratings").fit(ratings, np.random.default_rng(0)))
+        found.append(sum(counted))
+        counted.clear()
+    assert found[1] < 2 * max(found[0], 400)

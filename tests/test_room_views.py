@@ -41,17 +41,18 @@ def test_a_question_shows_estimate_reports_and_what_more_people_might_say():
         Mark.ESTIMATE,
         Mark.PEOPLE,
         Mark.REPORTED,
-        Mark.SIMULATED,
-        Mark.SIMULATED,
+        Mark.REACH,
+        Mark.REACH,
+        Mark.REACH,
     ]
     assert rows[0].found == view.poll(0).of_class
     assert rows[1].found == view.poll(0).of_people
     assert [row.name for row in rows[:2]] == ["This class", "People like this class"]
     assert rows[2].found.share == 0.4
     assert words.range_text(rows[2]) == ""  # they are what they are
-    assert [row.reports for row in rows] == [30, 30, 30, 300, 3000]
-    assert all("simulated" in row.note for row in rows[3:])
-    assert rows == words.of_question(view, 0)  # the simulated ones stay where they are
+    assert [row.reports for row in rows] == [30, 30, 30, 30, 300, 3000]
+    assert [row.found for row in rows[3:]] == [view.poll(0).resolved_by(n) for n in words.PHONES]
+    assert [words.share_text(row) for row in rows[3:]] == ["± 25", "± 8", "± 2"]
 
 
 def test_each_kind_of_sender_has_its_own_estimate():
@@ -83,18 +84,25 @@ def test_asking_again_narrows_the_interval_and_makes_the_attacker_surer():
         report(one, 12, 30)
     estimates, certainty = words.rounds(one.view(), 0)
     widths = [row.found.high - row.found.low for row in estimates]
-    right = [row.found.share for row in certainty]
+    *right, equal = [row.found.share for row in certainty]
     assert widths == sorted(widths, reverse=True)
     assert right == [room.attacker(room.coin(2.0, times)) for times in range(1, 6)]
     assert right == sorted(right)
     assert right[1] == pytest.approx(right[0], abs=1e-6)  # from 50:50 alone
     assert right[2] > right[0] + 0.05
-    assert [row.note for row in certainty] == [f"epsilon {2 * k} in all" for k in range(1, 6)]
+    assert [row.note for row in certainty[:-1]] == [f"epsilon {2 * k} in all" for k in range(1, 6)]
+    assert equal == room.equal_reports(room.coin(2.0), 5)[1] > right[-1]
 
 
 @pytest.mark.parametrize(
     ("prior", "wanted"),
-    [(0.5, (88.1, 88.1)), (0.6, (88.1, 90.2)), (0.8, (88.1, 94.4)), (0.95, (95.0, 97.5))],
+    [
+        (0.5, (88.1, 88.1, 98.2)),
+        (0.6, (88.1, 90.2, 98.2)),
+        (0.8, (88.1, 94.4, 98.2)),
+        (0.95, (95.0, 97.5, 98.2)),
+        (0.999, (99.9, 99.9, 99.9)),
+    ],
 )
 def test_surer_stands_above_numbers_that_have_grown(prior, wanted):
     one = holding(12, 30)
@@ -103,7 +111,8 @@ def test_surer_stands_above_numbers_that_have_grown(prior, wanted):
     estimates, certainty = words.rounds(one.view(), 0, prior)
     assert [round(100 * row.found.share, 1) for row in certainty] == list(wanted)
     title = words.surer(estimates, certainty)
-    assert ("surer about you" in title) == (wanted[0] < wanted[1])
+    assert ("surer about you" in title) == (wanted[0] < wanted[2])
+    assert "79 of 100 phones" in certainty[-1].note or prior == 0.999
     assert title.endswith("epsilon 4 in all")
     widths = [row.found.high - row.found.low for row in estimates]
     assert ("surer about the class" in title) == (widths[1] < widths[0])
@@ -211,10 +220,16 @@ def test_no_phones_reports_stand_alone(sent):
         assert [row.note for row in shown] == [f"{30 + again} reports of 30 phones"]
 
 
-def test_a_share_past_the_end_is_called_an_estimate():
-    for row in words.of_question(holding(3, 3).view(), 0)[:2]:
-        assert row.found.share > 1
-        assert words.range_text(row).startswith("estimate, ")
+def test_a_share_past_the_end_is_shown_as_the_end_everywhere():
+    """30 yes of 30 printed 116 %, on the wall, in its table and in the CSV."""
+    for yes, share in ((30, "100"), (0, "0")):
+        view = holding(yes, 30).view()
+        rows = words.of_question(view, 0)
+        assert [words.share_text(row) for row in rows[:2]] == [f"{share} %"] * 2
+        assert words.range_text(rows[1]) == ("93 to 100" if yes else "0 to 7")
+        for row in csv.DictReader(io.StringIO(words.export(view))):
+            ends = [row[end] for end in ("share", "low", "high") if row[end]]
+            assert all(0 <= float(end) <= 1 for end in ends)
 
 
 def test_connected_and_answered_are_two_numbers():
@@ -256,6 +271,22 @@ def test_an_export_holds_what_was_sent_and_no_tokens():
     assert not any(token in text for token in TOKENS)
 
 
+def test_a_fault_takes_only_its_own_rows_from_the_table(monkeypatch):
+    one, exact, faults = holding(12, 30), room._among, []
+    one.ask(1)
+    report(one, 20, 30)
+
+    def fails(parts, tail):
+        if parts[0].yes == 12:
+            raise IndexError("planted")
+        return exact(parts, tail)
+
+    monkeypatch.setattr(room, "_among", fails)
+    rows = list(csv.DictReader(io.StringIO(words.export(one.view(), lambda *f: faults.append(f)))))
+    assert [row["kind"] for row in rows] == ["asked", "asked", "failed", "estimate", "estimate"]
+    assert [type(error) for _, error in faults] == [IndexError]
+
+
 def test_words_and_table_say_every_number():
     rows = words.of_question(holding(12, 30).view(), 0)
     said, table = words.words(rows, "Shares"), words.table(rows)
@@ -263,7 +294,7 @@ def test_words_and_table_say_every_number():
         assert words.share_text(row) in said
         assert words.range_text(row) in said
     assert len({len(column) for column in table.values()}) == 1
-    assert table["reports"] == [30, 30, 30, 300, 3000]
+    assert table["reports"] == [30, 30, 30, 30, 300, 3000]
 
 
 @pytest.mark.parametrize("epsilon", [0.8, 1.0, 1.5, 2.0, 3.0, 10.0])
@@ -294,18 +325,6 @@ def test_marks_stand_where_shares_are():
     assert '<div class="dot" style="left: 25.00%">' in drawn
     assert '<div class="line" style="left: 10.00%; width: 40.00%">' in drawn
     assert '<div class="truth" style="left: 75.00%">' in drawn
-
-
-@pytest.mark.parametrize(
-    ("share", "kind", "at"), [(-0.2, "under", "0.00"), (1.3, "over", "100.00")]
-)
-def test_an_estimate_past_the_end_is_an_arrow_that_is_explained(share, kind, at):
-    row = ShareRow("Estimate", Mark.ESTIMATE, Bounds(share, 0.0, 1.0), 3)
-    assert f'<div class="{kind}" style="left: {at}%">' in charts_room.shares(
-        [row], "words", charts.DARK
-    )
-    assert "arrow" in words.legend([row])
-    assert "arrow" not in words.legend([])
 
 
 def test_questions_are_shown_and_never_obeyed():
@@ -350,6 +369,9 @@ def test_the_promise_counts_every_asking():
     assert "3 answers" in said
     assert "epsilon 6" in said
     assert "96.1 times" in said
+    agree, right = room.equal_reports(room.coin(2.0), 3)
+    assert f"{100 * agree:.0f} of 100 phones" in said
+    assert f"right {100 * right:.1f} %" in said
     assert "coins: epsilon 1.95" in said
     assert "7.4-fold" in said
 

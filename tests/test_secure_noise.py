@@ -574,7 +574,8 @@ def stars(tmp_path):
     ratings = ratings_for(Task.RATINGS)
     rows = zip(ratings.users, ratings.items, ratings.values, strict=True)
     path = tmp_path / "stars.tsv"
-    path.write_text("".join(f"{u + 1}\t{i + 1}\t{v:g}\t{880000000 + u}\n" for u, i, v in rows))
+    lines = (f"{u + 1}\t{i + 1}\t{v:g}\t{880000000 + u}\n" for u, i, v in rows)
+    path.write_text("".join(["user\titem\trating\ttime\n", *lines]))
     return path
 
 

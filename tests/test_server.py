@@ -141,7 +141,7 @@ def test_the_first_page_opens_under_its_own_name_with_its_link():
     assert answer_to("/what_if") == (307, b"./")
     assert answer_to("/what_if", b"data=jokes&epsilon=3") == (307, b"./?data=jokes&epsilon=3")
     assert answer_to("/base/what_if/", b"a=%C3%A4") == (307, b"../?a=%C3%A4")
-    for other in ("/", "/what_if/_stcore/health", "/static/what_if.js"):
+    for other in ("/what_if/_stcore/health", "/static/what_if.js"):
         assert answer_to(other) is None
     assert next(iter(SECTIONS.values()))[0].file == "what_if"
 
@@ -152,12 +152,15 @@ def test_every_page_is_told_where_its_server_is(base):
     for entry in itertools.chain(*SECTIONS.values()):
         if entry.file != "what_if":
             assert answer_to(f"{base}/{entry.file}", b"data=jokes") == (200, None)
-    for other in ("/", "/compared", "/xcompare", "/compare/_stcore/health", "/compare/x"):
+    for other in ("/compared", "/xcompare", "/compare/_stcore/health", "/compare/x", "/x/"):
         assert answer_to(base + other) is None
-    html = asyncio.run(server._page(None)).body.decode()
+    assert answer_to("/") == (200, None)
+    asked = Request({"type": "http", "headers": [(b"host", b"Lab.example:8501")]})
+    html = asyncio.run(server._page(asked)).body.decode()
+    assert 'location.host !== "lab.example:8501"' in html
     start = (server.SCRIPTS.parents[1] / "index.html").read_text("utf-8")
     assert html.index("BACKEND_BASE_URL") < html.index('type="module"')
-    assert re.sub(r"<script>window.__streamlit = .*?</script>", "", html) == start
+    assert re.sub(r"(?s)<script>window.__streamlit = .*?</script>", "", html) == start
 
 
 @unix

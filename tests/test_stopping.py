@@ -25,7 +25,7 @@ from pages.ui import runs
 from pages.ui.jobs import Job
 
 # One pass over the ratings: there is nothing long in it.
-AT_ONCE = {"majority", "global-mean", "item-mean", "user-mean", "popularity"}
+AT_ONCE = {"majority", "global-mean", "item-mean", "user-mean", "popularity", "mean-of-users"}
 METHODS = [
     (id, estimator)
     for id, cls in registry.MECHANISMS.items()
@@ -130,7 +130,7 @@ def test_a_run_looks_in_every_phase(id, problems, monkeypatch):
     fits = {phase: count for phase, count in looks.items() if phase[0] == "fit"}
     assert list(fits) == [("fit", id) for id in ids]
     assert all(count >= 1 for count in fits.values())
-    constants = {"majority", "private-majority", "global-mean"}
+    constants = {"majority", "private-majority", "private-constant", "mean-of-users"}
     assert all(looks["measure", id] >= 1 for id in ids if id not in constants)
 
 

@@ -358,8 +358,8 @@ def test_a_preset_is_a_grid_that_works(name):
         variants = math.prod(map(len, preset.values_of(id).values()))
         assert found.pop(id) == variants * points
     # Beside them the private guesses, where these are not asked for themselves.
-    guesses = {registry.floor_of(registry.get(id), preset.steps) for id in preset.mechanisms}
-    guesses -= {*preset.mechanisms}
+    beside = (registry.baselines_of(registry.get(id), preset.steps) for id in preset.mechanisms)
+    guesses = {id for ids in beside for id in ids} - {*preset.mechanisms}
     assert found == dict.fromkeys(
         (id for id in guesses if registry.adds_noise(registry.get(id))), points
     )

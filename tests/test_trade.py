@@ -81,7 +81,8 @@ def test_gaussian_noise_by_its_own_law_and_by_epsilon_and_delta_alone(id):
             mu = optimize.brentq(delta, 0.05, 10, args=(bead.epsilon,), xtol=1e-13)
             assert bead.right == pytest.approx(stats.norm.cdf(mu / 2), abs=1e-4)
     here = track(REMOVED, id, task=Task.RATINGS).at(1.0)
-    assert trade.said(here) == "right at most 54.7 in 100 (by epsilon and delta alone 73.1)"
+    assert trade.said(here) == "is right at most 55 % of the time"
+    assert here.alone == pytest.approx((math.e + 1e-6) / (1 + math.e))
     assert here.claimed == pytest.approx((math.e + 1e-6) / (1 + math.e))
 
 
@@ -236,7 +237,10 @@ def test_the_better_is_above_and_a_missing_proof_in_the_gutter():
     server = trade.trade(of(*SAMPLES[0]), Task.BINARY, Switches(seat=Seat.SERVER))
     told = trade.words(server, 1.0)
     assert "sees it raw" in told
-    assert "Input perturbation at epsilon 1: 70.8 %, attacker: right at most 73.1 in 100" in told
+    assert (
+        "Input perturbation at epsilon 1: 70.8 %, attacker is right at most 73 % of the time"
+        in told
+    )
 
 
 def test_the_layer_of_compare_keeps_its_switches_in_the_address():
@@ -247,8 +251,8 @@ def test_the_layer_of_compare_keeps_its_switches_in_the_address():
     drawn = spec(app)
     assert drawn["layout"]["xaxis"]["ticktext"][-2:] == ["50<br>coin", "<br>no<br>bound"]
     said = " ".join(one.value for one in app.markdown)
-    assert "54.7" in said
-    assert "73.1" in said
+    assert "“Were this person's data used?”" in said
+    assert "is right at most 55 % of the time" in said
     usual = charts_of(open_page("compare", data="movie-night", task="ratings"))
     assert len(usual) == len(charts_of(app))
 

@@ -27,6 +27,7 @@ from tests.user_level_helpers import (
     IDS,
     PAPERS,
     PUBLIC,
+    USERS,
     VARIANTS,
     build,
     extreme_rows,
@@ -295,7 +296,7 @@ def test_the_cap_is_drawn_by_each_users_own_randomness():
     changed = [*rows[:4], extreme_rows()[0], *rows[5:]]
     one = capped(build(rows), CAP, cap_key(np.random.default_rng(3)))
     two = capped(build(changed), CAP, cap_key(np.random.default_rng(3)))
-    assert np.bincount(one.users).max() <= CAP
+    assert np.bincount(one.users).max() == np.bincount(two.users)[4] == CAP
     others = [
         {tuple(c) for c in zip(r.users, r.items, strict=True) if c[0] != 4} for r in (one, two)
     ]
@@ -330,6 +331,8 @@ def test_clips_are_counted_in_the_trace():
 def test_a_delta_of_one_over_the_users_is_refused(id):
     with pytest.raises(InvalidSetting, match=r"delta must be < 1/users = 0.0333, got 0.05"):
         make(id, delta=0.05).guarantee(PUBLIC)
+    with pytest.raises(InvalidSetting, match=r"delta must be < 1/users"):
+        make(id, delta=1 / USERS).guarantee(PUBLIC)
     with pytest.raises(InvalidSetting, match="delta must be"):
         make(id, delta=0.0)
 

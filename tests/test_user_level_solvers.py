@@ -270,6 +270,15 @@ def test_clipped_rows_have_the_norm_and_the_direction():
     assert np.array_equal(clip_dense_rows(before, math.inf)[0], before)
 
 
+def test_rows_beyond_the_first_part_are_clipped_too():
+    """Rows are worked on in parts of 50,000 cells; here are more than two such parts."""
+    cells = pattern(np.ones((1_200, 100), dtype=bool))
+    values = np.random.default_rng(0).normal(size=120_000)
+    expected = 1.5 * values / np.repeat(np.linalg.norm(values.reshape(1_200, 100), axis=1), 100)
+    clip_rows(cells, values, 1.5)
+    assert np.allclose(values, expected)
+
+
 def test_rows_are_centred_on_their_own_mean_also_after_item_means():
     rng = np.random.default_rng(3)
     users, items = np.nonzero(rng.random((20, 8)) < 0.4)
@@ -459,6 +468,26 @@ def test_cleansing_beats_the_means_on_structured_ratings(predictor):
 
     # One variable name a line would say the same: structured ratings, so tastes must help.
     assert rmse("cleansed-svd", predictor=predictor) < 0.9 * rmse("item-mean")
+
+
+def test_cleansing_as_published_has_no_singular_system():
+    """Also where noise leaves a trace at or below zero, and users have fewer ratings than rank."""
+    for seed in range(400):
+        rng = np.random.default_rng(seed)
+        m, n = (int(k) for k in rng.integers((2, 1), (12, 9)))
+        cells = rng.random((m, n)) < rng.choice([0.1, 0.3, 0.6, 1.0])
+        cells[0, 0] = True
+        users, items = np.nonzero(cells)
+        low, high = [(1, 5), (0, 1), (-10, 10), (0, 1e6), (0, 1e-6)][seed % 5]
+        values = rng.choice(np.linspace(low, high, 5), len(users))
+        ratings = Ratings.build(
+            users, items, values, PublicFacts(users=m, items=n, low=low, high=high)
+        )
+        made = registry.create("svd-after-cleansing", epsilon=float(10 ** rng.uniform(-2, 5)),
+                               estimator=Estimator.PUBLISHED,
+                               rank=int(rng.integers(1, n + 1)))  # fmt: skip
+        (step,) = made.fit(ratings, rng)
+        assert np.isfinite(step.model.predict(np.arange(m)[:, None], np.arange(n))).all()
 
 
 def test_ojas_answers_are_those_of_the_residual_rows():

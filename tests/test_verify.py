@@ -9,6 +9,8 @@ import hashlib
 import json
 import shutil
 import subprocess
+from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,13 +19,17 @@ pytest.importorskip("opendp", reason="needs the extra 'release'")
 
 from dpmc_core import registry
 from dpmc_core.data import public_sets
+from dpmc_core.data.features import knowing
+from dpmc_core.data.transforms import UseFacts
 from dpmc_core.errors import CannotRelease, DpmcError, InvalidSetting, NotVerified
-from dpmc_core.lab.study.release import deployment_card, export, write
+from dpmc_core.lab.study import release
+from dpmc_core.lab.study.release import check, deployment_card, export, write
 from dpmc_core.lab.study.verify import sign_lines, signed, unnoticed, verify
 from dpmc_core.privacy import Publishes, Trust
-from dpmc_core.ratings import Catalogue, Origin
+from dpmc_core.ratings import Catalogue, ColumnRoles, Origin, Ratings
 from dpmc_core.solvers import sizes
 from dpmc_core.solvers.factorization import minimise_in_ball
+from tests.forgeries import BASES, facts, forgeries, released
 from tests.release_helpers import (
     ITEMS,
     RELEASED,
@@ -318,7 +324,7 @@ def test_a_version_is_one_or_refused(files, version, tmp_path):
         assert verify(tmp_path / "a.npz").card["versions"][name] == fine
 
 
-def forged(path, mechanism, ratings, monkeypatch, **public):
+def forged(path, mechanism, ratings, monkeypatch, steps=(), **public):
     """A file that its writer released against the rules, or with other public facts on its card."""
     from dpmc_core.lab.study import release
 
@@ -330,7 +336,7 @@ def forged(path, mechanism, ratings, monkeypatch, **public):
     plain = mechanism.guarantee(facts)
     parts, formula = release.parts_of(mechanism, plain, *rest[1:], found.arrays)
     _, card = release.card_of(
-        mechanism, facts, len(ratings), (), ratings.catalogue, found.arrays, parts, formula
+        mechanism, facts, len(ratings), steps, ratings.catalogue, found.arrays, parts, formula
     )
     save(path, card | {"versions": found.card["versions"]}, found.arrays)
 
@@ -405,12 +411,16 @@ def test_no_more_users_than_an_index_counts_and_no_more_ratings_than_the_cap(tmp
     ratings = ratings_for(mechanism.task)
     most = int(np.bincount(ratings.users).max())
     for cap in (most - 1, most):
-        forged(tmp_path / "a.npz", mechanism, ratings, monkeypatch, cap=cap)
+        steps = (f"cap={cap}", "binarise=0")
+        forged(tmp_path / "a.npz", mechanism, ratings, monkeypatch, steps, cap=cap)
         if cap == most:
             verify(tmp_path / "a.npz")
         else:
             with pytest.raises(NotVerified, match=f"{most} ratings of one user"):
                 verify(tmp_path / "a.npz")
+    forged(tmp_path / "a.npz", mechanism, ratings, monkeypatch, cap=most)
+    with pytest.raises(NotVerified, match="data: cap is"):
+        verify(tmp_path / "a.npz")
 
 
 @pytest.mark.parametrize("bad", ["a\nb", "a\x1b[2J", "\u202eabc", "a\x00b", "\x85"])
@@ -473,7 +483,7 @@ def test_reports_are_cells_in_order_each_once(files, tmp_path):
         (("data", "items"), ITEMS + 1, "coordinates"),
         (("data", "items"), "many", "data"),
         (("data", "items"), 10**30, "data: items"),
-        (("data", "high"), 9.0, "sensitivity"),
+        (("data", "high"), 9.0, "sensitivity|high"),
         (("data", "prepare"), ["top-items=3"], "prepare"),
         (("data", "prepare"), ["sort=3"], "prepare"),
         (("data", "prepare"), 5, "prepare"),
@@ -550,6 +560,237 @@ def test_what_is_no_release_is_a_sentence(tmp_path, content):
         np.savez(tmp_path / "c.npz", card=np.array(card))
         with pytest.raises(DpmcError, match="no card"):
             verify(tmp_path / "c.npz")
+
+
+# Forgeries of everything, with all digests made anew
+
+
+@pytest.mark.parametrize("base", BASES, ids=[f"{k}-{b[0]}" for k, b in enumerate(BASES)])
+def test_no_forgery_is_accepted(base, tmp_path):
+    """On two releases every forgery, on the others one of each kind; `release_fuzz.py` runs all."""
+    write(released(base), tmp_path / "whole.npz")
+    verify(tmp_path / "whole.npz")
+    card, arrays = load(tmp_path / "whole.npz")
+    whole, seen = base in (BASES[0], BASES[8]), set()
+    for kind, wrong, others in forgeries(card, arrays):
+        if whole or kind not in seen:
+            seen.add(kind)
+            save(tmp_path / "a.npz", wrong, others)
+            with pytest.raises(DpmcError) as error:
+                pytest.fail(f"accepted: {kind}: {verify(tmp_path / 'a.npz').card}")
+            assert str(error.value).isprintable()
+            assert len(str(error.value)) < 2_000
+    assert len(seen) > 20
+
+
+OLD = Path(__file__).parent / "data" / "releases"  # written by the version before item_features
+
+
+@pytest.mark.parametrize("name", ["catalogue", "local", "sampled", "per-user"])
+def test_releases_of_the_version_before_still_verify(name):
+    assert verify(OLD / f"{name}.npz").guarantee.certified().finite
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("features", "data.features: the file does not hold the item features"),
+        ("unused-features", "randomised-response publishes nothing that uses item features"),
+    ],
+)
+def test_releases_of_the_version_before_with_features_are_refused_with_the_reason(name, words):
+    with pytest.raises(NotVerified, match=words):
+        verify(OLD / f"{name}.npz")
+
+
+# Item features
+
+FEATURED = [
+    id
+    for id, cls in registry.MECHANISMS.items()
+    if registry.takes_facts(cls) and registry.adds_noise(cls)
+]
+RATED = "user_id,item_id,rating\n" + "".join(
+    f"u{u},f{i},{1 + (u * i + u) % 5}\n" for u in range(30) for i in range(9) if (u + i) % 3
+)
+DESCRIBED = "id,genre,year,sold\n" + "".join(
+    f"f{i},{'drama' if i % 3 else 'crime'},{1990 + 5 * i % 7},{i}\n" for i in range(12)
+)
+
+
+@pytest.fixture
+def listed(tmp_path):
+    """Options of a file whose catalogue has items that nobody rated, and features of all."""
+    (tmp_path / "ratings.csv").write_text(RATED)
+    (tmp_path / "items.csv").write_text(DESCRIBED)
+    (tmp_path / "items.txt").write_text("".join(f"f{i}\n" for i in range(12)))
+    options = ["--range", "1:5", "--epsilon", "5", "--items", tmp_path / "items.csv"]
+    options += ["--prepare", "features=genre,year", "--users", "40"]
+    return [*options, "--catalogue", tmp_path / "items.txt", "--out", tmp_path / "a.npz"]
+
+
+@pytest.mark.parametrize("id", FEATURED)
+def test_every_method_with_features_is_released_over_a_catalogue(dpmc, listed, id, tmp_path):
+    delta = ["--delta", "1e-6"] * registry.has_setting(registry.get(id), "delta")
+    release = ["release", tmp_path / "ratings.csv", id, *listed, *delta]
+    status, out, err = dpmc(*release, "--deployment-card", tmp_path / "card.json")
+    assert (status, out.startswith("Wrote")) == (0, True), err
+    condition = "certified given that these features of the items (and their columns) are public:"
+    found, (card, arrays) = verify(tmp_path / "a.npz"), load(tmp_path / "a.npz")
+    _, text, _ = dpmc("verify", tmp_path / "a.npz")
+    screens = [" ".join(one.split()) for one in (out.replace("note", ""), text)]
+    screens += [json.dumps(card), (tmp_path / "card.json").read_text()]
+    if found.guarantee.trust is Trust.LOCAL:  # reports do not depend on features
+        assert not any("features" in one for one in (*screens, *arrays))
+        assert "uses no item features" in err
+        return
+    assert arrays["item_features"].shape == (12, 4)
+    assert arrays["item_features"].any(axis=1).all()  # of items that nobody rated, too
+    digest = card["data"]["prepare"][0].partition("#")[2]
+    assert len(digest) == 8
+    for one in screens:
+        assert f"{condition} genre (2), year (2); digest {digest}" in one
+
+
+def test_release_asks_whether_features_were_computed_from_the_ratings(dpmc, listed, tmp_path):
+    counts = Counter(line.split(",")[1] for line in RATED.splitlines()[1:])
+    more = "".join(f"user{u},f{i},{1 + u % 5}\n" for u in range(10) for i in range(12) if u <= i)
+    (tmp_path / "ratings.csv").write_text(RATED + more)
+    counts.update(line.split(",")[1] for line in more.splitlines())
+    rows = "".join(f"f{i},{counts[f'f{i}']},{7 * i % 12}\n" for i in range(12))
+    (tmp_path / "items.csv").write_text("id,sold,number\n" + rows)
+    listed[listed.index("features=genre,year")] = "features=sold"
+    status, _, err = dpmc("release", tmp_path / "ratings.csv", "private-effects", *listed)
+    assert status == 0
+    assert "sold: a number; goes along with how often items are rated: was it computed" in err
+    listed[listed.index("features=sold")] = "features=number"
+    listed[-1] = tmp_path / "b.npz"
+    assert dpmc("release", tmp_path / "ratings.csv", "private-effects", *listed)[2] == ""
+
+
+@pytest.mark.parametrize("name", ["a,b", "a#b", "x" * 101, "a\x1bb", " a", ""])
+def test_a_feature_with_a_name_that_no_card_may_have_is_not_released(name):
+    mechanism = make("private-effects", {})
+    (fact, _) = facts()
+    ratings = ratings_for(mechanism.task).knowing({name: fact.columns}).using([name])
+    with pytest.raises(CannotRelease, match="needs a name of"):
+        check(mechanism, ratings, ["features"])
+
+
+def test_features_that_no_table_gives_are_not_released():
+    mechanism = make("private-effects", {})
+    raw = ratings_for(mechanism.task).matrix.toarray().T
+    ratings = ratings_for(mechanism.task)
+    for columns in (raw[:, :2], raw, np.ones((ITEMS, 51)), np.eye(ITEMS), raw[:, :0]):
+        known = ratings.knowing({"raw": columns.astype(float)}).using(["raw"])
+        with pytest.raises(CannotRelease, match=r"item feature '?raw"):
+            check(mechanism, known, ["features"])
+
+
+# Columns of a file, and the line to note
+
+
+def test_a_release_names_the_columns_and_a_guessed_user_is_refused(tmp_path):
+    mechanism = make("private-item-mean", {})
+    names = (("user", "who"), ("item", "film"))
+    ratings = ratings_for(mechanism.task, columns=ColumnRoles(names, ("item",)))
+    write(export(mechanism, ratings), tmp_path / "a.npz")
+    assert verify(tmp_path / "a.npz").card["columns"] == {"user": "who", "item": "film"}
+    guessed = ratings_for(mechanism.task, columns=ColumnRoles(names, ("user",)))
+    with pytest.raises(CannotRelease, match="column of users was guessed"):
+        check(mechanism, guessed)
+    for name in ("a\x1b[2J", "x" * 101, ""):
+        wrong = ratings_for(mechanism.task, columns=ColumnRoles((("user", name),)))
+        with pytest.raises(CannotRelease, match="name of the column"):
+            check(mechanism, wrong)
+
+
+def test_release_prints_one_line_to_note_by_the_card_as_sampled(dpmc, monkeypatch, tmp_path):
+    """The noise on a coarse grid: what is certified as sampled is then another number."""
+    monkeypatch.setattr(release.exact_noise, "gaussian_mu", lambda scale, _, s: 2 * s / scale)
+    words = ("release", "restaurants", "private-item-mean", "--epsilon", 1, "--delta", 1e-6)
+    status, out, _ = dpmc(*words, "--out", tmp_path / "a.npz")
+    assert status == 0
+    (line,) = (line for line in out.splitlines() if line.startswith("Note this release"))
+    assert "restaurants, private-item-mean, epsilon 2.13, delta 1e-6 per user, a.npz" in line
+    assert load(tmp_path / "a.npz")[0]["sha256"][:16] in line
+    _, text, err = dpmc(*words, "--out", tmp_path / "b.npz", "--json")
+    assert "Note this release" in err
+    assert json.loads(text)["mechanism"] == "private-item-mean"
+
+
+def test_the_ledger_is_gone_and_its_file_is_left_alone(dpmc, monkeypatch, tmp_path):
+    monkeypatch.setenv("DPMC_HOME", str(tmp_path))
+    (tmp_path / "ledger.jsonl").write_text("mine\n")
+    words = ("--epsilon", 1, "--out", tmp_path / "a.npz")
+    assert dpmc("release", "restaurants", "private-item-mean", *words)[0] == 0
+    for options in ([], ["restaurants", "--repeat", "weekly"]):
+        status, out, err = dpmc("ledger", *options)
+        assert (status, out, err.count("\n")) == (1, "", 1)
+        assert "the command ledger is gone" in err
+    assert (tmp_path / "ledger.jsonl").read_text() == "mine\n"
+
+
+# Ten lines that recommend for one user
+
+
+def lines_of(text, indent="\n"):
+    """The lines of Python in what the command prints, or in a page of docs/."""
+    start = text.index("import numpy as np\nfile = np.load(".replace("\n", indent))
+    rest = text[start : text.index("print(", start)]
+    last = text[start + len(rest) :].partition("\n")[0]
+    return [line.strip() for line in (rest + last).splitlines()]
+
+
+def recommended(lines, folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    names = {}
+    exec("\n".join(lines), names)  # exactly what is printed
+    return names
+
+
+OF_TEN = [
+    ("private-item-mean", {}),
+    ("private-effects", {"epsilon": "300"}),
+    ("private-popularity", {}),
+    ("private-taste", {"epsilon": "1000", "rank": "2"}),
+]
+
+
+@pytest.mark.parametrize("described", [False, True], ids=["", "features"])
+@pytest.mark.parametrize("case", OF_TEN, ids=name_of)
+def test_ten_lines_recommend_for_one_user(case, described, tmp_path, monkeypatch):
+    """They give the predictions of the model for a user of two items, by own ratings alone."""
+    mechanism, models = make(*case), []
+    ranks = mechanism.task.value == "ranking"
+    ratings = ratings_for(mechanism.task)
+    keep = ratings.users != 0
+    users, items = ([*part] for part in (ratings.users[keep], ratings.items[keep]))
+    values = [1.0, 1.0] if ranks else [5.0, 1.0]
+    both = Ratings.build(
+        [0, 0, *users], [0, 1, *items], [*values, *ratings.values[keep]], ratings.public
+    )
+    if described:
+        both = UseFacts().apply(*(knowing(both, facts()),) * 2)
+    steps = ["features"] * described
+    found = export(mechanism, both, steps, on_step=lambda _, step: models.append(step.model))
+    write(found, tmp_path / "a.npz")
+    lines = release.reading_lines(found, tmp_path / "a.npz")
+    assert 8 <= len(lines) <= 12
+    names = recommended(lines, tmp_path, monkeypatch)
+    wanted = models[-1].predict(0, np.arange(ITEMS))
+    np.testing.assert_allclose(names["scores"][2:], wanted[2:], rtol=1e-7, atol=1e-7)
+    assert not {0, 1} & set(names["best"][: ITEMS - 2].tolist())
+
+
+def test_the_lines_in_the_docs_are_those_that_release_prints(dpmc, tmp_path, monkeypatch):
+    words = ("release", "jokes", "private-item-mean", "--epsilon", 1, "--delta", 1e-6)
+    status, out, _ = dpmc(*words, "--out", tmp_path / "items.npz")
+    assert status == 0
+    page = (Path(__file__).parent.parent / "docs" / "command-line.md").read_text("utf-8")
+    assert lines_of(page) == lines_of(out, "\n  ")
+    assert len(lines_of(page)) == 10
+    assert len(recommended(lines_of(page), tmp_path, monkeypatch)["best"]) == 10
 
 
 # The own predictions, by the formula on the card

@@ -292,13 +292,21 @@ def test_a_row_of_ratings_costs_as_many_epsilons(ratings):
 
 
 @pytest.mark.parametrize(
-    ("epsilon", "words"), [(0.1, "52.5 times"), (1, "73.1 "), (4, "98.2 "), (50, "always")]
+    ("epsilon", "words"),
+    [
+        (0.001, "is right at most 50.0 % of the time"),
+        (0.1, "is right at most 52 % of the time; a coin flip gets 50 %."),
+        (1, "is right at most 73 % of the time"),
+        (4, "is right at most 98 % of the time"),
+        (6, "is right at most 99.8 % of the time"),
+        (50, "may be right over 99.9 % of the time"),
+    ],
 )
 def test_certainty_in_words(ratings, epsilon, words):
     card = registry.create("input-flip", epsilon=epsilon).guarantee(ratings.public)
     assert words in cards.attacker(card)
     claimed = registry.create("dpmf", epsilon=1.0).guarantee(ratings.public)
-    assert "No limit" in cards.attacker(claimed)
+    assert cards.attacker(claimed).startswith("No limit is proved for an attacker who asks “")
 
 
 def repeatable(result, data, split, fresh=False, **more):
@@ -449,10 +457,9 @@ def test_with_a_delta_nobody_is_sure_and_the_relation_asked_is_told():
     card = registry.create("svd-after-cleansing", epsilon=1.0, delta=1e-6).guarantee(public)
     words = cards.attacker(card)
     assert "sure" not in words
-    assert "right at most 54.7 times in 100 (by epsilon and delta alone 73.1)" in words
-    replaced = card.certified(USER_REPLACED)
-    share = (math.exp(replaced.epsilon) + replaced.delta) / (1 + math.exp(replaced.epsilon))
-    assert f"by epsilon and delta alone {100 * share:.1f}" in words
+    assert "“Were this person's data used?” is right at most 55 % of the time" in words
+    share = f"{100 * card.attacker(USER_REPLACED):.0f} %"
+    assert f"“Which of two sets of ratings is this person's?” is right at most {share}" in words
     assert "delta 1e-6" in cards.certified(card.certified())
     assert cards.table([cards.card_row("name", card)])["delta"] == ["1e-6"]
 

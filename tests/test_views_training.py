@@ -144,7 +144,7 @@ def test_the_film_of_a_run_ends_with_what_the_run_measured():
     film = run.film
     assert [frame.round for frame in film.frames] == list(range(1, run.result.rounds + 1))
     assert film.frames[-1].metric == run.result.metrics["rmse"]
-    assert film.floor == run.result.baselines["user-mean"]["rmse"]
+    assert film.floor == run.result.baselines[run.result.guess]["rmse"]
     assert film.reference == run.result.baselines["reference-ratings"]["rmse"]
     top = training.top_items(run.result.model, run.result.problem.train, film.corner.person)
     assert film.frames[-1].top == top

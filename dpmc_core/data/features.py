@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -147,10 +147,27 @@ def knowing(
     told: that somebody gave them, so that results name them by a digest."""
     kept = {fact.name: fact.columns for fact in facts if names is None or fact.name in names}
     known = {name: one for name, one in kept.items() if one is not None}
-    told_by = hashlib.sha256(repr([*known]).encode())
+    return ratings.knowing(known, told=digest(known) if told else "")
+
+
+def digest(known: Mapping[str, Floats]) -> str:
+    """Return the eight hex digits by which results name a table; known: its columns, by name."""
+    found = hashlib.sha256(repr([*known]).encode())
     for columns in known.values():
-        told_by.update(columns.tobytes())
-    return ratings.knowing(known, told=told_by.hexdigest()[:8] if told else "")
+        found.update(columns.tobytes())
+    return found.hexdigest()[:8]
+
+
+def is_coded(columns: Floats) -> bool:
+    """Whether `coded` can have made these columns: of one number, or of categories."""
+    if columns.shape[1] == 2:
+        numbers = [float(row[0]) if row.any() else None for row in columns]
+        if np.array_equal(curve(numbers), columns):
+            return True
+    chosen = columns > 0
+    lengths = np.sqrt(np.maximum(chosen.sum(axis=1), 1))[:, None]
+    enough = bool((chosen.sum(axis=0) > 1).all())
+    return columns.shape[1] <= CATEGORIES and enough and np.array_equal(chosen / lengths, columns)
 
 
 def years(titles: Sequence[str | None]) -> list[str | None]:

@@ -283,7 +283,8 @@ def layout_of(source: Source, options: ReadOptions) -> Layout:
     source.check_size(max(options.max_bytes, 2000 * MEGABYTE) if on_disk else options.max_bytes)
     parquet = source.head().startswith(b"PAR1")
     layout = (_parquet_layout if parquet else recognise)(source, options)
-    return replace(layout, known=known)
+    # A set that is recognised is laid out as its makers say.
+    return replace(layout, known=known, guessed=() if known else layout.guessed)
 
 
 RANGE_ASKED = Fault(
@@ -637,6 +638,8 @@ def _numbered(count: int) -> Names:
 
 FEW = 5  # a user with fewer ratings is worth a sentence
 _LATEST = 253_402_300_799.0  # Unix seconds at the end of the year 9999
+_ENOUGH = 100  # ratings from which on their counts say who may be the person
+_ONCE = 0.95  # share of the users with one rating from which on they may be no persons
 _REPEATS = ("duplicates=last", "duplicates=mean")
 
 
@@ -666,15 +669,19 @@ def clean(options: ReadOptions, *tables: Table) -> tuple[list[Ratings], list[Che
     row was judged. Raises Refused with everything that is wrong, where the options do not say to
     leave such rows out or how to settle repeated pairs.
     """
-    judged = [check(table, options) for table in merge(tables)]
+    first, *others = merge(tables)  # of test ratings everybody may have one
+    judged = [check(first, options), *(check(one, options, asks=False) for one in others)]
     for one in judged:
         if one.faults:
             raise Refused(one.table.source.name, one.faults)
     return build(judged), judged
 
 
-def check(table: Table, options: ReadOptions) -> Checked:
-    """Judge every row; nothing is raised for what is wrong with them."""
+def check(table: Table, options: ReadOptions, *, asks: bool = True) -> Checked:
+    """Judge every row; nothing is raised for what is wrong with them.
+
+    asks: whether counts that say that the users may be no persons are a fault.
+    """
     faults: list[Fault] = []
     known, clicks = table.layout.known, table.layout.clicks
     low, high, origin = 0.0, 1.0, "clicks"
@@ -716,6 +723,8 @@ def check(table: Table, options: ReadOptions) -> Checked:
         report.append(f"times are left alone: {note}")
     rows, values, repeated, words = _settle(table, keep, times, options, clicks, faults)
     report.append(words)
+    if asks and options.user is None and (doubt := _doubt(table, rows)) is not None:
+        faults.append(doubt)
     for what, column in (("users", table.user), ("items", table.item)):
         if column.names and all(re.fullmatch(r"-?\d+\.0+", name) for name in column.names):
             report.append(
@@ -728,6 +737,24 @@ def check(table: Table, options: ReadOptions) -> Checked:
     return Checked(
         table, tuple(faults), low, high, rows, values, times, clicks, tuple(report), count
     )
+
+
+def _doubt(table: Table, rows: Ints) -> Fault | None:
+    """Why the users may be no persons, by how many ratings they have, where nobody said it."""
+    layout = table.layout
+    if layout.known is not None or layout.shape is FileShape.WIDE or len(rows) < _ENOUGH:
+        return None
+    counts = [np.bincount(column.codes[rows]) for column in (table.user, table.item)]
+    users, items = (np.count_nonzero(count) for count in counts)
+    name = layout.name_of("user")
+    if np.count_nonzero(counts[0] == 1) >= _ONCE * users:
+        what = f"nearly all of the {users:,} users in {name} have one rating"
+    elif "user" in layout.guessed and 2 * users <= items:
+        other = layout.name_of("item")
+        what = f"{name} would be {users:,} users, and {other} {items:,} items with fewer ratings"
+    else:
+        return None
+    return Fault(what, "say which column names the person", ("user=COLUMN",))
 
 
 def count_words(number: int, what: str) -> str:
@@ -949,6 +976,7 @@ def build(pair: Sequence[Checked]) -> list[Ratings]:
             times=one.times,
             user_ids=user.names,
             item_ids=item.names,
+            columns=one.table.layout.used,
         )
         for one, user, item in zip(pair, users, items, strict=True)
     ]

@@ -6,6 +6,7 @@ import codecs
 import enum
 import hashlib
 import io
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -156,9 +157,9 @@ class Fault:
         return (self.option, value) if value and not value.isupper() else None
 
     def __str__(self) -> str:
+        alone = re.compile("(range|user)=")  # options of their own
         asked = " or ".join(
-            f"--range {o.partition('=')[2]}" if o.startswith("range=") else f"--read {o}"
-            for o in self.options
+            f"--{o.replace('=', ' ', 1)}" if alone.match(o) else f"--read {o}" for o in self.options
         )
         words = f"{self.advice} ({asked})" if self.advice and asked else self.advice or asked
         return f"{self.what}: {words}" if words else self.what

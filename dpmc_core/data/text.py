@@ -22,7 +22,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from itertools import chain
+from itertools import chain, pairwise
 from typing import Any
 
 import numpy as np
@@ -42,26 +42,36 @@ from dpmc_core.data.source import (
     Tell,
 )
 from dpmc_core.errors import BadRatings, printable
-from dpmc_core.ratings import numbered
+from dpmc_core.ratings import ColumnRoles, numbered
 from dpmc_core.stopping import check_cancelled
 
 Cut = tuple[list[Any], Ints]  # the used columns, as arrays of pyarrow, and the line of each row
 
 ROLES = ("user", "item", "rating", "time")
+_PEOPLE = (  # what a column of users is called, unmistakably; with "id" behind it as well
+    "customer member reviewer person visitor rater reader viewer listener voter player buyer"
+    " shopper borrower patron student pupil learner participant respondent evaluator assessor"
+    " annotator judge critic subscriber consumer worker guest patient employee account email"
+    " emailaddress benutzer nutzer kunde utilisateur usuario utente gebruiker"
+)
 _ROLE_OF = {  # known names of columns, the most telling of each role first
     name: role
     for role, names in {
-        "user": "user userid uid username customer customerid member memberid reviewer reviewerid"
-        " person personid visitor visitorid u",
+        "user": " ".join(
+            ["user userid uid username", *(f"{one} {one}id" for one in _PEOPLE.split()), "u"]
+        ),
         "item": "item itemid iid movie movieid film filmid product productid place placeid business"
         " businessid book bookid isbn asin song songid track trackid artist artistid joke jokeid"
-        " restaurant restaurantid i",
+        " restaurant restaurantid title i",
         "rating": "rating ratings score stars star overall value rate grade preference r",
         "time": "timestamp time date datetime unixtime unixreviewtime reviewtime ratedat createdat"
         " t",
     }.items()
     for name in names.split()
 }
+_ROW_NUMBERS = {"", "id", "no", "nr", "index", "rank", "row", "rowid", "rownames"}  # and no users
+_GUESSABLE = 4  # columns without names that may be user, item, rating and time in this order
+OTHERS = "every other column"  # where the items of a matrix are
 _NOTHING = {"", "nan", "na", "null", "none", "?"}  # no name of a column
 _MARKS = {  # first bytes of texts that say their encoding
     codecs.BOM_UTF32_LE: "utf-32",
@@ -131,8 +141,8 @@ class Layout:
 
     encoding: of text, "" where there is none. skip: lines before the first row. columns: names, or
     1, 2, ... where there is no header. roles: position from 0 of each; without a rating each row is
-    a click. rows: the first few, as text. guessed: columns taken by position under names that say
-    nothing. faults: what nobody can guess, beside the range. known: the public set it is.
+    a click. rows: the first few, as text. guessed: roles that neither a name nor a person gave to
+    their columns. faults: what nobody can guess, beside the range. known: the public set it is.
     """
 
     columns: tuple[str, ...]
@@ -144,7 +154,7 @@ class Layout:
     roles: Mapping[str, int] = field(default_factory=dict)
     rows: tuple[tuple[str, ...], ...] = ()
     shape: FileShape = FileShape.ROWS
-    guessed: bool = False
+    guessed: tuple[str, ...] = ()
     faults: tuple[Fault, ...] = ()
     known: Known | None = None
 
@@ -162,6 +172,15 @@ class Layout:
         return f"'{name}'" if named else f"column {name}"
 
     @property
+    def used(self) -> ColumnRoles:
+        """Which columns hold what, as ratings keep it."""
+        names = self.columns if self.header or self.format in (Format.JSON, Format.PARQUET) else ()
+        roles = {"user": 0} if self.shape is FileShape.WIDE else self.roles
+        used = [(role, names[k] if names else f"column {k + 1}") for role, k in roles.items()]
+        others = [("item", OTHERS)] * (self.shape is FileShape.WIDE)
+        return ColumnRoles((*used, *others), self.guessed)
+
+    @property
     def words(self) -> str:
         """The layout in words."""
         cut = self.format.value
@@ -175,7 +194,7 @@ class Layout:
             return f"{cut}; a line for each user, a column for each of {items} items"
         taken = "; every row is a click" if self.clicks else ""
         if self.guessed:
-            taken = " (guessed by position: choose them by hand if they are wrong)"
+            taken += " (guessed by position: choose them by hand if they are wrong)"
         order = ", ".join(f"{role} = {self.name_of(role)}" for role in self.roles)
         return f"{cut}; {order}{taken}"
 
@@ -275,7 +294,9 @@ def _table(source: Source, options: ReadOptions, filled: Sequence[tuple[int, str
         faults=tuple(faults),
     )
     if shape is FileShape.WIDE:
-        return replace(found, faults=(*faults, *_wide_faults(options, names, header)))
+        unsaid = options.layout is FileShape.GUESS and _ROLE_OF.get(_plain(names[0])) != "user"
+        wrong = (*faults, *_wide_faults(options, names, header))
+        return replace(found, faults=wrong, guessed=("user",) * unsaid)
     return found if asked else with_roles(found, options, rows)
 
 
@@ -364,7 +385,11 @@ def _wide_faults(options: ReadOptions, names: Sequence[str], header: bool) -> li
 
 def with_roles(layout: Layout, options: ReadOptions, rows: Sequence[Sequence[str]] = ()) -> Layout:
     """The layout with the role of each column, and with what is wrong with them: as asked for, else
-    by known names, else by order, unless an object's, which mean nothing."""
+    by known names, else by order, unless an object's, which mean nothing.
+
+    Nobody is a user by order under a header, nor among many columns, nor by a number of the row;
+    an item is taken so under a header only where no column is left over.
+    """
     names, header = layout.columns, layout.header or layout.format is not Format.FIELDS
     given = options.columns
     absent = {role for role in ("rating", "time") if given.get(role) == NONE}
@@ -381,14 +406,22 @@ def with_roles(layout: Layout, options: ReadOptions, rows: Sequence[Sequence[str
             roles[role] = min(mine, key=lambda k: list(_ROLE_OF).index(plain[k]))
     others = [k for k in range(len(names)) if k not in roles.values()]
     free = [
-        k for k in others if not (header and (known[k] in absent or _INDEX.match(names[k])))
-    ]  # an index of pandas and what is to be left alone hold no role
+        k
+        for k in others
+        if not header
+        or not (known[k] in absent or plain[k] in _ROW_NUMBERS or _INDEX.match(names[k]))
+    ]  # what numbers the rows and what is to be left alone hold no role
     missing = [role for role in ROLES[:3] if role not in {*roles, *absent}]
-    taken = {} if layout.format is Format.JSON else dict(zip(missing, free, strict=False))
+    unsaid = layout.format is Format.JSON or (header and "user" in missing)
+    unsaid |= header and "item" in missing and len(free) > len(missing)
+    if not header and "user" in missing:
+        first = [row[k] if k < len(row) else "" for row in rows for k in free[:1]]
+        unsaid = len(names) > _GUESSABLE or _counts_up(first)
+    taken = {} if unsaid else dict(zip(missing, free, strict=False))
+    last = not header and len(names) == 4 and rows and not unsaid
+    if last and not {"time", 3} & {*roles, *absent, *roles.values(), *taken.values()}:
+        taken |= {"time": 3} if is_time(rows[0][3]) else {}
     roles |= taken
-    last = not header and len(names) == 4 and 3 not in roles.values() and rows
-    if last and "time" not in {*roles, *absent} and is_time(rows[0][3]):
-        roles["time"] = 3
     lost = [role for role in ("user", "item") if role not in roles]
     there = ", ".join(names)[:200] if header else f"{len(names)} without names"
     unknown = [
@@ -397,10 +430,13 @@ def with_roles(layout: Layout, options: ReadOptions, rows: Sequence[Sequence[str
     # Who gives a range expects ratings in it.
     expected = bool(unknown) or options.low is not None
     if lost:
-        what = f"no column holds the {' and the '.join(lost)}; its columns are {there}"
-        advice = (
-            "user and item are needed, a rating and a time are welcome; choose by name or number"
+        could = ", ".join(names[k] for k in free if k not in roles.values())[:200]
+        what = f"no column holds the {' and the '.join(lost)} for certain; " + (
+            f"candidates are {could}" if could and header else f"its columns are {there}"
         )
+        advice = "say which column names what is rated"
+        if "user" in lost:
+            advice = "say which column names the person; a file of one person's ratings has none"
         faults.append(Fault(what, advice, tuple(f"{role}=COLUMN" for role in lost)))
     elif expected and "rating" not in {*roles, *absent}:
         what = f"no column holds the rating; its columns are {there}"
@@ -418,9 +454,16 @@ def with_roles(layout: Layout, options: ReadOptions, rows: Sequence[Sequence[str
     return replace(
         layout,
         roles={role: roles[role] for role in ROLES if role in roles},
-        guessed=header and bool(taken),
+        guessed=tuple(taken),
         faults=(*layout.faults, *faults),
     )
+
+
+def _counts_up(texts: Sequence[str]) -> bool:
+    """Whether a column numbers the rows: at least three numbers, each larger than the last."""
+    numbers = [number_of(text) for text in texts]
+    known = [number for number in numbers if number is not None]
+    return len(known) == len(texts) > 2 and all(a < b for a, b in pairwise(known))
 
 
 def is_time(text: str) -> bool:

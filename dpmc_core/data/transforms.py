@@ -425,7 +425,10 @@ def on_catalogue(
     if told and outside is Outside.ERROR:
         raise BadRatings(f"{told}: list them, or leave these ratings out (--outside leave-out)")
     titles = dict(zip(ratings.item_ids, ratings.titles, strict=True)) if ratings.titles else {}
-    public = dataclasses.replace(ratings.public, users=total, items=len(items))
+    # What is known of the rated items alone would show which items nobody rated.
+    public = dataclasses.replace(
+        ratings.public, users=total, items=len(items), features=(), known=()
+    )
     placed = Ratings.build(
         u[inside],
         i[inside],
@@ -436,6 +439,7 @@ def on_catalogue(
         item_ids=tuple(items),
         titles=tuple(titles.get(id, id) for id in items) if titles else None,
         prepared=ratings.prepared,
+        columns=ratings.columns,
         catalogue=Catalogue(Origin.GIVEN, users_listed=names is not None),
     )
     return placed, told

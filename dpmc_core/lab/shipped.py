@@ -127,6 +127,15 @@ def load(data: str, task: Task, mechanisms: Collection[str] | None = None) -> St
     return found
 
 
+def units(data: str, task: Task) -> frozenset[str]:
+    """The keys of the runs that came with this program."""
+    file = load(data, task)
+    if file is None:
+        return frozenset()
+    with file:
+        return frozenset(file.units())
+
+
 def ready(data: str, task: Task) -> frozenset[str]:
     """Ids of the mechanisms whose curve for a data set and task came with this program."""
     with _opened(data, task, False) as stream:

@@ -648,20 +648,6 @@ def curves(
         ]
 
 
-def counts(store: Store, source: str) -> list[tuple[CurveInfo, float | None, int]]:
-    """How many rows there are at each epsilon of the curves of a data set, by its fingerprint.
-
-    None is the epsilon of methods without one, here and below.
-    """
-    query = "SELECT epsilon, COUNT(*) FROM result WHERE curve = ? GROUP BY epsilon"
-    with sentences(store.path):
-        return [
-            (info, _number(epsilon), count)
-            for info in curves(store, source=source, count=False)
-            for epsilon, count in store.connection.execute(query, [info.id])
-        ]
-
-
 def points(
     store: Store, id: int, metric: str, seeds: Collection[int] | int = 200
 ) -> dict[tuple[float | None, int], float]:

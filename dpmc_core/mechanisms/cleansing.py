@@ -57,6 +57,7 @@ _EFFECTS_SHARE = 0.5  # of the budget, with the noise-aware estimator
 _EIGEN_TOLERANCE = 1e-6  # of the pairs that stay
 _LEAST_WEIGHT = 0.01  # noise may leave the weights of two items at nothing or below
 _LEAST_VARIANCE = 0.01  # of the average, likewise
+_LEAST_RIDGE = 1e-10  # of the largest eigenvalue kept, so that no user's equations are singular
 
 
 class Predictor(enum.Enum):
@@ -150,13 +151,18 @@ def shrunken_covariance(products: Floats, weights: Floats, shrink: float) -> Flo
 
 def leading_factors(matrix: Floats, rank: int) -> tuple[Floats, float]:
     """n x rank factors F of the best positive semidefinite approximation F F', and the variance
-    of a rating that they leave (at least a hundredth of the average)."""
+    of a rating that they leave (at least a hundredth of the average).
+
+    Noise may leave a trace at or below zero beside large eigenvalues. The variance is therefore at
+    least 1e-10 of the largest one, which bounds F_S' F_S for any items S: a user's ridge system has
+    a condition number of 1e10 at most and is close to its limit, the pseudo-inverse of F_S.
+    """
     values, vectors = leading_eigenpairs(matrix.__matmul__, len(matrix), rank)
     kept = np.maximum(values, 0.0)
     average = max(float(np.trace(matrix)) / len(matrix), 1e-12)
     left = average - float(kept.sum()) / len(matrix)
     factors: Floats = vectors * np.sqrt(kept)
-    return factors, max(left, 0.01 * average)
+    return factors, max(left, 0.01 * average, _LEAST_RIDGE * float(kept.max()))
 
 
 @dataclass(frozen=True, eq=False)

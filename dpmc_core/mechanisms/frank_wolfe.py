@@ -69,7 +69,8 @@ _PRINTED = {
 }
 _TUNED = (
     "radius and rounds are cross-validated in the paper, and its noise changes from round to round"
-    " by a rule that it does not print: they stay what they are"
+    " by a rule that it does not print: they stay what they are; as printed, T rounds make T - 1"
+    " updates, because the first direction is 0: here they make T"
 )
 _FAILURE = 1 / 3  # the paper's beta in the eigenvalue slack
 _SVD_TOLERANCE = 1e-6  # of the pairs that stay
@@ -308,7 +309,8 @@ class PrivateFrankWolfe(EffectsFirst):
     A round reads the users' residual rows A = P(Y - Y*), clipped to `residual` x L, for a noisy
     top eigenpair (v, lambda^2) of A'A; each user then takes the step -(k/lambda') A_i v v' alone.
     The paper takes rows of norm 2 L and sigma = L^2 sqrt(64 T ln(1/delta))/eps; clipping the
-    residual rows below 2 L and the exact curve let the same promise hold with less noise.
+    residual rows below 2 L and the exact curve let the same promise hold with less noise. As
+    printed, the first direction is 0 and the last Gram matrix is not used: T - 1 updates, here T.
     """
 
     id = "private-frank-wolfe"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, NamedTuple, TypeVar
 
 import numpy as np
@@ -18,9 +18,11 @@ from dpmc_core.arrays import Floats, Rng
 from dpmc_core.errors import InvalidSetting
 from dpmc_core.model import (
     ArrayPart,
+    Constant,
     Estimator,
     Factors,
     Mechanism,
+    Model,
     OwnSide,
     Step,
     Steps,
@@ -115,7 +117,7 @@ class PerUser(Mechanism):
 
     uses_facts = True
     task = Task.RATINGS
-    floor = "user-mean"
+    floor = "private-own-mean"
     revision = 2
     publishes: ClassVar[Publishes] = Publishes.ITEM_FACTORS
     epsilon: float = setting(help="privacy budget per user", above=0, at_most=1e6)
@@ -345,10 +347,7 @@ def effects_releases(
         query = "how much more each public fact tells the users than by chance"
         facts = user_gaussian(query, (known,), part, math.sqrt(known), 2 * math.sqrt(known))
     return EffectsReleases(
-        user_gaussian(
-            "sum of the users' means, from the middle in half ranges, and number of users",
-            *((2,), mean, math.sqrt(2), 2.0),
-        ),
+        _mean_gaussian(mean),
         user_gaussian(
             "ratings of each item, a user's counted as 1/sqrt(own ratings)",
             *((n,), counts, 1.0, math.sqrt(2)),
@@ -363,6 +362,12 @@ def effects_releases(
         ),
         facts,
     )
+
+
+def _mean_gaussian(part: Loss) -> Gaussian:
+    """The release of the mean of all users, for that part of the budget."""
+    query = "sum of the users' means, from the middle in half ranges, and number of users"
+    return user_gaussian(query, (2,), part, math.sqrt(2), 2.0)
 
 
 def effects_clip(public: PublicFacts) -> float:
@@ -380,8 +385,7 @@ def published_effects(
     public = ratings.public
     if releases is None:
         return ItemEffects.unknown(public, ratings.features)
-    total, users = releases.mean.publish(ratings.total(_means), rng)
-    mean = mean_of_users(float(total), float(users), releases.mean.scale, public)
+    mean = _published_mean(releases.mean, ratings, rng)
     noisy = releases.counts.publish(ratings.total(_counts), rng)
     together = 1 / math.hypot(1 / releases.sums.scale, 1 / later)
     items = ItemEffects.counted(
@@ -399,7 +403,13 @@ def published_effects(
     return with_own(items, releases.own.publish(shown, rng), releases.own.scale)
 
 
-def _means(ratings: Ratings) -> Floats:
+def _published_mean(release: Gaussian, ratings: Ratings, rng: Rng) -> tuple[float, float]:
+    """The mean of all users from its release, and its variance."""
+    total, users = release.publish(ratings.total(user_means), rng)
+    return mean_of_users(float(total), float(users), release.scale, ratings.public)
+
+
+def user_means(ratings: Ratings) -> Floats:
     """The users' means, from the middle in half ranges, and how many users have one: sums."""
     public, cells = ratings.public, Pattern.of(ratings)
     means = (row_means(cells, ratings.values, public.middle) - public.middle) / public.half_width
@@ -487,6 +497,69 @@ class PrivateItemMean(PerUser):
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
         items = published_effects(self.guarantee(ratings.public).releases, ratings, rng)
         yield Step(1, 1, ratings.model(own_model, items), final=True)
+
+
+@dataclass(frozen=True)
+class MeanRelease(Releases):
+    """What the baselines per user release: the mean of all users, for the whole budget."""
+
+    mean: Gaussian
+
+
+@mechanism
+class PrivateConstant(PerUser):
+    """The private mean of all users for every cell: the simplest baseline with a promise per user.
+
+    A subclass predicts from the same release and each user's own ratings, which are free.
+    """
+
+    id = "private-constant"
+    uses_facts = False
+    name = "Private mean of all users"
+    place = 2
+    twin = "mean-of-users"
+    revision = 1
+    publishes = Publishes.ONE_NUMBER
+
+    def guarantee(self, public: PublicFacts) -> Guarantee[MeanRelease]:
+        return self.card(public, MeanRelease(_mean_gaussian(self.budget())), "exact Gaussian curve")
+
+    @classmethod
+    def model(cls, ratings: Ratings, mean: tuple[float, float]) -> Model:  # noqa: ARG003
+        """The predictions. mean: of all users, with its variance."""
+        return Constant(mean[0])
+
+    def fit(self, ratings: Ratings, rng: Rng) -> Steps:
+        mean = _published_mean(self.guarantee(ratings.public).releases.mean, ratings, rng)
+        yield Step(1, 1, self.model(ratings, mean), final=True)
+
+
+@mechanism
+class PrivateOwnMean(PrivateConstant):
+    """Each user's own mean with three more ratings at the private mean of all users."""
+
+    id = "private-own-mean"
+    name = "Own mean, shrunk to the private mean"
+    twin = "own-mean"
+    publishes = Publishes.ITEM_FACTORS
+
+    def own_side(self, public: PublicFacts, columns: int) -> OwnSide:
+        return regression_side(public if self.uses_facts else replace(public, features=()), columns)
+
+    @classmethod
+    def model(cls, ratings: Ratings, mean: tuple[float, float]) -> Model:
+        features = ratings.features if cls.uses_facts else np.empty((ratings.public.items, 0))
+        return ratings.model(own_model, ItemEffects.unknown(ratings.public, features, mean))
+
+
+@mechanism
+class PrivateAlone(PrivateOwnMean):
+    """Each user's own regression on public features, about the private mean of all users."""
+
+    id = "private-alone"
+    uses_facts = True
+    name = "Public facts and own ratings, shrunk to the private mean"
+    twin = "own-features"
 
 
 def regression_side(

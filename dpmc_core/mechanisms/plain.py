@@ -11,13 +11,19 @@ from typing import ClassVar
 import numpy as np
 
 from dpmc_core.arrays import Rng
-from dpmc_core.mechanisms.per_user import own_model
+from dpmc_core.mechanisms.per_user import (
+    PrivateAlone,
+    PrivateConstant,
+    PrivateOwnMean,
+    own_model,
+    user_means,
+)
 from dpmc_core.model import Constant, Factors, Mechanism, Model, Step, Steps, Task
 from dpmc_core.privacy import RATING, Guarantee, Notion, Publishes, Releases, Trust, Unaccounted
 from dpmc_core.ratings import PublicFacts, Ratings, most_rated
 from dpmc_core.settings import mechanism, setting
 from dpmc_core.solvers.als import random_factors
-from dpmc_core.solvers.effects import ItemEffects
+from dpmc_core.solvers.effects import ItemEffects, mean_of_users
 from dpmc_core.solvers.factorization import (
     ImplicitLoss,
     LeastSquaresMF,
@@ -209,6 +215,43 @@ class Alone(Plain):
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:  # noqa: ARG002
         items = ItemEffects.unknown(ratings.public, ratings.features)
         yield Step(1, 1, own_model(ratings, items), final=True)
+
+
+@mechanism
+class MeanOfUsers(Plain):
+    """The mean of all users' means for every cell: a private baseline without its noise.
+
+    Of the private baselines the one is taken that does best so: the choice depends on no epsilon.
+    """
+
+    id = "mean-of-users"
+    name = "Mean of all users"
+    reads = "the mean of all users' means"
+    private: ClassVar[type[PrivateConstant]] = PrivateConstant
+
+    def fit(self, ratings: Ratings, rng: Rng) -> Steps:  # noqa: ARG002
+        total, users = user_means(ratings).tolist()
+        mean = mean_of_users(total, users, 0.0, ratings.public)
+        yield Step(1, 1, self.private.model(ratings, mean), final=True)
+
+
+@mechanism
+class OwnMean(MeanOfUsers):
+    """Each user's own mean with three more ratings at the mean of all users."""
+
+    id = "own-mean"
+    name = "Own mean, shrunk to the mean of all users"
+    private = PrivateOwnMean
+
+
+@mechanism
+class OwnFeatures(MeanOfUsers):
+    """Each user's own regression on public features, about the mean of all users."""
+
+    uses_facts = True
+    id = "own-features"
+    name = "Public facts and own ratings, shrunk to the mean of all users"
+    private = PrivateAlone
 
 
 @mechanism

@@ -18,7 +18,7 @@ from dpmc_core.errors import CannotRelease
 from dpmc_core.privacy.exact_noise import SecureSource
 from dpmc_core.stopping import check_cancelled
 
-_NOTHING_NEW = 1e-10  # of a direction of length one, beside those that are known
+_NOTHING_NEW = 1e-10  # of a direction of length one, beside those that are published
 _CELLS = 4_000_000  # numbers drawn, or symbols that pass a channel, at once: 32 MB
 
 
@@ -51,43 +51,60 @@ def gaussian(sigma: float, shape: tuple[int, ...], rng: Rng) -> Floats:
 
 
 class SymmetricGaussian:
-    """(N + N') / 2, N of independent N(0, sigma^2), by its products: drawn as these ask for it.
+    """A private symmetric matrix plus (N + N') / 2, N of independent N(0, sigma^2), by products.
 
-    Its law is the same in every orthonormal basis. So along a new direction q, orthogonal to those
-    asked before, q'Wq ~ N(0, sigma^2), the rest of Wq is N(0, sigma^2 / 2) across all of them, and
-    symmetry says the part along them: the law of the whole matrix, to however the directions follow
-    from earlier products.
+    The law of the noise is the same in every orthonormal basis. Along a new direction q, orthogonal
+    to those published before, q'Wq ~ N(0, sigma^2), and the rest of Wq is N(0, sigma^2 / 2) across
+    all of them; symmetry gives the part along them. So every answer is a combination of published
+    images, and private products are taken with new directions alone, each with fresh noise. A
+    column closer than `_NOTHING_NEW` to those directions takes none: what is left of it counts as
+    zero.
     """
 
-    def __init__(self, size: int, sigma: float, rng: Rng) -> None:
+    def __init__(
+        self, private: Callable[[Floats], Floats], size: int, sigma: float, rng: Rng
+    ) -> None:
         _simulated("Gaussian noise along directions", rng)
-        self._sigma, self._rng, self._count = sigma, rng, 0
-        self._known = np.empty((2, 16, size))  # directions and their products, as rows
+        self._private, self._sigma, self._rng, self._count = private, sigma, rng, 0
+        self._published = np.empty((2, 16, size))  # directions and their noisy images, as rows
 
     def times(self, block: Floats) -> Floats:
-        """The product with a block of columns, size x b."""
+        """Return the product with a block of columns, size x b."""
+        start = stop = self._count
         for column in block.T:
-            self._ask(column)
-        directions, images = self._known[:, : self._count]
+            stop += self._add_direction(column, stop)
+        if stop > start:
+            for image in self._private(self._published[0, start:stop].T).T:
+                self._publish_image(image)
+        directions, images = self._published[:, :stop]
         found: Floats = images.T @ (directions @ block)
         return found
 
-    def _ask(self, column: Floats) -> None:
-        """Draw the product with what earlier directions leave of a column."""
-        directions, images = self._known[:, : self._count]
+    def _add_direction(self, column: Floats, count: int) -> bool:
+        """Write down what `count` directions leave of a column; False where that is nothing."""
+        directions = self._published[0, :count]
         q = column / max(float(np.linalg.norm(column)), np.finfo(float).tiny)
         for _ in range(2):  # once more, as rounding leaves some of them
             q = q - directions.T @ (directions @ q)
             left = float(np.linalg.norm(q))
             if left < _NOTHING_NEW:
-                return
+                return False
             q /= left
+        if count == self._published.shape[1]:
+            grown = np.concatenate([self._published, np.empty_like(self._published)], axis=1)
+            self._published = grown
+        self._published[0, count] = q
+        return True
+
+    def _publish_image(self, private: Floats) -> None:
+        """Publish the image of the next direction, given the private one."""
+        directions, images = self._published[:, : self._count]
+        q = self._published[0, self._count]
         across = self._rng.normal(0.0, self._sigma / math.sqrt(2), len(q))
-        across -= directions.T @ (directions @ across)
         across += (math.sqrt(2) - 1) * float(q @ across) * q
-        if self._count == self._known.shape[1]:
-            self._known = np.concatenate([self._known, np.empty_like(self._known)], axis=1)
-        self._known[:, self._count] = q, directions.T @ (images @ q) + across
+        across += private
+        across -= directions.T @ (directions @ across)
+        self._published[1, self._count] = directions.T @ (images @ q) + across
         self._count += 1
 
 

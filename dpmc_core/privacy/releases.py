@@ -337,8 +337,8 @@ class Gaussian(Additive):
             found = self.publish(private(np.eye(size)), rng)
             whole = np.triu(found) + np.triu(found, 1).T if mirrored else (found + found.T) / 2
             return whole.__matmul__
-        drawn = noise.SymmetricGaussian(size, self.scale, rng)
-        return lambda block: self._finite(private(block)) + drawn.times(block)
+        exact = lambda block: self._finite(private(block))  # noqa: E731
+        return noise.SymmetricGaussian(exact, size, self.scale, rng).times
 
     def _exact(self, value: Floats, source: SecureSource) -> Floats:
         return source.add_gaussian(value, self.scale)

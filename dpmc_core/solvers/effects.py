@@ -36,6 +36,7 @@ from dpmc_core.stopping import check_cancelled
 
 MOST = 4.0  # of a user's gain or square, as released
 _BLOCK = 4_000_000  # numbers gathered at once: 32 MB
+_SHORT = 4  # a row with one cell for so many features, or fewer, has few cells
 _LARGEST_FACTOR = 1.5  # by which a weighted row may be stretched to its clip
 # What is believed beforehand, in widths of the rating range unless a unit is given.
 _MEAN_SPREAD = 0.25  # sd of the mean of all users about the middle, in half widths
@@ -60,18 +61,20 @@ _ROUNDS = 30  # of EM
 
 
 class Block(NamedTuple):
-    """Some whole rows, each regressed on the features of its items.
+    """Some whole rows, each regressed on the features of its items; A = Z'Z + noise precision.
 
-    rows: where they are. pattern, values: their cells. features: n x d.
-    inverse: k x d x d, of Z'Z + noise precision; coefficients: k x d.
+    rows: where they are. pattern, values: their cells. features: n x d. solved: c x d, A^-1 times
+    the features of each cell; coefficients: k x d. volume: log |A| less that of a row without
+    cells; length k.
     """
 
     rows: slice
     pattern: Pattern
     values: Floats
     features: Floats
-    inverse: Floats
+    solved: Floats
     coefficients: Floats
+    volume: Floats
 
     def residuals(self) -> Floats:
         """What the regression leaves of each cell; length c."""
@@ -86,19 +89,12 @@ class Block(NamedTuple):
     def left_out(self) -> tuple[Floats, Floats]:
         """Every cell against the regression on the row's other cells: residual, length c, and its
         coefficients, c x d."""
-        from scipy.sparse import csr_array
-
         x, own = self.features.take(self.pattern.items, axis=0), self.pattern.users
-        (c, d), k = x.shape, len(self.inverse)
-        # Each cell's features, where its user's inverse is in the stack of all of them.
-        places = (own[:, None] * np.int32(d) + np.arange(d, dtype=np.int32)).ravel()
-        starts = np.arange(0, c * d + 1, d, dtype=np.int32)
-        spread = csr_array((x.ravel(), places, starts), shape=(c, k * d))
-        solved = np.asarray(spread @ self.inverse.reshape(-1, d))
-        leverage = np.einsum("kj,kj->k", x, solved)
+        leverage = np.einsum("kj,kj->k", x, self.solved)
         residual = self.residuals() / np.maximum(1.0 - leverage, 1e-9)
-        solved *= residual[:, None]
-        return residual, np.subtract(self.coefficients.take(own, axis=0), solved, out=solved)
+        others = self.coefficients.take(own, axis=0) - self.solved * residual[:, None]
+        others[self.pattern.along(self.pattern.counts == 1)] = 0.0  # not what rounding leaves
+        return residual, others
 
 
 class Design(NamedTuple):
@@ -135,12 +131,12 @@ class Design(NamedTuple):
         """
         total = np.zeros((2, count + 1))
         for block in self.blocks(cells, values):
-            part, inverse = block.pattern, self.noise * block.inverse
+            part = block.pattern
             inside = part.counts
-            kept = (np.einsum("ujj->uj", inverse) * np.diag(self.precision))[:, :count]
+            learnt = row_sums(part, block.solved * self.features.take(part.items, axis=0))
+            kept = 1 - learnt[:, :count]
             squares = (block.coefficients**2 * np.diag(self.precision))[:, :count]
-            spent = len(self.precision) - np.einsum("uij,ji->u", inverse, self.precision)
-            left = row_sums(part, block.residuals() ** 2) / self.noise + spent
+            left = row_sums(part, block.residuals() ** 2) / self.noise + learnt.sum(axis=1)
             shown = np.zeros((2, len(inside), count + 1))
             shown[0, :, :count] = np.minimum(squares, MOST) - kept * (1 - kept)
             shown[0, :, count] = np.minimum(left / np.maximum(inside, 1), MOST)
@@ -153,29 +149,61 @@ class Design(NamedTuple):
     def worth(self, cells: Pattern, values: Floats, groups: Sequence[slice]) -> Floats:
         """How much better some features explain each row beside the others: users x groups.
 
-        The log odds of slopes on a group against none, log p(0) - log p(0 | row) of its
-        coefficients; 0 for a row without cells.
+        The log odds of slopes on a group against none; 0 for a row without cells.
         """
         found = np.zeros((cells.shape[0], len(groups)))
-        for block in self.blocks(cells, values):
-            for column, group in enumerate(groups):
-                spread = self.noise * block.inverse[:, group, group]
-                slopes = block.coefficients[:, group]
-                sure = np.einsum("ui,uij,uj->u", slopes, np.linalg.inv(spread), slopes)
-                volume = np.linalg.slogdet(spread @ self.precision[group, group])[1]
-                found[block.rows, column] = 0.5 * (sure + volume)
+        for column, group in enumerate(groups):
+            left = np.delete(np.arange(len(self.precision)), group)
+            without = self._replace(
+                features=self.features[:, left], precision=self.precision[np.ix_(left, left)]
+            )
+            for design, sign in ((self, 0.5), (without, -0.5)):
+                for block in design.blocks(cells, values):
+                    fit = row_sums(block.pattern, block.values * block.residuals()) / self.noise
+                    found[block.rows, column] -= sign * (fit + block.volume)
         return found
 
     def blocks(self, cells: Pattern, values: Floats) -> Iterator[Block]:
-        """The ridge regression of every row: as many whole rows at once as fit, at least one."""
-        for rows, k, part in cells.parts(max(1, _BLOCK // len(self.precision) ** 2)):
-            own = values[k]
+        """The ridge regression of every row: as many whole rows at once as fit, at least one.
+
+        A row with few cells is solved by as many equations as it has cells (the matrix inversion
+        lemma). Only the length of a row decides how it is solved.
+        """
+        d, prior = len(self.precision), np.linalg.inv(self.noise * self.precision)
+        for rows, k, part in cells.parts(max(1, _BLOCK // d**2)):
+            own, x = values[k], self.features.take(part.items, axis=0)
             if self.offsets is not None:
                 own = own - self.offsets.take(part.items)
-            squares, moments = normal_equations(part.by_user(own), self.features)
-            inverse = np.asarray(np.linalg.inv(squares + self.noise * self.precision))
-            coefficients = np.einsum("uij,uj->ui", inverse, moments)
-            yield Block(rows, part, own, self.features, inverse, coefficients)
+            solved, volume = np.empty_like(x), np.zeros(len(part.counts))
+            long = part.counts > d // _SHORT
+            for length in np.unique(part.counts[~long]):
+                of = np.flatnonzero(part.counts == length)
+                places = part.indptr[of][:, None] + np.arange(length)
+                scaled = x[places] @ prior
+                inner = np.eye(length) + scaled @ np.swapaxes(x[places], 1, 2)
+                solved[places] = np.linalg.solve(inner, scaled)
+                volume[of] = np.linalg.slogdet(inner)[1]
+            if long.any():
+                inside, rest = part.along(long), part.by_user(own)[long]
+                squares, _ = normal_equations(rest, self.features)
+                squares += self.noise * self.precision
+                inverse = np.asarray(np.linalg.inv(squares))
+                solved[inside] = _along_rows(Pattern.of_matrix(rest), x[inside], inverse)
+                volume[long] = np.linalg.slogdet(prior @ squares)[1]
+            found = row_sums(part, solved * own[:, None])
+            yield Block(rows, part, own, self.features, solved, found, volume)
+
+
+def _along_rows(cells: Pattern, x: Floats, matrices: Floats) -> Floats:
+    """Each cell's numbers times the matrix of its row; x: c x d, matrices: k x d x d."""
+    from scipy.sparse import csr_array
+
+    (c, d), k = x.shape, len(matrices)
+    # Each cell's numbers, where its row's matrix is in the stack of all of them.
+    places = (cells.users[:, None] * np.int32(d) + np.arange(d, dtype=np.int32)).ravel()
+    starts = np.arange(0, c * d + 1, d, dtype=np.int32)
+    spread = csr_array((x.ravel(), places, starts), shape=(c, k * d))
+    return np.asarray(spread @ matrices.reshape(-1, d))
 
 
 def weighted_rows(
@@ -293,10 +321,15 @@ class ItemEffects:
         )
 
     @classmethod
-    def unknown(cls, public: PublicFacts, features: Floats) -> ItemEffects:
-        """Nothing is known but facts: the middle of the range, and every item like any other."""
+    def unknown(
+        cls, public: PublicFacts, features: Floats, mean: tuple[float, float] | None = None
+    ) -> ItemEffects:
+        """Nothing is known but facts, and every item is like any other.
+
+        mean: of all users, with its variance; None: the middle of the range.
+        """
         n = public.items
-        mean = mean_of_users(0.0, 0.0, math.inf, public)
+        mean = mean or mean_of_users(0.0, 0.0, math.inf, public)
         return cls.counted(public, mean, np.ones(n), 1.0, public.width, features)
 
     @property
@@ -531,11 +564,17 @@ def normal_means(precisions: Floats, targets: Floats, prior: float) -> Floats:
     """
     rank = targets.shape[1]
     spread, least = prior * np.eye(rank), 1e-6 * prior * np.eye(rank)
+    by_row = np.ascontiguousarray(precisions.transpose(1, 2, 0))
     for _ in range(_ROUNDS):
         check_cancelled()
-        left = np.linalg.inv(np.linalg.inv(spread) + precisions)
-        found = np.einsum("nij,nj->ni", left, targets)
-        spread = (found.T @ found + left.sum(axis=0)) / len(found) + least
+        left = np.linalg.inv(spread)[:, :, None] + by_row
+        for k in range(rank):  # Gauss-Jordan on all rows at once, faster than one after the other
+            column, scale = left[:, k].copy(), 1.0 / left[k, k]
+            row = left[k] * scale
+            left -= column[:, None] * row
+            left[k], left[:, k], left[k, k] = row, -column * scale, scale
+        found = np.einsum("ijn,nj->ni", left, targets)
+        spread = (found.T @ found + left.sum(axis=2)) / len(found) + least
     return np.asarray(found)
 
 

@@ -121,8 +121,8 @@ def row_means(cells: Pattern, values: Floats, empty: float) -> Floats:
 
 
 def row_sums(cells: Pattern, values: Floats) -> Floats:
-    """Sum of each row, length m."""
-    sums = np.zeros(cells.shape[0])
+    """Sum of each row, length m; of values with columns m x columns."""
+    sums = np.zeros((cells.shape[0], *values.shape[1:]))
     filled = cells.counts > 0  # reduceat would give an empty row its neighbour's value
     if len(values):
         sums[filled] = np.add.reduceat(values, cells.indptr[:-1][filled])

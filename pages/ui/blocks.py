@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 import shlex
+import traceback
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple
 
 # plotly looks into pandas wherever another session has begun to import it, and fails on the half
@@ -13,19 +17,22 @@ import pandas  # noqa: F401
 import streamlit as st
 from plotly.basedatatypes import BaseFigure
 
-from dpmc_core.errors import capital, sentence
+from dpmc_core.errors import DpmcError, capital, sentence
 from dpmc_core.experiment import EVALUATION_ONLY
+from dpmc_core.lab.refute.report import Shipped
 from dpmc_core.lab.store import guarded
 from dpmc_core.lab.views import audits, cards, lines
 from dpmc_core.lab.views.lines import Count, Picture
 from dpmc_core.privacy import Guarantee
-from pages.ui import classroom, report, state
+from pages.ui import classroom, report, sources, state
 from pages.ui.charts import Figure
 from pages.ui.jobs import AT_ONCE, Job, Snapshot
 from pages.ui.report import Exhibit
 from pages.ui.text import escape
 
 EVALUATION = sentence(EVALUATION_ONLY)
+ATTACKS = "attacks"  # of this session, by mechanism and epsilon
+_NEWS = 3.0  # seconds that a page waits to hear whether a file could be made
 # One tool, always in sight: it saves the picture.
 _TOOLS = {"displaylogo": False, "displayModeBar": True, "modeBarButtons": [["toImage"]]}
 
@@ -50,6 +57,32 @@ def heading(title: str, sentence: str) -> None:
 def problem(error: Exception) -> None:
     """An error as a sentence."""
     st.error(escape(sentence(str(error))), icon=":material/error:")
+
+
+def show_safely(part: str, body: Callable[..., Any], *args: Any) -> Any:
+    """Show one part of a page and return its result; where it fails, one sentence stands there,
+    the rest of the page goes on, and the fault is logged once."""
+    try:
+        return body(*args)
+    except Exception as error:
+        log_once(part, error)
+        st.warning(
+            f"{part} cannot be shown because of a fault in the program. Everything else works.",
+            icon=":material/error:",
+        )
+        return None
+
+
+def log_once(part: str, error: Exception) -> None:
+    """Log what took a part of a page away, unless the same fault is in the log."""
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    fault = part, place.filename, place.lineno
+    if fault not in _logged:
+        _logged.add(fault)
+        logging.getLogger(__name__).error("%s of a page failed", part, exc_info=error)
+
+
+_logged: set[tuple[object, ...]] = set()  # faults
 
 
 def reserved(what: str, instead: str) -> bool:
@@ -144,7 +177,10 @@ def show_table(columns: Mapping[str, Sequence[Any]], *, place: Any = st, **optio
 def guarantee(card: Guarantee, id: str) -> None:
     """The card of a mechanism: what is protected, claimed, certified and measured, and what that
     means for an attacker."""
-    shown = cards.card(card)
+    shown, found = (
+        cards.card(card, columns=sources.columns()),
+        measured(id, card.claimed.epsilon if card.claimed else 1.0),
+    )
     st.markdown(f"**{shown.protects}**")
     own, unit = card.certified(), card.change.label
     proved = cards.budget_text(own.epsilon, own.delta)
@@ -152,16 +188,30 @@ def guarantee(card: Guarantee, id: str) -> None:
         st.badge(f"certified: epsilon {proved} {unit}", icon=":material/verified:", color="green")
     else:
         claimed = cards.budget_text(*dataclasses.astuple(card.claimed)) if card.claimed else "none"
+        refuted = any(map(audits.refuted, attacks(id)))
         st.badge(
-            f"claimed {claimed}, certified {proved} {unit}",
-            icon=":material/radio_button_unchecked:",
-            color="orange",
+            f"{'refuted: ' * refuted}claimed {claimed}, certified {proved} {unit}",
+            icon=":material/cancel:" if refuted else ":material/radio_button_unchecked:",
+            color="red" if refuted else "orange",
         )
     for name, text in shown.facts[2 if own.finite else 1 :]:  # the badge says the first ones
         st.caption(f"**{capital(name)}**: {escape(sentence(text))}")
-    found = audits.shipped_of(id)
     if found is not None:
         st.caption(f"**Measured**: {escape(audits.tick(found))}, set to epsilon {found.epsilon:g}.")
+
+
+def attacks(id: str) -> list[Shipped]:
+    """What attacks found of a mechanism: the one that ships, then this session's."""
+    here: dict[object, Shipped] = st.session_state.get(ATTACKS, {})
+    found = (audits.shipped_of(id), *here.values())
+    return [one for one in found if one is not None and one.mechanism == id]
+
+
+def measured(id: str, epsilon: float) -> Shipped | None:
+    """What the last attack found at an epsilon, else what ships of another one."""
+    found = attacks(id)
+    here = [one for one in found if one.epsilon == epsilon] or found[:1]
+    return here[-1] if here else None
 
 
 class File(NamedTuple):
@@ -173,13 +223,42 @@ class File(NamedTuple):
     make: Callable[[], str | bytes]
 
 
+def download(one: File) -> None:
+    """The button that makes and saves a file; where it fails, a sentence says why.
+
+    The file is made in a thread without the session, while the page is drawn again for the click.
+    """
+    ended: SimpleQueue[str] = state.kept(f"download {one.label}", None, SimpleQueue)
+
+    def make() -> str | bytes:
+        message = "Something went wrong inside the program; the server's log has details."
+        try:
+            content, message = one.make(), ""
+        except (DpmcError, OSError) as error:
+            message = sentence(str(error))
+            raise
+        finally:
+            ended.put(message)
+        return content
+
+    pressed = st.download_button(one.label, make, one.name, one.mime, width="stretch")
+    with suppress(Empty):
+        if message := ended.get(pressed, _NEWS):  # of an earlier one at least
+            st.error(escape(f"{one.label} could not be made. {message}"))
+
+
 def take(
-    *files: File, picture: Picture | None = None, argv: Sequence[str] = (), note: str = ""
+    *files: File,
+    picture: Picture | None = None,
+    argv: Sequence[str] = (),
+    shown: Sequence[str] = (),
+    note: str = "",
 ) -> None:
     """All that a result can be taken along as, behind one button; what computes it.
 
-    picture: curves among it, as a picture, numbers, a notebook, and how to cite them. note: what
-    one must know of a file.
+    picture: curves among it, as a picture, numbers, a notebook, and how to cite them; a file of
+    the same name among `files` takes the place of one of these. shown: the command to show, where
+    it is not that of the curves. note: what one must know of a file.
     """
     if not classroom.allowed():
         return
@@ -189,7 +268,7 @@ def take(
     if curves:
         placed = [lines.place(one, Count.PAPER) for one in picture.lines]
         cells = report.code(picture, argv)
-        offered += [
+        more = [
             File("Picture (SVG)", f"{stem}.svg", "image/svg+xml", lambda: report.svg(picture)),
             File(
                 "Numbers (CSV)",
@@ -204,16 +283,15 @@ def take(
                 lambda: report.notebook(picture.metric.axis, *cells),
             ),
         ]
+        offered += [one for one in more if one.name not in {file.name for file in files}]
     with st.popover("Take it away", icon=":material/download:"):
         for one in offered:
-            st.download_button(
-                one.label, one.make, one.name, one.mime, on_click="ignore", width="stretch"
-            )
+            download(one)
         if note:
             st.caption(escape(note))
         if argv:
             st.caption("The command that does the same")
-            st.code(shlex.join(argv), language="bash", wrap_lines=True)
+            st.code(shlex.join(shown or argv), language="bash", wrap_lines=True)
         if curves:
             st.caption("Cite this curve")
             st.code(report.cited(picture, shlex.join(argv)), language="latex", wrap_lines=True)

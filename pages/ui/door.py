@@ -1,11 +1,13 @@
 """Which names this server answers to, and who may talk to it: pages that it served itself.
 
 A foreign website can let its own name point to this machine. The browser of whoever visits it then
-asks this server under that name, and hands over what it reads.
+asks this server under that name, and hands over what it reads. It can also show a page of this
+server in a frame of its own and guide its visitor's clicks, so every response forbids that.
 """
 
 from __future__ import annotations
 
+import html
 import os
 import re
 from collections.abc import Iterator
@@ -14,14 +16,22 @@ from urllib.parse import urlsplit
 
 import streamlit as st
 from starlette.datastructures import Headers
-from starlette.responses import PlainTextResponse
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.responses import HTMLResponse, PlainTextResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from dpmc_core.errors import shown
 from pages.ui import classroom
 from pages.ui.classroom import NotServed
 
 HOSTS = "DPMC_HOSTS"
+POLICY = (b"content-security-policy", b"frame-ancestors 'self'")
+MAX_LOGGED = 100  # refusals that are written down; a stranger cannot fill the log
+PAGE = """<!DOCTYPE html>
+<html lang="en"><head><meta charset="utf-8"><title>DPMC Lab: not served</title>
+<meta name="viewport" content="width=device-width"><meta name="color-scheme" content="light dark">
+</head><body style="font: 1.1rem/1.5 sans-serif; max-width: 36em; margin: 3em auto; padding: 1em">
+<h1>This page cannot be shown</h1><p>{}</p></body></html>
+"""
 _HOST = re.compile(r"(?:\[([0-9a-f.]*:[0-9a-f:.]*)\]|([a-z0-9_.-]+))(?::[0-9]{0,5})?", re.ASCII)
 
 
@@ -61,24 +71,36 @@ def _bracketed(text: str) -> str:
 
 class Door:
     """Middleware around everything: a visit under a name that is not this server's, or by a page
-    of another site, is told so and gets no further."""
+    of another site, is refused with a sentence and gets no further."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
         self._own = {"localhost", *(host_of(_bracketed(text)) for text in named())} - {None}
+        self._logged: set[str] = set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def unframed(message: Message) -> None:
+            if message["type"].endswith("http.response.start"):  # of a websocket too
+                message = {**message, "headers": [*message.get("headers", ()), POLICY]}
+            await send(message)
+
         try:
             if scope["type"] in ("http", "websocket"):
                 self._check(scope)
         except NotServed as why:
+            self._log(str(why))
             if scope["type"] == "http" or "websocket.http.response" in scope.get("extensions", {}):
-                kept = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
-                await PlainTextResponse(f"{why}\n", why.status, kept)(scope, receive, send)
+                await _refusal(why, scope)(scope, receive, unframed)
             else:
                 await send({"type": "websocket.close", "code": 1008})
             return
-        await self._app(scope, receive, send)
+        await self._app(scope, receive, unframed)
+
+    def _log(self, message: str) -> None:
+        """Write a refusal down, once, though every script of a page is refused."""
+        if message not in self._logged and len(self._logged) < MAX_LOGGED:
+            self._logged.add(message)
+            classroom.say(f"Refused: {message}")
 
     def _check(self, scope: Scope) -> None:
         """Raises NotServed."""
@@ -88,8 +110,8 @@ class Door:
         if host is None or not self._is_own(host, scope):
             raise NotServed(
                 421,
-                f"This server does not answer to the name {shown(told)}: open it under the address"
-                f" that it printed, or name it in {HOSTS} where the server is started.",
+                f"This server does not answer to the name {shown(told)}. Open the address that it"
+                f" printed, or add the name to {HOSTS} and start the server again.",
             )
         if not scope["path"].startswith("/"):
             raise NotServed(400, "This server is asked for a path, not for a whole address.")
@@ -98,8 +120,9 @@ class Door:
             if scheme not in ("http", "https") or site != told.lower():
                 raise NotServed(
                     403,
-                    f"A page of {shown(origin)} may not talk to {shown(told)}; a proxy in between"
-                    f" must pass on the Host it was asked for, and {HOSTS} name it.",
+                    f"A page from {shown(origin)} asked for {shown(told)} and was refused. A proxy"
+                    f" in between must pass on the Host header with its port. {HOSTS} must name"
+                    " that host; docs/hosting.md shows how.",
                 )
 
     def _is_own(self, host: str, scope: Scope) -> bool:
@@ -108,3 +131,11 @@ class Door:
         if host in self._own or address is None:
             return host in self._own
         return address.is_loopback or address == _address((scope.get("server") or ("",))[0] or "")
+
+
+def _refusal(why: NotServed, scope: Scope) -> Response:
+    """A page where a browser asks for one, else a line of text."""
+    kept = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
+    if "text/html" not in Headers(scope=scope).get("accept", ""):
+        return PlainTextResponse(f"{why}\n", why.status, kept)
+    return HTMLResponse(PAGE.format(html.escape(str(why))), why.status, kept)

@@ -516,8 +516,7 @@ class Instrument {
     const asked = view.questions[this.place]
     const right = this.person === "you" ? this.you.right(this.asked)
       : view.right[this.place][this.asked][this.stop]
-    say(this.right, right === null ? "No limit on an attacker is proved"
-      : "Attacker right " + right + " times in 100")
+    say(this.right, right)
     this.choices.forEach((button, k) => {
       say(button, k && this.person === "you" ? "all answers" : asked[k].short)
       button.title = asked[k].text
@@ -596,9 +595,8 @@ class Instrument {
   judge(yes) {
     const right = yes === this.dealt.truth
     this.score = [this.score[0] + right, this.score[1] + 1]
-    const bound = this.view.right[this.place][this.asked][this.stop]
-    this.board((right ? "Right" : "Wrong") + ". You: " + this.score.join(" of ")
-      + ". Nobody is right more than " + bound + " times in 100 in the long run.",
+    this.board((right ? "Right" : "Wrong") + ". You: " + this.score.join(" of ") + ". "
+      + this.view.right[this.place][this.asked][this.stop],
     [["Again", () => this.deal()], ["Close", () => this.fold()]])
   }
 

@@ -7,6 +7,7 @@ import io
 import json
 import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import date
 from html import escape
 from typing import Any, NamedTuple
 
@@ -15,6 +16,7 @@ from dpmc_core.errors import sentence
 from dpmc_core.experiment import EVALUATION_ONLY
 from dpmc_core.lab import papers
 from dpmc_core.lab.store import guarded
+from dpmc_core.lab.study.answer import Finding
 from dpmc_core.lab.teach import glossary
 from dpmc_core.lab.views import answer, cards, lines, run_card, text, training
 from dpmc_core.lab.views.lines import GUESSING, Count, Picture
@@ -23,6 +25,7 @@ from dpmc_core.lab.views.svg import DASHES, MARKS, NAMESPACE, Extent, element
 from dpmc_core.model import Task
 from dpmc_core.problem import split_words
 from pages.ui.charts import GRID, INK, LEVELS, LIGHT, MUTED, PAPER, Figure, spread, style
+from pages.ui.charts import answer as charts_answer
 from pages.ui.charts import curve as charts_curve
 from pages.ui.charts import train as charts_train
 from pages.ui.charts.compare import level_look, reach
@@ -117,7 +120,7 @@ def pictures(run: Run) -> list[Exhibit]:
 def html(run: Run) -> str:
     """A run as one file, charts and their library included."""
     found = run.result
-    shown = cards.card(found.guarantee)
+    shown = cards.card(found.guarantee, columns=found.problem.train.columns)
     drawn = [(one.title, one.fig) for one in pictures(run) if one.fig is not None]
     return _file(
         f"{found.mechanism.name} on {run.title}",
@@ -261,10 +264,22 @@ def cited(picture: Picture, command: str) -> str:
     return "\n\n".join(entries)
 
 
-def verdict(title: str, said: Sequence[str], command: str) -> str:
-    """An answer on one page to print, for those who decide; said: sentences, the verdict first."""
+def verdict(
+    title: str, finding: Finding, picture: Picture, ends: tuple[str, str], command: str
+) -> str:
+    """An answer on one page to print, for those who decide, with its date and its picture.
+
+    picture: its curve; ends: what the gain is counted from, and up to.
+    """
+    said, today = answer.said(finding), date.today()
     first, *rest = (answer.plain(one) for one in said if one)
-    return _file(title, [text.heading(first), text.paragraphs(*rest)], command)
+    drawn = svg(picture) if picture.lines else ""
+    if finding.keeps is not None:
+        id, keep, words = finding.mechanism.id, finding.question.keep, answer.plain(said.found)
+        drawn = charts_answer.printed(id, finding.keeps, keep, *ends, words)
+    made = f"{today.day} {today:%B %Y}, DPMC Lab {paths.version()}"
+    parts = [text.paragraphs(made), text.heading(first), drawn, text.paragraphs(*rest)]
+    return _file(title, parts, command)
 
 
 def code(picture: Picture, argv: Sequence[str]) -> tuple[str, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -14,12 +15,8 @@ from dpmc_core.errors import DpmcError, sentence
 from dpmc_core.lab import shipped as files
 from dpmc_core.lab import store, sweep
 from dpmc_core.lab.store import Store, StoreMissing, default_path
-from dpmc_core.lab.study import ledger as core
-from dpmc_core.lab.study.ledger import Study
 from dpmc_core.lab.sweep import Grid, Keys, presets
-from dpmc_core.lab.views import ledger as words
 from dpmc_core.lab.views import lines
-from dpmc_core.lab.views.cards import delta_text
 from dpmc_core.lab.views.lines import Picture
 from dpmc_core.metrics import Metric
 from dpmc_core.model import Task
@@ -111,14 +108,21 @@ def link(grid: Grid, where: Place) -> dict[str, Any]:
     }
 
 
+def typed(grid: Grid, where: Place) -> Grid:
+    """A grid as one types it in a terminal, where an upload is a file that is read again."""
+    if not where.private:
+        return grid
+    return replace(grid, data=["YOUR_FILE"], reading=sources.get(where.name).reading)
+
+
 def start(grid: Grid, where: Place, wanted: Keys) -> None:
-    """Run in the background what a store lacks of a grid. Raises DpmcError, OSError."""
-    begin(
-        where,
-        wanted.name,
-        sweep.command(grid, store=where.store if where.private else None),
-        {"title": sources.names()[where.name], "link": link(grid, where)},
-    )
+    """Run in the background what is there of a grid neither in the store nor with the app.
+
+    Raises DpmcError, OSError.
+    """
+    command = sweep.command(grid, store=where.store if where.private else None)
+    about = {"title": sources.names()[where.name], "link": link(grid, where)}
+    begin(where, wanted.name, [*command, "--skip-shipped"], about)
 
 
 def begin(where: Place, name: str, command: Sequence[str], about: Mapping[str, Any]) -> None:
@@ -193,22 +197,13 @@ def looked(
 
 cached = st.cache_resource(max_entries=100, show_spinner=False)  # what came with the app
 shipped_rows, shipped = cached(lines.shipped_rows), cached(lines.shipped)
+shipped_units = cached(files.units)
 
 
 def usual_seeds(name: str, task: Task) -> int:
     """How many seeds the curves of a data set rest on, where nobody says."""
     found = next(filter(None, (shipped(name, id) for id in registry.noisy(task))), None)
     return USUAL_SEEDS if found is None else len(found[0].lines[0].seeds)
-
-
-@cached
-def shipped_units(name: str, task: Task) -> frozenset[str]:
-    """The keys of the runs that came with the app."""
-    file = files.load(name, task)
-    if file is None:
-        return frozenset()
-    with file:
-        return frozenset(file.units())
 
 
 @cached
@@ -222,32 +217,6 @@ def keys_of(picture: Picture) -> Keys:
     drawn = [*picture.lines, *picture.guesses, *(level for _, level in picture.levels)]
     curves = {one.key: one.mechanism for one in drawn}
     return Keys(" ".join(curves), (), curves)
-
-
-def study() -> Study:
-    """Everything done with an upload in this session. Raises StoreError."""
-    dataset, file = sources.get(sources.UPLOAD), state.private().store
-    trained = tuple(state.tally())
-    source = state.kept("upload source", id(dataset), lambda: core.source_of(dataset))
-    return looked(
-        "ledger", file, len(trained), lambda opened, _: core.study(source, opened, trained)
-    )
-
-
-def ledger() -> None:
-    """The ledger of an upload: a line, and folded what it would cost to publish all of it."""
-    found = study()
-    line = f"{words.summary(found)} {words.price(found)}".strip()
-
-    def unfolded() -> None:
-        if found.count():
-            st.caption(f"Epsilon at delta {delta_text(found.delta)}, and what it is made of.")
-            blocks.show_table(words.table(found), alt="What each unit would cost")
-            blocks.show_table(words.parts(found), alt="What it is made of")
-        for text in (*words.reasons(found), *words.NOTES):
-            st.caption(blocks.escape(text))
-
-    blocks.folded(line, unfolded, key="ledger", icon=":material/toll:")
 
 
 # --- runs on a page ----------------------------------------------------------------------------
@@ -303,7 +272,7 @@ def standing(where: Place, name: str, there: GridRows, total: int, press: str) -
     """How far the runs of a grid are, and how the last attempt ended. press: what begins them."""
     now = sweeps.look(where.folder, name)
     if now is not None and now.running:
-        progress(now, there.present, total)
+        progress(now, there.done, total)
     elif there.done < total:
         barred = blocks.reserved("compute it", "What is there is drawn for everybody.")
         st.info(

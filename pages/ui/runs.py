@@ -51,7 +51,6 @@ def train(
     *,
     number: int = 0,
     film: str = "",
-    spend: Callable[[Mechanism, Problem], None] = lambda *_: None,
     reference: Sequence[Any] = (),
     **about: Any,
 ) -> Work:
@@ -59,7 +58,6 @@ def train(
 
     about: what a `Run` says beside its result and its number. film: name of its film, else by the
     number.
-    spend: told of each method with its first round, whether or not it gets further.
     reference: the headline metric without privacy and what that is, where it is known before; it
     decides the axis.
     """
@@ -70,16 +68,18 @@ def train(
         with stopping(stopped):
             problem = make()
         known: dict[str, Mapping[str, float]] = {}
-        floor = registry.floor_of(type(mechanism), problem.steps)
         beside = {one.id: one for one in experiment.baselines_of(mechanism, problem.steps)}
-        if guess := beside.get(floor):  # cheap, and where the picture of the run starts from
-            report(0, 0, f"{guess.name}, for comparison: starting")
-            spend(guess, problem)
-            alone = experiment.run(guess, problem, seed, stop=stopped, with_baselines=False)
-            known[floor] = alone.metrics
-        least = known[floor][metric] if known else None
+        # They are cheap, and the picture of the run starts from one of them.
+        for id in registry.baselines_of(type(mechanism), problem.steps):
+            if guess := beside.get(id):
+                report(0, 0, f"{guess.name}, for comparison: starting")
+                alone = experiment.run(guess, problem, seed, stop=stopped, with_baselines=False)
+                known[id] = alone.metrics
+        errors = {id: found[metric] for id, found in known.items()}
+        floor = registry.floor_of(type(mechanism), problem.steps, errors)
+        least = errors.get(floor)
         told = (film or f"run {number}", least, *reference)
-        camera = Camera(mechanism, problem, *told, data=about.get("data", ""))
+        camera = Camera(mechanism, problem, *told, data=about.get("data", ""), floor_id=floor)
         models: dict[str, Model] = {}
         begun = time.monotonic()
         looked = 0.0
@@ -100,15 +100,13 @@ def train(
             if step.model is not None:
                 models[method.id] = step.model
             heard, publications[:] = tuple(publications), []
-            if step.index == 1:
-                spend(method, problem)
-                if method.id == mechanism.id:
-                    card = method.guarantee(problem.train.public).given(problem.train.prepared)
-                    own = card.certified()
-                    budget = cards.budget_text(own.epsilon, own.delta)
-                    spent.append(
-                        f"what it had begun counts as spent, epsilon {budget} {card.change.label}"
-                    )
+            if step.index == 1 and method.id == mechanism.id:
+                card = method.guarantee(problem.train.public).given(problem.train.prepared)
+                own = card.certified()
+                budget = cards.budget_text(own.epsilon, own.delta)
+                spent.append(
+                    f"what it had begun counts as spent, epsilon {budget} {card.change.label}"
+                )
             if method.id != mechanism.id:
                 words = f"{method.name}, for comparison: round {step.index} of at most {step.total}"
                 report(step.index, step.total, words)

@@ -160,10 +160,16 @@ def view(scene: Scene, theme: Theme) -> dict[str, Any]:
         "stops": stops,
         "needed": None if line is None else _needed(line, curve.layout["yaxis"]["range"]),
         "questions": [
-            [{name: getattr(one, name) for name in ("short", "text", "answers")} for one in pair]
+            [
+                {
+                    **{name: getattr(one, name) for name in ("short", "text", "answers")},
+                    "limit": cards.LIMIT.format(one.text, "{}"),
+                }
+                for one in pair
+            ]
             for pair in asked
         ],
-        "right": [[one.told(made) for one in pair] for pair in asked],
+        "right": [[[*map(one.answer, made)] for one in pair] for pair in asked],
         "games": [[trade.guess(card, one) for card in made] for one in asked[0]],
         "people": None,
         "lists": None,
@@ -236,7 +242,7 @@ def _traded(picture: Picture, asked: Sequence[Question], theme: Theme) -> list[d
         figures = [charts_curve.over_slider(charts_compare.trade(found, e)) for e in EPSILONS]
         for fig in figures:
             fig.layout["annotations"] = [n for n in fig.layout["annotations"] if n["text"] != axis]
-        said = [f"Attacker: {trade.said(found.tracks[0].at(e))}" for e in EPSILONS]
+        said = [f"Attacker {trade.said(found.tracks[0].at(e))}" for e in EPSILONS]
         faces.append(_moving(figures, theme, said))
     return [{"name": "Trade", "title": f"{picture.metric.axis}, against risk", "faces": faces}]
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import json
 import os
 import signal
 import socket
@@ -129,11 +130,20 @@ async def _start(request: Request) -> RedirectResponse:
     return RedirectResponse(here + (f"?{request.url.query}" if request.url.query else ""))
 
 
-async def _page(_: Request) -> HTMLResponse:
+async def _page(request: Request) -> HTMLResponse:
     """Streamlit's page, told where its server is: at `/train` it would ask `/train/_stcore/` first,
-    be told 404, and wait before it asks one level up."""
+    be told 404, and wait before it asks one level up.
+
+    Where a proxy has changed the name of this server, its scripts are refused and the page would
+    stay white: it then shows the sentence with which the door refuses it.
+    """
     html = (SCRIPTS.parents[1] / "index.html").read_text("utf-8")
-    told = "window.__streamlit = { BACKEND_BASE_URL: new URL('.', location).href }"
+    told = "window.__streamlit = { BACKEND_BASE_URL: new URL('.', location).href };"
+    told += f"if (location.host !== {json.dumps(request.headers.get('host', '').lower())})"
+    told += """
+      fetch('.', { method: 'POST', headers: { accept: 'text/html' } }).then(async (answer) => {
+        if (answer.status === 403) document.documentElement.innerHTML = await answer.text();
+      });"""
     html = html.replace("<head>", f"<head><script>{told}</script>", 1)
     return HTMLResponse(html, headers={"cache-control": "no-cache"})
 
@@ -147,6 +157,7 @@ async def _plotly(_: Request) -> FileResponse:
 # The name of the first page's file leads to the bare address, links and all: every other page opens
 # under its file's name, and Streamlit calls this one not found.
 ROUTES = [
+    Route(f"/{st.get_option('server.baseUrlPath').strip('/')}/".replace("//", "/"), _page),
     Route(f"/{{base:path}}{scene.PLOTLY}", _plotly),
     *(Route(f"/{{base:path}}what_if{end}", _start) for end in ("", "/")),
     *(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 import streamlit as st
@@ -15,7 +16,7 @@ from dpmc_core.errors import DpmcError, InvalidSetting
 from dpmc_core.lab.views import noise
 from dpmc_core.model import Mechanism, Task
 from dpmc_core.problem import build_problem, prepared_facts
-from dpmc_core.ratings import PublicFacts, Ratings
+from dpmc_core.ratings import ColumnRoles, PublicFacts, Ratings
 from pages.ui import state
 
 UPLOAD = "upload"
@@ -89,6 +90,13 @@ def get(id: str) -> Dataset:
     return _shared(id)
 
 
+def columns() -> ColumnRoles:
+    """Those of the file that the page is about."""
+    with suppress(DpmcError, OSError):
+        return get(st.session_state.get("data", "")).ratings.columns
+    return ColumnRoles()
+
+
 @st.cache_resource(max_entries=6, show_spinner="Reading the data")
 def _shared(id: str) -> Dataset:
     return datasets.load(id)
@@ -107,7 +115,7 @@ def forget_upload() -> None:
     state.shelf().forget_about(UPLOAD)
     state.private().close()
     state.drop_kept()
-    for key in (UPLOAD, "upload looks", "answer found", "tally"):
+    for key in (UPLOAD, "upload looks", "answer found"):
         st.session_state.pop(key, None)
 
 

@@ -10,7 +10,6 @@ from typing import Any, TypeVar
 import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
-from dpmc_core.lab.study.ledger import LedgerEntry
 from pages.ui.charts import DARK, LIGHT, Theme
 from pages.ui.jobs import Jobs
 from pages.ui.private import Private
@@ -30,12 +29,6 @@ def jobs() -> Jobs:
 def private() -> Private:
     """Where sweeps on this session's upload happen; a closed tab removes it."""
     return Private()
-
-
-def tally() -> list[LedgerEntry]:
-    """What Train has run on this session's upload; jobs add to it, and forget with the upload."""
-    kept: list[LedgerEntry] = st.session_state.setdefault("tally", [])
-    return kept
 
 
 def shelf() -> Shelf:

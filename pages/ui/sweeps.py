@@ -193,7 +193,7 @@ def _counts(path: Path) -> dict[str, Any]:
 def _last_words(path: Path) -> str:
     """What a failed sweep said, without the name of the program; nothing for a cancelled one."""
     said = [line.removeprefix("dpmc: ").strip() for line in _tail(path).splitlines()]
-    said = [line for line in said if line and not line.endswith(" left")]
+    said = [s for s in said if s and not s.endswith(" left") and not s.startswith("columns: ")]
     if any("the same command goes on" in line for line in said):
         return ""
     if any(line.startswith("Traceback") for line in said):

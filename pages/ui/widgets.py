@@ -181,8 +181,9 @@ def _nearest(id: str, cards: Mapping[str, Guarantee]) -> str:
 def _caption(choice: Choice, ready: Collection[str]) -> str:
     curve = ("curve ready" if choice.id in ready else "no curve yet") if ready else ""
     advised = choice.recommended and f"**{choice.recommended}**"
-    sign = "● certified" if choice.upheld else "○ claimed only"
-    return " · ".join(filter(None, (sign, choice.predicts, choice.publishes, curve, advised)))
+    return " · ".join(
+        filter(None, (choice.state.value, choice.predicts, choice.publishes, curve, advised))
+    )
 
 
 def _headed(key: str, heads: Mapping[int, str]) -> str:
@@ -280,7 +281,8 @@ def as_published() -> bool:
 def facts(data: str, ids: Collection[str]) -> tuple[str, ...]:
     """The step that uses what is publicly known of the items, where somebody wants it and there is
     something that one of these methods uses."""
-    known = sources.get(data).ratings.public.known
+    ratings = sources.get(data).ratings
+    known = ratings.public.known
     if not known or not any(registry.takes_facts(registry.get(id)) for id in ids):
         return ()
     names = ", ".join(name for name, _ in known)
@@ -288,6 +290,7 @@ def facts(data: str, ids: Collection[str]) -> tuple[str, ...]:
         "Public facts",
         "the public facts",
         "known",
+        bool(ratings.told),
         help="What an outsider already knows about items costs no epsilon: here "
         f"{names}. Each user's own side takes it along.",
     )

@@ -74,11 +74,17 @@ class You {
     return this.six.map(Math.random)
   }
 
+  get count() {
+    return this.answers.filter(Boolean).length
+  }
+
+  // In the words of the page.
   right(all) {
     const { view, stop } = this.stage
-    const count = all ? this.answers.filter(Boolean).length : 1
-    const share = rightly(view.games[0][stop], this.coins.length * count)
-    return share < 0.995 ? (100 * share).toFixed() : ">99"
+    const share = rightly(view.games[0][stop], this.coins.length * (all ? this.count : 1))
+    const near = ["50", "100"].includes((100 * share).toFixed())
+    return view.questions[0][all].limit.replace("{}", share > 0.999 ? "may be right over 99.9 %"
+      : "is right at most " + (100 * share).toFixed(near ? 1 : 0) + " %")
   }
 
   shown() {
@@ -102,9 +108,10 @@ class You {
     show(this.asks, !!next)
     show(this.plays, !next)
     if (moves) this.plays.firstChild.focus()
-    const spent = Number((n * view.stops[stop].epsilon).toFixed(2))
+    const spent = (times) => Number((times * view.stops[stop].epsilon).toFixed(2))
     say(this.said, next ? answers.length + 1 + " of 6: " + next.kind + ", " + next.line
-      : "Reports of each answer: " + n + ", epsilon " + spent + " in all. "
+      : "Reports of each answer: " + n + ". Epsilon: " + spent(n) + " for each answer, "
+        + spent(n * this.count) + " in all. "
         + (view.yours ? view.yours.said[stop] : ""))
     for (const [k, count] of [1, 30, six[0].rated].entries()) {
       const off = Math.sqrt(noise / n / count) / 2

@@ -9,6 +9,7 @@ from __future__ import annotations
 from tests.mutants import (
     commands,
     core,
+    features,
     measures,
     mechanisms,
     noise,
@@ -30,9 +31,10 @@ MUTANTS = [
     *mechanisms.USER_RANKING, *mechanisms.LOCAL_RANKING, *mechanisms.CLEANSING, *mechanisms.DPALS,
     *protocols.PROTOCOL, *protocols.FEDERATED, *noise.SECURE, *noise.PRODUCTS, *noise.BYTES,
     *noise.KERNEL,
-    *rooms.ROOM,
+    *rooms.ROOM, *rooms.WALL,
     *reading.READING, *commands.COMMAND_LINE, *releases.VERIFY, *releases.RELEASE,
     *releases.CATALOGUE, *core.CORE, *rooms.PHONE, *rooms.FILMS, *rooms.SERVER, *rooms.CLASSROOM,
     *measures.METRICS, *measures.EXPERIMENT, *measures.PREPARATION, *measures.LINES, *rows.STORE,
     *rows.SWEEP, *studies.ANSWER, *screens.VIEWS, *screens.PAGES,
+    *features.FEATURES, *features.PARTITIONS, *features.SESSIONS,
 ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""Faults of what stands around the mechanisms: accounting, ledger, coins and solvers."""
+"""Faults of what stands around the mechanisms: accounting, coins and solvers."""
 
 from __future__ import annotations
 
@@ -10,6 +10,15 @@ _ACCOUNTANT = "test_certified_is_claimed_and_what_an_independent_accountant_find
 
 # What the second batch added to the core.
 _WORST = named("private_effects", "test_the_worst_rows_come_within_five_percent_of_every_bound")
+_NOISY = "test_the_released_mean_has_the_noise_of_its_card"
+_MEAN_NOISE = named("baselines", f"{_NOISY}[private-constant]")
+_CHARGED = "test_the_card_charges_the_released_mean_with_all_of_the_budget"
+_MEAN_CHARGED = named("baselines", f"{_CHARGED}[1.0-private-own-mean]")
+_MOVED = "test_one_user_moves_the_release_as_far_as_stated_and_no_further"
+_MEAN_MOVED = named("baselines", f"{_MOVED}[private-alone]")
+_OWN_ROW = "test_nothing_but_the_release_and_the_own_row_reaches_a_prediction"
+_SHRUNK = "test_own_means_are_shrunk_by_three_ratings_to_the_released_mean"
+_KIND = named("baselines", "test_the_kind_is_the_best_one_without_noise")
 _SPENT = named("private_effects", "test_certified_is_claimed[1.0-private-effects]")
 _PROFILES = named("private_taste", f"{_TASTE}[taste-0.5-Change.USER_EMPTIED]")
 _TURNED = named("private_taste", f"{_TASTE}[taste-0.5-Change.USER_REPLACED]")
@@ -18,13 +27,7 @@ _EXACTLY = named("accounting", "test_randomised_responses_are_summed_exactly")
 _ROUNDINGS = "test_pure_releases_lie_between_two_roundings_of_dp_accounting"
 _STUDIES = ("numbers", "bits of two kinds", "a bit and a Gaussian")
 _PEER = named("accounting", *(f"{_ROUNDINGS}[{study}]" for study in _STUDIES))
-_NOTED = named("ledger", "test_what_is_noted_is_read_again_and_kept_from_others")
-_TOGETHER = named("ledger", "test_gaussian_runs_compose_by_the_accountant_and_are_not_added")
-_UNITS_APART = named("ledger", "test_units_are_never_added")
-_CHOICE = named("ledger", "test_a_choice_adds_its_price")
-_AGAIN = named("ledger", "test_repeated_releases_add_up_and_each_may_take_so_much")
-_DEAREST = named("selection", "test_the_dearest_candidate_sets_the_price")
-_TEN = named("selection", "test_the_best_of_ten_costs_less_than_publishing_ten")
+_AGAIN = named("answer", "test_what_each_of_many_may_spend_costs_the_budget_in_a_year")
 _TOSSED = named("coins", "test_coins_fall_with_the_chance_of_their_weight")
 _ON_GRID = named("secure_noise", "test_outputs_lie_on_the_grid_and_textbook_noise_does_not")
 _ANSWERS_ALONE = "test_rankings_and_collected_ratings_show_nothing_but_the_answers"
@@ -41,8 +44,8 @@ CORE = [
         ("own statistics move half as far", UNIT,
          "own, math.sqrt(2 * OWN + 2), math.sqrt(2 * OWN + 2)),",
          "own, math.sqrt(OWN + 1), math.sqrt(OWN + 1)),", _WORST),
-        ("means of a replaced row", UNIT, "mean, math.sqrt(2), 2.0),",
-         "mean, math.sqrt(2), math.sqrt(2)),", _WORST),
+        ("means of a replaced row", UNIT, "part, math.sqrt(2), 2.0)",
+         "part, math.sqrt(2), math.sqrt(2))", _WORST),
         ("counts of a replaced row", UNIT, "counts, 1.0, math.sqrt(2)),", "counts, 1.0, 1.0),",
          _WORST),
         ("sums of a replaced row", UNIT, "sums, clip, 2 * clip", "sums, clip, math.sqrt(2) * clip",
@@ -64,6 +67,51 @@ CORE = [
          " / np.maximum(item_sums(Pattern.of(ratings)), 1))"
          ".differences(Pattern.of(ratings), ratings.values, OWN)",
          _WORST),
+    ),
+    *family_of(
+        "baselines", "mechanisms/per_user.py",
+        ("the mean of all users is not published", SKIPPED,
+         "total, users = release.publish(ratings.total(user_means), rng)",
+         "total, users = ratings.total(user_means)", _MEAN_NOISE),
+        ("half the noise", SCALE, "MeanRelease(_mean_gaussian(self.budget()))",
+         "MeanRelease(_mean_gaussian(self.budget() * 4))", _MEAN_CHARGED),
+        ("a user moves the mean half as far", UNIT, "(2,), part, math.sqrt(2), 2.0)",
+         "(2,), part, math.sqrt(2) / 2, 2.0)", _MEAN_MOVED),
+        ("the mean of a replaced row", UNIT, "(2,), part, math.sqrt(2), 2.0)",
+         "(2,), part, math.sqrt(2), math.sqrt(2))", _MEAN_MOVED),
+        ("the raw mean goes on after its release", OTHER,
+         "mean_of_users(float(total), float(users), release.scale",
+         "mean_of_users(*ratings.total(user_means).tolist(), release.scale",
+         named("baselines", f"{_OWN_ROW}[private-own-mean]")),
+        ("own means use features", OTHER,
+         "ratings.features if cls.uses_facts else np.empty((ratings.public.items, 0))",
+         "ratings.features",
+         named("baselines", "test_features_are_used_by_one_baseline_alone")),
+        ("the noise of the mean is forgotten", OTHER,
+         "ItemEffects.unknown(ratings.public, features, mean)",
+         "ItemEffects.unknown(ratings.public, features, (mean[0], 0.0))",
+         named("baselines", _SHRUNK)),
+    ),
+    *family_of(
+        "baselines", "registry.py",
+        ("the worst baseline is taken", OTHER, "return min(known, key=", "return max(known, key=",
+         _KIND),
+        ("the kind does not depend on errors", OTHER, "errors[get(id).twin], default",
+         "errors.get(id, 0), default", _KIND),
+    ),
+    *family_of(
+        "baselines", "lab/study/answer.py",
+        ("the answer takes one kind for all data", OTHER,
+         "[registry.floor_of(type(method), steps, errors)]",
+         "[registry.floor_of(type(method), steps)]",
+         named("baselines", "test_the_answer_counts_from_the_best_kind_of_the_data")),
+    ),
+    *family_of(
+        "baselines", "solvers/effects.py",
+        ("few cells are solved without a prior", OTHER, "inner = np.eye(length) + scaled @",
+         "inner = 1e-9 * np.eye(length) + scaled @",
+         named("private_effects",
+               "test_rows_with_few_cells_are_solved_by_their_cells_to_the_same_answers")),
     ),
     *family_of(
         "item effects", "solvers/rows.py",
@@ -123,9 +171,8 @@ CORE = [
          "/ max(len(vectors), 1)))",
          moves("private-effects-11-EMPTIED")),
         ("one regression for all", OTHER,
-         "np.asarray(np.linalg.inv(squares + self.noise * self.precision))",
-         "np.tile(np.linalg.inv(squares.mean(axis=0) + self.noise * self.precision), "
-         "(len(squares), 1, 1))",
+         "np.asarray(np.linalg.inv(squares))",
+         "np.tile(np.linalg.inv(squares.mean(axis=0)), (len(squares), 1, 1))",
          moves("private-effects-11-EMPTIED")),
     ),
     *family_of(
@@ -311,66 +358,11 @@ CORE = [
          named("secure_noise", "test_more_answers_than_the_card_counts_are_never_written")),
     ),
     *family_of(
-        "ledger", "lab/study/ledger.py",
-        ("repeats spend nothing more", OTHER, "again, found = card.repeated(count), ",
-         "again, found = card, ", _TOGETHER),
-        ("runs of a row count once", OTHER, "costs=costs_of(mechanism.guarantee(public), count)",
-         "costs=costs_of(mechanism.guarantee(public))", _TOGETHER),
-        ("choices count once", OTHER, "choices += [cost] * entry.count", "choices += [cost]",
-         _CHOICE),
-        ("another unit's cost where there is no bound", UNIT, "cost = entry.costs[change]\n",
-         "cost = next((c for c in (entry.costs[change], *entry.costs.values()) if not "
-         'isinstance(c, str)), "none")\n',
-         _UNITS_APART),
-        ("entries without a bound are left out", OTHER,
-         'return Certified(change, math.inf, delta, f"{entry.mechanism}{at}: {cost}")', "continue",
-         _UNITS_APART),
-        ("each choice takes all of delta", OTHER,
-         "part = delta / (len(choices) + (spent != Loss()))", "part = delta", _CHOICE),
-        ("the runs take the choices' delta too", OTHER, "spent.epsilon_at(part) + sum(each)",
-         "spent.epsilon_at(delta) + sum(each)", _CHOICE),
-        ("releases of one method count once", OTHER,
-         "found = [entry for entry in self.private if entry.kind is Kind.RELEASE]",
-         "found = list({e.mechanism: e for e in self.private if e.kind is "
-         "Kind.RELEASE}.values())",
-         named("ledger", "test_the_released_part_is_summed_apart")),
-        ("entries without a key count once", OTHER, "{entry.key or str(number): entry",
-         "{entry.key: entry",
-         named("ledger", "test_the_same_run_counts_once_wherever_it_was_made")),
-        ("releases without a key are noted once", OTHER, "for entry in noted(source) if entry.key}",
-         "for entry in noted(source)}", _NOTED),
+        "answer", "lab/study/answer.py",
         ("all publications cost what one does", OTHER, "card_at(setting).repeated(times)",
          "card_at(setting)", _AGAIN),
         ("each publication may take all", OTHER, "lambda at: card_at(at).repeated(times)",
          "lambda at: card_at(at)", _AGAIN),
-        ("a noted loss is read without its times", OTHER, "tuple(Pure(*part) for part in plain",
-         "tuple(Pure(part[0], 1, part[2]) for part in plain", _NOTED),
-        ("a noted loss is read as Laplace numbers", UNIT, "tuple(Pure(*part) for part in plain",
-         "tuple(Pure(*part[:2], laplace=True) for part in plain", _NOTED),
-        ("a noted loss is read without its Gaussian part", OTHER,
-         'Loss(plain["epsilon"], plain["mu"], tuple', 'Loss(plain["epsilon"], 0.0, tuple', _NOTED),
-        ("a run in the store and in the file of another seed is one", OTHER,
-         "mechanism, public, key=unit.key)", 'mechanism, public, key="same")',
-         named("ledger", "test_a_fit_is_noted_once_with_what_it_is_compared_with")),
-    ),
-    *family_of(
-        "selection", "lab/study/ledger.py",
-        ("one epsilon less", OTHER, "(2 + self.eta) * worst", "(1 + self.eta) * worst",
-         named("selection", "test_the_pure_price_holds_and_is_reached")),
-        ("the cheapest candidate's epsilon", OTHER, "worst = max(", "worst = min(", _DEAREST),
-        ("the cheapest candidate's divergence", OTHER, "one = np.max([", "one = np.min([",
-         _DEAREST),
-        ("the choice's divergence counts eta times", OTHER, "(1 + self.eta) * inner.min()",
-         "self.eta * inner.min()",
-         named("selection", "test_every_divergence_of_the_output_stays_below_its_bound")),
-        ("how many runs are expected costs nothing", OTHER,
-         " + math.log(self.mean) / (_ORDERS - 1)", "", _TEN),
-        ("delta is worth more than it is", OTHER,
-         "(math.log(delta) + np.log(orders)) / (orders - 1)",
-         "(math.log(delta) + 2 * np.log(orders)) / (orders - 1)", _TEN),
-        ("the order of the pure divergence", OTHER, "pure = np.logaddexp(*terms) / (orders - 1)",
-         "pure = np.logaddexp(*terms) / orders",
-         named("selection", "test_divergences_are_those_of_the_worst_mechanisms")),
     ),
 ]
 # fmt: on

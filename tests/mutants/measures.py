@@ -127,8 +127,8 @@ EXPERIMENT = family_of(
     (
         "the reference without privacy is not run",
         OTHER,
-        "steps), registry.REFERENCES[mechanism.task]]",
-        "steps)]",
+        "[*steps]), registry.REFERENCES[mechanism.task]]",
+        "[*steps])]",
         named("sweep", "test_every_combination_is_a_unit_once_with_its_guess_reference_and_twin"),
     ),
 )

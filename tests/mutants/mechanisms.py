@@ -717,8 +717,8 @@ PER_USER = (
         (
             "users' means without noise",
             SKIPPED,
-            "releases.mean.publish(ratings.total(_means), rng)",
-            "ratings.total(_means)",
+            "release.publish(ratings.total(user_means), rng)",
+            "ratings.total(user_means)",
             records(_ITEMS),
         ),
         (

@@ -87,6 +87,59 @@ READING = (
             "bool(unknown)",
             named("reading", _ASKED_CLICKS),
         ),
+        (
+            "under a header the first free column is the user",
+            UNIT,
+            'layout.format is Format.JSON or (header and "user" in missing)',
+            "layout.format is Format.JSON",
+            named("columns", "test_a_header_that_does_not_name_the_user_is_asked"),
+        ),
+        (
+            "a column called id is a user's",
+            UNIT,
+            "known[k] in absent or plain[k] in _ROW_NUMBERS or",
+            "known[k] in absent or",
+            _BY_HAND,
+        ),
+        (
+            "a column that counts up is a user's",
+            UNIT,
+            "len(names) > _GUESSABLE or _counts_up(first)",
+            "len(names) > _GUESSABLE",
+            named("columns", "test_without_a_header_other_columns_are_asked"),
+        ),
+        (
+            "of many columns without names the first is the user's",
+            UNIT,
+            "len(names) > _GUESSABLE or _counts_up(first)",
+            "_counts_up(first)",
+            named("columns", "test_without_a_header_other_columns_are_asked"),
+        ),
+        (
+            "a guess is not marked",
+            UNIT,
+            "guessed=tuple(taken),",
+            "guessed=(),",
+            named("columns", "test_without_a_header_the_usual_order_is_a_guess"),
+        ),
+    )
+    + family_of(
+        "reading",
+        "lab/cli/options.py",
+        (
+            "a guessed person is promised something",
+            UNIT,
+            'if "user" in ratings.columns.guessed:',
+            'if "user" in ratings.columns.names:',
+            named("columns", "test_a_guessed_person_is_promised_nothing"),
+        ),
+        (
+            "a table of items is left aside without --prepare",
+            OTHER,
+            "if not table or registry.uses_facts(steps):",
+            "if table or registry.uses_facts(steps):",
+            named("columns", "test_items_alone_are_used"),
+        ),
     )
     + family_of(
         "reading",
@@ -98,6 +151,20 @@ READING = (
             "low, high = float(np.nanmin(table.ratings)), float(np.nanmax(table.ratings))\n"
             '        origin = "the public range as given"',
             _BY_HAND,
+        ),
+        (
+            "users with one rating each are not asked about",
+            UNIT,
+            "np.count_nonzero(counts[0] == 1) >= _ONCE * users",
+            "np.count_nonzero(counts[0] == 0) >= users",
+            named("columns", "test_counts_that_speak_against_the_column_are_asked_about"),
+        ),
+        (
+            "items for users are not asked about",
+            UNIT,
+            '"user" in layout.guessed and 2 * users <= items',
+            '"user" in layout.guessed and 200 * users <= items',
+            named("columns", "test_counts_that_speak_against_the_column_are_asked_about"),
         ),
         (
             "ratings below the range are kept",
@@ -130,6 +197,13 @@ READING = (
             'NONE if role == "time" else None)',
             "NONE if role in NO_COLUMN else None)",
             named("pages", "test_with_a_range_an_upload_is_read_as_clicks_only_if_asked"),
+        ),
+        (
+            "the upload page reads a guessed column of users",
+            UNIT,
+            "disabled=not sure)",
+            "disabled=False)",
+            named("pages", "test_an_upload_waits_until_its_column_of_users_is_confirmed"),
         ),
     )
 )

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from tests.mutants.base import CLIP, OTHER, REUSED, SCALE, SKIPPED, UNIT, family_of, named
 
+_UNANIMOUS = "test_unanimous_reports_leave_the_likelihood_ratio_interval_open"
+_WITHIN = "test_no_share_lies_outside_0_to_100_and_each_interval_holds_its_share"
+
 ROOM = family_of(
     "room",
     "lab/teach/room.py",
@@ -49,7 +52,173 @@ ROOM = family_of(
         "return max(each, default=0.0) +",
         named("room", "test_asking_again_spends_again_and_makes_the_attacker_surer"),
     ),
+    (
+        "unanimous reports make a class certain",
+        CLIP,
+        "(min(_fewest(side, tail), _fewest_supported(side)) for side in",
+        "(_fewest(side, tail) for side in",
+        named("room", _UNANIMOUS),
+    ),
+    (
+        "unanimous reports make a population certain",
+        CLIP,
+        "low, high = min(low, _least_supported(parts)), max",
+        "low, high = low, max",
+        named("room", _UNANIMOUS),
+    ),
+    (
+        "the likelihood-ratio interval of no yes is forgotten",
+        OTHER,
+        "max(high, 1 - _least_supported(mirrored))",
+        "high",
+        named("room", _UNANIMOUS),
+    ),
+    (
+        "a share is shown past its end",
+        CLIP,
+        "return min(max(self.share, 0.0), 1.0)",
+        "return self.share",
+        named("room", _UNANIMOUS),
+    ),
+    (
+        "rounding errors of a transform are taken for likelihoods",
+        OTHER,
+        "    told = min(told, np.flatnonzero(best > _ROUNDING)[-1])\n",
+        "",
+        named("room", _WITHIN + "[100-0.5-1]"),
+    ),
+    (
+        "reports that nothing explains have no interval",
+        CLIP,
+        "np.flatnonzero((one > tail - _CLOSE) | supported)",
+        "np.flatnonzero(one > tail - _CLOSE)",
+        named("room", "test_reports_that_no_number_of_yes_explains_have_an_interval"),
+    ),
+    (
+        "more phones resolve without the coin",
+        SKIPPED,
+        "yes = round(phones * (chance + self.shown_share * (1 - 2 * chance)))",
+        "yes = round(phones * self.shown_share)",
+        named("room", "test_more_phones_resolve_more_around_the_share_of_the_class[9]"),
+    ),
+    (
+        "equal reports tell what one report tells",
+        UNIT,
+        "opposite, honest = _flips(channel) ** times, (1 - _flips(channel)) ** times",
+        "opposite, honest = _flips(channel), (1 - _flips(channel))",
+        named("room", "test_what_equal_reports_tell_an_attacker[2-0.5]"),
+    ),
+    (
+        "equal reports tell the same whatever was believed before",
+        OTHER,
+        "cases = (prior * honest, (1 - prior) * opposite),",
+        "prior = 0.5\n    cases = (prior * honest, (1 - prior) * opposite),",
+        named("room", "test_what_equal_reports_tell_an_attacker[2-0.99]"),
+    ),
+    (
+        "a guess replaces an open question",
+        OTHER,
+        "if not (epsilon or view.locked) and view.open is not None and view.open.epsilon:",
+        "if False:",
+        named("room", "test_a_guess_replaces_no_open_question_and_is_locked_wherever_it_is"),
+    ),
+    (
+        "what is on is locked in place of a guess",
+        OTHER,
+        "self._view.ballots[-1 - ballot] if ballot else self._view.open",
+        "self._view.open",
+        named("room", "test_a_guess_replaces_no_open_question_and_is_locked_wherever_it_is"),
+    ),
+    (
+        "the end keeps a question from being shown",
+        OTHER,
+        "            else:\n                self._set(on=rounds[-1].number, beside=0)",
+        "            else:\n                self._unended()\n"
+        "                self._set(on=rounds[-1].number, beside=0)",
+        named("room", "test_after_the_end_every_question_that_was_asked_can_be_reached"),
+    ),
 )
+
+_FAILS = "test_whatever_fails_on_the_wall_the_buttons_the_end_and_the_table_stay"
+_GUESSED = "test_a_guess_waits_for_the_open_question_and_changes_no_shortcut"
+
+WALL = [
+    *family_of(
+        "class",
+        "lab/teach/room_view.py",
+        (
+            "an interval that fails takes the table away",
+            OTHER,
+            "    except Exception as error:\n        if note",
+            "    except ValueError as error:\n        if note",
+            named("page_room", f"{_FAILS}[interval of the class]"),
+        ),
+        (
+            "a half width is half of what is cut off at an end",
+            SCALE,
+            "max(share - low, high - share)",
+            "(high - low) / 4",
+            named(
+                "room_views",
+                "test_a_question_shows_estimate_reports_and_what_more_people_might_say",
+            ),
+        ),
+    ),
+    *family_of(
+        "class",
+        "pages/ui/blocks.py",
+        (
+            "a part that fails takes the page away",
+            OTHER,
+            "        return None\n\n\ndef log_once",
+            "        raise\n\n\ndef log_once",
+            named("page_room", f"{_FAILS}[chart]"),
+        ),
+        (
+            "a fault is logged every second",
+            OTHER,
+            "if fault not in _logged:",
+            "if True:",
+            named("page_room", f"{_FAILS}[chart]"),
+        ),
+    ),
+    *family_of(
+        "class",
+        "pages/room.py",
+        (
+            "a key asks a question again that is not on the wall",
+            OTHER,
+            "disabled=bool(view.ballot),",
+            "disabled=False,",
+            named("page_room", _GUESSED),
+        ),
+        (
+            "the code takes the way to the first question away",
+            OTHER,
+            'show_safely("The QR code", phones_link, True)',
+            "phones_link(True)",
+            named("page_room", "test_the_way_to_the_first_question_stays_without_a_code"),
+        ),
+        (
+            "after the end only questions that follow each other in the list are reached",
+            OTHER,
+            "places = words.asked(view) if view.ended else range(len(view.questions))",
+            "places = [] if view.ended else range(len(view.questions))",
+            named("page_room", "test_after_the_end_every_question_can_be_reached"),
+        ),
+    ),
+    *family_of(
+        "class",
+        "pages/learn.py",
+        (
+            "a guess that is revealed replaces the open question",
+            OTHER,
+            "room.lock(ballot=ballot.number)",
+            "room.show(ballot.number)",
+            named("page_room", _GUESSED),
+        ),
+    ),
+]
 
 _DRAWS = "test_what_is_sent_of_a_list_is_the_draws_alone"
 _GUESS = "test_a_guess_is_one_tap_under_another_name_and_costs_nothing"
@@ -199,6 +368,20 @@ PHONE = family_of(
         named("browser_phone", _GUESS),
     ),
     (
+        "a guess is called private",
+        OTHER,
+        '$("honest").hidden = $("remembers").hidden = asked && kind() === "guess"',
+        '$("honest").hidden = $("remembers").hidden = false',
+        named("browser_phone", _GUESS),
+    ),
+    (
+        "a guess that was sent is not called public any more",
+        OTHER,
+        'kind() === "guess" && "A guess',
+        'kind() === "guess" && !report && "A guess',
+        named("browser_phone", _GUESS),
+    ),
+    (
         "one number for coins and guesses",
         REUSED,
         "memory = { room, token: newToken(), guesser: newToken(), sent: {} }",
@@ -239,6 +422,34 @@ SERVER = family_of(
         "return address.is_loopback or",
         "return True or",
         named("door", _DOOR),
+    ),
+    (
+        "a page of another site shows it in a frame",
+        SKIPPED,
+        '[*message.get("headers", ()), POLICY]',
+        '[*message.get("headers", ())]',
+        named("door", "test_no_response_may_be_shown_in_a_frame_of_another_site"),
+    ),
+    (
+        "its own policy takes the place of a stricter one",
+        OTHER,
+        '[*message.get("headers", ()), POLICY]',
+        '[h for h in message.get("headers", ()) if h[0] != POLICY[0]] + [POLICY]',
+        named("door", "test_no_response_may_be_shown_in_a_frame_of_another_site"),
+    ),
+    (
+        "a stranger's text is code on the page that refuses it",
+        SKIPPED,
+        "html.escape(str(why))",
+        "str(why)",
+        named("door", "test_a_browser_is_refused_with_a_page_and_everything_else_with_a_line"),
+    ),
+    (
+        "a stranger fills the log",
+        CLIP,
+        "and len(self._logged) < MAX_LOGGED:",
+        "and len(self._logged) >= 0:",
+        named("door", "test_a_refusal_is_written_down_once_and_nobody_fills_the_log"),
     ),
     (
         "a name that begins with its own",

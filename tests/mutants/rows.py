@@ -134,6 +134,19 @@ STORE = (
 SWEEP = (
     family_of(
         "sweep",
+        "lab/cli/sweep.py",
+        (
+            "a new curve has no lists without privacy to be compared with",
+            OTHER,
+            "if any(unit.curve not in known for unit in first):",
+            "if not first:",
+            named(
+                "pages_compare", "test_with_a_new_curve_the_reference_runs_once_more_for_its_lists"
+            ),
+        ),
+    )
+    + family_of(
+        "sweep",
         "lab/sweep/grid.py",
         (
             "the largest epsilon is never run",

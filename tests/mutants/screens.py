@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.mutants.base import OTHER, REUSED, SKIPPED, UNIT, family_of, named
+from tests.mutants.base import OTHER, REUSED, UNIT, family_of, named
 
 VIEWS = family_of(
     "views",
@@ -104,6 +104,13 @@ VIEWS = family_of(
 VIEWS += family_of(
     "views",
     "lab/views/trade.py",
+    (
+        "all ratings together cost what one costs",
+        UNIT,
+        "cards.spent(self.of(card), self.change)",
+        "cards.spent(card, card.change)",
+        named("page_guarantees", "test_the_question_decides_what_may_change"),
+    ),
     (
         "who is removed is asked about as replaced",
         UNIT,
@@ -264,13 +271,61 @@ PAGES = (
             named("pages", "test_training_uses_the_settings_preparation_and_hold_out_on_the_page"),
         ),
         (
-            "training on an upload is in no ledger",
-            SKIPPED,
-            "    if data != sources.UPLOAD:\n        return lambda *_: None",
-            "    if data == sources.UPLOAD:\n        return lambda *_: None",
-            named("pages", "test_training_on_an_upload_is_counted_where_sweeps_are"),
+            "a new run waits for what the last one is compared with",
+            OTHER,
+            "possible and (not now.active or now.result is not None)",
+            "possible and not now.active",
+            named(
+                "page_train", "test_train_is_available_while_the_reference_runs_and_then_ends_it"
+            ),
         ),
     )
+)
+
+PAGES += family_of(
+    "pages",
+    "pages/answer.py",
+    (
+        "the command of an answer reads a file as nobody did",
+        OTHER,
+        "dataset.reading if where.private else {}",
+        "{}",
+        named("page_answer", "test_the_printed_page_of_an_upload_has_what_repeats_its_verdict"),
+    ),
+    (
+        "the answer asks for a task before the data are read",
+        OTHER,
+        "            dataset = sources.get(data)  # without it there is no task to choose\n"
+        "            task = predicted(data, protect)\n",
+        "            task = predicted(data, protect)\n            dataset = sources.get(data)\n",
+        named(
+            "absurd_links",
+            "test_the_answer_on_data_that_cannot_be_read_is_the_sentence_of_other_pages",
+        ),
+    ),
+)
+
+PAGES += family_of(
+    "pages",
+    "pages/ui/rows.py",
+    (
+        "what ships with the samples is computed again",
+        OTHER,
+        '[*command, "--skip-shipped"]',
+        "command",
+        named(
+            "pages_compare", "test_start_runs_only_what_is_missing_and_its_progress_never_goes_back"
+        ),
+    ),
+    (
+        "progress counts what was there as missing",
+        OTHER,
+        "progress(now, there.done, total)",
+        "progress(now, there.present, total)",
+        named(
+            "pages_compare", "test_start_runs_only_what_is_missing_and_its_progress_never_goes_back"
+        ),
+    ),
 )
 
 VIEWS += [
@@ -413,6 +468,13 @@ VIEWS += [
     *family_of(
         "views",
         "lab/views/cards.py",
+        (
+            "a refuted claim is called claimed only",
+            OTHER,
+            "    if refuted:\n        return State.REFUTED",
+            "    if False:\n        return State.REFUTED",
+            named("page_guarantees", "test_a_refuted_claim_is_told_from_one_that_is_not_proved"),
+        ),
         (
             "the epsilon of a year is rounded in one's favour",
             OTHER,

@@ -1,4 +1,4 @@
-"""Faults of the answer, the ledger and of what verifies."""
+"""Faults of the answer and of what verifies."""
 
 from __future__ import annotations
 
@@ -8,6 +8,13 @@ ANSWER = (
     family_of(
         "answer",
         "lab/study/answer.py",
+        (
+            "the command of an answer has a rounded limit",
+            OTHER,
+            '"--keep", number_text(question.keep)',
+            '"--keep", f"{question.keep:.2f}"',
+            named("page_answer", "test_the_printed_page_of_an_upload_has_what_repeats_its_verdict"),
+        ),
         (
             "affordable by the value and not by its interval",
             OTHER,

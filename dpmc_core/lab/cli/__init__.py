@@ -26,7 +26,6 @@ COMMANDS: dict[str, interface.Command] = {
     "verify": promises.verify,
     "guarantees": methods.guarantees,
     "audit": methods.audit,
-    "ledger": promises.ledger,
     "protocol": methods.protocol,
     "papers": sweep.show,
     "sweep": sweep.sweep,
@@ -35,6 +34,10 @@ COMMANDS: dict[str, interface.Command] = {
     "explorable": data.explorable,
 }
 DONE, FAILED = 0, 1
+_NO_LEDGER = (
+    "the command ledger is gone: dpmc answer says what repeated publication costs, dpmc release"
+    " prints one line to note, and the file ledger.jsonl stays as it is"
+)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -67,6 +70,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(argv: Sequence[str]) -> int:
+    if argv[:1] == ["ledger"]:
+        print(f"dpmc: {_NO_LEDGER}", file=sys.stderr)
+        return FAILED
     try:
         args = build_parser().parse_args(_joined(argv))
     except SystemExit as stop:  # argparse has already said why

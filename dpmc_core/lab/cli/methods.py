@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import shlex
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -17,12 +17,13 @@ import numpy as np
 from dpmc_core import registry
 from dpmc_core.arrays import Plain
 from dpmc_core.data import read_pair
-from dpmc_core.errors import DpmcError, InvalidSetting, check_number, number_text, unknown_name
-from dpmc_core.experiment import EVALUATION_ONLY, baselines_of, settings_dict
+from dpmc_core.errors import InvalidSetting, check_number, number_text, unknown_name
+from dpmc_core.experiment import EVALUATION_ONLY, settings_dict
 from dpmc_core.experiment import run as run_experiment
 from dpmc_core.lab.cli import options
 from dpmc_core.lab.cli.interface import (
     CommandReport,
+    Json,
     Option,
     Progress,
     extensible,
@@ -56,9 +57,8 @@ from dpmc_core.lab.refute import Method as Way
 from dpmc_core.lab.refute import Report as Audit
 from dpmc_core.lab.refute.faults import Flaw
 from dpmc_core.lab.refute.report import record, records_text, shipped
-from dpmc_core.lab.study import ledger
 from dpmc_core.lab.study.answer import recommend as advise
-from dpmc_core.lab.sweep import Pair, partitioned
+from dpmc_core.lab.sweep import partitioned
 from dpmc_core.lab.views import as_published as published
 from dpmc_core.lab.views import audits, cards
 from dpmc_core.lab.views import protocol as words
@@ -150,6 +150,7 @@ def fit(
     reading: Reading,
     cluster: str | None = None,
     seed: Seed = SEED,
+    json: Json = False,
 ) -> CommandReport:
     """Train one mechanism and measure it.
 
@@ -169,7 +170,8 @@ def fit(
     `dpmc list` names the mechanisms, `dpmc list MECHANISM` their settings, `dpmc data` the samples.
     """
     made = budget.mechanism(mechanism, as_published)  # mistakes are told before a file is read
-    known: Plain = {"steps": options.steps_of(prepare), "seed": seed}
+    steps_of_all = options.steps_of(reading.prepare(prepare, mechanism))
+    known: Plain = {"steps": steps_of_all, "seed": seed}
     with ExitStack() as held:
         problem: Problem
         if cluster is not None:
@@ -179,16 +181,14 @@ def fit(
             read = reading.of(data, made.task)
             found_there = partitioned(cluster, data, made, read, held_out.split, seed)
             problem = held.enter_context(found_there)
-            source = problem.train.fingerprint
         elif held_out.test is None:
             found = reading.load(data, made.task, prepare)
             problem = build_problem(found, made.task, **known, split=held_out.split)
-            source = ledger.source_of(found)
         else:
             read, name = reading.of(data, made.task, prepare), Path(data).name
             pair = read_pair(data, held_out.test, **read)
             problem = build_problem(pair, made.task, **known, name=name)
-            source = Pair(*pair, name, name).fingerprint
+        options.tell_columns(problem.train, json)
         progress = held.enter_context(Progress())
         result = run_experiment(
             made, problem, seed, on_step=progress.step, with_baselines=cluster is None
@@ -200,7 +200,7 @@ def fit(
         f" items, {len(problem.train):,} ratings\ntested on {split_words(problem.split)}"
         f" ({len(problem.test):,})" + f"; prepared with {steps}" * bool(steps),
         _metrics(methods(result)),
-        card_text(cards.card(result.guarantee)),
+        card_text(cards.card(result.guarantee, columns=problem.train.columns)),
         paragraph(f"{rounds} in {result.seconds:.1f} s, seed {result.seed}. {SEED_NOTE}"),
     ]
     if as_published:
@@ -208,17 +208,7 @@ def fit(
         switch = published.switched(made.id, budget.given(mechanism), public, **both)
         document["as_published"] = switch.as_dict()
         text.append(_switched(switch))
-    done = [made, *(one for one in baselines_of(made) if one.id in result.baselines)]
-    note(source, problem.name, ledger.fits(done, problem, source, seed))
     return CommandReport(document, text)
-
-
-def note(source: str, name: str, entries: Iterable[ledger.LedgerEntry]) -> None:
-    """Put runs for one's own eyes in the ledger; where it cannot be written, say so."""
-    try:
-        ledger.note(source, name, entries)
-    except DpmcError as error:
-        print(f"dpmc: not noted: {error}", file=sys.stderr)
 
 
 def _metrics(found: Mapping[str, Mapping[str, float]]) -> str:
@@ -453,8 +443,6 @@ def audit(
     loaded = reading.load(data, made.task, prepare)
     ratings, _ = prepare_all(loaded.ratings, made.task, steps)
     found = audited(made, seed, ratings)
-    entry = ledger.entry(ledger.Kind.AUDIT, made, ratings.public, count=found.runs)
-    note(ledger.source_of(loaded), data, [entry])
     return CommandReport(found.as_dict(), _told(found))
 
 

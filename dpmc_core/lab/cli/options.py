@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Annotated
@@ -12,7 +13,9 @@ from dpmc_core import registry
 from dpmc_core.arrays import Plain
 from dpmc_core.data import Dataset, ReadOptions, Transform, datasets, parse_step
 from dpmc_core.data.synthetic import DRAWN
+from dpmc_core.data.text import OTHERS
 from dpmc_core.errors import (
+    BadRatings,
     InvalidSetting,
     limit_words,
     number_or_text,
@@ -22,9 +25,11 @@ from dpmc_core.errors import (
 from dpmc_core.lab.cli.interface import OneOf, Option, listed, reader
 from dpmc_core.lab.views import as_published as published
 from dpmc_core.lab.views.answer import OFTEN
+from dpmc_core.lab.views.cards import named
 from dpmc_core.model import Mechanism, Task
 from dpmc_core.privacy import CELL, RATING, USER_EMPTIED, USER_REPLACED, Change
 from dpmc_core.problem import SEED, LeaveLast, RandomShare, SharePerUser, Split, ranks_only
+from dpmc_core.ratings import Ratings
 from dpmc_core.settings import Setting, parse_setting, settings_of, show_setting
 
 UNITS = {
@@ -82,11 +87,12 @@ class Reading:
 
     Args:
         range (LO:HI): public rating range, known before any rating is read (as --low LO --high HI)
+        user (COL): the column that names the person, by its name or its number
         read (NAME=VALUE): how a file is read: user, item, rating, time = a column's name or number
             (rating or time = none), duplicates = last|mean, bad_rows = leave-out, header = yes|no,
             layout = rows|wide, separator, encoding (repeatable)
         items (FILE): what is publicly known of the items, CSV or Parquet: a row an item, one column
-            its id; used with --prepare features
+            its id; methods use all of it, or what --prepare features=NAME,... names
     """
 
     range: Annotated[
@@ -94,6 +100,7 @@ class Reading:
     ] = None
     low: float | None = None
     high: float | None = None
+    user: str | None = None
     read: tuple[str, ...] = ()
     items: str | None = None
 
@@ -119,7 +126,7 @@ class Reading:
         if ranks_only([task] if task else (), steps):
             found["for_ranking"] = True
         fields = [f.name for f in dataclasses.fields(ReadOptions) if f.name != "for_ranking"]
-        for text in self.read:
+        for text in (*self.read, *[f"user={self.user}"] * (self.user is not None)):
             name, value = _assignment("--read", text)
             if name not in fields and data not in DRAWN:
                 raise unknown_name("--read", name, fields)
@@ -130,6 +137,38 @@ class Reading:
     def load(self, data: str, task: Task | None = None, steps: Iterable[str] = ()) -> Dataset:
         """The data, read so. Raises DpmcError."""
         return datasets.load(data, **self.of(data, task, steps))
+
+    def prepare(self, steps: Sequence[str], *ids: str) -> tuple[str, ...]:
+        """The preparation as text: a table of the items is used by every method that can use one.
+
+        Args:
+            steps: what --prepare gives.
+            ids: the methods.
+        """
+        table = self.items is not None or any(text.startswith("items=") for text in self.read)
+        if not table or registry.uses_facts(steps):
+            return (*steps,)
+        idle = [id for id in ids if not registry.takes_facts(registry.get(id))]
+        if idle:
+            print(f"dpmc: --items is not used by {', '.join(idle)}", file=sys.stderr)
+        return (*steps,) if ids and len(idle) == len(ids) else ("features", *steps)
+
+
+def tell_columns(ratings: Ratings, json: bool) -> None:
+    """Print the columns of a file that were used; on standard error beside JSON."""
+    if columns := [f"{role} = {name}" for role, name in named(ratings.columns).items()]:
+        print("columns:", ", ".join(columns), file=sys.stderr if json else sys.stdout, flush=True)
+
+
+def check_person(ratings: Ratings, data: str) -> None:
+    """Raise BadRatings where nobody said which column names the person: a promise rests on it."""
+    if "user" in ratings.columns.guessed:
+        names = dict(ratings.columns.names)
+        how = "--read layout=wide" if names.get("item") == OTHERS else "--user COLUMN"
+        raise BadRatings(
+            f"{data}: the column of users is guessed ({names['user']}), and a promise to a person"
+            f" rests on it: say which column names the person ({how})"
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,9 +1,8 @@
-"""One's own ratings and what may leave the house: `dpmc answer`, `ledger`, `release`, `verify`."""
+"""One's own ratings and what may leave the house: `dpmc answer`, `release`, `verify`."""
 
 from __future__ import annotations
 
 import dataclasses
-import math
 import random
 import shlex
 import signal
@@ -13,19 +12,21 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from datetime import date
 from functools import partial
 from json import dumps
 from pathlib import Path
 from typing import Annotated, Any
 
-from dpmc_core import registry
-from dpmc_core.data import Dataset, Outside, Transform, from_data, on_catalogue, read_ids
+from dpmc_core.data import Outside, Transform, from_data, on_catalogue, read_ids
+from dpmc_core.data.features import knowing, read_items
+from dpmc_core.data.source import Source
 from dpmc_core.data.synthetic import SAMPLES
+from dpmc_core.data.transforms import UseFacts
 from dpmc_core.errors import (
     DpmcError,
     InvalidSetting,
     NotVerified,
-    check_number,
     parsed,
     sentence,
     shown,
@@ -37,13 +38,12 @@ from dpmc_core.lab.cli.interface import (
     OneOf,
     Option,
     Progress,
-    extensible,
     number,
     paragraph,
     table,
     write_json,
 )
-from dpmc_core.lab.cli.methods import card_text, note
+from dpmc_core.lab.cli.methods import card_text
 from dpmc_core.lab.cli.options import (
     Budgeted,
     Data,
@@ -55,27 +55,35 @@ from dpmc_core.lab.cli.options import (
     Reading,
     Seeds,
     Steps,
-    Unit,
+    check_person,
     steps_of,
+    tell_columns,
     times_a_year,
 )
 from dpmc_core.lab.cli.sweep import SweepLines
-from dpmc_core.lab.store import Store, StoreMissing
+from dpmc_core.lab.store import Store
 from dpmc_core.lab.study import answer as inquiry
-from dpmc_core.lab.study import ledger as books
-from dpmc_core.lab.study.release import Export, check, check_path, export, waiting, write
+from dpmc_core.lab.study.release import (
+    Export,
+    check,
+    check_path,
+    export,
+    reading_lines,
+    uses_features,
+    waiting,
+    write,
+)
 from dpmc_core.lab.study.release import deployment_card as deployment_sections
 from dpmc_core.lab.study.verify import Verified, sign_lines, signed, unnoticed
 from dpmc_core.lab.study.verify import verify as verified
 from dpmc_core.lab.sweep.presets import EPSILONS
 from dpmc_core.lab.views import answer as answers
 from dpmc_core.lab.views import cards, lines
-from dpmc_core.lab.views import ledger as words
 from dpmc_core.model import Mechanism
 from dpmc_core.paths import check_new, whole_file
-from dpmc_core.privacy import DELTA, Budget, Certified, Change, Guarantee, exact_noise
+from dpmc_core.privacy import DELTA, exact_noise
 from dpmc_core.problem import prepare_all, prepared_facts, usual_task
-from dpmc_core.ratings import PublicFacts, Ratings
+from dpmc_core.ratings import Ratings
 
 _SOON = 10.0  # seconds after which a provisional answer is worth its lines
 OFTEN = ", ".join(answers.OFTEN.values())
@@ -146,7 +154,9 @@ def answer(
     chosen = inquiry.SEEDS if seeds is None else sweep.parse_seeds(seeds)
     times = times_a_year("--often", often)
     source = sweep.open_source(data, **reading.of(data, task))
-    ratings = _ratings(source, chosen[0])
+    ratings = sweep.ratings_of(source, chosen[0])
+    check_person(ratings, data)
+    tell_columns(ratings, show.json or show.progress)
     question = inquiry.Inquiry(
         task=task or usual_task(ratings),
         protect=protect,
@@ -155,7 +165,7 @@ def answer(
         times=times,
         keep=keep,
         reference=reference,
-        facts=facts,
+        facts=facts or bool(reading.prepare(())),
     )
     advice = question.advice(ratings.public)
     grid = partial(question.grid, advice, data, split=held_out.split)
@@ -184,7 +194,6 @@ def answer(
                 yield _said(*answers.said(finding)[:2])
             work.do(partial(collect, units, tell=tell))
             finding = inquiry.answer(question, advice, units, kept, ratings)
-        note_runs(rows)
         if finding is None:
             if not work.stopped:
                 raise DpmcError("no held-out rating could be measured: take more ratings")
@@ -205,20 +214,10 @@ def answer(
                 yield [values, *_said(answers.curve_words(curve, keep))]
             document["curve"] = [one._asdict() for one in curve]
             document["curve_seeds"] = len(few)
-            note_runs(rows)
 
     def tell_curve(report: sweep.SweepReport) -> None:
         others = total - report.total  # of seeds that the curve has not
         work.tell("curve", others + report.skipped + report.ended, total)
-
-    def note_runs(rows: Store) -> None:
-        """Put the runs of a store that does not last in the ledger."""
-        if store is None:
-            found = {unit.key: unit for plan in plans for unit in plan.units}
-            there = rows.present(found)
-            runs = (unit for key, unit in found.items() if key in there)
-            done = books.units_done(runs, question.prepared(ratings.public))
-            note(source.fingerprint, source.name, done)
 
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
@@ -240,12 +239,6 @@ def answer(
         if store is not None:
             print("dpmc: the same command goes on from there", file=sys.stderr)
         raise KeyboardInterrupt
-
-
-def _ratings(source: sweep.SweepData, seed: int) -> Ratings:
-    """What is learned from, of a data set or of an official pair."""
-    found = source.at(seed)
-    return found.ratings if isinstance(found, Dataset) else found[0]
 
 
 def _said(*sentences: str) -> list[str]:
@@ -275,112 +268,6 @@ class _Work:
             self._seen.append(done)
             first = self._seen[0]
             self._lines(sweep.SweepReport(self._total, skipped=first, done=done - first))
-
-
-@extensible
-def ledger(
-    data: Data,
-    *,
-    delta: Delta = DELTA,
-    store: Path | None = None,
-    test: str | None = None,
-    repeat: Annotated[
-        str | None,
-        Option("OFTEN", f"what releases add up to in a year: {OFTEN}, or times a year"),
-    ] = None,
-    mechanism: Annotated[str | None, Option("ID")] = None,
-    epsilon: Epsilon = 1.0,
-    unit: Unit | None = None,
-    reading: Reading,
-) -> CommandReport:
-    """Everything done with a data set, composed per unit of privacy.
-
-    One ledger for a study: what it would cost if everything were published, and what was released.
-
-    Args:
-        delta: of everything together
-        store (FILE): result store (default: the shared one)
-        test (FILE): official test ratings, where runs were made with them
-        mechanism: the method that is repeated
-        epsilon: its
-        unit: counted for it (default: the method's own)
-
-    examples:
-      dpmc ledger restaurants
-      dpmc ledger ratings.csv --range 1:5 --delta 1e-5 --json
-      dpmc ledger restaurants --repeat weekly --mechanism private-effects --epsilon 1
-
-    Counted: the runs in the result store, and what dpmc fit, answer, audit and release have noted
-    on this machine.
-    """
-    check_number("--delta", delta, at_least=0, below=1)
-    if (repeat is None) != (mechanism is None):
-        names = ("--mechanism", "--repeat")
-        missing, given = names if mechanism is None else names[::-1]
-        raise InvalidSetting(missing, f"given where {given} is", "none")
-    task = None if mechanism is None else registry.get(mechanism).task
-    source = sweep.open_source(data, test, **reading.of(data, task))
-    about, noted = source.fingerprint, books.noted(source.fingerprint)
-    try:  # the rows of a store, and what was noted
-        with Store(store, read_only=True) as opened:
-            study = books.study(about, opened, noted, delta)
-    except StoreMissing:
-        if store is not None:  # it was asked for
-            raise
-        study = books.study(about, None, noted, delta)
-    document = words.as_dict(study) | {"data": source.name, "source": source.fingerprint}
-    text = _books(source.name, study)
-    if mechanism is not None and repeat is not None:
-        public = _ratings(source, 0).public
-        document["repeated"], told = _repeated(mechanism, repeat, public, epsilon, delta, unit)
-        text.append(paragraph(told))
-    return CommandReport(document, text)
-
-
-def _books(name: str, study: books.Study) -> list[str]:
-    """What was done, both sums, what they are made of, what to know."""
-    blocks = [paragraph(f"{name}: {words.summary(study)}")]
-    if study.count():
-        for head, columns in (
-            (f"At delta {cards.delta_text(study.delta)}", words.table(study)),
-            ("Made of", words.parts(study)),
-        ):
-            blocks.append(f"{head}\n{table(columns, '  ')}")
-    if study.entries:
-        told = [*words.reasons(study), *words.NOTES]
-        blocks.append("\n".join(map(paragraph, told)))
-    return blocks
-
-
-def _repeated(
-    id: str, often: str, public: PublicFacts, epsilon: float, delta: float, unit: Change | None
-) -> tuple[dict[str, Any], str]:
-    """Releases of one method on one data set, so many times a year: as JSON and in words."""
-    cls, times = registry.get(id), times_a_year("--repeat", often)
-    check_number("times a year", times, at_least=1, at_most=100_000, integer=True)
-    if not registry.adds_noise(cls):
-        raise InvalidSetting("--mechanism", "a method with an epsilon", id)
-    prepared = prepared_facts(public, cls.task)
-
-    def card(at: float) -> Guarantee:
-        return registry.create(id, epsilon=at, delta=delta).guarantee(prepared)
-
-    change = unit or card(epsilon).change
-    budget = Budget(epsilon, delta if card(epsilon).loss(change).mu > 0 else 0.0)
-    found = books.repeats(card, epsilon, times, budget, change)
-    document = {
-        "mechanism": id,
-        "times": times,
-        "unit": change.unit,
-        "neighbours": change.neighbours,
-        "epsilon": epsilon,
-        "delta": budget.delta,
-        "epsilon_of_all": found.total if math.isfinite(found.total) else None,
-        "epsilon_each": found.each,
-    }
-    target = Certified(change, epsilon, budget.delta)
-    often = f"{times:,} times" if often.isdigit() else often
-    return document, f"{id}: {words.repeated(found, often, target)}"
 
 
 FROM_DATA = "from-data"
@@ -437,37 +324,53 @@ def release(
     id a line) with --users N or users.txt, or say --catalogue from-data: then they are read off the
     ratings, and the card tells readers so. `dpmc verify FILE.npz` checks what was written.
     """
-    made, steps = budget.mechanism(mechanism), steps_of(prepare)
+    made, steps = budget.mechanism(mechanism), steps_of(reading.prepare(prepare, mechanism))
     check_path(out)  # mistakes are told before a large file is read
     if deployment_card is not None:
         check_new(deployment_card)
     known = _catalogue(catalogue, users, outside)
-    loaded = reading.load(data, made.task, prepare)
-    listed = _over(known, loaded.ratings, made, steps, outside)
+    listing = isinstance(known, tuple)  # features are then those of all items listed
+    first = dataclasses.replace(reading, items=None) if listing else reading
+    loaded = first.load(data, made.task, prepare)
+    check_person(loaded.ratings, data)
+    tell_columns(loaded.ratings, json)
+    listed, described = _over(known, loaded.ratings, made, steps, outside), loaded.facts
+    if listing and reading.items is not None:
+        described = read_items(Source.file(reading.items), listed)
+        listed = knowing(listed, described, told=True)
+    if not uses_features(made, prepared_facts(listed.public, made.task, _shaping(steps))):
+        if len(_shaping(steps)) < len(steps):
+            print("what is published uses no item features: they are left out", file=sys.stderr)
+        steps = _shaping(steps)
     ratings, prepared = prepare_all(listed, made.task, steps)
     check(made, ratings, prepared)  # noise that nobody can sample exactly is told first
     exact_noise.opendp()
+    for fact in described:
+        if fact.mark and fact.name in ratings.used:
+            print(fact, file=sys.stderr)
     seconds = waiting(made, ratings)
     if seconds > _LONG:
         print(f"exact noise is slow: about {1 + seconds / 60:.0f} minutes", file=sys.stderr)
     with Progress() as progress:
         found = export(made, ratings, prepared, on_step=progress.step)
-    source = books.source_of(loaded)
-    books.note(source, loaded.name, [books.release(made, found.guarantee)])
     write(found, out)
     _write_deployment_card(deployment_card, found)
-    proved = found.guarantee.certified()
-    study = books.study(source, None, books.noted(source), proved.delta or DELTA)
-    together = words.released(study, proved.change)
+    proved = cards.certified(found.guarantee.certified())
+    noted = (
+        f"Note this release: {date.today().isoformat()}, {loaded.name}, {made.id}, {proved},"
+        f" {out.name}, sha256 {found.card['sha256'][:16]}"
+    )
     if json:
-        print(f"dpmc: {together}", file=sys.stderr)
+        print(f"dpmc: {noted}", file=sys.stderr)
     rows = [("array", "shape", "what it is")]
     for name, line in found.card["arrays"].items():
         rows.append((name, " x ".join(map(str, found.arrays[name].shape)), line["what"]))
     head = f"Wrote {out}: {made.name}, {found.guarantee.publishes.value}"
     promise = card_text(cards.card(found.guarantee, sampled=True))
     files = f"{head}\n{table(rows, '  ')}"
-    return CommandReport(found.card, (files, promise, paragraph(together)))
+    lines = "\n  ".join(reading_lines(found, out))
+    use = f"To recommend for one user (Python):\n  {lines}" if lines else ""
+    return CommandReport(found.card, (files, promise, *filter(None, (use, noted))))
 
 
 def _write_deployment_card(path: Path | None, found: Export | Verified) -> None:
@@ -495,6 +398,11 @@ def _catalogue(asked: str | None, users: str | None, outside: Outside) -> Listed
     return read_ids(asked), parsed(int, users, "--users") if users.isdecimal() else read_ids(users)
 
 
+def _shaping(steps: Sequence[Transform]) -> list[Transform]:
+    """The steps that change ratings; the others choose item features."""
+    return [step for step in steps if not isinstance(step, UseFacts)]
+
+
 def _over(
     catalogue: Listed | str | None,
     ratings: Ratings,
@@ -510,7 +418,7 @@ def _over(
     items, users = catalogue
     count = users if isinstance(users, int) else len(users)
     facts = dataclasses.replace(ratings.public, users=count, items=len(items))
-    change = mechanism.guarantee(prepared_facts(facts, mechanism.task, steps)).change
+    change = mechanism.guarantee(prepared_facts(facts, mechanism.task, _shaping(steps))).change
     # Only their number is known: who is where must not tell who has ratings.
     shuffle = random.SystemRandom() if change.covers_existence else None
     found, left_out = on_catalogue(ratings, items, users, outside, shuffle)

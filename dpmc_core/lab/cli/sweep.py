@@ -49,6 +49,7 @@ from dpmc_core.lab.cli.options import (
     Seeds,
     Steps,
     Tried,
+    tell_columns,
     values_to_try,
 )
 from dpmc_core.lab.papers import engine, verdicts, views
@@ -122,7 +123,7 @@ class GridOptions:
         parts = {
             "epsilons": self.epsilons and core.parse_epsilons(self.epsilons),
             "seeds": self.seeds and core.parse_seeds(self.seeds),
-            "steps": self.prepare,
+            "steps": self.reading.prepare(self.prepare, *given["mechanisms"]),
             "split": self.held_out.split,
         }
         given |= {name: value for name, value in parts.items() if value}
@@ -141,6 +142,7 @@ def sweep(
     jobs: int | None = None,
     cluster: str | None = None,
     store: Path | None = None,
+    skip_shipped: bool = False,
     curves: Path | None = None,
     json: Json = False,
 ) -> None:
@@ -153,6 +155,7 @@ def sweep(
         jobs (N): processes (default: one per core)
         cluster (ADDRESS): a Dask scheduler instead, tcp://HOST:PORT
         store (FILE): result store (default: the shared one)
+        skip_shipped: leave out the runs that ship with the samples
         curves (FOLDER): when all is done, write each data set's curves there, as they ship with the
             samples; rows that are there already count as done, but for those of the first seed
         json: progress as JSON lines on standard output
@@ -179,6 +182,10 @@ def sweep(
             raise InvalidSetting("--plugin", limit, plugin[0])
     with Store(store) as rows:
         plan = core.plan(grid)
+        if skip_shipped:
+            plan = _without_shipped(plan)
+        for source in plan.sources.values():
+            tell_columns(core.ratings_of(source), json)
         if curves is not None:
             for source in plan.sources.values():
                 if not isinstance(source, core.Whole):  # a file could not tell its curves apart
@@ -213,6 +220,21 @@ sweep.__doc__ = "\n".join(
         *(f"      {name:<17}{preset.summary}" for name, preset in PRESETS.items()),
     ]
 )
+
+
+def _without_shipped(plan: core.Plan) -> core.Plan:
+    """The units whose rows do not ship with the samples.
+
+    With a curve that does not ship, the reference of the first seed runs again: the lists of new
+    curves are compared with its lists, which are in no shipped file.
+    """
+    places = {(unit.name, unit.mechanism.task) for unit in plan.units}
+    keys = {key for place in places for key in shipped.units(*place)}
+    known = {unit.curve for unit in plan.units if unit.key in keys}
+    first = [unit for unit in plan.units if unit.seed == core.LISTS_OF]
+    if any(unit.curve not in known for unit in first):
+        keys -= {u.key for u in first if u.mechanism.id in registry.REFERENCES.values()}
+    return plan._replace(units=tuple(unit for unit in plan.units if unit.key not in keys))
 
 
 def _write_curves(store: Store, plan: core.Plan, folder: Path, *, facts: bool) -> None:

@@ -211,6 +211,21 @@ def low_rank_error(users: float, items: float) -> float:
     return math.pow(users, 0.3) * math.pow(items, 0.1)
 
 
+def low_rank_svd_error(
+    users: float, items: float, incoherence: float, *, printed: bool = True
+) -> float:
+    """Table 2, Private SVD: ||Y - Y*||_F ~ sqrt(mu (n^2/m + m/n)), all seen, rows of norm 1.
+
+    printed=False: sqrt(n/m + mu m/n), which Theorem B.3's first form gives there for rank one; it
+    is never larger. The second form has min(n, mu^2 n^2/m) in place of n/m, and the printed row
+    does not follow from it: at m = n^(3/2) and mu = n^(1/4) that is n, and the row's square is
+    2 n^(3/4).
+    """
+    ratio = users / items
+    squared = incoherence * (items / ratio + ratio) if printed else 1 / ratio + incoherence * ratio
+    return math.sqrt(squared)
+
+
 def rank_one_error(users: float, items: float) -> float:
     """Remark 6: n^(13/24)/m^(5/12) for incoherent data, as printed.
 
@@ -342,6 +357,8 @@ def _powers() -> Iterator[TheoryRow]:
     yield row("users needed as printed", printed=needed(rank_one_error), **found)
     for name, bound, measured in zip("mn", powers(low_rank_error), powers(error), strict=True):
         yield row("low rank", name=name, bound=bound, measured=measured)
+    errors = (low_rank_svd_error(1e6, 1e4, 4.0, printed=printed) for printed in (True, False))
+    yield row("low rank SVD", trivial=1e3, **dict(zip(("bound", "measured"), errors, strict=True)))
 
 
 def _oja() -> Iterator[TheoryRow]:

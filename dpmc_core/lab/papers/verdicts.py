@@ -285,7 +285,7 @@ MEANING = {
     Accuracy.OPEN: "our intervals are too wide, or our points too few, for some of it, or no method"
     " is anywhere better than a guess",
     Accuracy.NOT_RUN: "there is no result of ours",
-    Accuracy.UNJUDGED: "the paper's numbers are not known here",
+    Accuracy.UNJUDGED: "the paper's numbers are not known here, or it says nothing about this one",
 }
 
 
@@ -390,6 +390,8 @@ def judge(
     )
     if paper.unjudged:
         return Judged(Accuracy.UNJUDGED, sentence(paper.unjudged), compared, told)
+    if not (experiment.printed or experiment.statements):
+        return Judged(Accuracy.UNJUDGED, "The paper says nothing about this one.", (), ())
     helds, each = [held for _, held in told], {name: one.verdict for name, one in found.items()}
     verdict, reason = _over_settings(each, helds), _reason(compared, helds, each)
     if idle(experiment, made):

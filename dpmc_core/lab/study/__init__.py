@@ -1,1 +1,1 @@
-"""A study on one data set: the answer, which method, the ledger, a release and its check."""
+"""A study on one data set: the answer, which method, a release and its check."""

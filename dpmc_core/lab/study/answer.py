@@ -12,12 +12,12 @@ import enum
 import math
 import os
 import sys
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, wait
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -27,9 +27,8 @@ from dpmc_core.data.transforms import UseFacts
 from dpmc_core.errors import DpmcError, InvalidSetting, check_number, number_text
 from dpmc_core.experiment import Result, publications
 from dpmc_core.lab.store import Record, Store
-from dpmc_core.lab.study.ledger import repeats
 from dpmc_core.lab.study.paired import Bracket, Paired
-from dpmc_core.lab.sweep import Grid, LocalPool, SweepData, Unit, run_here
+from dpmc_core.lab.sweep import Grid, LocalPool, SweepData, Unit, run_here, seeds_text
 from dpmc_core.lab.sweep.engine import TICK
 from dpmc_core.metrics import Metric
 from dpmc_core.model import Mechanism, Task, Wanted
@@ -51,7 +50,7 @@ from dpmc_core.privacy import (
     Trust,
 )
 from dpmc_core.privacy.guarantee import calibrate
-from dpmc_core.problem import GIVEN, Split, prepare_all, prepared_facts
+from dpmc_core.problem import GIVEN, Split, options_text, prepare_all, prepared_facts
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.stopping import Stop, Stopped, check_cancelled, stopping
 
@@ -274,10 +273,22 @@ def command(question: Inquiry, data: str, store: Path, *, curve: bool = True) ->
     return [*words, *["--no-curve"] * (not curve), "--progress"]
 
 
-def argv(question: Inquiry, data: str) -> list[str]:
-    """The words of the command after `dpmc`."""
+def argv(
+    question: Inquiry,
+    data: str,
+    seeds: Sequence[int] = SEEDS,
+    reading: Mapping[str, Any] | None = None,
+) -> list[str]:
+    """The words of the command after `dpmc`, with everything that its verdict depends on.
+
+    reading: how a file is read, as `data.load` takes it.
+    """
     words = ["answer", data, "--protect", question.protect.value, "--task", question.task.value]
     words += ["--epsilon", number_text(question.epsilon), "--delta", number_text(question.delta)]
+    words += ["--often", str(question.times), "--keep", number_text(question.keep)]
+    if question.reference is not None:
+        words += ["--reference", number_text(question.reference)]
+    words += ["--seeds", seeds_text(seeds), *options_text(reading or {}, (), None)]
     return [*words, *["--facts"] * question.facts]
 
 
@@ -541,7 +552,9 @@ def answer(
     """
     method, task, public = advice.mechanism, question.task, ratings.public
     split = units[0].split
-    ids = [method.id, registry.floor_of(type(method), units[0].steps)]
+    steps = units[0].steps
+    baselines = registry.baselines_of(type(method), steps)
+    ids = [method.id, *baselines]
     if question.reference is None:
         ids.append(registry.REFERENCES[task])
     seeds: dict[int, dict[str, ByUser]] = {}
@@ -549,7 +562,10 @@ def answer(
         scores = kept.get(unit.key) if unit.mechanism.id in ids else None
         if scores is not None:
             seeds.setdefault(unit.seed, {})[unit.mechanism.id] = scores
-    runs = [[found[id] for id in ids] for found in seeds.values() if len(found) == len(ids)]
+    complete = [found for found in seeds.values() if len(found) == len(ids)]
+    errors = {id: _error([found[id] for found in complete]) for id in baselines if complete}
+    ids[1 : 1 + len(baselines)] = [registry.floor_of(type(method), steps, errors)]
+    runs = [[found[id] for id in ids] for found in complete]
     if not runs or not any(scores.counts.any() for scores in runs[0]):
         return None
     totals, counts = (
@@ -585,6 +601,12 @@ def answer(
         provisional=many and paired.seeds < len({unit.seed for unit in units}),
         fits=sum(kept.get(u.key) is not None for u in units if u.mechanism.id in noisy),
     )
+
+
+def _error(runs: Sequence[ByUser]) -> float:
+    """The mean of what held-out ratings add to the metric; of predicted ratings their squares."""
+    total = sum(float(run.counts.sum()) for run in runs)
+    return sum(float(run.totals.sum()) for run in runs) / max(total, 1.0)
 
 
 def verdict(keeps: Bracket | None, limit: float, *, beaten: bool) -> Verdict:
@@ -658,6 +680,30 @@ def _cost(question: Inquiry, advice: Advice, card: Guarantee) -> Cost:
     budget = Budget(question.epsilon, delta)
     found = repeats(at, _epsilon(advice.mechanism), question.times, budget, change)
     return Cost(advice.certified, replaced, *found)
+
+
+class Repeats(NamedTuple):
+    """Certified epsilons. total: of all publications; each: what one may spend so that they come
+    to the target."""
+
+    total: float
+    each: float
+
+
+def repeats(
+    card_at: Callable[[float], Guarantee],
+    setting: float,
+    times: int,
+    target: Budget,
+    change: Change | None = None,
+) -> Repeats:
+    """What `times` publications of the same ratings add up to, each with noise of its own.
+
+    card_at: of a setting of epsilon. Raises InvalidSetting where the certified value is infinite.
+    """
+    total = card_at(setting).repeated(times).certified(change, target.delta).epsilon
+    alone = calibrate(lambda at: card_at(at).repeated(times), target, change)
+    return Repeats(total, card_at(alone).certified(change).epsilon)
 
 
 def _attack(question: Inquiry, card: Guarantee) -> Attack:

@@ -1,15 +1,10 @@
 """A model that may leave the house: fitted with exact noise, cut to what its card publishes.
 
 `export` fits a mechanism with a `SecureSource` and returns the published arrays with their card,
-which certifies them with the rounding of the exact samplers in it. Refused is what no proof covers:
-an infinite certified value, noise without an exact sampler, preparation read off the data. What the
-card does not count is not in the result either: no user factors where the card keeps them with the
-users, no measures, times or counts of the raw ratings.
-
-Which users and items there are decides the shape of what is published, so somebody has to say how
-that is known (`Ratings.catalogue`); the card says so, too. The card follows from the mechanism, the
-public facts, the catalogue and the arrays alone: `verify` makes it again, and both hold the arrays
-against the same `parts_of`.
+which certifies them with the rounding of the exact samplers in it, or refuses what no proof covers.
+What the card does not count is not in the result: no user factors where the card keeps them with
+the users, no measures, times or counts of the raw ratings. The card follows from the mechanism,
+public facts, preparation, catalogue and arrays alone, so `verify` can make it again.
 """
 
 from __future__ import annotations
@@ -32,7 +27,8 @@ from numpy.typing import NDArray
 
 from dpmc_core import registry
 from dpmc_core.arrays import Plain
-from dpmc_core.data.transforms import is_free, parse_step
+from dpmc_core.data.features import CATEGORIES, digest, is_coded
+from dpmc_core.data.transforms import CapPerUser, UseFacts, is_free, parse_step
 from dpmc_core.errors import CannotRelease, InvalidSetting, shown
 from dpmc_core.experiment import settings_dict
 from dpmc_core.model import ArrayPart, Constant, Dense, Mechanism, Model, OwnSide, Step, Task
@@ -54,6 +50,7 @@ from dpmc_core.privacy import (
     sensitivity_at,
     witness,
 )
+from dpmc_core.problem import prepared_facts
 from dpmc_core.ratings import Catalogue, Origin, PublicFacts, Ratings
 
 # What has an exact sampler. By exact type: another kind of noise may well be a subclass.
@@ -86,7 +83,9 @@ _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udff
 PACKAGES = ("opendp", "numpy", "scipy")  # whose versions the card has besides its own
 _NO_FACTORS = "with these settings {} has no factors that could be written"
 _MOST_FACTORS = 20  # of a completed matrix, however small: ten of the pattern, taste and effects
+_LONGEST_NAME = 100  # characters of a feature or column
 NAMES = ("item_ids", "user_ids")
+FEATURES = "item_features"
 USER_ROWS = frozenset({"users", "left", "matrix"})  # arrays that have a place for every user
 
 Found = Mapping[str, NDArray[Any]]
@@ -105,16 +104,13 @@ def secured(guarantee: Guarantee, observed: int) -> Guarantee:
     mu, of the exact sampler. Between units they still convert, for k changes of a value are
     rounded no more often than one. Every release must be of a type in ADDITIVE or CHANNELS.
     """
-    exact = guarantee.releases.each(lambda release: _secured(release, observed))
-    return dataclasses.replace(guarantee, releases=exact)
 
+    def exact(release: Release) -> Release:
+        count, table = coordinates(release, observed), release.sensitivity
+        raised = {change: max(s, _raised(release, count, s)) for change, s in table.items()}
+        return dataclasses.replace(release, sensitivity=raised)
 
-def _secured(release: Release, observed: int) -> Release:
-    count = coordinates(release, observed)
-    table = {
-        change: max(s, _raised(release, count, s)) for change, s in release.sensitivity.items()
-    }
-    return dataclasses.replace(release, sensitivity=table)
+    return dataclasses.replace(guarantee, releases=guarantee.releases.each(exact))
 
 
 def _raised(release: Release, count: int, sensitivity: float) -> float:
@@ -173,6 +169,17 @@ def check(mechanism: Mechanism, ratings: Ratings, steps: Sequence[str] = ()) -> 
     if registry.MECHANISMS.get(mechanism.id) is not type(mechanism):
         raise CannotRelease(f"this {mechanism.id} is no method that readers have: a planted fault?")
     guarantee = mechanism.guarantee(ratings.public)
+    check_facts(mechanism, ratings.public, steps)
+    if fault := coding_fault(ratings.public, ratings.features):
+        raise CannotRelease(fault)
+    if "user" in ratings.columns.guessed:
+        raise CannotRelease(
+            "the column of users was guessed, and all protection of a person rests on it: name it"
+            " with --read user=NAME"
+        )
+    for _, name in ratings.columns.names:
+        if not is_name(name):
+            raise CannotRelease(f"the name of the column {shown(name)} cannot be published")
     check_steps((*ratings.prepared, *reads_of(steps)), guarantee)
     check_covered(mechanism, guarantee)
     draws, cells = _draws(guarantee, len(ratings))
@@ -193,6 +200,77 @@ def check(mechanism: Mechanism, ratings: Ratings, steps: Sequence[str] = ()) -> 
 def reads_of(steps: Iterable[str]) -> tuple[str, ...]:
     """What the steps read off the ratings, in words."""
     return tuple(reads for text in steps if (reads := parse_step(text).reads))
+
+
+def is_name(name: object) -> bool:
+    """Whether a feature or a column of a file may have this name in a card."""
+    return isinstance(name, str) and name.isprintable() and 0 < len(name) <= _LONGEST_NAME
+
+
+def uses_features(mechanism: Mechanism, public: PublicFacts) -> bool:
+    """Whether what is published depends on item features; what users report themselves does not."""
+    local = mechanism.guarantee(public).trust is Trust.LOCAL
+    return registry.takes_facts(type(mechanism)) and not local
+
+
+def check_facts(mechanism: Mechanism, public: PublicFacts, steps: Sequence[str]) -> None:
+    """Raise CannotRelease unless the public facts are those that the preparation leads to, and the
+    mechanism uses the item features."""
+    parsed = [parse_step(text) for text in steps]
+    shaping = [step for step in parsed if not isinstance(step, UseFacts)]
+    caps = [step.count for step in parsed if isinstance(step, CapPerUser)]
+    follows = dataclasses.replace(public, cap=min(caps, default=None))
+    for step in shaping:
+        follows = step.facts(follows)
+    for expected in (follows, prepared_facts(follows, mechanism.task)):
+        for name, value in expected.as_dict().items():
+            if getattr(public, name) != value:
+                raise CannotRelease(
+                    f"{name} is {getattr(public, name)}, and the preparation makes it {value}"
+                )
+    names = [name for name, _ in public.features]
+    if names and not uses_features(mechanism, public):
+        raise CannotRelease(f"{mechanism.id} publishes nothing that uses item features")
+    for name, columns in public.features:
+        fault = (
+            "" if 1 <= columns <= CATEGORIES else f"has {columns} columns, not 1 to {CATEGORIES}"
+        )
+        if not is_name(name) or set(name) & set(",#") or name != name.strip():
+            fault = f"needs a name of 1 to {_LONGEST_NAME} printable characters without comma and #"
+        if fault:
+            raise CannotRelease(f"the item feature {shown(name)} {fault}")
+    if len(set(names)) < len(names):
+        raise CannotRelease(f"two item features have one name, among {', '.join(names)}")
+    if bool(names) != any(isinstance(step, UseFacts) for step in parsed):
+        raise CannotRelease("item features and the preparation step features belong together")
+
+
+def by_name(public: PublicFacts, columns: NDArray[Any]) -> dict[str, NDArray[Any]]:
+    """The columns of each item feature."""
+    ends = np.cumsum([count for _, count in public.features])[:-1]
+    blocks = np.split(columns, ends, axis=1) if public.features else []
+    return {n: block for (n, _), block in zip(public.features, blocks, strict=True)}
+
+
+def coding_fault(public: PublicFacts, columns: NDArray[Any]) -> str:
+    """Why some columns are no item features: others than `features.coded` makes could hold
+    anything. "": all are."""
+    bad = [name for name, block in by_name(public, columns).items() if not is_coded(block)]
+    return f"the item feature {bad[0]} is neither a number nor categories" if bad else ""
+
+
+def canonical(
+    steps: Sequence[str], public: PublicFacts, columns: NDArray[Any]
+) -> tuple[list[str], str]:
+    """The preparation, in which item features have their names and digest; and the condition on
+    which a certificate rests then."""
+    used = by_name(public, columns)
+    step = str(UseFacts(tuple(used), mark := digest(used)))
+    places = [k for k, text in enumerate(steps) if isinstance(parse_step(text), UseFacts)]
+    named = [step if k in places else t for k, t in enumerate(steps) if k not in places[:-1]]
+    known = ", ".join(f"{name} ({count})" for name, count in public.features)
+    condition = "certified given that these features of the items (and their columns) are public:"
+    return named, f"{condition} {known}; digest {mark}"
 
 
 def check_steps(reads: Iterable[str], guarantee: Guarantee) -> None:
@@ -259,6 +337,8 @@ def export(
         for name, ids in zip(NAMES, (ratings.item_ids, ratings.user_ids), strict=True)
         if name in parts and ids is not None
     }
+    if ratings.public.features:
+        arrays[FEATURES] = ratings.features
     faults = array_faults(parts, arrays)
     if faults:
         raise CannotRelease("; ".join(faults))
@@ -266,8 +346,10 @@ def export(
         *(mechanism, ratings.public, len(ratings), steps, ratings.catalogue),
         *(arrays, parts, formula),
     )
+    if ratings.columns.names:
+        card["columns"] = dict(ratings.columns.names)
     card["versions"] = {"dpmc-lab": version()} | {p: metadata.version(p) for p in PACKAGES}
-    return Export(arrays, card | {"sha256": digest(card)}, guarantee)
+    return Export(arrays, card | {"sha256": card_digest(card)}, guarantee)
 
 
 def parts_of(
@@ -321,15 +403,17 @@ def parts_of(
         named = {}
     elif not (catalogue.users_listed and USER_ROWS & set(parts)):
         named.pop("user_ids")
+    if plain.public.features:
+        what = "features of each item that the method used, public"
+        named[FEATURES] = ArrayPart((items, plain.public.columns), what)
     return {**parts, **named}, formula
 
 
 def _own_side(mechanism: Mechanism, public: PublicFacts, columns: int) -> OwnSide:
-    if hasattr(mechanism, "own_side"):
-        found: OwnSide = mechanism.own_side(public, columns)
-        return found
     none = "the method gives no formula for the own predictions"
-    return OwnSide(none, range(1, public.items + 1))
+    side = getattr(mechanism, "own_side", lambda *_: OwnSide(none, range(1, public.items + 1)))
+    found: OwnSide = side(public, columns)
+    return found
 
 
 def _report_parts(mechanism: Mechanism, plain: Guarantee, observed: int) -> dict[str, ArrayPart]:
@@ -448,7 +532,7 @@ def direct(guarantee: Guarantee, name: str) -> Additive | None:
     if guarantee.trust is Trust.LOCAL:
         return None
     if name == "items" and guarantee.publishes is Publishes.ITEM_COUNTS:
-        return guarantee.per_item
+        return None if guarantee.public.features else guarantee.per_item  # logarithms, with them
     shape = guarantee.public.shape if name == "matrix" else None
     found = (release for _, release in guarantee.releases if release.shape == shape)
     return next((release for release in found if isinstance(release, Additive)), None)
@@ -478,7 +562,10 @@ def card_of(
     """
     plain = mechanism.guarantee(public)
     existence = plain.change.covers_existence
-    known = (catalogue.condition,) if existence else ()
+    known = [catalogue.condition] if existence else []
+    if public.features:
+        steps, condition = canonical(steps, public, arrays[FEATURES])
+        known.append(condition)
     guarantee = dataclasses.replace(
         secured(plain, observed), caveats=(*plain.caveats, *known, *LIMITS)
     )
@@ -517,7 +604,7 @@ def card_of(
     return guarantee, card
 
 
-def digest(card: Mapping[str, Any]) -> str:
+def card_digest(card: Mapping[str, Any]) -> str:
     """SHA-256 of a card without its own entry, so that no edit goes unnoticed."""
     rest = {name: value for name, value in card.items() if name != "sha256"}
     return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
@@ -593,6 +680,51 @@ def write(found: Export, path: Path) -> None:
         np.savez_compressed(stream, allow_pickle=False, card=card, **found.arrays)
 
 
+def reading_lines(found: Export, path: Path) -> list[str]:
+    """Lines of Python that read a release and recommend for one user; none where the formula on the
+    card takes more than ten."""
+    arrays, formula = found.arrays, found.card["predictions"]
+    scores = next((lines for start, lines in _LINES.items() if formula.startswith(start)), ())
+    if not scores:
+        return []
+    data = found.card["data"]
+    ids = 'file["item_ids"][best]' if "item_ids" in arrays else "best"
+    return [
+        "import numpy as np",
+        f'file = np.load("{path.name}")',
+        f"own = {{0: {data['high']}, 1: {data['low']}}}  # your ratings, by the row of the item",
+        "rated, x = list(own), np.array(list(own.values()))",
+        *scores,
+        "scores[rated] = -np.inf",
+        "best = np.argsort(-scores)[:10]",
+        f"print({ids})",
+    ]
+
+
+_POPULARITY = (
+    'popularity, F = file["items"][:, 0], file["items"][:, 1:]',
+    "scores = popularity + F @ F[rated].sum(axis=0) / (len(rated) + 20)",
+)
+_REGRESSION = (
+    'Z, base = file["items"][:, :-1], file["mean"] + file["items"][:, -1]',
+    'gram = Z[rated].T @ Z[rated] + file["ridge"]',
+    "scores = base + Z @ np.linalg.solve(gram, Z[rated].T @ (x - base[rated]))",
+)
+_TASTE = (
+    'features, V = file["features"], file["items"]',
+    "f, d = features[rated].sum(axis=0), 1 + features.shape[1]",
+    'own_side = np.concatenate([[1.0], f / (np.linalg.norm(f) or 1.0) - file["centre"]])',
+    "facts = V[:, d:] @ V[rated, d:].sum(axis=0) / (len(rated) + 20)",
+    "scores = V[:, :d] @ own_side + facts",
+)
+_LINES: Mapping[str, tuple[str, ...]] = {  # by how the formula begins
+    "items is [Z, e]": _REGRESSION,
+    "f is the sum": _TASTE,
+    "everybody's score of item j": _POPULARITY,
+    "the score of item j is items_j": _POPULARITY,
+}
+
+
 def deployment_card(card: Mapping[str, Any], guarantee: Guarantee) -> Plain:
     """A release's card in the sections of the OpenDP deployments registry (arXiv 2509.13509).
 
@@ -605,18 +737,16 @@ def deployment_card(card: Mapping[str, Any], guarantee: Guarantee) -> Plain:
         unprotected.append("which ratings exist, and how many")
     elif catalogue["origin"] == "from-data":
         unprotected.append("which items somebody rated, and how many users rated any")
+    if public.features:
+        unprotected.append(f"the features of the items: {', '.join(n for n, _ in public.features)}")
     if guarantee.notion is Notion.JOINT:
         unprotected.append("from each user: the own predictions")
     versions = dict(card["versions"])
     return {
-        "product": {
-            "name": None,
-            "publisher": None,
-            "date": None,
-            "intended_use": None,
+        "product": dict.fromkeys(("name", "publisher", "date", "intended_use", "region"))
+        | {
             "description": f"{guarantee.publishes.value}, by {card['mechanism']}"
-            f" (revision {card['revision']})",
-            "region": None,
+            f" (revision {card['revision']})"
         },
         "dp_flavor": {
             "name": _FLAVOR.get(guarantee.notion),

@@ -26,16 +26,20 @@ from dpmc_core.data.datasets import public_sources
 from dpmc_core.data.transforms import MOST
 from dpmc_core.errors import DpmcError, InvalidSetting, NotVerified, check_number, shown
 from dpmc_core.lab.study.release import (
+    FEATURES,
     NAMES,
     PACKAGES,
     USER_ROWS,
     Found,
     array_faults,
+    card_digest,
     card_of,
     check_covered,
+    check_facts,
     check_steps,
-    digest,
+    coding_fault,
     direct,
+    is_name,
     on_grid,
     parts_of,
     reads_of,
@@ -51,6 +55,7 @@ NAMESPACE = "dpmc-release"  # of signatures: one for something else is none for 
 _CLOSE = 1e-9  # relative: another release of SciPy may calibrate the last digits otherwise
 _LONGEST = 400  # characters of a fault
 _NEVER = 2.0**-45  # a chance
+ROLES = {"user", "item", "rating", "time"}  # of a file's columns
 _VERSION = re.compile(  # in JSON
     r'"\d{1,6}(\.\d{1,6}){0,3}((a|b|rc)\d{1,4})?(\.post\d{1,4})?(\.dev\d{1,6})?'
     r'(\+[a-z0-9]{1,20}(\.[a-z0-9]{1,20}){0,2})?"',
@@ -80,7 +85,7 @@ def verify(path: str | Path) -> Verified:
         mechanism, guarantee, faults = _held(card, found)
     except NotVerified as error:
         faults = list(error.faults)
-    if not faults and card.get("sha256") != digest(card):
+    if not faults and card.get("sha256") != card_digest(card):
         faults = [f"sha256 is {shown(card.get('sha256'))}, which is not that of the card"]
     if faults:
         raise NotVerified(place.name, [_escaped(fault) for fault in faults])
@@ -193,17 +198,29 @@ def _held(card: Mapping[str, Any], arrays: Found) -> tuple[Mechanism, Guarantee,
     mechanism = _part("mechanism", lambda: _mechanism(card))
     public = _part("data", lambda: _facts(card["data"]))
     catalogue = _part("catalogue", lambda: _catalogue(card["catalogue"], public))
+    steps = _part("data.prepare", lambda: _steps(card["data"]))
+    _part("data", lambda: check_facts(mechanism, public, steps))
+    if public.features and FEATURES not in arrays:
+        raise NotVerified(
+            "",
+            [
+                "data.features: the file does not hold the item features, so nothing shows what"
+                " they are: former versions wrote such files, release again"
+            ],
+        )
     plain = _part("settings", lambda: mechanism.guarantee(public))
-    _part("data.prepare", lambda: check_steps(reads_of(_steps(card["data"])), plain))
+    _part("data.prepare", lambda: check_steps(reads_of(steps), plain))
     _part("mechanism", lambda: check_covered(mechanism, plain))
     observed = _part("releases", lambda: _observed(card, plain, arrays))
     parts, formula = _part(
         "settings", lambda: parts_of(mechanism, plain, catalogue, observed, arrays)
     )
     of_arrays = array_faults(parts, arrays)
-    if not arrays.keys() <= parts.keys():
+    if public.features:
+        of_arrays = of_arrays or [*_feature_faults(public, arrays)]
+    if not arrays.keys() <= parts.keys() or (public.features and of_arrays):
         raise NotVerified("", of_arrays)
-    rest = (_steps(card["data"]), catalogue, arrays, parts, formula)
+    rest = (steps, catalogue, arrays, parts, formula)
     guarantee, wanted = _part("releases", lambda: card_of(mechanism, public, observed, *rest))
     # Of the versions any is right that can be one.
     given = card.get("versions")
@@ -212,6 +229,9 @@ def _held(card: Mapping[str, Any], arrays: Found) -> tuple[Mechanism, Guarantee,
         name: of[name] if _VERSION.fullmatch(json.dumps(of.get(name))) else "a version"
         for name in ("dpmc-lab", *PACKAGES)
     }
+    columns = card.get("columns")
+    if isinstance(columns, dict) and columns and columns.keys() <= ROLES:
+        wanted["columns"] = {role: n if is_name(n) else "a name" for role, n in columns.items()}
     told = {name: value for name, value in card.items() if name != "sha256"}
     faults = [*_differences(told, json.loads(json.dumps(wanted)), ""), *of_arrays]
     if not of_arrays:
@@ -261,12 +281,10 @@ def _mechanism(card: Mapping[str, Any]) -> Mechanism:
         raise InvalidSetting(
             name, "a setting that is on the card" if name in declared else "known", name
         )
-    values = {
-        name: parse_setting(cls, name, value)
-        if isinstance(value, str) and declared[name].type is not str
-        else value
-        for name, value in card["settings"].items()
-    }
+    values = dict(card["settings"])
+    for name, value in values.items():
+        if isinstance(value, str) and declared[name].type is not str:
+            values[name] = parse_setting(cls, name, value)
     return registry.create(cls.id, **values)
 
 
@@ -331,12 +349,28 @@ def _differences(told: Any, wanted: Any, place: str) -> Iterator[str]:
 
 
 def _same(told: Any, wanted: Any) -> bool:
-    numbers = (int, float)
-    if isinstance(told, bool) or isinstance(wanted, bool) or not isinstance(wanted, numbers):
-        return type(told) is type(wanted) and bool(told == wanted)
-    if isinstance(told, int) and isinstance(wanted, int):
-        return told == wanted
-    return isinstance(told, numbers) and math.isclose(told, wanted, rel_tol=_CLOSE)
+    """Equal, of one type: 3.0 is not 3, and True not 1. Numbers that were calibrated may differ a
+    little."""
+    if type(told) is not type(wanted):
+        return False
+    near = isinstance(wanted, float) and math.isclose(told, wanted, rel_tol=_CLOSE)
+    return near or bool(told == wanted)
+
+
+def _feature_faults(public: PublicFacts, arrays: Found) -> Iterator[str]:
+    """What keeps the item features from being some, and those that the item factors were made of.
+
+    These have at least as many columns that are sums of the features and a constant.
+    """
+    if fault := coding_fault(public, arrays[FEATURES]):
+        yield f"arrays.{FEATURES}: {fault}"
+    if "items" in arrays and arrays["items"].ndim == 2:
+        basis = np.column_stack([np.ones(public.items), arrays[FEATURES]])
+        items = arrays["items"]
+        rest = items - basis @ np.linalg.lstsq(basis, items, rcond=None)[0]
+        norms = (np.linalg.norm(one, axis=0) for one in (rest, items))
+        if sum(a <= 1e-6 * b for a, b in zip(*norms, strict=True)) < public.columns:
+            yield f"arrays.items was made of other features than arrays.{FEATURES} holds"
 
 
 def _report_faults(plain: Guarantee, arrays: Found) -> Iterator[str]:

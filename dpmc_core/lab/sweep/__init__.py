@@ -29,7 +29,15 @@ from dpmc_core.lab.sweep.grid import (
     plan,
     seeds_text,
 )
-from dpmc_core.lab.sweep.sources import Pair, PrivateFolder, SweepData, Whole, lean, open_source
+from dpmc_core.lab.sweep.sources import (
+    Pair,
+    PrivateFolder,
+    SweepData,
+    Whole,
+    lean,
+    open_source,
+    ratings_of,
+)
 
 __all__ = [
     "LISTS_OF",
@@ -57,6 +65,7 @@ __all__ = [
     "plan",
     "problem_of",
     "processes",
+    "ratings_of",
     "run",
     "run_here",
     "seeds_text",

@@ -70,7 +70,7 @@ from dpmc_core.problem import (
     prepare_all,
     prepared_facts,
 )
-from dpmc_core.ratings import Here, PublicFacts, Ratings, hashes, place_in_row
+from dpmc_core.ratings import ColumnRoles, Here, PublicFacts, Ratings, hashes, place_in_row
 from dpmc_core.stopping import Stop, check_cancelled
 
 T = TypeVar("T")
@@ -447,6 +447,7 @@ class Parts(Here):
     public: PublicFacts
     count: int = 0
     fingerprint: str = ""
+    columns: ColumnRoles = field(default_factory=ColumnRoles)
     prepared: ClassVar[tuple[str, ...]] = ()
 
     def __len__(self) -> int:
@@ -554,7 +555,7 @@ def spread(client: Any, files: Sequence[Path], task: Task, reading: Mapping[str,
     found = list(map(_result, [client.submit(_catalogue, part, pure=False) for part in read]))
     first = found[0][2]
     owner: dict[str, Path] = {}
-    for path, (ids, _, public) in zip(files, found, strict=True):
+    for path, (ids, _, public, _) in zip(files, found, strict=True):
         if (public.low, public.high) != (first.low, first.high):
             raise BadRatings(
                 f"{files[0].name} and {path.name} have different rating ranges: give the range,"
@@ -582,9 +583,9 @@ def spread(client: Any, files: Sequence[Path], task: Task, reading: Mapping[str,
             task,
             pure=False,
         )
-        for part, (ids, rated, _) in zip(read, found, strict=True)
+        for part, (ids, rated, *_) in zip(read, found, strict=True)
     ]
-    return _counted(Parts(client, parts, prepared_facts(public, task)))
+    return _counted(Parts(client, parts, prepared_facts(public, task), columns=found[0][3]))
 
 
 def _problem(whole: Parts, name: str, task: Task, split: Split | None, seed: int) -> PartsProblem:
@@ -653,8 +654,8 @@ def _read(path: str, options: ReadOptions, stamp: tuple[int, int]) -> Ratings:
     return clean(options, read_table(Source.file(path), options))[0][0]
 
 
-def _catalogue(ratings: Ratings) -> tuple[Sequence[str], Sequence[str], PublicFacts]:
-    return ratings.user_ids or (), ratings.item_ids or (), ratings.public
+def _catalogue(ratings: Ratings) -> tuple[Sequence[str], Sequence[str], PublicFacts, ColumnRoles]:
+    return ratings.user_ids or (), ratings.item_ids or (), ratings.public, ratings.columns
 
 
 def _placed(ratings: Ratings, places: Ints, items: Ints, count: int, task: Task) -> Ratings:

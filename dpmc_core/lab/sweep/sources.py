@@ -113,6 +113,12 @@ class Drawn:
 SweepData = Whole | Pair | Drawn
 
 
+def ratings_of(source: SweepData, seed: int = 0) -> Ratings:
+    """What is learned from, of a data set or of an official pair."""
+    found = source.at(seed)
+    return found.ratings if isinstance(found, Dataset) else found[0]
+
+
 def open_source(data: str, test: str | None = None, **options: Any) -> SweepData:
     """DATA as typed: what `datasets.load` opens, an official fold, a snapshot, or generated data.
 

@@ -40,8 +40,7 @@ Picks = tuple[tuple[int, int], ...]  # places in a list, and what is told of eac
 CLASS = 30  # simulated phones
 _TOKEN = re.compile(r"[0-9a-f]{32}", re.ASCII)
 MISSED = 0.05  # of 95 % intervals
-_DRAWN = 2000  # classes, for an interval of what more people would report
-_SHARES = np.linspace(0, 1, 401)  # that they may have
+SUPPORT = 2.0  # units of log-likelihood below the best value, for likelihood-ratio intervals
 TWICE = 1.0  # seconds in which a key pressed again counts once
 HERE = 20.0  # seconds since a phone has asked: it asks every 2, or every 15 in a pocket
 
@@ -96,6 +95,16 @@ def attacker(channel: RandomizedResponse, prior: float = 0.5) -> float:
     """How often one is right, on average, who guesses an answer from its reports; prior: how sure
     of a yes before."""
     return channel.loss(1).right(prior)
+
+
+def equal_reports(
+    channel: RandomizedResponse, times: int, prior: float = 0.5
+) -> tuple[float, float]:
+    """The chance that all reports of one phone to one question agree, for an answer given `times`
+    times, and how often an attacker is then right; prior: how sure of a yes before."""
+    opposite, honest = _flips(channel) ** times, (1 - _flips(channel)) ** times
+    cases = (prior * honest, (1 - prior) * opposite), (prior * opposite, (1 - prior) * honest)
+    return honest + opposite, sum(map(max, cases)) / (honest + opposite)
 
 
 def weight(channel: RandomizedResponse) -> float:
@@ -227,8 +236,14 @@ class Poll:
     @property
     def share(self) -> float:
         """The share of yes among the answers: (reported - f) / (1 - 2f) for a flip chance f, each
-        person counting once. It is not cut to 0..1: that would make it biased; intervals are."""
-        return sum(part.people * part.share for part in self.parts) / self.people
+        person counting once. It is unbiased and may leave 0..1; whatever is shown, and every
+        interval, uses `shown_share`."""
+        return _pooled_share(self.parts)
+
+    @property
+    def shown_share(self) -> float:
+        """The most likely share within 0..1."""
+        return min(max(self.share, 0.0), 1.0)
 
     @property
     def of_class(self) -> Bounds | None:
@@ -241,12 +256,22 @@ class Poll:
             low, high = _drawn(self, MISSED / 2)
         else:
             low, high = _among(self.parts, MISSED / 2)
-        return Bounds(self.share, *(end / (self.among or self.people) for end in (low, high)))
+        return Bounds(self.shown_share, *(end / (self.among or self.people) for end in (low, high)))
 
     @property
     def of_people(self) -> Bounds | None:
         """The share in a population that they are drawn from at random, as many as they like."""
-        return Bounds(self.share, *_in_population(self.parts, MISSED / 2)) if self.reports else None
+        if not self.reports:
+            return None
+        return Bounds(self.shown_share, *_in_population(self.parts, MISSED / 2))
+
+    def resolved_by(self, phones: int) -> Bounds:
+        """The interval that so many phones of people like those would give, each asked once, if
+        their reports had exactly this share. There must be reports."""
+        chance = _flips(self.channel)
+        yes = round(phones * (chance + self.shown_share * (1 - 2 * chance)))
+        people = (Linked(phones, 1, yes, chance),)
+        return Bounds(self.shown_share, *_in_population(people, MISSED / 2))
 
 
 def difference(one: Poll, other: Poll, alarm: float = MISSED) -> Bounds | None:
@@ -272,6 +297,7 @@ def difference(one: Poll, other: Poll, alarm: float = MISSED) -> Bounds | None:
 
 _FINEST = 64  # of the grid's steps in the smallest weight
 _CLOSE = 1e-9  # what a tail may be off
+_ROUNDING = 1e-12  # a smaller chance may be rounding error of a transform
 
 
 def _binomial(count: int, of: int, tail: float) -> tuple[float, float]:
@@ -317,20 +343,51 @@ def _steps(parts: Sequence[Linked]) -> list[int]:
 def _among(parts: tuple[Linked, ...], tail: float) -> tuple[int, int]:
     """How many at least, and at most, would answer yes: those for whom neither so many reported yes
     nor so few had a chance of only `tail`, however they are spread over the parts."""
-    people = sum(part.people for part in parts)
-    low, few = (_fewest(side, tail) for side in (parts, [part.mirrored for part in parts]))
+    people, mirrored = sum(part.people for part in parts), [part.mirrored for part in parts]
+    low, few = (min(_fewest(side, tail), _fewest_supported(side)) for side in (parts, mirrored))
     high = people - few
     return (low, high) if low <= high else (min(low, people), min(low, people))
 
 
+def _pooled_share(parts: Sequence[Linked]) -> float:
+    """The unbiased share of all parts, each person counting once."""
+    return sum(part.people * part.share for part in parts) / sum(part.people for part in parts)
+
+
+# Past 0 or 1 no share explains the reports well, and the intervals above shrink to a point, as if
+# the share were certain. There they are widened to the likelihood-ratio interval: every share whose
+# log-likelihood is within SUPPORT of the best (Edwards, "Likelihood", 1972). Coverage only grows.
+# Reports too unlikely for the precision of a transform are read as the last ones that are not,
+# which leaves a wider interval.
+
+
+def _fewest_supported(parts: Sequence[Linked]) -> int:
+    """How many at least would answer yes, by the likelihood-ratio interval of a class; all of them
+    unless the estimated share is above 1."""
+    if _pooled_share(parts) <= 1:
+        return sum(part.people for part in parts)
+    best = np.zeros(1)  # of N: the largest log-likelihood, however N is spread over the parts
+    for part in parts:
+        laws = _laws(part.people, part.times, part.chance, 1)
+        yes = min(part.yes, np.flatnonzero(laws[-1] > _ROUNDING)[-1])
+        logs = np.log(np.maximum(laws[:, yes], _ROUNDING**2))
+        spread = np.full(len(best) + len(logs) - 1, -math.inf)
+        for k, before in enumerate(best):
+            np.maximum(spread[k : k + len(logs)], before + logs, out=spread[k : k + len(logs)])
+        best = spread
+    return int(np.flatnonzero(best >= best.max() - SUPPORT - _CLOSE)[0])
+
+
 def _drawn(poll: Poll, tail: float) -> tuple[int, int]:
-    """As `_among`, where those who report are drawn without replacement from a class."""
+    """As `_among`, where those who report are drawn without replacement from a class; where no
+    number of yes explains the reports, by the likelihood-ratio interval."""
     told = _laws(poll.reports, 1, _flips(poll.channel), 1)
     many = np.arange(poll.among + 1)[:, None]
     chosen = hypergeom.pmf(np.arange(poll.reports + 1), poll.among, many, poll.reports)
     law = chosen @ told
+    supported = law[:, poll.yes] >= math.exp(-SUPPORT) * law[:, poll.yes].max()
     tails = law[:, poll.yes :].sum(axis=1), law[:, : poll.yes + 1].sum(axis=1)
-    low, high = (np.flatnonzero(one > tail - _CLOSE) for one in tails)
+    low, high = (np.flatnonzero((one > tail - _CLOSE) | supported) for one in tails)
     return int(low[0]), int(high[-1])
 
 
@@ -374,14 +431,31 @@ def _worst(above: Floats, laws: Floats) -> Floats:
 @lru_cache(maxsize=1024)
 def _in_population(parts: tuple[Linked, ...], tail: float) -> tuple[float, float]:
     """As `_among`, for the share of a population."""
+    mirrored = tuple(part.mirrored for part in parts)
     if all(part.times == 1 for part in parts):  # Clopper and Pearson, through the channel
         (part,) = parts
         ends = _binomial(part.yes, part.people, tail)
         low, high = ((told - part.chance) / (1 - 2 * part.chance) for told in ends)
     else:
         low = _least_share(parts, tail)
-        high = 1 - _least_share([part.mirrored for part in parts], tail)
-    return min(max(low, 0.0), 1.0), min(max(high, 0.0), 1.0)
+        high = 1 - _least_share(mirrored, tail)
+    low, high = min(low, _least_supported(parts)), max(high, 1 - _least_supported(mirrored))
+    return max(low, 0.0), min(high, 1.0)
+
+
+def _least_supported(parts: Sequence[Linked]) -> float:
+    """As `_fewest_supported`, for the share of a population."""
+    if _pooled_share(parts) <= 1:
+        return 1.0
+    law, told = _mixed(parts)
+    best = law(1.0)
+    told = min(told, np.flatnonzero(best > _ROUNDING)[-1])
+
+    def above(share: float) -> float:
+        """By how much a share is supported."""
+        return float(law(share)[told] / best[told]) - math.exp(-SUPPORT)
+
+    return 0.0 if above(0.0) > 0 else float(brentq(above, 0, 1, xtol=1e-9))
 
 
 def _least_share(parts: Sequence[Linked], tail: float) -> float:
@@ -394,14 +468,6 @@ def _least_share(parts: Sequence[Linked], tail: float) -> float:
     if above(0.0) > 0:
         return 0.0
     return 1.0 if above(1.0) < 0 else float(brentq(above, 0, 1, xtol=1e-9))
-
-
-@lru_cache(maxsize=64)
-def _likely(parts: tuple[Linked, ...]) -> Floats:
-    """How likely each of _SHARES is after the reports, where all were alike before."""
-    law, told = _mixed(parts)
-    likely = np.array([max(law(share)[told], 0.0) for share in _SHARES])
-    return np.asarray(likely / likely.sum())
 
 
 def _mixed(parts: Sequence[Linked]) -> tuple[Callable[[float], Floats], int]:
@@ -421,21 +487,6 @@ def _mixed(parts: Sequence[Linked]) -> tuple[Callable[[float], Floats], int]:
         return whole
 
     return law, told
-
-
-def as_if(poll: Poll, phones: int, seed: Sequence[int]) -> Bounds | None:
-    """The estimate of so many more people like those of a poll, drawn once by a seed: first their
-    share, which the poll leaves open, then their reports. Its interval is that of many such draws,
-    and holds all that is left open of the class itself; None without reports."""
-    there = poll.of_class
-    if there is None:
-        return None
-    rng = np.random.default_rng((*seed, phones))
-    chance, likely = _flips(poll.channel), _likely(poll.parts)
-    told = rng.binomial(phones, chance + (1 - 2 * chance) * rng.choice(_SHARES, _DRAWN, p=likely))
-    found = (told / phones - chance) / (1 - 2 * chance)
-    one, (low, high) = float(found[0]), np.quantile(found, (MISSED / 2, 1 - MISSED / 2))
-    return Bounds(one, max(min(low, there.low, one), 0), min(max(high, there.high, one), 1))
 
 
 def reports_of(
@@ -760,7 +811,8 @@ class Room:
 
     def press(self, question: int, *, again: bool = False) -> None:
         """What a teacher's key does: go to a question, which is as it was left, or new, or ask it
-        again. A key that bounces, pressed twice in TWICE seconds, counts once."""
+        again. After the end it still leads to every question that was asked. A key that bounces,
+        pressed twice in TWICE seconds, counts once."""
         with self._lock:
             now = time.monotonic()
             if now - self._pressed < TWICE:
@@ -769,15 +821,16 @@ class Room:
             if again or not rounds:
                 self.ask(question)
             else:
-                self._unended()
                 self._set(on=rounds[-1].number, beside=0)
             self._pressed = now
 
-    def lock(self, locked: bool = True) -> None:
-        """Take no more reports to the question that is on, or take them again."""
+    def lock(self, locked: bool = True, ballot: int = 0) -> None:
+        """Take no more reports to the question that is on, or take them again; ballot: the number
+        of one to lock instead, whatever is on."""
         with self._lock:
-            if self._view.open is not None:
-                self._view = self._view.having(replace(self._view.open, locked=locked))
+            target = self._view.ballots[-1 - ballot] if ballot else self._view.open
+            if target is not None:
+                self._view = self._view.having(replace(target, locked=locked))
 
     def hide(self, hides: bool = True) -> None:
         """Whether a question's results wait until it is locked."""
@@ -800,12 +853,16 @@ class Room:
         self, title: str, options: Sequence[str], epsilon: float = 0.0, right: int | None = None
     ) -> None:
         """Ask all phones for a choice of options, at an epsilon of all that each of them sends, or
-        for a guess that nothing hides. Raises InvalidSetting, NotTaken."""
+        for a guess that nothing hides and that replaces no open question. Raises InvalidSetting,
+        NotTaken."""
         if epsilon:
             check_number("sum of a phone", epsilon, at_least=0.1 * PICKED, at_most=10 * PICKED)
             check_number("length of the list", len(options), at_least=PICKED, at_most=LIST)
         with self._lock:
-            number = -1 - len(self._unended().ballots)
+            view = self._unended()
+            if not (epsilon or view.locked) and view.open is not None and view.open.epsilon:
+                raise NotTaken("A question is still open. Lock it on the page Class first.")
+            number = -1 - len(view.ballots)
             ballot = Ballot(
                 number=number, title=title, options=tuple(options), epsilon=epsilon, right=right
             )

@@ -7,15 +7,16 @@ import enum
 import io
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from dpmc_core.lab.teach import room
 from dpmc_core.lab.teach.room import Ballot, Bounds, Coins, Poll, Sender, View
 from dpmc_core.lab.views import cards
 
-AS_IF = (300, 3000)  # people who might answer like the class
+PHONES = (30, 300, 3000)  # of which the wall shows how far they would reach
 FEWEST = 3  # phones of which a share is shown: nobody's reports stand alone
 _NUMBERS = ("no", "one", "two", "three", "four")
 _TIMES = ("", "once", "twice", "three times", "four times")
@@ -27,7 +28,7 @@ class Mark(enum.Enum):
     ESTIMATE = "solid"
     PEOPLE = "thin"
     REPORTED = "hollow"
-    SIMULATED = "faint"
+    REACH = "faint"  # the interval that so many phones would give
     CERTAINTY = "bar"  # a number that is known, without an interval
 
 
@@ -55,6 +56,9 @@ def share_text(row: ShareRow) -> str:
     """The share for people: '62 %'."""
     if row.found is None:
         return ""
+    if row.mark is Mark.REACH:
+        share, low, high = row.found
+        return f"± {points(max(share - low, high - share))}"
     form = cards.of_hundred if row.mark is Mark.CERTAINTY else points
     return f"{form(row.found.share)} %"
 
@@ -63,9 +67,8 @@ def range_text(row: ShareRow) -> str:
     """Its interval: '39 to 85'."""
     if row.found is None or row.mark in (Mark.CERTAINTY, Mark.REPORTED):
         return ""
-    beyond = "" if 0 <= row.found.share <= 1 else "estimate, "
     wide = f" · {points(row.wide.low)} to {points(row.wide.high)}" if row.wide else ""
-    return f"{beyond}{points(row.found.low)} to {points(row.found.high)}{wide}"
+    return f"{points(row.found.low)} to {points(row.found.high)}{wide}"
 
 
 # --- one question ---------------------------------------------------------------------------------
@@ -77,8 +80,9 @@ def senders(view: View, question: int) -> list[Sender]:
 
 
 def of_question(view: View, question: int, *, told: bool = False) -> list[ShareRow]:
-    """The estimates and what they are made from, for each kind of sender; then what more people
-    might say. told: whether the share of simulated phones is no secret."""
+    """The estimates and what they are made from, for each kind of sender; then how far more phones
+    would reach at the share of the first. told: whether the share of simulated phones is no
+    secret."""
     shown = view.shown
     there = senders(shown, question)
     if not there:
@@ -104,10 +108,11 @@ def of_question(view: View, question: int, *, told: bool = False) -> list[ShareR
             rows.append(ShareRow("Reports as sent", Mark.REPORTED, sent, many))
     first = shown.poll(question, sender=there[0])
     if rows[0].found is not None:
-        for people in AS_IF:
-            likely = room.as_if(first, people, (view.seed, question, first.reports))
-            name = f"If {people:,} answered like you"
-            rows.append(ShareRow(name, Mark.SIMULATED, likely, people, note=LEFT_OPEN))
+        for phones in PHONES:
+            name = f"{phones:,} phones would resolve"
+            rows.append(
+                ShareRow(name, Mark.REACH, first.resolved_by(phones), phones, note=COMPUTED)
+            )
     return rows
 
 
@@ -236,8 +241,8 @@ def compared(view: View, found: Sequence[Difference]) -> list[str]:
 
 
 def rounds(view: View, question: int, prior: float = 0.5) -> tuple[list[ShareRow], list[ShareRow]]:
-    """What asking again does: the estimate after each round, and how often an attacker is right;
-    prior: how sure of a yes before."""
+    """What asking again does: the estimate after each round, and how often an attacker is right, at
+    last where all reports of a phone agree; prior: how sure of a yes before."""
     estimates, certainty = [], []
     shown = view.shown
     sender = next(iter(senders(shown, question)), Sender.PHONES)
@@ -249,19 +254,24 @@ def rounds(view: View, question: int, prior: float = 0.5) -> tuple[list[ShareRow
         right = room.attacker(told, prior)
         note = f"epsilon {cards.epsilon_text(told.loss(1).epsilon)} in all"
         certainty.append(ShareRow(name, Mark.CERTAINTY, Bounds(right, right, right), note=note))
+    if len(estimates) > 1:
+        agree, right = room.equal_reports(poll.channel, times, prior)
+        note = f"as in {cards.hundred(agree)} of 100 phones"
+        name = f"All {times} reports equal"
+        certainty.append(ShareRow(name, Mark.CERTAINTY, Bounds(right, right, right), note=note))
     return estimates, certainty
 
 
 def surer(estimates: Sequence[ShareRow], certainty: Sequence[ShareRow]) -> str:
-    """Whom the last round tells more of than the first, by what is written in the rows; and the
-    sum of the epsilons."""
+    """Whom the last round tells more of than the first, by what is written in the rows of `rounds`;
+    and the sum of the epsilons."""
     first, *_, last = (row.found for row in estimates)
     grown = []
     if first is not None and last is not None and last.high - last.low < first.high - first.low:
         grown.append("surer about the class")
     if share_text(certainty[-1]) != share_text(certainty[0]):
         grown.append("surer about you")
-    return f"Asked again: {', '.join(grown) or 'no surer'}; {certainty[-1].note}"
+    return f"Asked again: {', '.join(grown) or 'no surer'}; {certainty[-2].note}"
 
 
 # --- words and tables -----------------------------------------------------------------------------
@@ -350,22 +360,20 @@ def cost_words(questions: int, epsilon: float) -> str:
 
 _LEGEND = (
     "Share of yes, each with its 95 % interval. Thick: this class, whose answers are fixed. Thin:"
-    " people like this class, as many as you like. Hollow: reports as sent. Protected: one answer"
-    " of one person."
+    " people like this class, as many as you like. Hollow: reports as sent. Dashed: the interval"
+    " that so many phones would give at this share. Protected: one answer of one person."
 )
-_BEYOND = " An arrow: chance alone brought the estimate past the end."
 _TRUTH = " Dashed upright: the true share of the simulated phones."
 HIDDEN = "hidden until locked"
-LEFT_OPEN = "simulated; as unsure as this class is of itself"
+COMPUTED = "people like this class, at its share"
 SAME = "Their difference may be none, so nobody may say which share is larger."
 DIFFER = "These differ, every two of them, with 95 % for all of this together."
 
 
 def legend(rows: Sequence[ShareRow]) -> str:
     """What the marks of a question's picture mean."""
-    beyond = any(row.found and not 0 <= row.found.share <= 1 for row in rows)
     known = any(row.truth is not None for row in rows)
-    return _LEGEND + (_BEYOND if beyond else "") + (_TRUTH if known else "")
+    return _LEGEND + (_TRUTH if known else "")
 
 
 def ballot_legend(ballot: Ballot) -> str:
@@ -425,12 +433,16 @@ def promise_words(view: View, question: int) -> list[str]:
     """What is proved for whoever answers, and how far it goes."""
     times = len(view.rounds(question))
     right = room.attacker(room.coin(view.costs(question), times))
+    agree, certain = room.equal_reports(room.coin(view.costs(question)), max(times, 2))
     told = [
         "Protected: one answer of one person, before it leaves the phone. A report moves anyone's"
         f" odds about it at most {odds(view.costs(question)):,.1f}-fold.",
         "Who starts at 50:50 and guesses an answer from"
         f" {'its report' if times == 1 else f'its {times} reports'} is right at most"
         f" {cards.of_hundred(right)} times in 100; who was surer before may be right more often.",
+        f"If the question is asked {max(times, 2)} times, all reports of a phone agree for"
+        f" {cards.hundred(agree)} of 100 phones. Someone with no idea about you then guesses right"
+        f" {cards.hundred(certain)} % of the time.",
         f"Who has answered every time so far, {_plural(len(view.askings), 'answer')}, has spent"
         f" epsilon {cards.epsilon_text(view.most)}: budgets add up.",
     ]
@@ -471,9 +483,12 @@ _COLUMNS = ("kind", "question", "round", "epsilon", "sender", "people", "reports
 _ENDS = ("share", "low", "high")
 
 
-def export(view: View) -> str:
+def export(view: View, note: Callable[[str, Exception], None] | None = None) -> str:
     """A table of what the wall may show: what was asked, in its order, with the reports as sent
-    and without what ties those of one phone together; then every estimate. Shares in 0..1."""
+    and without what ties those of one phone together; then every estimate. Shares in 0..1.
+
+    note: is called with each fault; a fault takes away the rows of its question alone.
+    """
     stream, shown = io.StringIO(), view.shown
     table = csv.writer(stream, lineterminator="\n")
 
@@ -490,17 +505,30 @@ def export(view: View) -> str:
                 sent = ("reports as sent", *[""] * len(_ENDS))
                 write("asked", one.question, at, sender, polls[sender], *sent)
     for question in asked(shown):
-        for sender in senders(shown, question):
-            poll = shown.poll(question, sender=sender)
-            if sender is not Sender.PHONES or poll.people >= FEWEST:
-                rounds = len(shown.answered(question, sender))
-                for of in ("this class", "people like this class"):
-                    found = poll.of_class if of == "this class" else poll.of_people
-                    write("estimate", question, rounds, sender, poll, of, *(found or ()))
+        with _skip_failures(table, note):
+            for sender in senders(shown, question):
+                poll = shown.poll(question, sender=sender)
+                if sender is not Sender.PHONES or poll.people >= FEWEST:
+                    rounds = len(shown.answered(question, sender))
+                    for of in ("this class", "people like this class"):
+                        found = poll.of_class if of == "this class" else poll.of_people
+                        write("estimate", question, rounds, sender, poll, of, *(found or ()))
     for ballot in view.ballots:
         if ballot.locked or view.ended:
-            table.writerows(_of_ballot(ballot))
+            with _skip_failures(table, note):
+                table.writerows(_of_ballot(ballot))
     return stream.getvalue()
+
+
+@contextmanager
+def _skip_failures(table: Any, note: Callable[[str, Exception], None] | None) -> Iterator[None]:
+    """Where some rows fail, a row says so, and the table keeps all others."""
+    try:
+        yield
+    except Exception as error:
+        if note is not None:
+            note("A table", error)
+        table.writerow(("failed", "These rows could not be computed."))
 
 
 def _of_ballot(ballot: Ballot) -> Iterator[tuple[object, ...]]:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from dpmc_core.errors import capital
 from dpmc_core.experiment import EVALUATION_ONLY
 from dpmc_core.lab.study.answer import CLEAR, Finding, Inquiry, Payer, Protect, Told, Verdict, head
 from dpmc_core.lab.study.paired import Bracket
-from dpmc_core.lab.views import numbers
-from dpmc_core.lab.views.cards import delta_text, epsilon_text, of_hundred
+from dpmc_core.lab.views import cards, numbers
+from dpmc_core.lab.views.cards import delta_text, epsilon_text
 from dpmc_core.lab.views.lines import Interval, Picture, guess_name
 from dpmc_core.lab.views.text import Table, columns, many
 from dpmc_core.model import Task
@@ -26,6 +26,9 @@ _FLOORS = {
     "private-popularity": "with a private popular list",
     "local-popularity": "with a private popular list",
     "user-mean": "with each user's own mean",
+    "private-constant": "with one number for all",
+    "private-own-mean": "with each person's own average",
+    "private-alone": "with public facts and one's own ratings alone",
     "local-mean": "with the private mean rating alone",
     "private-majority": "with one private guess for all",
     "alone": "with public facts and one's own ratings alone",
@@ -35,11 +38,6 @@ _UNITS = {(Protect.PERSON, task): "everything one user rated" for task in Task} 
     (Protect.RATING, Task.BINARY): "whether one rating is a like (who rated what is public)",
     (Protect.RATING, Task.RATINGS): "one user's rating of one item, and whether there is one",
     (Protect.RATING, Task.RANKING): "whether one user has one item",
-}
-_ASKED = {(Protect.PERSON, task): "was this user's data used?" for task in Task} | {
-    (Protect.RATING, Task.BINARY): "was this rating a like?",
-    (Protect.RATING, Task.RATINGS): "did this user rate this item?",
-    (Protect.RATING, Task.RANKING): "does this user have this item?",
 }
 _AGAINST = {
     Protect.PERSON: "Protects against readers of the published model and of others'"
@@ -67,13 +65,12 @@ def said(finding: Finding) -> Said:
     """Everything there is to say of a finding."""
     question, attack = finding.question, finding.attack
     groups = "; ".join(map(_payer, finding.pays))
-    often = "at most " * (not attack.exact) + of_hundred(attack.right, int(not attack.exact))
+    asked = cards.question(question.change, clicks=question.task is Task.RANKING)
     return Said(
         verdict_words(finding),
         f"{_measured(finding)} {_kept(finding)}".strip(),
         _unit(finding),
-        f"Best attacker asking “{_ASKED[question.protect, question.task]}”: right {often} times in"
-        " 100; a coin 50.",
+        cards.limit(asked, attack.right),
         _AGAINST[question.protect],
         f"Pays most: {groups}." if groups else "",
         f"Offline test on raw data, {many(finding.fits, 'private fit')}: do not publish.",
@@ -240,6 +237,26 @@ def curve_table(found: list[AtEpsilon], picture: Picture) -> Table:
     )
 
 
+def table(finding: Finding, picture: Picture, baseline: str, reference: str) -> Table:
+    """The verdict with its numbers, then the curve of the method, for programs.
+
+    baseline, reference: what the gain is counted from, and up to.
+    """
+    question, epsilon = finding.question, finding.question.epsilon
+    rows: list[Sequence[Any]] = [
+        ("verdict", finding.verdict.value, epsilon, "", "", ""),
+        ("metric", question.metric.title, "", "", "", ""),
+        ("share to keep", "", "", question.keep, "", ""),
+        ("share of the gain", "", epsilon, *(finding.keeps or ("", "", ""))),
+        ("with privacy", finding.mechanism.name, epsilon, *finding.method),
+        ("baseline", baseline, epsilon, *finding.floor),
+        ("reference", reference, "", *finding.reference),
+    ]
+    for line in picture.lines:
+        rows += (("curve", line.label, *point) for *point, _ in zip(*line.band, strict=True))
+    return columns(("what", "name", "epsilon", "value", "from", "to"), rows)
+
+
 def as_dict(finding: Finding) -> dict[str, Any]:
     """A finding as plain JSON values; null for what is infinite or not there."""
     question, cost = finding.question, finding.cost
@@ -251,6 +268,7 @@ def as_dict(finding: Finding) -> dict[str, Any]:
         "method": _ends(finding.method),
         "reference": _ends(finding.reference),
         "floor": _ends(finding.floor),
+        "baseline": finding.guess,
         "kept": finding.keeps and _ends(finding.keeps),
         "unit": question.change.unit,
         "neighbours": question.change.neighbours,

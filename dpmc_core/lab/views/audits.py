@@ -132,6 +132,21 @@ def tick(found: Shipped) -> str:
     return f"at least {least} ({METHODS[Method(found.method)]}, {how})"
 
 
+def refuted(found: Shipped | None) -> bool:
+    """Whether an attack found more than is promised."""
+    return found is not None and found.refuted != Refuted.NOTHING.value
+
+
+def counterexample(found: Shipped) -> str:
+    """How much an attack found, and the command that shows it."""
+    promised = "certified" if found.refuted == Refuted.CERTIFICATE.value else "claimed"
+    return (
+        f"an attack found an epsilon of at least {cards.epsilon_text(found.measured, least=True)}"
+        f" where {found.epsilon:g} is {promised}: dpmc audit {found.mechanism}"
+        f" --epsilon {found.epsilon:g} --seed {found.seed}"
+    )
+
+
 class Tick(NamedTuple):
     """What was measured at one setting of epsilon: at least so much; words: and how."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import enum
 import math
 import re
 from typing import NamedTuple
@@ -10,6 +11,7 @@ from typing import NamedTuple
 from dpmc_core.errors import sentence
 from dpmc_core.lab.views.text import Table, columns, many
 from dpmc_core.privacy import (
+    CELL,
     DELTA,
     RATING,
     ROW_VALUES,
@@ -27,7 +29,7 @@ from dpmc_core.privacy import (
     Trust,
     sensitivity_at,
 )
-from dpmc_core.privacy.accounting import attacker_certainty
+from dpmc_core.ratings import ColumnRoles
 
 _TRUST = {
     Trust.CURATOR: "from whoever sees what is published; the server itself sees raw ratings",
@@ -52,6 +54,18 @@ PER_USER_OTHER = "per user: any other row, certified"
 _SLACK = 1 + 1e-9  # rounding in sums of epsilons
 
 
+class State(enum.Enum):
+    """What is known of a claim, with its mark."""
+
+    PROVED = "● proved"
+    CLAIMED = "○ claimed only"
+    REFUTED = "⊗ refuted"  # an attack found more than is claimed
+
+    @property
+    def word(self) -> str:
+        return self.value[2:]
+
+
 class CardRow(NamedTuple):
     """One mechanism in the table of guarantees. Epsilons are math.inf where nothing is proved."""
 
@@ -63,7 +77,8 @@ class CardRow(NamedTuple):
     per_user: float  # the row becomes empty
     per_user_other: float  # the row becomes any other
     why: str  # where a number is infinite, or above the claim
-    upheld: bool  # certified in the claim's own unit is at most the claim
+    state: State
+    measured: float | None  # a lower bound at this epsilon
 
 
 class LedgerRow(NamedTuple):
@@ -78,7 +93,9 @@ class LedgerRow(NamedTuple):
     epsilon: float
 
 
-def card_row(name: str, guarantee: Guarantee) -> CardRow:
+def card_row(
+    name: str, guarantee: Guarantee, *, refuted: bool = False, measured: float | None = None
+) -> CardRow:
     """The row of one mechanism: its claim beside what its releases prove, in three units."""
     own, user = guarantee.certified(), guarantee.certified(USER_EMPTIED)
     claimed = guarantee.claimed.epsilon if guarantee.claimed else None
@@ -101,7 +118,8 @@ def card_row(name: str, guarantee: Guarantee) -> CardRow:
         per_user=user.epsilon,
         per_user_other=guarantee.certified(USER_REPLACED).epsilon,
         why="; ".join((*why, *guarantee.caveats)),
-        upheld=upheld(guarantee),
+        state=state_of(guarantee, refuted=refuted),
+        measured=measured,
     )
 
 
@@ -139,16 +157,18 @@ def table(rows: list[CardRow]) -> Table:
 
     What a phone has room for comes first.
     """
-    names = ("mechanism", "claimed", "certified", PER_USER, "delta", "status")
+    names = ("mechanism", "claimed", "certified", "measured", PER_USER, "delta", "status")
     counts = ("claimed and certified count", PER_RATING, PERSON, PER_USER_OTHER)
     return columns(
         (*names, *counts, "notion", "trust", "publishes"),
         (
             (
                 row.mechanism,
-                *map(epsilon_text, (row.claimed, row.certified, row.per_user)),
+                *map(epsilon_text, (row.claimed, row.certified)),
+                "" if row.measured is None else f"≥ {epsilon_text(row.measured, least=True)}",
+                epsilon_text(row.per_user),
                 delta_text(_delta(card)),
-                "● certified" if row.upheld else "○ claimed only",
+                row.state.value,
                 _counts(card),
                 epsilon_text(row.per_rating),
                 epsilon_text(row_of_ratings(card, TYPICAL).epsilon),
@@ -186,10 +206,13 @@ class Card(NamedTuple):
     facts: tuple[tuple[str, str], ...]
 
 
-def card(guarantee: Guarantee, *, sampled: bool = False) -> Card:
+def card(
+    guarantee: Guarantee, *, sampled: bool = False, columns: ColumnRoles | None = None
+) -> Card:
     """What is protected, claimed and certified, and what that means for people and attackers.
 
-    sampled: the noise is sampled exactly, and the guarantee counts that.
+    sampled: the noise is sampled exactly, and the guarantee counts that. columns: of the file that
+    the ratings come from.
     """
     own, claim = guarantee.certified(), guarantee.claimed
     told = "nothing" if claim is None else f"epsilon {budget_text(claim.epsilon, claim.delta)}"
@@ -200,8 +223,15 @@ def card(guarantee: Guarantee, *, sampled: bool = False) -> Card:
         if not guarantee.certified(USER_EMPTIED).finite:
             facts.append(("not protected", "which items somebody rated: no epsilon covers it"))
     facts.append(("attacker", attacker(guarantee)))
+    if columns is not None and columns.names:
+        facts.append(("users", f"each value of {named(columns)['user']} counts as one person"))
     facts += [("note", caveat) for caveat in guarantee.caveats]
     return Card(protects(guarantee), upheld(guarantee), tuple(facts))
+
+
+def named(columns: ColumnRoles) -> dict[str, str]:
+    """The columns of a file by their role, marked where they are guesses."""
+    return {role: name + " (guessed)" * (role in columns.guessed) for role, name in columns.names}
 
 
 def promise(guarantee: Guarantee) -> str:
@@ -251,31 +281,50 @@ def protects(guarantee: Guarantee) -> str:
     return f"{verb} {guarantee.change.protects}, {_TRUST[guarantee.trust]}{joint}."
 
 
-_ATTACKER = "An attacker who knows everything else and starts from a 50/50 guess"
+# What an attacker asks, who knows everything else and holds both answers for equally likely.
+_SETS = "Which of two sets of {} is this person's?"
+_QUESTIONS = {
+    RATING: "Did this person rate this item high or low?",
+    ROW_VALUES: _SETS.format("ratings"),
+    CELL: "Did this person rate this item?",
+    USER_EMPTIED: "Were this person's data used?",
+    USER_REPLACED: _SETS.format("ratings"),
+}
+_OF_CLICKS = {CELL: "Did this person click this item?", USER_REPLACED: _SETS.format("clicks")}
+MOST = 0.999  # right more often: a limit that limits nothing
+LIMIT = "An attacker who asks “{}” {} of the time; a coin flip gets 50 %."
+
+
+def question(change: Change, *, clicks: bool = False) -> str:
+    """What an attacker asks who wants to know of a change."""
+    return (_OF_CLICKS if clicks else {}).get(change, _QUESTIONS[change])
+
+
+def limit(question: str, right: float, *, proved: bool = True) -> str:
+    """How often an attacker who asks something is right, beside a coin: one form everywhere."""
+    if not proved:
+        return f"No limit is proved for an attacker who asks “{question}”"
+    return LIMIT.format(question, right_text(right))
+
+
+def right_text(right: float) -> str:
+    """'is right at most 55 %'."""
+    return f"is right at most {percent(right)}" if right <= MOST else "may be right over 99.9 %"
+
+
+def percent(share: float) -> str:
+    """A chance, with a decimal where it would look like a coin, or like certainty."""
+    return f"{of_hundred(share, int(f'{100 * share:.0f}' in ('50', '100')))} %"
 
 
 def attacker(guarantee: Guarantee) -> str:
     """How often the best attacker is right about one protected unit. Of a person two things may be
     asked, whether the data were there and what they were."""
-    if not guarantee.certified().finite:
-        return "No limit is proved on what an attacker can conclude."
-    if not guarantee.change.per_user:
-        return f"{_ATTACKER} {_right(guarantee, guarantee.change)}."
-    return (
-        f"{_ATTACKER} {_right(guarantee, USER_EMPTIED)}, asked whether a person's data were used,"
-        f" and {_right(guarantee, USER_REPLACED)}, asked which of two sets of ratings they were."
-    )
-
-
-def _right(guarantee: Guarantee, change: Change) -> str:
-    """How often the best attacker is right: against the noise, and by epsilon and delta alone."""
-    found = guarantee.certified(change)
-    bound = of_hundred(attacker_certainty(found.epsilon, found.delta))
-    best = of_hundred(guarantee.attacker(change))
-    words = f"is right at most {best} times in 100"
-    if best == _SURE:
-        return "may be right practically always"
-    return words if best == bound else f"{words} (by epsilon and delta alone {bound})"
+    unit = guarantee.change
+    asked = (USER_EMPTIED, USER_REPLACED) if unit.per_user else (unit,)
+    proved = guarantee.certified().finite
+    found = (limit(question(one), guarantee.attacker(one), proved=proved) for one in asked)
+    return " ".join(map(sentence, found))
 
 
 def of_hundred(share: float, digits: int = 1) -> str:
@@ -284,9 +333,6 @@ def of_hundred(share: float, digits: int = 1) -> str:
     if 100 * share >= 100 - least / 2:
         return f">{100 - least:.{digits}f}"
     return f"{100 * share:.{digits}f}"
-
-
-_SURE = of_hundred(1.0)
 
 
 def hundred(share: float) -> str:
@@ -324,15 +370,19 @@ def person(guarantee: Guarantee) -> str:
         return certified(here)
     if here.epsilon <= guarantee.certified().epsilon * _SLACK and ratings > 1:
         return "all ratings together: the same, for one may already move all that is published"
-    words = f"{many(ratings, 'rating')} together: epsilon {budget_text(here.epsilon, here.delta)}"
-    weaker = row_of_ratings(guarantee, ratings, DELTA).epsilon
-    if weaker < 0.95 * here.epsilon:
-        words += f" (or {budget_text(weaker, DELTA)})"
+    words = f"{many(ratings, 'rating')} together: {spent(capped(guarantee, ratings), ROW_VALUES)}"
     end = row_of_ratings(guarantee, most).epsilon
     if end > here.epsilon * _SLACK:
         limit = "up to the cap of" if cap else "without a cap up to"
         words += f"; it grows with each, {limit} {most:,} ratings: epsilon {epsilon_text(end)}"
     return words
+
+
+def spent(guarantee: Guarantee, change: Change) -> str:
+    """'epsilon 20 (or 15.1, delta 1e-6)': what is certified for a change, and composed exactly."""
+    here, weaker = guarantee.certified(change), guarantee.certified(change, DELTA).epsilon
+    words = f"epsilon {budget_text(here.epsilon, here.delta)}"
+    return words + f" (or {budget_text(weaker, DELTA)})" * (weaker < 0.95 * here.epsilon)
 
 
 def row_of_ratings(guarantee: Guarantee, ratings: int, delta: float | None = None) -> Certified:
@@ -378,3 +428,10 @@ def upheld(guarantee: Guarantee) -> bool:
     """Whether what is certified, in the claim's own unit, is at most what is claimed."""
     claimed = guarantee.claimed
     return claimed is not None and guarantee.certified().epsilon <= claimed.epsilon * _SLACK
+
+
+def state_of(guarantee: Guarantee, *, refuted: bool = False) -> State:
+    """Where a claim stands. refuted: an attack found more than is claimed."""
+    if refuted:
+        return State.REFUTED
+    return State.PROVED if upheld(guarantee) else State.CLAIMED

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from dpmc_core import registry
 from dpmc_core.errors import DpmcError
 from dpmc_core.lab.study.answer import advised
 from dpmc_core.lab.sweep.presets import EPSILONS
-from dpmc_core.lab.views import cards, text
+from dpmc_core.lab.views import audits, cards, text
+from dpmc_core.lab.views.cards import State
 from dpmc_core.model import Task
 from dpmc_core.privacy import (
     CELL,
@@ -42,7 +43,7 @@ _TRUST = {
 
 
 class Choice(NamedTuple):
-    """One mechanism of a group. upheld: what is certified covers its claim.
+    """One mechanism of a group. state: where its claim stands.
 
     recommended: for which epsilons the rule advises it, in words; empty where for none.
     """
@@ -51,7 +52,7 @@ class Choice(NamedTuple):
     name: str
     predicts: str
     publishes: str
-    upheld: bool
+    state: State
     recommended: str
 
 
@@ -87,8 +88,14 @@ def cards_of(
     return found, tuple(problems.values())
 
 
-def grouped(found: Mapping[str, Guarantee]) -> tuple[Group, ...]:
-    """Mechanisms by their cards, from what protects least to what protects most."""
+def grouped(
+    found: Mapping[str, Guarantee], refuted: Callable[[str], bool] | None = None
+) -> tuple[Group, ...]:
+    """Mechanisms by their cards, from what protects least to what protects most.
+
+    refuted: whether an attack found more than a mechanism claims (default: by what ships).
+    """
+    refuted = refuted or (lambda id: audits.refuted(audits.shipped_of(id)))
     groups: dict[tuple[str, Trust], list[Choice]] = {}
     order = {protects: k for k, protects in enumerate(dict.fromkeys(_PROTECTS.values()))}
     for id, card in found.items():
@@ -105,7 +112,7 @@ def grouped(found: Mapping[str, Guarantee]) -> tuple[Group, ...]:
             name=cls.name,
             predicts=PREDICTS[cls.task],
             publishes=published(card.publishes),
-            upheld=cards.upheld(card),
+            state=cards.state_of(card, refuted=refuted(id)),
             recommended=recommended,
         )
         groups.setdefault((_PROTECTS[card.change], card.trust), []).append(choice)
@@ -117,11 +124,12 @@ def grouped(found: Mapping[str, Guarantee]) -> tuple[Group, ...]:
 
 
 def summary(groups: Iterable[Group], epsilon: float) -> str:
-    """The finding: how many claims are not proved."""
-    upheld = [choice.upheld for group in groups for choice in group.choices]
-    count = upheld.count(False) or len(upheld)
-    verb = ("is" if count == 1 else "are") + " not" * (not all(upheld))
-    return f"{count} of {text.many(len(upheld), 'claim')} {verb} proved at epsilon {epsilon:g}"
+    """The finding: how many claims are proved, only claimed, or refuted."""
+    states = [choice.state for group in groups for choice in group.choices]
+    counts = [(states.count(state), state.word) for state in State]
+    parts = [f"{count} {'is' if count == 1 else 'are'} {word}" for count, word in counts if count]
+    told = ", ".join([*parts[:-2], " and ".join(parts[-2:])])
+    return f"Of {text.many(len(states), 'claim')} at epsilon {epsilon:g}, {told}"
 
 
 def published(what: Publishes) -> str:

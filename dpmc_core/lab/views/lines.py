@@ -10,6 +10,7 @@ import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -138,6 +139,11 @@ class Reference:
 
 WITHOUT, GUESSING, ALONE = "no privacy", "guessing", "public facts alone"
 POPULAR = "a popular list"  # what guessing is where lists are made
+_BASELINES = {
+    "private-constant": "one number for all",
+    "private-own-mean": "own averages",
+    "private-alone": "public facts and own ratings",
+}
 
 
 class Picture(NamedTuple):
@@ -145,6 +151,7 @@ class Picture(NamedTuple):
 
     floors: guesses that need no data of others, or that are not private; guesses: private ones,
     which depend on epsilon too. twins: the reference, and papers' own methods without privacy.
+    errors: of methods without noise by id, from which a line's baseline follows.
     """
 
     metric: Metric
@@ -152,6 +159,11 @@ class Picture(NamedTuple):
     floors: tuple[Reference, ...] = ()
     twins: tuple[Reference, ...] = ()
     guesses: tuple[Line, ...] = ()
+    errors: Mapping[str, float] = MappingProxyType({})
+
+    def baseline(self, line: Line) -> str:
+        """The id of the baseline of a line."""
+        return registry.floor_of(registry.get(line.mechanism), line.info.prepare, self.errors)
 
     @property
     def levels(self) -> list[tuple[str, Reference]]:
@@ -180,7 +192,7 @@ class Picture(NamedTuple):
 def guess_name(id: str) -> str:
     """What a floor stands for."""
     guess = POPULAR if registry.get(id).task is Task.RANKING else GUESSING
-    return ALONE if id in registry.ALONE.values() else guess
+    return ALONE if id in registry.ALONE.values() else _BASELINES.get(id, guess)
 
 
 # --- out of a store ----------------------------------------------------------------------
@@ -262,7 +274,13 @@ def picture(
     levels = [*filter(None, (_reference(one, metric) for one in found))]
     classes = [registry.get(id) for id in mechanisms]
     steps = {step for one in found for step in one.info.prepare}
-    floors = {registry.floor_of(cls, steps) for cls in classes} - {*mechanisms}
+    errors = {level.mechanism: level.level.mean for level in levels}
+    floors = {registry.floor_of(cls, steps, errors) for cls in classes}
+    facts = set()  # baselines that are drawn with features alone
+    if registry.uses_facts(steps):
+        floors |= {registry.ALONE[cls.task] for cls in classes if registry.takes_facts(cls)}
+        facts = {id for id in floors if registry.takes_facts(registry.get(id))}
+    floors -= {*mechanisms}
     references = {registry.REFERENCES[cls.task] for cls in classes}
     twins = {cls.twin for cls in classes} - references
 
@@ -283,7 +301,8 @@ def picture(
         ),
         of(floors, levels),
         of(references, levels)[:1] + of(twins, levels),
-        of(floors, drawn),
+        tuple(one for one in of(floors, drawn) if uses_facts(one) or one.mechanism not in facts),
+        errors,
     )
 
 
@@ -523,11 +542,14 @@ def apart_words(picture: Picture) -> list[str]:
     better, worse = ("Below", "Above") if picture.metric.lower else ("Above", "Below")
     told: dict[str, list[str]] = {}
     for line in picture.lines:
-        own = [one for one in picture.guesses if one.mechanism == floor_of(line)]
+        own = [one for one in picture.guesses if one.mechanism == picture.baseline(line)]
         alone = [one for one in picture.floors if guess_name(one.mechanism) == ALONE]
         if picture.without is not None and beats(line, picture.without):
             told.setdefault(f"{better} {_ABOVE}", []).append(line.label)
-        for rivals, words in ((own, f"{guess_name(floor_of(line))} {_BELOW}"), (alone, _UNDER)):
+        for rivals, words in (
+            (own, f"{guess_name(picture.baseline(line))} {_BELOW}"),
+            (alone, _UNDER),
+        ):
             if any(beats(one, line) for one in rivals):
                 told.setdefault(f"{worse} {words}", []).append(line.label)
     return [f"{words} ({'; '.join(labels)})." for words, labels in sorted(told.items())]
@@ -536,11 +558,6 @@ def apart_words(picture: Picture) -> list[str]:
 _ABOVE = "the line without privacy in places: what that method believes fits less well here"
 _BELOW = "in places: noise is taken for taste"
 _UNDER = "public facts and one's own ratings alone in places: others' add nothing there"
-
-
-def floor_of(line: Line) -> str:
-    """The id of the guess beside a line."""
-    return registry.floor_of(registry.get(line.mechanism), line.info.prepare)
 
 
 def beats(one: Line | Reference, other: Line | Reference) -> bool:

@@ -36,7 +36,6 @@ from dpmc_core.lab.views.lines import (
     Reference,
     clearly_better,
     ends_words,
-    floor_of,
     guess_name,
     place,
     short,
@@ -324,7 +323,7 @@ class KeptShare(NamedTuple):
 
 def ends(picture: Picture, line: Line, epsilon: float) -> tuple[Interval | None, Interval | None]:
     """(what the line's own guess reaches at an epsilon, what is reached without privacy)."""
-    own = floor_of(line)
+    own = picture.baseline(line)
     known: tuple[Line | Reference, ...] = (*picture.floors, *picture.guesses, *picture.lines)
     guesses = (one.at(epsilon) for one in known if one.mechanism == own != line.mechanism)
     without = picture.without
@@ -345,7 +344,7 @@ def kept(
         return None
     gain = metric.sign * (best.mean - guess.mean)
     share = metric.sign * (here.mean - guess.mean) / gain if gain > 0 else math.nan
-    guessing = guess_name(floor_of(line))
+    guessing = guess_name(picture.baseline(line))
     unclear = UNCLEAR.format(guessing)
     if min(here.seeds, guess.seeds) < FEWEST:
         words = ""
@@ -383,13 +382,13 @@ def guess_words(picture: Picture) -> str:
 
     By the setting, which counts what each method protects.
     """
-    floors = {floor_of(line) for line in picture.lines}
+    floors = {picture.baseline(line) for line in picture.lines}
     rivals = [line for line in picture.lines if line.mechanism not in floors]
     starts = [clear_from(picture, line) for line in rivals]
     known = [start for start in starts if start is not None]
     if not known or len(known) < len(starts):
         return ""
-    told = UNCLEAR.format(guess_name(floor_of(rivals[0])))
+    told = UNCLEAR.format(guess_name(picture.baseline(rivals[0])))
     if math.isinf(min(known)):
         return f"{capital(told)} at any epsilon"
     if min(known) <= min(float(line.epsilon[0]) for line in rivals):

@@ -56,7 +56,8 @@ def methods(result: Result) -> dict[str, Mapping[str, float]]:
         registry.REFERENCES[cls.task]: WITHOUT.capitalize(),
         result.guess: guess_name(result.guess).capitalize(),
     }
-    others = {roles.get(id, id): found for id, found in result.baselines.items()}
+    hidden = {*registry.baselines_of(cls, result.problem.steps)} - {*roles}
+    others = {roles.get(id, id): f for id, f in result.baselines.items() if id not in hidden}
     return {result.mechanism.name: result.metrics} | others
 
 
@@ -239,8 +240,8 @@ def as_json(run: Run) -> str:
 def markdown(run: Run) -> str:
     """The run card as Markdown."""
     result, table = run.result, metrics_table(methods(run.result))
-    shown, problem = cards.card(result.guarantee), result.problem
-    public = problem.train.public
+    problem, public = result.problem, result.problem.train.public
+    shown = cards.card(result.guarantee, columns=problem.train.columns)
     lines = [
         f"# {result.mechanism.name} on {escape_markdown(run.title)}\n",
         f"{public.users:,} users x {public.items:,} items, {len(problem.train):,} training"

@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import enum
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from dpmc_core.errors import InvalidSetting, sentence
+from dpmc_core.errors import InvalidSetting, capital, sentence
 from dpmc_core.lab.store import restored
+from dpmc_core.lab.views import cards
 from dpmc_core.lab.views.audits import Tick, shipped_of, tick_of
-from dpmc_core.lab.views.cards import TYPICAL, capped, of_hundred
+from dpmc_core.lab.views.cards import MOST, TYPICAL, capped, of_hundred
 from dpmc_core.lab.views.lines import Interval, Line, Picture
 from dpmc_core.lab.views.noise import symbols
 from dpmc_core.lab.views.text import Table, columns
@@ -40,8 +41,6 @@ from dpmc_core.privacy import (
     sensitivity_at,
 )
 from dpmc_core.privacy.accounting import attacker_certainty
-
-MOST = 0.999  # right so often: where the axis ends
 
 
 class About(enum.Enum):
@@ -69,8 +68,8 @@ class Stand(enum.Enum):
     """What is known of an attacker, in words."""
 
     BOUND = "at most"
-    USELESS = "no bound below 99.9"  # a finite one beyond the axis
-    NONE = "no bound"
+    USELESS = "no limit below 99.9 %"  # a finite one beyond the axis
+    NONE = "no limit is proved"
     RAW = "sees it raw"
 
 
@@ -95,20 +94,19 @@ class Question(NamedTuple):
         """Whether any limit on the attacker is proved; certainty is not what replaces it."""
         return math.isfinite(self.of(card).loss(self.change).epsilon)
 
-    def told(self, made: Sequence[Guarantee]) -> list[str | None]:
-        """How often the attacker is right, out of a hundred, by cards; None where unbounded."""
-        return [of_hundred(self.right(card), 0) if self.bounded(card) else None for card in made]
+    def answer(self, card: Guarantee) -> str:
+        """How often the attacker is right, and the epsilon where it is not the card's own."""
+        if not self.bounded(card):
+            return sentence(cards.limit(self.text, 1.0, proved=False))
+        told = cards.limit(self.text, self.right(card))
+        if self.change is not USER_REPLACED and self.rated is None:
+            return told
+        name = capital(self.short) if self.rated else "Between two such sets"
+        return f"{told} {name}: {cards.spent(self.of(card), self.change)}."
 
     def of(self, card: Guarantee) -> Guarantee:
         """The card for a person of so many ratings, where all of them are asked for at once."""
         return card if self.rated is None else capped(card, self.rated)
-
-
-_WHICH = {
-    Task.BINARY: ("Was this title liked?", ("liked", "not")),
-    Task.RATINGS: ("Was it the best rating or the worst?", ("the best", "the worst")),
-    Task.RANKING: ("Was this title clicked?", ("clicked", "not")),
-}
 
 
 class Switches(NamedTuple):
@@ -127,15 +125,15 @@ class Switches(NamedTuple):
         clicks, removed = task is Task.RANKING, self.relation is Relation.REMOVED
         name, yes = "click" if clicks else "rating", ("yes", "no")
         if self.about is About.RATING:
-            rated_or_not = "Was this title rated at all?", ("rated", "not")
-            text, answers = rated_or_not if removed and not clicks else _WHICH[task]
-            return Question(f"this {name}", text, answers, CELL if removed or clicks else RATING)
+            change = CELL if removed or clicks else RATING
+            answers = ("high", "low") if change is RATING else yes
+            return Question(f"this {name}", cards.question(change, clicks=clicks), answers, change)
         if removed:
-            text = "Was this person in the data?"
+            text = cards.question(USER_EMPTIED)
             return Question("in the data?", text, yes, USER_EMPTIED, rated)
         short = f"all {rated} {name}s" if rated else f"which {name}s?"
         other = ROW_VALUES if rated and not clicks else USER_REPLACED
-        return Question(short, f"Which of two sets of {name}s was it?", yes, other, rated)
+        return Question(short, cards.question(other, clicks=clicks), yes, other, rated)
 
 
 def questions(card: Guarantee, task: Task, rated: int) -> tuple[Question, Question]:
@@ -275,12 +273,10 @@ LEGEND = (
 
 
 def said(bead: Bead) -> str:
-    """'right at most 54.7 in 100 (by epsilon and delta alone 73.1)', or why there is no number."""
+    """'is right at most 55 % of the time', or why there is no number."""
     if bead.stand is not Stand.BOUND:
         return str(bead.stand.value)
-    best, alone = of_hundred(bead.right), of_hundred(bead.alone)
-    by = "epsilon and delta" if bead.delta else "epsilon"
-    return f"right at most {best} in 100" + ("" if best == alone else f" (by {by} alone {alone})")
+    return f"{cards.right_text(bead.right)} of the time"
 
 
 def sentences(trade: Trade, epsilon: float) -> list[str]:
@@ -289,14 +285,14 @@ def sentences(trade: Trade, epsilon: float) -> list[str]:
     counts = f"{question.change.protects}: {question.change.relation}"
     many = f"; of a person {question.rated} ratings are counted" if question.rated else ""
     told = [
-        f"{question.text} The attacker {trade.seat.value}, starts at 50 in 100 and knows"
-        f" everything else ({counts}{many})."
+        f"The attacker asks “{question.text}”, {trade.seat.value} and knows everything else"
+        f" ({counts}{many}). A coin flip is right 50 % of the time."
     ]
     for track in trade.tracks:
         bead = track.at(epsilon)
         told.append(
             f"{track.line.label} at epsilon {bead.epsilon:g}: {metric.text(bead.value.mean)},"
-            f" attacker: {said(bead)}."
+            f" attacker {said(bead)}."
         )
     stands = {bead.stand for track in trade.tracks for bead in track.beads}
     if stands & {Stand.NONE, Stand.USELESS}:
@@ -311,7 +307,7 @@ def words(trade: Trade, epsilon: float) -> str:
     metric = trade.picture.metric
     levels = [f"{name}: {metric.text(at.mean)}" for name, at in trade.picture.between(epsilon)]
     ticks = [
-        f"{track.line.label}: {track.tick.words}, so no proof below {of_hundred(track.least)}"
+        f"{track.line.label}: {track.tick.words}, so no proof below {cards.percent(track.least)}"
         for track in trade.tracks
         if track.tick is not None
     ]
@@ -333,8 +329,8 @@ def table(trade: Trade) -> Table:
         for track in trade.tracks
         for bead in track.beads
     )
-    names = ("mechanism", "epsilon", "right at most, in 100", "by epsilon and delta alone")
-    return columns((*names, "as claimed", "mean", "from", "to"), rows)
+    names = ("mechanism", "epsilon", "right at most (%)", "by epsilon and delta alone (%)")
+    return columns((*names, "as claimed (%)", "mean", "from", "to"), rows)
 
 
 # --- to be played in a browser -----------------------------------------------------------------

@@ -210,6 +210,7 @@ class Camera:
         reference: float | None = None,
         best: str = WITHOUT,
         data: str = "",
+        floor_id: str = "",
     ) -> None:
         self._mechanism, self._problem, self._every = mechanism, problem, 1
         metric = headline(mechanism.task).on(problem.train.public)
@@ -221,7 +222,7 @@ class Camera:
             metric=metric,
             axis=axis(metric, floor, reference),
             floor=floor,
-            guess=guess_name(registry.floor_of(type(mechanism), problem.steps)),
+            guess=guess_name(floor_id or registry.floor_of(type(mechanism), problem.steps)),
             reference=reference,
             best=best,
         )

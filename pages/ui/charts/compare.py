@@ -325,7 +325,7 @@ def trade(shown: Trade, epsilon: float, high: float = _LEAST) -> Figure:
     fig.shape("gutter", x0=_EDGE + 0.4, x1=end)
     fig.stroke([0, 0], up, MUTED, line_dash="dot", line_width=1)
     guesses = [
-        (one.line, _placed(one), [f"attacker: {said(bead)}<br>" for bead in one.beads])
+        (one.line, _placed(one), [f"attacker {said(bead)}<br>" for bead in one.beads])
         for one in shown.guesses
     ]
     tags = between(fig, picture, (0, end), guesses, [line.mechanism for line in lines])
@@ -386,7 +386,7 @@ def _placed(one: Track) -> Band:
 
 def _told(one: Track, bead: Bead) -> str:
     value = one.line.metric.text(bead.value.mean)
-    return f"{one.line.label}<br>epsilon {bead.epsilon:g}: {value}<br>attacker: {said(bead)}"
+    return f"{one.line.label}<br>epsilon {bead.epsilon:g}: {value}<br>attacker {said(bead)}"
 
 
 # --- rows of mechanisms ------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from typing import Any
 
 from dpmc_core.lab.refute import Method, Refuted, Report
 from dpmc_core.lab.views.audits import Lights, Tick
-from dpmc_core.lab.views.cards import CardRow, epsilon_text
+from dpmc_core.lab.views.cards import CardRow, State, epsilon_text
 from dpmc_core.lab.views.groups import Group
 from dpmc_core.style import GREEN, RED
 from pages.ui.charts import (
@@ -50,14 +50,18 @@ def claims(
             at, id = at + 1, choice.id
             row, look, found, places[id] = rows[id], style(id), measured.get(id), at
             proved = epsilon_text(row.certified)
-            text = "" if row.upheld else f"   {proved}"
-            _promised(fig, look, (row.claimed, row.certified), at, end, text)
+            refuted = row.state is State.REFUTED
+            word = row.state.word if refuted else proved
+            text = "" if row.state is State.PROVED else f"   {word}"
+            ends = row.claimed, row.certified
+            _promised(fig, look, ends, at, end, text, refuted=refuted)
             words, counted = "", row.guarantee.change
             if found is not None and 0 < found.measured < end:
                 fig.tick(found.measured, at, look, found)
                 words = f"<br>{found.words}"
             told.append(
-                f"<b>{row.mechanism}</b>: claimed {epsilon_text(row.claimed)}, certified {proved}"
+                f"<b>{row.mechanism}</b>: {row.state.word}<br>"
+                f"claimed {epsilon_text(row.claimed)}, certified {proved}"
                 f"{words}<br>{counted.label}: {counted.relation}"
             )
         at += 1
@@ -82,17 +86,26 @@ def claims(
 
 
 def _promised(
-    fig: Figure, look: Style, ends: tuple[float | None, float], at: Any, end: float, text: str
+    fig: Figure,
+    look: Style,
+    ends: tuple[float | None, float],
+    at: Any,
+    end: float,
+    text: str,
+    *,
+    refuted: bool,
 ) -> None:
-    """A claim (hollow), and what is certified (filled); an arrow at the end where nothing is."""
+    """A claim (hollow, crossed where refuted), and what is certified (filled); an arrow at the end
+    where nothing is."""
     claimed, proved = ends
-    symbol = "circle" if math.isfinite(proved) else "triangle-right"
+    filled = "circle" if math.isfinite(proved) else "triangle-right"
     proved = min(proved, end)
     if claimed is not None:
-        ring = fig.marker(look._replace(marker="circle"), solid=False, size=12)
+        symbol = "circle-x" if refuted else "circle"
+        ring = fig.marker(look._replace(marker=symbol), solid=False, size=12)
         fig.stroke([claimed, proved], [at, at], look.color)
         fig.dots([claimed], [at], ring)
-    mark = fig.marker(look._replace(marker=symbol), solid=True)
+    mark = fig.marker(look._replace(marker=filled), solid=True)
     fig.draw("promised", x=[proved], y=[at], marker=mark, text=[text])
 
 
@@ -137,7 +150,8 @@ def audit(report: Report, words: Mapping[Method, str]) -> Figure:
         insidetextfont_color=["#ffffff" if f.valid else INK for f in found],
     )
     told = f"  claimed {epsilon_text(claimed)}, certified {epsilon_text(proved)}"
-    _promised(fig, style(report.mechanism.id), (claimed, proved), rows[-1], high, told)
+    look, refuted = style(report.mechanism.id), report.refuted is not Refuted.NOTHING
+    _promised(fig, look, (claimed, proved), rows[-1], high, told, refuted=refuted)
     if claimed is not None:
         fig.rule(claimed)
     return fig

@@ -36,9 +36,6 @@ _SHARES = """
 .shares .wide { top: 50%; height: 3px; margin-top: -1.5px; background: var(--mark); opacity: .45; }
 .shares .dot { top: 50%; width: 14px; height: 14px; margin: -7px 0 0 -7px; border-radius: 50%;
   border: 3px solid var(--mark); background: var(--mark); }
-.shares .over, .shares .under { top: 50%; margin-top: -11px; border: 11px solid transparent; }
-.shares .over { border-left: 16px solid var(--mark); border-right: 0; }
-.shares .under { border-right: 16px solid var(--mark); border-left: 0; margin-left: -16px; }
 .shares .truth { top: -2px; bottom: -2px; margin-left: -1.5px; border-left: 3px dashed var(--ink); }
 .shares .solid .name { font-size: 1.35rem; font-weight: 600; }
 .shares .solid .said { font-size: 2rem; font-weight: 600; }
@@ -133,8 +130,7 @@ def _marks(row: ShareRow, axis: ShareAxis) -> str:
     left, right = axis.at(low), axis.at(high)
     drawn += f'<div class="line" style="left: {left:.2f}%; width: {right - left:.2f}%"></div>'
     if row.mark is not Mark.CERTAINTY:
-        kind = "under" if share < axis.low else "over" if share > axis.high else "dot"
-        drawn += f'<div class="{kind}" style="left: {axis.at(share):.2f}%"></div>'
+        drawn += f'<div class="dot" style="left: {axis.at(share):.2f}%"></div>'
     return drawn
 
 
