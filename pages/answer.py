@@ -150,9 +150,8 @@ def asked(data: str, task: Task, protect: Protect) -> Inquiry:
             step=None,
             format="%g",
             placeholder="none",
-            help=f"{metric.means} Give yours in production, on the same split (dpmc split --export"
-            " writes it): the gain is then measured against it, and not against our best without"
-            " privacy.",
+            help=f"{metric.means} Give the score of your own model on held-out ratings. The gain is"
+            " then measured against it, and not against our best model without privacy.",
         )
     if own is not None and metric.share:
         own /= 100
