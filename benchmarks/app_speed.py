@@ -99,7 +99,7 @@ def chart() -> dict[str, Any]:
     """The first chart of the app."""
     found = scene.came("movie-night", "input-flip")
     assert found is not None
-    figure: dict[str, Any] = scene.view(found, LIGHT)["layers"][0]["faces"][0]["figure"]
+    figure: dict[str, Any] = scene.view(found, LIGHT)["picture"]["figure"]
     return figure
 
 

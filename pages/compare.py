@@ -28,7 +28,6 @@ from pages.ui import (
     prepare,
     report,
     rows,
-    scene,
     shell,
     sources,
     stage,
@@ -99,7 +98,7 @@ def controls(choices: DeltaGenerator, chips: DeltaGenerator) -> Sought:
         data = sources.pick(**_HIDDEN)
         bring(data)
         task = the_task(data)
-        accuracy, trade_of, *_ = scene.LAYERS  # as on What if, which has others too
+        accuracy, trade_of = "Quality", "Trade"
         layers = {one: one for one in (accuracy, trade_of)}
         layer = widgets.switch("The figure", "the figure", layers, "layer", accuracy, **_HIDDEN)
         settings = st.popover("Settings", icon=":material/tune:")

@@ -51,7 +51,6 @@ HELD: Mapping[str, tuple[str, Any, Sequence[Any]]] = {
     "person": ("person", 0, (*range(len(people.QUANTILES)), YOU)),
     "asked": ("asked", 0, (0, 1)),
     "need": ("wanted", None, ()),
-    "layer": ("layer", scene.LAYERS[0], scene.LAYERS),
 }
 
 
@@ -90,6 +89,7 @@ def came(where: Place, id: str) -> tuple[Picture, ...] | None:
 
 def page() -> None:
     choices = stage.line("What does privacy cost?", quiet=True)
+    leave_out_layer()
     body, below = st.container(), st.container()
     with choices:
         data = sources.pick(label_visibility="collapsed")
@@ -115,6 +115,14 @@ def page() -> None:
             numbers(own, found, card)
     except (DpmcError, OSError) as error:
         blocks.problem(error)
+
+
+def leave_out_layer() -> None:
+    """Note that an older link asks for a picture which this page no longer has."""
+    asked = st.query_params.get("layer")
+    if asked is not None:
+        del st.query_params["layer"]
+        state.note(f"The link asks for the picture “{asked[:40]}”, which is gone; it is left out.")
 
 
 # --- whom to protect ---------------------------------------------------------------------------

@@ -109,7 +109,7 @@ def test_it_shows_by_day_and_by_night_what_the_page_shows(content, k):
         for name in instrument.STATES:
             page.pop(name)
         assert light | (view["dark"] if theme == "dark" else {}) == page
-    assert set(view["dark"]) == {"layers", "colors", "id"}
+    assert set(view["dark"]) == {"picture", "colors", "id"}
 
 
 def test_the_captions_say_what_made_the_curve_and_that_it_is_no_release(file):

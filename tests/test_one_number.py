@@ -106,10 +106,8 @@ def frame(app, *columns):
 
 def of_what_if(said, app, metric, wanted):
     view, here, text = instrument(app), at_stop(app), all_text(app)
-    layer = view["layers"][0]
-    (face,) = layer["faces"]
     half = one(r"± ([\d.]+(?: %)?)", here["half"])
-    assert layer["title"].partition("(in ")[2].partition(",")[0] in here["half"]  # the unit
+    assert view["title"].partition("(in ")[2].partition(",")[0] in here["half"]  # the unit
     answer = next(a for a in view["needed"]["answers"] if metric.text(wanted) in a["goal"])
     (attack, _), *_ = view["right"]
     said.add(
@@ -120,10 +118,10 @@ def of_what_if(said, app, metric, wanted):
         kept=here["kept"],
         begins=one(
             r"(?i)((?:below epsilon [\d.]+ )?not clearly better than guessing[^;]*)",
-            face["stops"][view["stop"]]["words"],
+            view["finding"],
         )
         or "",
-        without=level(face["figure"], "no privacy"),
+        without=level(view["picture"]["figure"], "no privacy"),
         needed=one(r"takes epsilon ([\d.]+(?: or less)?)", answer["words"]) or "not reached",
         unit=view["unit"],
         attacker=asked_in(attack[view["stop"]]),

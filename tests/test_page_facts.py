@@ -74,12 +74,12 @@ def test_what_if_draws_both_curves_and_counts_the_gain_from_public_facts_alone()
     now = at_stop(app)
     assert now["kept"] != before["kept"]
     assert f"over {lines.guess_name('private-alone')}" in now["kept"]
-    drawn = [trace.get("y") for trace in instrument(app)["layers"][0]["faces"][0]["figure"]["data"]]
+    drawn = [trace.get("y") for trace in instrument(app)["picture"]["figure"]["data"]]
     for line in (told, plain):
         assert line.band.mean.tolist() in drawn
     names = [
         trace.get("name", "")
-        for trace in instrument(app)["layers"][0]["faces"][0]["figure"]["data"]
+        for trace in instrument(app)["picture"]["figure"]["data"]
     ]
     assert not any(name.startswith("guessing") for name in names)
     again = turned(app, False)

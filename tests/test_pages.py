@@ -133,7 +133,7 @@ def test_what_if_shows_the_stored_means_and_moves_only_its_marker(id):
 def test_what_if_draws_both_reference_lines_and_hollow_markers_where_only_claimed():
     for id, hollow in (("input-flip", False), ("output", True)):
         app = open_page(data="one-bit-lab", mechanism=id)
-        drawn = instrument(app)["layers"][0]["faces"][0]["figure"]["data"]
+        drawn = instrument(app)["picture"]["figure"]["data"]
         dashes = [trace.get("line", {}).get("dash") for trace in drawn]
         assert dashes[:3] == ["dash", "dash", "dot"]  # the reference, the paper's twin, a guess
         found = [t["marker"] for t in drawn if "symbol" in t.get("marker", {})]
@@ -153,7 +153,7 @@ def test_a_private_guess_is_drawn_against_its_own_epsilon_and_compared_there():
     assert not picture.floors
     (drawn,) = (
         t
-        for t in instrument(app)["layers"][0]["faces"][0]["figure"]["data"]
+        for t in instrument(app)["picture"]["figure"]["data"]
         if t.get("name", "").startswith(lines.POPULAR)
     )
     assert drawn["x"] == [EPSILONS.index(e) for e in guess.epsilon]
@@ -713,7 +713,7 @@ def test_a_part_of_a_curve_says_so_shows_no_band_of_one_seed_and_goes_on():
     assert "One seed: no band" in all_text(app)
     assert not [
         t
-        for t in instrument(app)["layers"][0]["faces"][0]["figure"]["data"]
+        for t in instrument(app)["picture"]["figure"]["data"]
         if t.get("fill") == "toself"
     ]
     stand_at(app, 0.1)
@@ -724,7 +724,7 @@ def test_a_part_of_a_curve_says_so_shows_no_band_of_one_seed_and_goes_on():
     assert "over 3 seeds" in all_text(app)
     assert [
         t
-        for t in instrument(app)["layers"][0]["faces"][0]["figure"]["data"]
+        for t in instrument(app)["picture"]["figure"]["data"]
         if t.get("fill") == "toself"
     ]
 

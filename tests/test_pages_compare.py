@@ -585,7 +585,7 @@ def test_what_if_draws_what_the_store_has_of_a_curve():
     aware, published = found["noise-aware"], found["published"]
     assert at_stop(app)["text"] == f"{100 * aware[1.0]:.1f} %"
     papers, ours = (
-        t for t in instrument(app)["layers"][0]["faces"][0]["figure"]["data"] if t.get("customdata")
+        t for t in instrument(app)["picture"]["figure"]["data"] if t.get("customdata")
     )
     for drawn, summary in ((papers, published), (ours, aware)):
         assert drawn["x"] == [EPSILONS.index(epsilon) for epsilon in summary]
@@ -596,7 +596,7 @@ def test_what_if_draws_what_the_store_has_of_a_curve():
     assert papers["line"]["color"] == ours["line"]["color"]
     names = [
         note["text"].replace("<br>", " ")
-        for note in instrument(app)["layers"][0]["faces"][0]["figure"]["layout"]["annotations"]
+        for note in instrument(app)["picture"]["figure"]["layout"]["annotations"]
     ]
     assert "the paper's estimate" in names
 

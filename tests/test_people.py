@@ -1,8 +1,6 @@
 """What people would be shown, what the server gets of them, and what an attacker makes of it."""
 
 import base64
-import copy
-import html
 import io
 import itertools
 import json
@@ -33,7 +31,6 @@ from dpmc_core.privacy import USER_EMPTIED, Trust
 from dpmc_core.problem import build_problem
 from dpmc_core.ratings import PublicFacts, Ratings
 from pages.ui import rows, scene
-from pages.ui.charts import LIGHT
 from tests.browser_helpers import CHROMIUM, chromium
 from tests.page_helpers import instrument, open_page, placed_line, wait_until
 from tests.sweep_helpers import InThisProcess
@@ -199,34 +196,6 @@ def test_lists_come_back_as_epsilon_grows():
 
 
 PLACES = 1_000
-
-
-@pytest.mark.parametrize(
-    ("data", "id"),
-    [("movie-night", "input-flip"), ("bookshop-clicks", "dplcf"), ("jokes", "dpals")],
-)
-def test_the_layer_of_people_joins_what_stands_in_both_lists(data, id):
-    shown = scene.came(data, id)
-    found, lists = shown.shown
-    (layer,) = [one for one in scene.view(shown, LIGHT)["layers"] if one["name"] == "People"]
-    assert len(layer["faces"]) == len(found.people) > 1
-    for k, (person, face) in enumerate(zip(found.people, layer["faces"], strict=True)):
-        for epsilon, stop in zip(EPSILONS, face["stops"], strict=True):
-            drawn = copy.deepcopy(face["figure"]["data"])
-            for name, values in stop["data"].items():
-                for trace, value in zip(stop["traces"], values, strict=True):
-                    drawn[trace][name] = value
-            joins, *sides = drawn
-            if epsilon not in lists:
-                assert sides[1]["text"][1:] == joins["x"] == []
-                continue
-            both = person.plain[:5], lists[epsilon].items[k]
-            named = [[found.titles[item] for item in items] for items in both]
-            assert [[html.unescape(text) for text in one["text"][1:]] for one in sides] == named
-            pairs = list(zip(joins["y"][::3], joins["y"][1::3], strict=True))
-            assert len(pairs) == lists[epsilon].shared[k]
-            assert all(both[0][one] == both[1][other] for one, other in pairs)
-            assert str(len(pairs)) in stop["words"]
 
 
 @pytest.mark.parametrize("id", LOCAL)

@@ -257,15 +257,19 @@ def test_the_layer_of_compare_keeps_its_switches_in_the_address():
     assert len(usual) == len(charts_of(app))
 
 
-def test_the_layer_goes_along_from_page_to_page():
+def test_the_layer_of_compare_is_kept_while_what_if_is_open():
     app = open_page("compare", data="movie-night", layer="Trade")
     app.switch_page("pages/what_if.py").run()
     assert not app.exception
     assert not app.warning
-    assert instrument(app)["layer"] == "Trade"
-    app.session_state["layer"] = "Noise"  # which Compare has not
-    app.run()
-    assert instrument(app)["layer"] == "Noise"
     app.switch_page("pages/compare.py").run()
     assert not app.exception
-    assert app.session_state["layer"] == "Quality"
+    assert app.session_state["layer"] == "Trade"
+
+
+def test_an_old_link_to_a_layer_of_what_if_is_noted():
+    app = open_page(layer="Noise")
+    (said,) = app.warning
+    assert "the picture “Noise”, which is gone" in said.value
+    assert "layer" not in app.query_params
+    assert instrument(app)["picture"]["figure"]["data"]

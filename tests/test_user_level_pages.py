@@ -36,6 +36,6 @@ def test_what_if_opens_with_the_shipped_curve():
     app = open_page("what_if", data="jokes", mechanism="dpals", epsilon="1")
     assert not app.exception
     assert not app.error
-    assert instrument(app)["layers"][0]["title"].startswith("RMSE")
+    assert instrument(app)["title"].startswith("RMSE")
     assert at_stop(app)["value"] is not None
     assert instrument(app)["unit"] == "per user"

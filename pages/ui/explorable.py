@@ -36,7 +36,7 @@ from pages.ui.scene import Scene
 
 _HERE = Path(__file__)
 _CONFIG = _HERE.parents[2] / ".streamlit" / "config.toml"
-START = {"stop": 6, "person": 0, "asked": 0, "wanted": None, "layer": ""}  # epsilon 1
+START = {"stop": 6, "person": 0, "asked": 0, "wanted": None}  # epsilon 1
 # Nothing may be asked for, from wherever: a picture that is saved is made in the browser.
 _ALONE = (
     "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline';"

@@ -34,7 +34,6 @@ class Instrument {
   constructor(root) {
     this.root = root
     this.stop = this.person = this.asked = 0
-    this.layer = ""
     this.wanted = null
     this.told = {} // to the page, and not yet heard back
     this.heard = {} // from it
@@ -71,7 +70,6 @@ class Instrument {
     const head = make("div", "dpmc-head", chart)
     this.title = make("strong", "", head)
     this.finding = make("span", "", head)
-    choices("layers", head, "What the picture shows")
     button(head, "Save picture", () => this.save(), "dpmc-save")
     const frame = add("div", "frame", chart)
     add("div", "plot", frame)
@@ -79,7 +77,6 @@ class Instrument {
     this.goal.ariaOrientation = "vertical"
     this.goalText = make("span", "", this.goal)
     add("div", "need", frame)
-    add("div", "scale", frame)
     slider("knob", add("div", "track", frame), "epsilon")
     const sides = make("div", "dpmc-sides", chart)
     make("span", "", sides, "\u2190 more private")
@@ -141,7 +138,7 @@ class Instrument {
     const known = this.view && this.view.id === view.id
     const first = !this.view
     this.view = view
-    for (const name of ["stop", "person", "asked", "wanted", "layer"]) {
+    for (const name of ["stop", "person", "asked", "wanted"]) {
       // an echo of what was told must not undo what was done since
       const told = this.told[name] ||= []
       const place = told.indexOf(view[name])
@@ -173,12 +170,6 @@ class Instrument {
     const view = this.view
     const { style } = this.root
     for (const [name, value] of Object.entries(view.colors)) style.setProperty("--" + name, value)
-    this.layers.replaceChildren()
-    for (const one of view.layers.length > 1 ? view.layers : []) {
-      make("button", "", this.layers, one.name).onclick = () => this.tell("layer", one.name)
-    }
-    this.scale.replaceChildren()
-    for (const one of view.stops) make("span", "", this.scale, one.epsilon)
     Object.assign(this.knob, { ariaValueMin: 0, ariaValueMax: this.last })
     say(this.axis, "epsilon " + view.unit)
     show(this.who, !!view.people)
@@ -187,33 +178,16 @@ class Instrument {
     this.fold()
     say(this.method, view.method)
     say(this.promise, " " + view.promise[0].toLowerCase() + view.promise.slice(1))
-    this.over = null
-    this.turn()
-    plotly(view.plotly).then((library) => this.plotted(library), () => {})
-  }
-
-  // The layer in sight: another picture over the same slider.
-  turn() {
-    const layers = this.view.layers
-    // on a phone the lists below have the room, and a visitor's own are not drawn
-    const drawn = this.person !== "you" && this.frame.clientWidth >= NARROW
-    const fits = layers.map((one) => drawn || one.name !== "People")
-    const now = layers.find((one, k) => fits[k] && one.name === this.layer) || layers[0]
-    const over = now.faces[now.name === "People" ? this.person : this.asked] || now.faces[0]
-    Array.from(this.layers.children).forEach((button, k) => { show(button, fits[k]) })
-    if (over === this.over) return
-    this.over = over
-    say(this.title, now.title)
-    Array.from(this.layers.children).forEach((button, k) => { button.ariaPressed = layers[k] === now })
-    show(this.scale, over !== this.first)
+    say(this.title, view.title)
+    say(this.finding, view.finding)
     this.sides()
+    plotly(view.plotly).then((library) => this.plotted(library), () => {})
   }
 
   // The same lines as a plain picture, until Plotly is there.
   sketch() {
-    if (this.over !== this.first) return
     const path = ({ x, y }) => x.map((at, k) => this.at(at) + "," + this.height(y[k])).join(" ")
-    const lines = this.over.figure.data.filter((trace) => trace.mode.startsWith("lines") && trace.x.length)
+    const lines = this.figure.data.filter((trace) => trace.mode.startsWith("lines") && trace.x.length)
     this.plot.innerHTML = `<svg width="100%" height="100%" aria-hidden="true">${lines
       .map((trace) => trace.fill
         ? `<polygon points="${path(trace)}" fill="${trace.fillcolor}"/>`
@@ -223,22 +197,19 @@ class Instrument {
   }
 
   plotted(library) {
-    const { data, layout } = JSON.parse(JSON.stringify(this.over.figure))
+    const { data, layout } = JSON.parse(JSON.stringify(this.figure))
     if (!this.library) this.plot.replaceChildren()
     this.library = library
-    const first = this.over === this.first
     const names = layout.annotations || [] // none before the first point
     const places = layout.meta?.[Math.floor(this.high / 20)]
     for (const k in places) Object.assign(names[k], { y: places[k], yref: "y" })
     if (this.narrow) {
       layout.showlegend = false
-      if (first) {
-        layout.annotations = []
-        layout.xaxis.ticktext = layout.xaxis.ticktext.map((text, k) => (this.numbered(k) ? text : ""))
-      }
+      layout.annotations = []
+      layout.xaxis.ticktext = layout.xaxis.ticktext.map((text, k) => (this.numbered(k) ? text : ""))
     }
     // on a phone the names of lines stand below the chart instead of beside it
-    say(this.legend, this.narrow && first ? names.map((one) => one.text.replaceAll("<br>", " ")).join(" \u00b7 ") : "")
+    say(this.legend, this.narrow ? names.map((one) => one.text.replaceAll("<br>", " ")).join(" \u00b7 ") : "")
     Object.assign(layout, { margin: this.margin, width: this.width, height: this.high })
     library.react(this.plot, data, layout, { displayModeBar: false, responsive: false })
     this.drawn = null
@@ -253,8 +224,8 @@ class Instrument {
   // The picture in sight on a page of its own, with all that stands around it.
   save() {
     if (!this.library) return
-    const { view, over, plot } = this
-    const { xaxis, yaxis, margin, ...rest } = { ...over.figure.layout, ...over.stops[this.stop].layout }
+    const { view, plot } = this
+    const { xaxis, yaxis, margin, ...rest } = { ...this.figure.layout, ...view.picture.stops[this.stop].layout }
     const epsilon = "epsilon " + view.stops[this.stop].epsilon + " " + view.unit
     const text = "<b>" + view.data + ": " + view.method + ", " + epsilon + "</b><br>" + this.title.textContent
       + "<br><sup>" + view.told + "</sup>"
@@ -264,8 +235,8 @@ class Instrument {
       font: { family: "sans-serif" }, // the page's own is not in an image: names must be measured so
       title: { text, x: 0.02, y: 0.94, yanchor: "top", font: { size: 20 } },
       margin: { l: 80, r: 230, t: margin.t + 110, b: 70 },
-      xaxis: over === this.first ? { ...xaxis, title: { text: this.axis.textContent } } : xaxis,
-      yaxis: { title: { text: view.layers[0].title }, ...yaxis },
+      xaxis: { ...xaxis, title: { text: this.axis.textContent } },
+      yaxis: { title: { text: view.title }, ...yaxis },
     }
     this.library.downloadImage({ data: plot.data, layout },
       { format: "png", scale: 2, width: 1120, height: 630, filename: "dpmc-lab" })
@@ -276,14 +247,10 @@ class Instrument {
     this.width = clientWidth
     this.high = clientHeight
     this.narrow = clientWidth < NARROW
-    this.margin = { ...this.over.figure.layout.margin }
+    this.margin = { ...this.figure.layout.margin }
     if (this.narrow) this.margin.r = 12
     this.root.style.setProperty("--left", this.margin.l + "px")
     this.root.style.setProperty("--right", this.margin.r + "px")
-    Array.from(this.scale.children).forEach((mark, k) => {
-      mark.style.left = this.at(k) + "px"
-      show(mark, this.numbered(k))
-    })
     if (this.library) this.plotted(this.library)
     else this.sketch()
   }
@@ -295,14 +262,14 @@ class Instrument {
     this.refresh()
   }
 
-  // --- places: of stops across, of values down the first picture
+  // --- places: of stops across, of values down the picture
 
-  get first() {
-    return this.view.layers[0].faces[0]
+  get figure() {
+    return this.view.picture.figure
   }
 
   get ends() {
-    return this.first.figure.layout.yaxis.range
+    return this.figure.layout.yaxis.range
   }
 
   get last() {
@@ -324,16 +291,16 @@ class Instrument {
 
   // Pixels of a unit.
   get scaled() {
-    const { t, b } = this.first.figure.layout.margin
+    const { t, b } = this.margin
     return (this.frame.clientHeight - t - b) / (this.ends[1] - this.ends[0])
   }
 
   level(pixel) {
-    return this.ends[1] - (pixel - this.first.figure.layout.margin.t) / this.scaled
+    return this.ends[1] - (pixel - this.margin.t) / this.scaled
   }
 
   height(value) {
-    return this.first.figure.layout.margin.t + (this.ends[1] - value) * this.scaled
+    return this.margin.t + (this.ends[1] - value) * this.scaled
   }
 
   // --- moving
@@ -427,8 +394,6 @@ class Instrument {
   refresh() {
     const view = this.view
     const now = view.stops[this.stop]
-    this.turn()
-    say(this.finding, this.over.stops[this.stop].words)
     this.track.style.setProperty("--x", this.at(this.stop) + "px")
     this.knob.ariaValueNow = this.stop
     this.knob.ariaValueText = "epsilon " + now.epsilon + ": " + now.text
@@ -445,7 +410,7 @@ class Instrument {
   moved() {
     if (!this.library || !this.plot.data || this.drawn === this.stop) return
     this.drawn = this.stop
-    const { traces, data, layout } = this.over.stops[this.stop]
+    const { traces, data, layout } = this.view.picture.stops[this.stop]
     this.library.update(this.plot, data, layout, traces)
   }
 
@@ -537,7 +502,7 @@ class Instrument {
 
   wish() {
     const view = this.view
-    const on = this.wishes() && this.over === this.first
+    const on = this.wishes()
     show(this.goal, on)
     show(this.need, on)
     show(this.answer, on)

@@ -13,7 +13,7 @@ import streamlit as st
 
 from pages.ui import scene
 
-STATES = ("stop", "person", "asked", "wanted", "layer")
+STATES = ("stop", "person", "asked", "wanted")
 
 
 _component = st.components.v2.component(

@@ -22,23 +22,19 @@ from dpmc_core import registry
 from dpmc_core.data import datasets
 from dpmc_core.lab.sweep import Grid
 from dpmc_core.lab.sweep.presets import BOTH, EPSILONS
-from dpmc_core.lab.views import cards, lines, noise, numbers, people, trade
+from dpmc_core.lab.views import cards, lines, numbers, people, trade
 from dpmc_core.lab.views.lines import Line, Picture
 from dpmc_core.lab.views.people import Around, Person, Scores, Shown, Yours
-from dpmc_core.lab.views.trade import Question
 from dpmc_core.model import Mechanism, Task
 from dpmc_core.privacy import Guarantee, Trust
 from dpmc_core.problem import build_problem, prepared_facts
 from dpmc_core.ratings import PublicFacts, Ratings
 from pages.ui.charts import Figure, Theme
-from pages.ui.charts import compare as charts_compare
 from pages.ui.charts import curve as charts_curve
-from pages.ui.charts import noise as charts_noise
 from pages.ui.text import WORDS, in_chart
 
 LOOK = Path(__file__).with_name("instrument.css")
 PLOTLY = f"plotly-{metadata.version('plotly')}.min.js"  # where the server serves it
-LAYERS = ("Quality", "Trade", "Noise", "People")
 _STEP = 0.005  # between two qualities that may be asked for
 
 
@@ -140,16 +136,9 @@ def view(scene: Scene, theme: Theme) -> dict[str, Any]:
     said = numbers.finding(picture, line) if line else "No point of this curve is there yet."
     body: dict[str, Any] = {
         "plotly": PLOTLY,
-        "layers": [
-            {
-                "name": LAYERS[0],
-                "title": picture.metric.axis,
-                "faces": [_moving(charts_curve.standing(curve, stops), theme, [said] * len(stops))],
-            },
-            *_traded(picture, asked[0], theme),
-            *_noise(mechanisms, made, theme),
-            *_people(first.id, shown, theme),
-        ],
+        "title": picture.metric.axis,
+        "finding": said,
+        "picture": _moving(charts_curve.standing(curve, stops), theme),
         "room": charts_curve.ROOM,
         "colors": charts_curve.colors(theme, first.id),
         "method": registry.get(first.id).name,
@@ -204,8 +193,8 @@ def view(scene: Scene, theme: Theme) -> dict[str, Any]:
 _short = partial(lines.short, digits=3)
 
 
-def _moving(figures: Sequence[Figure], theme: Theme, words: Sequence[str]) -> dict[str, Any]:
-    """A figure, and at each stop of the slider what of it is otherwise, and what is said there."""
+def _moving(figures: Sequence[Figure], theme: Theme) -> dict[str, Any]:
+    """A figure, and at each stop of the slider what of it is otherwise."""
     drawn = [fig.on(theme) for fig in figures]
     first = drawn[0]
     traces = range(len(first["data"]))
@@ -220,70 +209,14 @@ def _moving(figures: Sequence[Figure], theme: Theme, words: Sequence[str]) -> di
             "traces": moved,
             "data": {name: [one["data"][k].get(name) for k in moved] for name in sorted(names)},
             "layout": {name: one["layout"].get(name, []) for name in sorted(parts)},
-            "words": said,
         }
-        for one, said in zip(drawn, words, strict=True)
+        for one in drawn
     ]
     return {"figure": first, "stops": stops}
 
 
 def _differing(one: Mapping[str, Any], other: Mapping[str, Any]) -> set[str]:
     return {name for name in {*one, *other} if one.get(name) != other.get(name)}
-
-
-def _traded(picture: Picture, asked: Sequence[Question], theme: Theme) -> list[dict[str, Any]]:
-    """The layer of the trade, under each of the questions; none before the first point."""
-    if not picture.lines:
-        return []
-    alone = picture._replace(lines=picture.lines[:1])
-    faces = []
-    for question in asked:
-        found, axis = trade.ask(alone, question), picture.metric.axis  # said above the picture
-        figures = [charts_curve.over_slider(charts_compare.trade(found, e)) for e in EPSILONS]
-        for fig in figures:
-            fig.layout["annotations"] = [n for n in fig.layout["annotations"] if n["text"] != axis]
-        said = [f"Attacker {trade.said(found.tracks[0].at(e))}" for e in EPSILONS]
-        faces.append(_moving(figures, theme, said))
-    return [{"name": "Trade", "title": f"{picture.metric.axis}, against risk", "faces": faces}]
-
-
-def _noise(
-    mechanisms: Sequence[Mechanism], made: Sequence[Guarantee], theme: Theme
-) -> list[dict[str, Any]]:
-    """The layer of the noise itself: of the release with most values; none without a picture."""
-    releases = [noise.main_release(card) for card in made]
-    usual = releases[EPSILONS.index(1.0)]
-    if usual is None:
-        return []
-    figures, said = [], []
-    for mechanism, release in zip(mechanisms, releases, strict=True):
-        assert release is not None
-        said.append(noise.describe(release))
-        seen, name = noise.view(release, usual, made[0].public), f"epsilon {mechanism.epsilon:g}"
-        ruler = noise.ruler(release, made[0].public)
-        figures.append(charts_noise.shape(mechanism.id, seen, names=(name, ""), ruler=ruler))
-    return [
-        {
-            "name": "Noise",
-            "title": "The noise",
-            "faces": [_moving([charts_curve.over_slider(fig) for fig in figures], theme, said)],
-        }
-    ]
-
-
-def _people(id: str, shown: Shown | None, theme: Theme) -> list[dict[str, Any]]:
-    """The layer of people: the lists of each without privacy and with it, if there are any."""
-    if shown is None or not shown[1]:
-        return []
-    (found, lists), faces = shown, []
-    titles = {item: in_chart(name) for item, name in found.titles.items()}
-    at = [*map(lists.get, EPSILONS)]
-    for k, person in enumerate(found.people):
-        both = [(person.plain[:5], one.items[k] if one else ()) for one in at]
-        figures = [charts_curve.over_slider(charts_curve.lists(id, b, titles)) for b in both]
-        said = [f"{one.shared[k]} of 5 are the same" if one else "no lists here" for one in at]
-        faces.append(_moving(figures, theme, said))
-    return [{"name": LAYERS[3], "title": "Recommended", "faces": faces}]
 
 
 def _stop(picture: Picture, epsilon: float) -> dict[str, Any]:

@@ -195,11 +195,7 @@ def log_odds(right: float) -> float:
 
 def trade(picture: Picture, task: Task, asked: Switches) -> Trade:
     """The lines of a picture under the question of three switches. Raises DpmcError."""
-    return ask(picture, asked.question(task), asked.seat)
-
-
-def ask(picture: Picture, question: Question, seat: Seat = Seat.READER) -> Trade:
-    """The lines of a picture under a question. Raises DpmcError."""
+    question, seat = asked.question(task), asked.seat
     tracks, guesses = (
         tuple(_track(line, question, seat) for line in side)
         for side in (picture.lines, picture.guesses)

@@ -6,7 +6,6 @@ the slider, the rule and the dot are one thing on one axis.
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -20,7 +19,6 @@ from pages.ui.charts import (
     EPSILON_AXIS,
     FINE,
     INK,
-    LOOK,
     MUTED,
     PAPER,
     Figure,
@@ -34,7 +32,6 @@ from pages.ui.charts.compare import Tag, beside, between, reach
 PUBLISHED, WITHOUT_FACTS = "the paper's estimate", "without public facts"
 HEIGHT = 340  # at least: the component gives it what room the window has
 MARGIN = {"l": 44, "r": 158, "t": 8, "b": 48}  # the component places its slider by them
-OVER = MARGIN | {"t": 48, "b": 78}  # of another picture, apart from the slider
 ROOM = 0.5  # of a stop, left of the first and right of the last one
 
 
@@ -135,32 +132,6 @@ def standing(fig: Figure, stops: Sequence[Mapping[str, Any]]) -> list[Figure]:
         )
         for k, stop in enumerate(stops)
     ]
-
-
-def over_slider(fig: Figure) -> Figure:
-    """Another picture in the same place: its own axis on top, since the slider lies below it."""
-    fig.update(height=HEIGHT, margin=OVER, **LOOK["figures"]["over_slider"])
-    return fig
-
-
-def lists(mechanism: str, both: Sequence[Sequence[int]], titles: Mapping[int, str]) -> Figure:
-    """Somebody's list without privacy and with it, best first; a title in both is joined."""
-    fig, color = figure("lists"), style(mechanism).color
-    first, other = both
-    same = [item for item in first if item in other]
-    ends = [(first.index(item), other.index(item), None) for item in same]
-    fig.stroke([0, 1, None] * len(same), [*itertools.chain(*ends)], color)
-    for k, items in enumerate(both):
-        name, side = (("without", "left"), ("with", "right"))[k]
-        fig.draw(
-            "listed",
-            x=[k] * (1 + len(items)),
-            y=[*range(-1, len(items))],
-            text=[f"<b>{name} privacy</b>", *(titles[item] for item in items)],
-            textposition=f"middle {side}",
-            marker_color=[PAPER, *(color if item in same else MUTED for item in items)],
-        )
-    return fig
 
 
 def colors(theme: Theme, mechanism: str) -> dict[str, Any]:
