@@ -10,7 +10,7 @@ from dpmc_core.lab.refute import small_data
 from dpmc_core.lab.refute.faults import Flaw, faults_of
 from dpmc_core.lab.refute.report import record
 from dpmc_core.lab.teach import glossary
-from dpmc_core.lab.views import audits, cards, groups, trade
+from dpmc_core.lab.views import audits, cards, groups, measurements, trade
 from dpmc_core.lab.views.audits import Lights
 from dpmc_core.lab.views.trade import Question
 from dpmc_core.privacy import RATING, Change, Guarantee
@@ -141,7 +141,7 @@ def claims(found: dict[str, Guarantee], id: str, epsilon: float, *, every: bool)
             st.session_state["mechanism"] = point["customdata"][0]
 
     ticks = {
-        one: audits.as_tick(t)
+        one: measurements.as_tick(t)
         for one in rows
         if (t := blocks.measured(one, epsilon)) and t.epsilon == epsilon
     }
@@ -153,7 +153,7 @@ def claims(found: dict[str, Guarantee], id: str, epsilon: float, *, every: bool)
 
 def refuted(id: str) -> bool:
     """Whether an attack found more than a mechanism claims, at any epsilon."""
-    return any(map(audits.refuted, blocks.attacks(id)))
+    return any(map(measurements.refuted, blocks.attacks(id)))
 
 
 def rows_of(found: dict[str, Guarantee], epsilon: float) -> dict[str, cards.CardRow]:
@@ -207,9 +207,9 @@ def at_hand(card: Guarantee, id: str, epsilon: float) -> Audited | None:
         told += f"; measured at least {cards.epsilon_text(found.measured, least=True)}"
         told += f" at {found.epsilon:g}" * (found.epsilon != epsilon)
     st.caption(f"{told}.")
-    against = next(filter(audits.refuted, reversed(blocks.attacks(id))), None)
+    against = next(filter(measurements.refuted, reversed(blocks.attacks(id))), None)
     if against is not None:
-        st.markdown(f"⊗ **Refuted**: {blocks.escape(audits.counterexample(against))}.")
+        st.markdown(f"⊗ **Refuted**: {blocks.escape(measurements.counterexample(against))}.")
     with st.popover("Why?", icon=":material/verified_user:"):
         blocks.guarantee(card, id)
     return attempt(id, epsilon)
@@ -320,7 +320,7 @@ def report(found: Audited) -> None:
     left, right = st.columns([3, 2], gap="large")
     with left:
         blocks.chart(
-            charts_guarantees.audit(report, audits.METHODS),
+            charts_guarantees.audit(report, measurements.METHODS),
             alt=audits.verdict(report),
             key="audit",
             caption=f"Small invented ratings, {report.runs} runs, seed {report.seed}; what is"
@@ -330,9 +330,9 @@ def report(found: Audited) -> None:
     with right:
         for one in report.findings:
             words = audits.finding(one, report.change)
-            st.markdown(f"**{audits.METHODS[one.method]}.** {blocks.escape(words)}")
+            st.markdown(f"**{measurements.METHODS[one.method]}.** {blocks.escape(words)}")
         for method, why in report.skipped:
-            st.caption(f"{audits.METHODS[method]} does not apply: {blocks.escape(why)}.")
+            st.caption(f"{measurements.METHODS[method]} does not apply: {blocks.escape(why)}.")
     if found.lights is not None:
         lit(found.lights)
 

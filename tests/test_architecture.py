@@ -22,6 +22,7 @@ ORDER = [
     *("registry", "plugins", "problem", "experiment"),
     *(
         "lab.locks",
+        "lab.measured",
         "lab.refute",
         "lab.store",
         "lab.shipped",

@@ -12,7 +12,7 @@ from dpmc_core.lab import shipped
 from dpmc_core.lab.store import curves
 from dpmc_core.lab.study.answer import recommend
 from dpmc_core.lab.sweep.presets import EPSILONS
-from dpmc_core.lab.views import audits, cards, groups
+from dpmc_core.lab.views import cards, groups, measurements
 from dpmc_core.model import Task
 from dpmc_core.privacy import CELL, RATING, Trust
 from dpmc_core.ratings import PublicFacts
@@ -38,7 +38,7 @@ def test_every_mechanism_has_one_place_told_by_its_card(clicks):
     assert len(set(titles)) == len(titles)
     for group, choice in ((g, c) for g in placed for c in g.choices):
         card = found[choice.id]
-        refuted = audits.refuted(audits.shipped_of(choice.id))
+        refuted = measurements.refuted(measurements.shipped_of(choice.id))
         assert choice.state is cards.state_of(card, refuted=refuted)
         assert (choice.state is cards.State.PROVED) == (cards.upheld(card) and not refuted)
         assert choice.predicts == groups.PREDICTS[registry.get(choice.id).task]

@@ -211,7 +211,7 @@ def lit(whose):
 
 
 def audited():
-    told = json.loads((ROOT / "dpmc_core" / "lab" / "refute" / "measured.json").read_text("utf-8"))
+    told = json.loads((ROOT / "dpmc_core" / "lab" / "measured.json").read_text("utf-8"))
     return next(one["measured"] for one in told if one["mechanism"] == "output")
 
 

@@ -77,10 +77,7 @@ def test_what_if_draws_both_curves_and_counts_the_gain_from_public_facts_alone()
     drawn = [trace.get("y") for trace in instrument(app)["picture"]["figure"]["data"]]
     for line in (told, plain):
         assert line.band.mean.tolist() in drawn
-    names = [
-        trace.get("name", "")
-        for trace in instrument(app)["picture"]["figure"]["data"]
-    ]
+    names = [trace.get("name", "") for trace in instrument(app)["picture"]["figure"]["data"]]
     assert not any(name.startswith("guessing") for name in names)
     again = turned(app, False)
     assert at_stop(again) == before

@@ -12,7 +12,7 @@ import pytest
 from dpmc_core import registry
 from dpmc_core.lab.cli import main
 from dpmc_core.lab.refute import refute
-from dpmc_core.lab.views import audits, cards, groups, text, trade
+from dpmc_core.lab.views import cards, groups, measurements, text, trade
 from dpmc_core.lab.views.cards import State
 from dpmc_core.model import Task
 from dpmc_core.privacy import CELL, RATING, ROW_VALUES, USER_EMPTIED, USER_REPLACED
@@ -60,10 +60,10 @@ def test_the_figure_holds_a_line_for_each_mechanism_with_its_marks():
             assert certified["marker"]["symbol"] == "circle"
         else:
             assert certified["marker"]["symbol"] == "triangle-right"
-            refuted = audits.refuted(audits.shipped_of(id))
+            refuted = measurements.refuted(measurements.shipped_of(id))
             assert certified["text"] == ["   refuted" if refuted else "   no bound"]
         ticks = [t["x"][0] for t in drawn["data"] if t["y"] == [places[id]] and "line-ns" in str(t)]
-        assert ticks == [audits.shipped_of(id).measured]
+        assert ticks == [measurements.shipped_of(id).measured]
 
 
 def test_without_being_asked_it_shows_those_that_predict_the_same():
@@ -114,7 +114,7 @@ def test_a_refuted_claim_is_told_from_one_that_is_not_proved(capsys):
     status = dict(zip(table["mechanism"], table["status"], strict=True))
     states = {}
     for id, y in places.items():
-        found = audits.shipped_of(id)
+        found = measurements.shipped_of(id)
         refuted = found.measured > found.epsilon * (1 + 1e-9)
         state = State.REFUTED if refuted else cards.state_of(CARDS[id])
         states[id] = state
@@ -131,7 +131,7 @@ def test_a_refuted_claim_is_told_from_one_that_is_not_proved(capsys):
     command = re.search(r"dpmc audit output --epsilon 1 --seed 1", plain(all_text(app)))
     assert main([*command[0].split()[1:], "--method", "probe", "--json"]) == 0
     least = json.loads(capsys.readouterr().out)["measured"]
-    assert least == pytest.approx(audits.shipped_of("output").measured)
+    assert least == pytest.approx(measurements.shipped_of("output").measured)
 
 
 def test_the_first_sentence_counts_what_is_not_proved_and_follows_epsilon():
@@ -205,7 +205,7 @@ def test_one_of_a_thing_is_no_plural():
 
 def test_what_was_measured_is_one_number_on_the_card_and_beside_it():
     app = open_page("guarantees", data="movie-night", mechanism="output")
-    least = cards.epsilon_text(audits.shipped_of("output").measured, least=True)
+    least = cards.epsilon_text(measurements.shipped_of("output").measured, least=True)
     assert f"measured at least {least}" in all_text(app)
     assert all_text(app).count(f"at least {least}") == 3  # and where the claim is refuted
     assert (
@@ -293,7 +293,7 @@ def test_a_fault_is_offered_only_where_it_changes_something():
 def test_what_was_measured_stands_on_cards_and_in_the_picture_of_claims():
     app = open_page("guarantees", data="movie-night", mechanism="input-flip")
     assert "Measured: at least" in plain(" ".join(c.value for c in app.caption)).replace("*", "")
-    found = audits.shipped_of("input-flip")
+    found = measurements.shipped_of("input-flip")
     assert found is not None
     assert 0.5 < found.measured < 1
-    assert audits.shipped_of("svd") is None
+    assert measurements.shipped_of("svd") is None

@@ -712,9 +712,7 @@ def test_a_part_of_a_curve_says_so_shows_no_band_of_one_seed_and_goes_on():
     assert f"{11 + 11 + 1} of 132 runs are there" in app.info[0].value
     assert "One seed: no band" in all_text(app)
     assert not [
-        t
-        for t in instrument(app)["picture"]["figure"]["data"]
-        if t.get("fill") == "toself"
+        t for t in instrument(app)["picture"]["figure"]["data"] if t.get("fill") == "toself"
     ]
     stand_at(app, 0.1)
     assert at_stop(app)["value"] is None
@@ -722,11 +720,7 @@ def test_a_part_of_a_curve_says_so_shows_no_band_of_one_seed_and_goes_on():
     run_until_whole(app)
     assert not app.info
     assert "over 3 seeds" in all_text(app)
-    assert [
-        t
-        for t in instrument(app)["picture"]["figure"]["data"]
-        if t.get("fill") == "toself"
-    ]
+    assert [t for t in instrument(app)["picture"]["figure"]["data"] if t.get("fill") == "toself"]
 
 
 def test_a_generated_set_is_drawn_anew_and_its_address_opens_it():

@@ -584,9 +584,7 @@ def test_what_if_draws_what_the_store_has_of_a_curve():
         }
     aware, published = found["noise-aware"], found["published"]
     assert at_stop(app)["text"] == f"{100 * aware[1.0]:.1f} %"
-    papers, ours = (
-        t for t in instrument(app)["picture"]["figure"]["data"] if t.get("customdata")
-    )
+    papers, ours = (t for t in instrument(app)["picture"]["figure"]["data"] if t.get("customdata"))
     for drawn, summary in ((papers, published), (ours, aware)):
         assert drawn["x"] == [EPSILONS.index(epsilon) for epsilon in summary]
         assert drawn["y"] == pytest.approx([*summary.values()])

@@ -21,11 +21,11 @@ from scipy import stats
 
 from dpmc_core import registry
 from dpmc_core.errors import CannotRelease, InvalidSetting
+from dpmc_core.lab.measured import _records, shipped
 from dpmc_core.lab.refute import Method, Refuted, refute, small_data
 from dpmc_core.lab.refute.canaries import CanaryPlan, Scorer, plans
 from dpmc_core.lab.refute.faults import Flaw, faults_of, plant
 from dpmc_core.lab.refute.probe import RatingTable, changed, neighbours, run
-from dpmc_core.lab.refute.report import _records, shipped
 from dpmc_core.lab.study.release import export
 from dpmc_core.lab.views import audits
 from dpmc_core.lab.views.audits import known_instance, lights
@@ -446,7 +446,7 @@ def test_one_rating_lights_up_the_matrix():
 
 
 def test_what_was_measured_ships_for_every_mechanism_as_it_is_now():
-    """After a change of results: dpmc audit --all --write dpmc_core/lab/refute/measured.json"""
+    """After a change of results: dpmc audit --all --write dpmc_core/lab/measured.json"""
     for id in NOISY:
         found = shipped(registry.create(id, epsilon=1.0))
         assert found is not None, id

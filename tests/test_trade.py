@@ -12,7 +12,7 @@ from scipy import optimize, stats
 
 from dpmc_core import registry
 from dpmc_core.lab.store import restored
-from dpmc_core.lab.views import audits, lines, trade
+from dpmc_core.lab.views import lines, measurements, trade
 from dpmc_core.lab.views.trade import About, Relation, Seat, Stand, Switches
 from dpmc_core.model import Task
 from dpmc_core.privacy import Trust
@@ -166,7 +166,7 @@ def test_a_tick_lies_below_what_is_certified_and_only_where_it_tells_of_the_ques
         ticks += 1
         bead = one.at(one.tick.epsilon)
         assert 0.5 <= one.least <= bead.right
-        found = audits.shipped_of(one.line.mechanism)
+        found = measurements.shipped_of(one.line.mechanism)
         if switches == Switches() and registry.get(one.line.mechanism).task is not Task.RANKING:
             assert found.change.value == "value"  # of a cell or a user it says nothing about this
     assert ticks > 20

@@ -19,9 +19,9 @@ from plotly.basedatatypes import BaseFigure
 
 from dpmc_core.errors import DpmcError, capital, sentence
 from dpmc_core.experiment import EVALUATION_ONLY
-from dpmc_core.lab.refute.report import Shipped
+from dpmc_core.lab.measured import Shipped
 from dpmc_core.lab.store import guarded
-from dpmc_core.lab.views import audits, cards, lines
+from dpmc_core.lab.views import cards, lines, measurements
 from dpmc_core.lab.views.lines import Count, Picture
 from dpmc_core.privacy import Guarantee
 from pages.ui import classroom, report, sources, state
@@ -188,7 +188,7 @@ def guarantee(card: Guarantee, id: str) -> None:
         st.badge(f"certified: epsilon {proved} {unit}", icon=":material/verified:", color="green")
     else:
         claimed = cards.budget_text(*dataclasses.astuple(card.claimed)) if card.claimed else "none"
-        refuted = any(map(audits.refuted, attacks(id)))
+        refuted = any(map(measurements.refuted, attacks(id)))
         st.badge(
             f"{'refuted: ' * refuted}claimed {claimed}, certified {proved} {unit}",
             icon=":material/cancel:" if refuted else ":material/radio_button_unchecked:",
@@ -197,13 +197,15 @@ def guarantee(card: Guarantee, id: str) -> None:
     for name, text in shown.facts[2 if own.finite else 1 :]:  # the badge says the first ones
         st.caption(f"**{capital(name)}**: {escape(sentence(text))}")
     if found is not None:
-        st.caption(f"**Measured**: {escape(audits.tick(found))}, set to epsilon {found.epsilon:g}.")
+        st.caption(
+            f"**Measured**: {escape(measurements.tick(found))}, set to epsilon {found.epsilon:g}."
+        )
 
 
 def attacks(id: str) -> list[Shipped]:
     """What attacks found of a mechanism: the one that ships, then this session's."""
     here: dict[object, Shipped] = st.session_state.get(ATTACKS, {})
-    found = (audits.shipped_of(id), *here.values())
+    found = (measurements.shipped_of(id), *here.values())
     return [one for one in found if one is not None and one.mechanism == id]
 
 

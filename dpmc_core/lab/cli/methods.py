@@ -49,6 +49,7 @@ from dpmc_core.lab.cli.options import (
     Steps,
     Unit,
 )
+from dpmc_core.lab.measured import records_text, shipped
 from dpmc_core.lab.protocol import Transcript, federated, simulate
 from dpmc_core.lab.protocol.federated import Federation
 from dpmc_core.lab.protocol.scenarios import DynamicUsers, Scenario
@@ -56,12 +57,13 @@ from dpmc_core.lab.refute import RUNS, refute
 from dpmc_core.lab.refute import Method as Way
 from dpmc_core.lab.refute import Report as Audit
 from dpmc_core.lab.refute.faults import Flaw
-from dpmc_core.lab.refute.report import record, records_text, shipped
+from dpmc_core.lab.refute.report import record
 from dpmc_core.lab.study.answer import recommend as advise
 from dpmc_core.lab.sweep import partitioned
 from dpmc_core.lab.views import as_published as published
 from dpmc_core.lab.views import audits, cards
 from dpmc_core.lab.views import protocol as words
+from dpmc_core.lab.views.measurements import METHODS
 from dpmc_core.lab.views.run_card import SEED_NOTE, methods, metrics_table
 from dpmc_core.mechanisms.one_bit import Output
 from dpmc_core.model import Mechanism, Task
@@ -483,10 +485,10 @@ def _told(report: Audit) -> list[str]:
     paragraphs = [paragraph(head), "\n".join(filter(None, verdict))]
     for found in report.findings:
         rows = f"\n{table(audits.releases(found), '  ')}" if found.releases else ""
-        words = f"{audits.METHODS[found.method]}. {audits.finding(found, report.change)}"
+        words = f"{METHODS[found.method]}. {audits.finding(found, report.change)}"
         paragraphs.append(paragraph(words) + rows)
     for method, why in report.skipped:
-        paragraphs.append(paragraph(f"{audits.METHODS[method]}. Does not apply: {why}."))
+        paragraphs.append(paragraph(f"{METHODS[method]}. Does not apply: {why}."))
     paragraphs.append(f"Seed {report.seed}, {report.runs} runs: the same again with the same seed.")
     return paragraphs
 

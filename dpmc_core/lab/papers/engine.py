@@ -483,35 +483,14 @@ class Experiment:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Paper:
-    """key: such as LWHM22. entry: the kind of BibTeX entry; more: its other fields.
-
-    unjudged: why there is no verdict on its accuracy, where there is none. theory: whether
+class Paper(Source):
+    """unjudged: why there is no verdict on its accuracy, where there is none. theory: whether
     the theory table has rows of it.
     """
 
-    key: str
-    title: str
-    authors: tuple[str, ...]
-    year: int
-    venue: str
-    entry: str = "misc"
-    more: Mapping[str, str] = field(default_factory=dict)
     experiments: tuple[Experiment, ...]
     unjudged: str = ""
     theory: bool = True
-
-    @property
-    def bibtex(self) -> str:
-        """Its entry."""
-        fields = {
-            "title": f"{{{self.title}}}",
-            "author": " and ".join(self.authors),
-            **self.more,
-            "year": str(self.year),
-        }
-        lines = ",\n".join(f"  {name} = {{{value}}}" for name, value in fields.items())
-        return f"@{self.entry}{{{self.key.lower()},\n{lines}\n}}"
 
 
 def parsed(mechanism: str, texts: Mapping[str, str]) -> dict[str, Any]:

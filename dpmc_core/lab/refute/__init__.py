@@ -18,6 +18,7 @@ from dataclasses import replace
 import numpy as np
 
 from dpmc_core.errors import InvalidSetting, check_number
+from dpmc_core.lab.measured import Method, Refuted
 from dpmc_core.lab.refute.canaries import Keeper
 from dpmc_core.lab.refute.faults import Flaw, plant
 from dpmc_core.lab.refute.probe import Prober
@@ -25,8 +26,6 @@ from dpmc_core.lab.refute.report import (
     ChangedRow,
     Inapplicable,
     Measured,
-    Method,
-    Refuted,
     Report,
     Spent,
     Tell,

@@ -17,14 +17,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dpmc_core.arrays import Bools, Floats, Ints, Rng
+from dpmc_core.lab.measured import Method, Refuted
 from dpmc_core.lab.refute.probe import History, RatingTable, run
 from dpmc_core.lab.refute.report import (
     CONFIDENCE,
     FALSE_ALARM,
     Inapplicable,
     Measured,
-    Method,
-    Refuted,
     Subject,
 )
 from dpmc_core.mechanisms.dpimf import Sampled

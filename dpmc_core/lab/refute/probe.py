@@ -18,12 +18,12 @@ from typing import NamedTuple
 import numpy as np
 
 from dpmc_core.arrays import Bools, Floats, Rng
+from dpmc_core.lab.measured import Method
 from dpmc_core.lab.refute.report import (
     TIGHT,
     ChangedRow,
     Inapplicable,
     Measured,
-    Method,
     Spent,
     Subject,
 )

@@ -1,21 +1,19 @@
-"""What an audit found: findings by method, the report they make together, and what ships of it."""
+"""What an audit found: findings by method, and the report they make together."""
 
 from __future__ import annotations
 
 import dataclasses
 import enum
-import json
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import cache, cached_property
-from importlib.resources import files
+from functools import cached_property
 from typing import Any
 
-from dpmc_core import registry
 from dpmc_core.arrays import Plain
 from dpmc_core.errors import DpmcError, InvalidSetting
 from dpmc_core.experiment import settings_dict
+from dpmc_core.lab.measured import Method, Refuted, Shipped
 from dpmc_core.lab.refute.faults import Flaw
 from dpmc_core.model import Mechanism
 from dpmc_core.privacy import Certified, Change, Guarantee
@@ -23,21 +21,6 @@ from dpmc_core.privacy import Certified, Change, Guarantee
 CONFIDENCE = 0.95  # of a bound by canaries
 FALSE_ALARM = 1e-4  # chance that canaries refute what holds
 TIGHT = 1 + 1e-9  # what passes a bound by less passes it by rounding
-
-
-class Method(enum.Enum):
-    """How a finding came about."""
-
-    PROBE = "probe"
-    CANARIES = "canaries"
-
-
-class Refuted(enum.Enum):
-    """What a finding contradicts, the gravest last."""
-
-    NOTHING = "nothing"  # which confirms nothing
-    CLAIM = "claim"  # measured above what is claimed: a finding about the paper
-    CERTIFICATE = "certificate"  # above what is certified: a bug of this program
 
 
 class Inapplicable(DpmcError):
@@ -228,39 +211,6 @@ class Report(Subject):
 Tell = Callable[[int, int, str, Report], None]
 
 
-# --- what ships with the program --------------------------------------------------------------
-#
-# Numbers alone, made by `dpmc audit --all --write dpmc_core/lab/refute/measured.json`. A record
-# counts for the revision and the epsilon that it was measured at.
-
-
-@dataclass(frozen=True)
-class Shipped:
-    """A lower bound on epsilon. mechanism, revision, epsilon, delta: what was measured.
-
-    unit, neighbours: of the change; measured: the bound; confidence: None where it is exact;
-    method: how it was found; refuted: what it contradicts; given: what it takes for known.
-    """
-
-    mechanism: str
-    revision: int
-    epsilon: float
-    delta: float
-    unit: str
-    neighbours: str
-    measured: float
-    confidence: float | None
-    method: str
-    refuted: str
-    given: str
-    seed: int
-    runs: int
-
-    @property
-    def change(self) -> Change:
-        return Change.of(self.unit, self.neighbours)
-
-
 def record(report: Report) -> Shipped:
     """The best bound of a report. Raises InvalidSetting where there is none, or a fault in it."""
     if report.best is None or report.flaw is not None:
@@ -268,25 +218,3 @@ def record(report: Report) -> Shipped:
     found = report.best.as_dict() | report.as_dict()
     found["epsilon"] = float(found["settings"].get("epsilon", 0.0))
     return Shipped(**{field.name: found[field.name] for field in dataclasses.fields(Shipped)})
-
-
-def records_text(records: Iterable[Shipped]) -> str:
-    """Records as the text of a file, one a line."""
-    lines = ",\n".join(f"  {json.dumps(dataclasses.asdict(found))}" for found in records)
-    return f"[\n{lines}\n]\n"
-
-
-@cache
-def _records() -> dict[str, Shipped]:
-    text = files("dpmc_core.lab.refute").joinpath("measured.json").read_text(encoding="utf-8")
-    return {found["mechanism"]: Shipped(**found) for found in json.loads(text)}
-
-
-def shipped(mechanism: Mechanism) -> Shipped | None:
-    """What was measured of a mechanism at these very settings; None where nothing was."""
-    found = _records().get(mechanism.id)
-    if found is None or found.revision != mechanism.revision:
-        return None
-    asked = {} if found.delta == 0 else {"delta": found.delta}
-    same = registry.create(mechanism.id, epsilon=found.epsilon, **asked)
-    return found if type(mechanism) is type(same) and mechanism == same else None

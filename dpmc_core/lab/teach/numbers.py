@@ -19,7 +19,7 @@ from dpmc_core import registry
 from dpmc_core.arrays import Floats
 from dpmc_core.data import datasets
 from dpmc_core.errors import DpmcError
-from dpmc_core.lab.refute.report import Shipped, shipped
+from dpmc_core.lab.measured import Shipped, shipped
 from dpmc_core.lab.sweep.presets import EPSILONS
 from dpmc_core.lab.teach.pictures import Dots
 from dpmc_core.lab.teach.room import (

@@ -9,7 +9,7 @@ from dpmc_core import registry
 from dpmc_core.errors import DpmcError
 from dpmc_core.lab.study.answer import advised
 from dpmc_core.lab.sweep.presets import EPSILONS
-from dpmc_core.lab.views import audits, cards, text
+from dpmc_core.lab.views import cards, measurements, text
 from dpmc_core.lab.views.cards import State
 from dpmc_core.model import Task
 from dpmc_core.privacy import (
@@ -95,7 +95,7 @@ def grouped(
 
     refuted: whether an attack found more than a mechanism claims (default: by what ships).
     """
-    refuted = refuted or (lambda id: audits.refuted(audits.shipped_of(id)))
+    refuted = refuted or (lambda id: measurements.refuted(measurements.shipped_of(id)))
     groups: dict[tuple[str, Trust], list[Choice]] = {}
     order = {protects: k for k, protects in enumerate(dict.fromkeys(_PROTECTS.values()))}
     for id, card in found.items():

@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 from dpmc_core.errors import InvalidSetting, capital, sentence
 from dpmc_core.lab.store import restored
 from dpmc_core.lab.views import cards
-from dpmc_core.lab.views.audits import Tick, shipped_of, tick_of
 from dpmc_core.lab.views.cards import MOST, TYPICAL, capped, of_hundred
 from dpmc_core.lab.views.lines import Interval, Line, Picture
+from dpmc_core.lab.views.measurements import Tick, shipped_of, tick_of
 from dpmc_core.lab.views.noise import symbols
 from dpmc_core.lab.views.text import Table, columns
 from dpmc_core.model import Task

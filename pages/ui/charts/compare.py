@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dpmc_core import registry
-from dpmc_core.lab.views.audits import tick_of
 from dpmc_core.lab.views.comparison import Standing, standing_words
 from dpmc_core.lab.views.lines import (
     AS_CLAIMED,
@@ -31,6 +30,7 @@ from dpmc_core.lab.views.lines import (
     short_label,
     uses_facts,
 )
+from dpmc_core.lab.views.measurements import tick_of
 from dpmc_core.lab.views.numbers import Answer, reach_words, span_words
 from dpmc_core.lab.views.trade import MOST, Bead, Stand, Track, Trade, log_odds, said
 from dpmc_core.metrics import Metric

@@ -6,10 +6,12 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dpmc_core.lab.refute import Method, Refuted, Report
-from dpmc_core.lab.views.audits import Lights, Tick
+from dpmc_core.lab.measured import Method, Refuted
+from dpmc_core.lab.refute import Report
+from dpmc_core.lab.views.audits import Lights
 from dpmc_core.lab.views.cards import CardRow, State, epsilon_text
 from dpmc_core.lab.views.groups import Group
+from dpmc_core.lab.views.measurements import Tick
 from dpmc_core.style import GREEN, RED
 from pages.ui.charts import (
     ACCENT,
