@@ -22,6 +22,7 @@ ORDER = [
     *("registry", "plugins", "problem", "experiment"),
     *(
         "lab.locks",
+        "lab.citation",
         "lab.measured",
         "lab.refute",
         "lab.store",

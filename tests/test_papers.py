@@ -1155,3 +1155,5 @@ def test_the_citation_names_the_papers():
         names = [f"{one['given-names']} {one['family-names']}" for one in reference["authors"]]
         assert tuple(names) == paper.authors
         assert paper.title in paper.bibtex
+        assert {*paper.methods} == set().union(*(one.runs for one in paper.experiments))
+    assert [one.key for one in citation.citing(["pmf", "objective"])] == ["HXZ15", "LWHM22"]

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from dpmc_core import paths, registry
 from dpmc_core.errors import sentence
 from dpmc_core.experiment import EVALUATION_ONLY
-from dpmc_core.lab import papers
+from dpmc_core.lab import citation
 from dpmc_core.lab.store import guarded
 from dpmc_core.lab.study.answer import Finding
 from dpmc_core.lab.teach import glossary
@@ -251,7 +251,6 @@ def csv(table: Mapping[str, Sequence[object]]) -> str:
 def cited(picture: Picture, command: str) -> str:
     """How to cite a curve: the program with what makes it, and the papers that have its methods."""
     methods = {line.mechanism for line in picture.lines}
-    known = {paper.key: paper for paper, one in papers.experiments() if methods & one.runs}
     names = ", ".join(line.label for line in picture.lines)
     fields = {
         "title": f"DPMC Lab: {names}, {picture.metric.spoken} against epsilon",
@@ -260,7 +259,8 @@ def cited(picture: Picture, command: str) -> str:
         "note": command,
     }
     own = ",\n".join(f"  {name} = {{{value}}}" for name, value in fields.items())
-    entries = [f"@software{{dpmc-lab,\n{own}\n}}", *(paper.bibtex for paper in known.values())]
+    papers = (one.bibtex for one in citation.citing(methods))
+    entries = [f"@software{{dpmc-lab,\n{own}\n}}", *papers]
     return "\n\n".join(entries)
 
 
