@@ -16,7 +16,7 @@ import pytest
 
 from dpmc_core import registry
 from dpmc_core.errors import BadRatings, DpmcError
-from dpmc_core.lab import papers, sweep
+from dpmc_core.lab import citation, papers, sweep
 from dpmc_core.lab.cli import main
 from dpmc_core.lab.cli import sweep as cli_sweep
 from dpmc_core.lab.papers import engine, lwhm22, verdicts, views
