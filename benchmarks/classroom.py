@@ -1,9 +1,8 @@
 """A class: reports lost, how soon phones are answered, and what a visit costs the server's memory.
 
-    python benchmarks/classroom.py [--phones 200] [--seconds 10] [--pages 20] [--films]
+    python benchmarks/classroom.py [--phones 200] [--seconds 10] [--pages 20]
 
-Starts its own server in class mode on this machine, one question asked; with --films a list of ten,
-of which each phone reports two within 20 seconds. Each phone loads its page,
+Starts its own server in class mode on this machine, one question asked. Each phone loads its page,
 asks every two seconds what is on, as the page does, and reports once within those seconds; at the
 end all send again, as after a reload: a report that was lost would be new. Memory is what the
 server holds itself: before, with all phones there, and with visitors of What if there instead. The
@@ -184,8 +183,6 @@ class Phone:
 
 async def measure(address: str, process: int, options: argparse.Namespace) -> None:
     print(f"load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
-    if options.films:
-        await asked_a_list(address)
     async with visit(address):  # what all share is there before they come
         await phones(address, process, 5, 1.0, {})
     before, times, taken = await settled(process), {}, []
@@ -213,20 +210,6 @@ async def measure(address: str, process: int, options: argparse.Namespace) -> No
             await stack.enter_async_context(visit(address))
         each = (await settled(process) - before) / options.pages
     print(f"memory of a visitor of the app: {each:.1f} MB ({before:.0f} MB before)")
-
-
-async def asked_a_list(address: str) -> None:
-    """The teacher asks for a list, on the page."""
-    async with async_playwright() as playwright:
-        chromium = await playwright.chromium.launch(
-            executable_path=shutil.which("chromium"), args=FLAGS
-        )
-        page = await chromium.new_page(viewport={"width": 1366, "height": 650})
-        await page.goto(f"{address}teacher/{SECRET}")
-        await page.get_by_text("Ask for a list").click()
-        await page.get_by_role("button", name="Ask for this list").click()
-        await page.get_by_role("heading", name="Would you watch it?").wait_for()
-        await chromium.close()
 
 
 async def projector(address: str, before: int, number: int, taken: list[float]) -> list[float]:
@@ -279,10 +262,7 @@ def main() -> None:
     parser.add_argument("--phones", type=int, default=200)
     parser.add_argument("--seconds", type=float, default=10)
     parser.add_argument("--pages", type=int, default=20)
-    parser.add_argument("--films", action="store_true")
     options = parser.parse_args()
-    if options.films:
-        options.seconds = max(options.seconds, 20.0)
     with TemporaryDirectory() as home:
         questions = Path(home) / "questions.txt"
         questions.write_text("Tea?\n")

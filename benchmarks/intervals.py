@@ -5,20 +5,17 @@
 Nothing is drawn: the chance of every outcome is computed, apart from the code that makes the
 intervals, and the least coverage is printed. Of this class: over every number of true yes. Of
 people like it: over every share, which is least just beyond the ends of the intervals. Once and in
-two rounds, whose reports are linked; of two questions the difference, whatever the answers to them
-have to do with each other; and of a title of a list, on which chance lets some of the class report.
-Then the half widths that 30 phones give, 9 of which say yes. At last an attack on a list of ten
-titles: how often a classmate's reports are picked out of all that the server holds.
+two rounds, whose reports are linked; and of two questions the difference, whatever the answers to
+them have to do with each other. Then the half widths that 30 phones give, 9 of which say yes.
 """
 
 import argparse
 from collections.abc import Iterable
 
 import numpy as np
-from scipy.stats import binom, hypergeom
+from scipy.stats import binom
 
-from dpmc_core.lab.teach.films import worth
-from dpmc_core.lab.teach.room import PICKED, Bounds, Linked, Poll, coin, difference
+from dpmc_core.lab.teach.room import Bounds, Linked, Poll, coin, difference
 
 EPSILONS = (0.5, 1.0, 1.5, 2.0, 3.0, 5.0, 7.0, 10.0)
 PHONES = (10, 30, 100, 300)
@@ -87,60 +84,6 @@ def of_difference(phones: int, epsilons: tuple[float, float]) -> float:
     return least
 
 
-def of_drawn(reports: int, phones: int, epsilon: float) -> float:
-    """The least coverage over what the phones would say, of whom some are drawn to report."""
-    channel = coin(epsilon)
-    found = [Poll(yes, reports, channel, among=phones).of_class for yes in range(reports + 1)]
-    laws = np.array([law(own, reports, 1, epsilon) for own in range(reports + 1)])
-    return min(
-        (hypergeom.pmf(range(reports + 1), phones, told, reports) @ laws)[
-            held(found, told / phones)
-        ].sum()
-        for told in range(phones + 1)
-    )
-
-
-def sent(answers: np.ndarray, total: float, rng: np.random.Generator) -> list[np.ndarray]:
-    """What phones send of a list: places, drawn by each, and bits."""
-    places = np.argsort(rng.random(answers.shape), axis=1)[:, :PICKED]
-    lies = rng.random(places.shape) < coin(total / PICKED).matrix[0, 1]
-    return [places, np.take_along_axis(answers, places, 1) ^ lies]
-
-
-def picked_out(
-    classes: list[np.ndarray], total: float, known: int, seed: int, whom: Iterable[int]
-) -> float:
-    """How often somebody who knows a classmate's answers to the first titles, and which ones she
-    has answered at all, picks her reports: those that agree most, ties by chance. A place that
-    was sent and is not known tells nothing. whom: in each class, one after the other."""
-    rng, right = np.random.default_rng(seed), []
-    for answers in classes:
-        places, bits = sent(answers, total, rng)
-        for her in whom:
-            same = 2.0 * (bits == answers[her][places]) - 1
-            agree = np.where(places < known, same, 0).sum(axis=1)
-            right.append(np.argmax(agree + 1e-6 * rng.random(len(agree))) == her)
-    return float(np.mean(right))
-
-
-def bound(total: float, phones: int, known: int) -> float:
-    """The same at most: to take two people for each other changes the reports of both."""
-    odds = np.exp(2 * total if known else 0)
-    return float(odds / (odds + phones - 1))
-
-
-def attacked(other: str, total: float, known: int, classes: int = 200) -> float:
-    """`picked_out` of 30 phones and ten titles. other: what classmates answer, "anything" or "the
-    opposite" of her."""
-    rng = np.random.default_rng(0)
-    made = [rng.random((30, 10)) < 0.5 for _ in range(classes)]
-    if other == "anything":
-        return picked_out(made, total, known, 1, range(30))
-    for answers in made:
-        answers[1:] = ~answers[0]
-    return picked_out(made, total, known, 1, [0])
-
-
 def half_width(epsilon: float, times: int, kind: str, phones: int = 30, yes: int = 9) -> float:
     """Half the interval, on average, in points."""
     found = [getattr(poll, kind) for poll in outcomes(phones, times, epsilon)]
@@ -162,10 +105,6 @@ def main() -> None:
     for phones in (n for n in options.phones if n <= 30):
         row = [of_difference(phones, (epsilon, epsilon)) for epsilon in options.epsilons]
         rows.append((f"difference, {phones} phones", row))
-    for phones in (n for n in options.phones if n <= 100):
-        reports = max(1, phones * PICKED // 10)
-        row = [of_drawn(reports, phones, epsilon) for epsilon in options.epsilons]
-        rows.append((f"title of ten, {phones} phones", row))
     print(
         f"{'least coverage, exact, at epsilon':36}" + "".join(f"{e:8g}" for e in options.epsilons)
     )
@@ -177,17 +116,6 @@ def main() -> None:
         for kind in ("of_class", "of_people"):
             row = "".join(f"{half_width(e, times, kind):8.1f}" for e in options.epsilons)
             print(f"{kind + (', twice' if times > 1 else ', once'):36}{row}")
-    print("\na list of ten titles, 30 phones")
-    for total in (2.0, 4.0, 8.0, 20.0):
-        reports, own, people = worth(10, total, 30)
-        good = f"{100 * own:.0f} and {100 * people:.0f} points"
-        print(f"sum {total:4g}: {reports} reports a title, its share to {good}")
-        for known, other in ((0, "anything"), (10, "anything"), (10, "the opposite")):
-            print(
-                f"  knows {known:2} of her answers, the others' are {other}: picks her out"
-                f" {100 * attacked(other, total, known):.1f} %, at most"
-                f" {100 * bound(total, 30, known):.1f} %"
-            )
 
 
 if __name__ == "__main__":

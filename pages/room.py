@@ -1,44 +1,28 @@
 """The class: its questions, what arrives from phones or hands, and what may be said of it."""
 
-import dataclasses
 import secrets
 import time
 from collections.abc import Callable
 
 import streamlit as st
 
-from dpmc_core import registry
 from dpmc_core.errors import DpmcError
 from dpmc_core.lab.sweep.presets import EPSILONS
-from dpmc_core.lab.teach import films, glossary
+from dpmc_core.lab.teach import glossary
 from dpmc_core.lab.teach import room as core
 from dpmc_core.lab.teach import room_view as words
-from dpmc_core.lab.teach.room import (
-    CLASS,
-    LIST,
-    LONGEST,
-    PICKED,
-    QUESTIONS,
-    READY,
-    Ballot,
-    Room,
-    View,
-)
+from dpmc_core.lab.teach.room import CLASS, LONGEST, QUESTIONS, READY, Room, View
 from dpmc_core.lab.teach.room_view import ShareRow
 from dpmc_core.lab.views import cards
-from dpmc_core.mechanisms.one_bit import InputFlip
-from pages.ui import blocks, classroom, film, jobs, runs, shell, state
+from pages.ui import blocks, classroom, shell, state
 from pages.ui.blocks import show_safely
 from pages.ui.charts import room as charts_room
-from pages.ui.jobs import Snapshot
 
 TICK = 1.0  # seconds between two looks at what has arrived
 PATIENCE = 60.0  # seconds for the first phone
 OWN = "Your own"
 QUESTIONS_OF, EPSILON = "room list", "room epsilon"
-SHOWN, SECRET, INSTEAD = "room truth shown", "room secret", "room simulated shown"
-KIND, TEXT, TOTAL = "room kind", "room films", "room sum"
-MATRIX, CROWD, TIMES = "matrix", "room crowd", "room times"
+SHOWN, SECRET = "room truth shown", "room secret"
 ORDERED, PRIOR, SIZE = "room ordered", "room prior", "room size"
 PRIORS = (0.5, 0.6, 0.8, 0.95)  # how sure an attacker was before
 UNREACHED = """
@@ -94,7 +78,7 @@ def marks_of(view: View | None) -> Marks:
         for sender, poll in one.counts.items()
     )
     on = (view.id, view.on, len(view.askings), view.locked, view.ended, view.hides)
-    beside = (view.beside, *((one.locked, len(one.pretended)) for one in view.ballots))
+    beside = (view.beside, *(one.locked for one in view.ballots))
     return (*on, *beside, view.questions, view.epsilon, counts, tuple(view.pretended.items()))
 
 
@@ -242,7 +226,6 @@ def lobby(room: Room) -> None:
         st.caption(blocks.escape(words.cost_words(len(view.questions), view.epsilon)))
         if st.button("Change the questions", icon=":material/edit:"):
             act(classroom.close)
-    show_safely("The form for a list", ask_a_list, room, view)
 
 
 def phones_link(large: bool) -> None:
@@ -277,118 +260,17 @@ def projector(room: Room) -> None:
 
     if ballot:
         live()
-        show_safely("The simulation", beside_ballot, room, view, ballot)
     else:
         beside(room, view, question, live)
     if view.ended:
-        show_safely("The lists and guesses", ballots, room, view)
+        show_safely("The guesses", guesses, room, view)
     else:
-        show_safely("The form for a list", ask_a_list, room, view)
         change(room, view)
     show_safely("The promise", promise, view, question)
 
 
-def beside_ballot(room: Room, view: View, ballot: Ballot) -> None:
-    """What stands in for phones, and the matrix that a list would fill if more people answered."""
-    if not ballot.epsilon:
-        return
-    if not view.ended:
-        with st.container(horizontal=True, vertical_alignment="center"):
-            if st.button(f"Ask {CLASS} simulated phones", icon=":material/smartphone:"):
-                act(room.pretend)
-            if ballot.pretended and ballot.reports:
-                st.toggle("Show the simulated phones, not the class", key=INSTEAD)
-            if ballot.pretended:
-                st.toggle("Show the true shares", key=SHOWN)
-    ballot = at_hand(view) or ballot
-    if (view.locked or view.ended) and ballot.sent:
-        matrix(view, ballot)
-
-
-def at_hand(view: View) -> Ballot | None:
-    """The list that is on, of the class or, where that is asked for, of simulated phones alone."""
-    ballot = view.ballot
-    if ballot is not None and ballot.pretended and st.session_state.get(INSTEAD):
-        return dataclasses.replace(ballot, reports={})
-    return ballot
-
-
-def matrix(view: View, ballot: Ballot) -> None:
-    """People who are simulated, with the released shares: their matrix fills and completes."""
-    st.header("If more people answered so: simulated", anchor=False)
-    st.caption(
-        "Nobody of this class is in it: people are made up with the shares above, tastes for kinds"
-        " and coins of their own. What this class has sent is never drawn again."
-    )
-    with st.container(horizontal=True, vertical_alignment="bottom"):
-        people = st.segmented_control(
-            "Simulated people", films.CROWDS, default=films.CROWDS[0], required=True, key=CROWD
-        )
-        times = st.segmented_control(
-            "Sum of each",
-            (0.5, 1.0, 2.0),
-            default=1.0,
-            required=True,
-            format_func=lambda by: f"{by * ballot.epsilon:g}",
-            key=TIMES,
-        )
-        pressed = st.button("Complete their matrix", type="primary", icon=":material/grid_on:")
-    shares, found = films.shares(ballot), films.of(ballot)
-    name = f"matrix {view.id} {ballot.number} {people} {times}"
-    if pressed:
-        seed = (view.seed, -ballot.number, people)
-        method = registry.create(InputFlip.id, epsilon=times * ballot.epsilon / PICKED)
-        work = runs.filmed(method, lambda: films.matrix(found, shares, people, seed), name)
-        state.jobs().start(MATRIX, work, name, classroom.places())
-    job = state.jobs().get(MATRIX)
-    if job is None or job.about != name:
-        return
-
-    def body(now: Snapshot) -> None:
-        blocks.progress_or_problem(now)
-        if now.active:
-            st.button("Stop", icon=":material/stop:", key="stop matrix", on_click=job.cancel)
-        if now.shown is not None:
-            film.show(now.shown, live=now.active and now.result is None)
-        if now.result is not None:
-            st.markdown(blocks.escape(films.completed(now.result.result, shares)))
-
-    blocks.ticking(job, jobs.look(job), body)
-
-
-def ask_a_list(room: Room, view: View) -> None:
-    """A list for all phones; those that have been asked."""
-    with st.expander("Ask for a list: films, songs, dishes", icon=":material/movie:"):
-        st.segmented_control(
-            "Begin with", [*films.READY], key=KIND, on_change=begin_list, persist_state="session"
-        )
-        if TEXT not in st.session_state:
-            begin_list()
-        text = st.text_area(
-            f"Up to {LIST} lines: title; genre; year", key=TEXT, height=240, persist_state="session"
-        )
-        total = st.select_slider(
-            "Sum of epsilon of a phone",
-            films.SUMS,
-            value=films.SUM,
-            key=TOTAL,
-            persist_state="session",
-        )
-        try:
-            found = films.listed(text)
-        except DpmcError as error:
-            blocks.problem(error)
-            return
-        phones = max(view.connected, CLASS)
-        for said in films.before(len(found), float(total), phones):
-            st.caption(blocks.escape(said))
-        if st.button("Ask for this list", icon=":material/how_to_vote:"):
-            act(lambda: room.vote(films.ASKED, [one.text for one in found], float(total)))
-        ballots(room, view)
-
-
-def ballots(room: Room, view: View) -> None:
-    """The way back to every list and guess."""
+def guesses(room: Room, view: View) -> None:
+    """The way back to every guess."""
     for ballot in view.ballots:
         if ballot is not view.ballot and st.button(
             f"Show again: {blocks.escape(ballot.title)} ({-ballot.number})",
@@ -396,11 +278,6 @@ def ballots(room: Room, view: View) -> None:
             type="tertiary",
         ):
             act(lambda number=ballot.number: room.show(number))
-
-
-def begin_list() -> None:
-    """Put a ready list in the field, to be changed there."""
-    st.session_state[TEXT] = films.READY[st.session_state.get(KIND) or next(iter(films.READY))]
 
 
 def beside(room: Room, view: View, question: int, live: Callable[[], None]) -> None:
@@ -439,12 +316,11 @@ def table(rows: list[ShareRow]) -> None:
 
 def chart(view: View, question: int) -> list[ShareRow]:
     """What the reports say."""
-    shown = bool(st.session_state.get(SHOWN))
-    if ballot := at_hand(view):
-        rows = words.of_ballot(view, ballot, told=shown)
-        legend = words.ballot_legend(ballot)
+    ballot = view.ballot
+    if ballot:
+        rows, legend = words.of_ballot(view, ballot), words.GUESSED
     else:
-        rows = words.of_question(view, question, told=shown)
+        rows = words.of_question(view, question, told=bool(st.session_state.get(SHOWN)))
         legend = words.legend(rows)
     alt = words.words(rows, "Shares of yes, each with its 95 % interval")
     st.html(charts_room.shares(rows, alt, state.theme(), alike=bool(ballot)))
@@ -539,6 +415,7 @@ def change(room: Room, view: View) -> None:
     """What may be changed without losing the room."""
     with st.expander("Change or take away", icon=":material/tune:"):
         show_safely("The settings", settings, room, view)
+        show_safely("The guesses", guesses, room, view)
         export(room)
 
 
@@ -656,28 +533,25 @@ def simulated(room: Room, view: View, question: int) -> None:
 def promise(view: View, question: int) -> None:
     """What is promised to whoever answers, and what is not."""
     st.header("What is promised", anchor=False)
-    ballot = view.ballot
-    if ballot and not ballot.epsilon:
+    if view.ballot:
         st.markdown("Nothing. A guess is sent as it is, without a name: it is not private.")
         return
-    epsilon = ballot.epsilon if ballot else view.costs(question)
-    unit = "list" if ballot else "answer"
-    spent = ballot.epsilon if ballot else core.coin(epsilon).loss(1).epsilon
+    epsilon = view.costs(question)
     left, right = st.columns(2, gap="large")
     with left:
-        st.markdown(f"**Each {unit}, even from this server**")
-        own = cards.epsilon_text(spent)
+        st.markdown("**Each answer, even from this server**")
+        own = cards.epsilon_text(core.coin(epsilon).loss(1).epsilon)
         st.badge(
-            f"claimed {epsilon:g}, certified: epsilon {own} per {unit}",
+            f"claimed {epsilon:g}, certified: epsilon {own} per answer",
             icon=":material/verified:",
             color="green",
         )
-        told = films.promised(ballot) if ballot else words.promise_words(view, question)
+        told = words.promise_words(view, question)
         st.markdown("\n".join(f"- {blocks.escape(one)}" for one in told))
     with right:
         st.markdown("**In plain words**")
         st.markdown(blocks.escape(classroom.HONEST))
-        st.markdown(blocks.escape(words.cheat_words(epsilon / PICKED if ballot else epsilon)))
+        st.markdown(blocks.escape(words.cheat_words(epsilon)))
 
 
 shell.enter()

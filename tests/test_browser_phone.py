@@ -1,6 +1,5 @@
 """The phone's page in Chromium: what is drawn, what is kept, and what leaves the phone."""
 
-import itertools
 import json
 import math
 import re
@@ -11,7 +10,6 @@ import pytest
 from scipy.stats import binom
 
 from dpmc_core.lab.sweep.presets import EPSILONS
-from dpmc_core.lab.teach import films
 from dpmc_core.lab.teach import room as rooms
 from pages.ui import classroom
 from tests.browser_helpers import serving
@@ -388,6 +386,9 @@ HOSTILE = {
     "room": ["", None, 5, ["x"], {}],
     "question": [None, "", " \n", 7, ["Tea?"], {}],
     "again": [None, "1", -1, 0.5, {}],
+    "coined guess": [
+        {"asking": -1, "options": ["12", "50"], "epsilon": e, "below": BELOW} for e in (2.0, 4.0)
+    ],
     "all": ["null", "[]", "5", '"x"', "true", "{}"],
 }
 
@@ -399,7 +400,7 @@ def test_a_phone_draws_nothing_for_a_hostile_server(page, server, room, field):
     def told(route):
         body = value
         if field != "all":
-            change = value if field == "both" else {field: value}
+            change = value if field in ("both", "coined guess") else {field: value}
             body = json.dumps(room.view().public() | change).replace("Infinity", "1e999")
         route.fulfill(body=body, content_type="application/json")
 
@@ -413,7 +414,7 @@ def test_a_phone_draws_nothing_for_a_hostile_server(page, server, room, field):
         page.get_by_text(re.compile("more of the truth than|does not understand")).wait_for()
         assert not page.get_by_role("button", name="Yes", exact=True).is_visible(), value
         for yes in (0, 1):
-            page.evaluate("yes => answer(yes)", yes)
+            page.evaluate("yes => { answer(yes); guess(yes) }", yes)
         assert page.evaluate("[draws, localStorage.length]") == [0, 0], value
     assert not reports(traffic)
     assert not broken
@@ -539,99 +540,7 @@ def test_the_teachers_link_makes_a_session_the_teachers(browser, tmp_path):
         context.close()
 
 
-# --- a list, and a guess ----------------------------------------------------------------------
-
-
-def listed(room, total=4.0):
-    found = films.listed(films.READY["Films"])
-    room.vote(films.ASKED, [film.text for film in found], total)
-    return found
-
-
-def all_yes(page, found, but=()):
-    for film in found:
-        told = "No" if film.title in but else "Yes"
-        page.get_by_role("button", name=f"{film.title}: {told}", exact=True).click()
-
-
-def test_two_of_a_list_are_drawn_and_sent_and_nothing_else(page, server, room):
-    page.set_viewport_size({"width": 320, "height": 640})
-    found = listed(room)
-    traffic = log(page)
-    page.goto(server + "phone")
-    go = page.get_by_role("button", name="to answer")
-    go.wait_for()
-    assert go.is_disabled()
-    all_yes(page, found, but=("Alien",))
-    page.get_by_role("button", name="Send 2 of them").click()
-    arrived(page)
-    (report,) = reports(traffic)
-    assert report.keys() == {"room", "asking", "token", "picks"}
-    (one, _), (two, _) = report["picks"]
-    assert one != two
-    assert {one, two} <= set(range(len(found)))
-    assert "you answered" in text(page, "fell")
-    assert "4 in all" in text(page, "spent")
-    stored = page.evaluate("JSON.stringify(localStorage)")
-    assert "chosen" not in stored
-    page.reload()
-    arrived(page)
-    again = reports(traffic)
-    assert all(body["picks"] == report["picks"] for body in again)
-    assert page.evaluate("document.documentElement.scrollWidth") <= 320
-    ((_, picks),) = room.view().ballot.reports.items()
-    assert [list(pick) for pick in picks] == report["picks"]
-
-
-@pytest.mark.usefixtures("room")
-def test_which_two_are_sent_has_nothing_to_do_with_the_answers(page, server):
-    """20,000 draws of one of ten: each place 2,000 times; 5 standard errors are 212, false alarm of
-    all ten 1 in 170,000."""
-    page.goto(server + "phone")
-    drawn = page.evaluate("Array.from({ length: 20000 }, () => oneOf(10))")
-    counts = np.bincount(drawn, minlength=10)
-    assert len(counts) == 10
-    assert np.abs(counts - 2000).max() < 220
-
-
-def test_what_is_sent_of_a_list_is_the_draws_alone(page, server, room):
-    """All pairs of places, by draws given to the page: whatever was answered, they are those drawn,
-    and each answer meets a draw of its own. A draw that would favour the first places counts not,
-    nor does one twice."""
-    listed(room)
-    page.goto(server + "phone")
-    page.locator("#choices .film").first.wait_for()
-    edges = [(LIE, TRUTH), (BELOW, BELOW - 1), (LIE, LIE), (TRUTH, TRUTH)]
-    answers = [[1] * 10, [0] * 10, [1, 0, 0, 1, 0, 0, 0, 0, 0, 0], [0, 1] * 5]
-    cases = [
-        ([rooms.DRAWS - 1, 10 * one + one, one, other, *coins], said, one, other)
-        for one, other in itertools.permutations(range(10), 2)
-        for said, coins in itertools.product(answers, edges)
-    ]
-    found = page.evaluate(
-        """cases => { const sent = []; let queue = [];
-          crypto.getRandomValues = (array) => {
-            if (!queue.length) throw Error("one draw more");
-            return array.fill(queue.shift()) };
-          give = (draw) => sent.push([draw()[0].picks, queue.length]);
-          for (const [draws, said] of cases) { queue = draws; chosen = said; sendSome() }
-          return sent }""",
-        [case[:2] for case in cases],
-    )
-    for (draws, said, one, other), (picks, left) in zip(cases, found, strict=True):
-        lies = [draw < BELOW for draw in draws[-2:]]
-        assert picks == [[one, said[one] ^ lies[0]], [other, said[other] ^ lies[1]]]
-        assert left == 0
-
-
-@pytest.mark.parametrize("total", [4.0, 20.0])
-def test_a_phone_answers_no_list_that_asks_for_more_of_the_truth(page, server, room, total):
-    listed(room, total)
-    told = room.view().public() | {"below": rooms.lies_below(total / 2) - 1}
-    page.route("**/asking", lambda route: route.fulfill(json=told))
-    page.goto(server + "phone")
-    page.get_by_text("more of the truth than").wait_for()
-    assert not page.locator("#choices").is_visible()
+# --- a guess ----------------------------------------------------------------------------------
 
 
 def test_a_guess_is_one_tap_under_another_name_and_costs_nothing(page, server, room):
@@ -654,44 +563,3 @@ def test_a_guess_is_one_tap_under_another_name_and_costs_nothing(page, server, r
     arrived(page)
     assert page.get_by_text("is randomised before").is_visible()
     assert reports(traffic)[-1]["token"] != report["token"]
-
-
-def test_the_list_on_the_phone_is_that_of_the_mathematics(page, server, room):
-    found = listed(room)
-    page.goto(server + "phone")
-    all_yes(page, found, but=("Alien", "Titanic", "Casablanca"))
-    page.get_by_role("button", name="Send 2 of them").click()
-    arrived(page)
-    for token in range(20):
-        picks = [[token % 10, 1], [(token + 3) % 10, token % 2]]
-        room.report(room.view().id, -1, f"{token:032x}", picks=picks)
-    before = len(log(page))
-    room.lock()
-    page.locator("#lists ol").first.wait_for()
-    own = np.array([film.title not in ("Alien", "Titanic", "Casablanca") for film in found])
-    by, base = films.halves(found), films.shares(room.view().ballot).round(3)
-    for k, start in enumerate((np.full(10, 0.5), base)):
-        scores = by.scores(own[None].astype(float), start)[0]
-        best = [by.shown[j] for j in np.argsort(-scores.round(4), kind="stable")[:3]]
-        shown = page.locator("#lists ol").nth(k).locator("li").all_inner_texts()
-        assert [one.rstrip(" ✓") for one in shown] == [found[j].title for j in best]
-        assert [one.endswith("✓") for one in shown] == [bool(own[j]) for j in best]
-    assert before == 0
-    yours = films.told(room.view())["yours"]
-    assert page.get_by_text("Yours: answers and class").is_visible() == yours
-
-
-@pytest.mark.parametrize("yours", [True, False])
-def test_a_list_is_called_yours_only_where_it_is_told_so(page, server, room, yours):
-    found = listed(room)
-    page.goto(server + "phone")
-    all_yes(page, found)
-    page.get_by_role("button", name="Send 2 of them").click()
-    arrived(page)
-    room.lock()
-    told = room.view().public() | films.told(room.view()) | {"yours": yours}
-    page.route("**/asking", lambda route: route.fulfill(json=told))
-    page.evaluate("document.getElementById('lists').of = null")
-    page.locator("#lists ol").first.wait_for()
-    names = page.locator("#lists b").all_inner_texts()
-    assert [("Yours" in one) for one in names] == [False, yours, False]

@@ -33,7 +33,7 @@ AROUND = {
         "rounding",
         "products",
     ),
-    *("phone", "films", "server", "class"),
+    *("phone", "server", "class"),
     *("features", "partitions"),
     *("metrics", "experiment", "preparation", "store", "sweep", "answer", "views", "pages"),
 }

@@ -9,11 +9,10 @@ import pytest
 
 from dpmc_core.data import public_sets
 from dpmc_core.errors import DpmcError
-from dpmc_core.lab.teach import films
 from dpmc_core.lab.teach import room as core
 from dpmc_core.lab.teach import room_view as words
 from dpmc_core.lab.teach.room import CLASS, LONGEST, READY, Sender
-from pages.ui import blocks, classroom, rows, runs
+from pages.ui import blocks, classroom, rows
 from pages.ui.charts import room as charts_room
 from tests.page_helpers import all_text, button, open_page, plain, press, texts
 
@@ -370,9 +369,7 @@ PARTS = {  # of the wall, and where a fault is planted
     "words": (words, "words"),
     "table": (words, "table"),
     "promise": (words, "promise_words"),
-    "lists": (films, "listed"),
-    "cost of a list": (films, "before"),
-    "shares of a list": (words, "of_ballot"),
+    "shares of a guess": (words, "of_ballot"),
 }
 
 
@@ -398,8 +395,8 @@ def test_whatever_fails_on_the_wall_the_buttons_the_end_and_the_table_stay(
     room.ask(1)
     send(room, range(30), yes=20)
     room.lock()
-    if part == "shares of a list":
-        room.vote("A list", ["a", "b"], 4.0)
+    if part == "shares of a guess":
+        room.vote("How many?", ["a", "b"])
         room.lock()
     monkeypatch.setattr(*PARTS[part], fails)
     for tab in (app, open_page("room"), app):
@@ -647,24 +644,3 @@ def test_the_teacher_says_whether_visitors_may_train(class_mode):
         classroom._server.visitors = True
     class_mode.teacher = False
     assert not open_page("room").toggle
-
-
-def test_the_matrix_is_completed_at_the_sum_that_is_shown(monkeypatch):
-    """Twice a sum of 12 is 24, 12 for each of two answers: nothing caps it unseen."""
-    made = []
-
-    def filmed(mechanism, *_):
-        made.append(mechanism)
-        return lambda *_: None
-
-    monkeypatch.setattr(runs, "filmed", filmed)
-    app = open_page("room")
-    press(app, "Open the room")
-    app.select_slider(key="room sum").set_value(12.0).run()
-    press(app, "Ask for this list")
-    press(app, "Ask 30 simulated phones")
-    press(app, "Lock")
-    for times in (0.5, 1.0, 2.0):
-        app.segmented_control(key="room times").set_value(times).run()
-        press(app, "Complete their matrix")
-        assert made[-1].epsilon == times * 12 / core.PICKED

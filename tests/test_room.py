@@ -1,7 +1,10 @@
 """The class: what one report tells, what all of them say together, and which are taken."""
 
+import csv
 import functools
+import io
 import itertools
+import json
 import math
 import time
 from contextlib import suppress
@@ -12,8 +15,17 @@ from scipy.stats import binom
 
 from benchmarks import intervals
 from dpmc_core.errors import InvalidSetting
-from dpmc_core.lab.teach import room
-from dpmc_core.lab.teach.room import Linked, NotTaken, Poll, Receipt, Room, Sender, Waits
+from dpmc_core.lab.teach import room, room_view
+from dpmc_core.lab.teach.room import (
+    Linked,
+    Malformed,
+    NotTaken,
+    Poll,
+    Receipt,
+    Room,
+    Sender,
+    Waits,
+)
 
 PHONES = [f"{k:032x}" for k in range(30)]
 
@@ -227,16 +239,6 @@ def test_unanimous_reports_leave_the_likelihood_ratio_interval_open():
         assert people.low == pytest.approx(at_least, abs=1e-6)
         assert at_least == pytest.approx(0.925, abs=1e-3)
         assert own.low == pytest.approx(29 / 30)  # e^-2 less likely; 28 would be e^-4
-
-
-def test_reports_that_no_number_of_yes_explains_have_an_interval():
-    """A title of a list whose few reports were all lies raised IndexError on the wall."""
-    for among in (8, 30):
-        for epsilon in (0.5, 2.0, 5.0, 10.0):
-            for yes in range(9):
-                bounds = Poll(yes, 8, room.coin(epsilon), among=among).of_class
-                assert 0 <= bounds.low <= bounds.high <= 1
-                assert 0 <= bounds.share <= 1
 
 
 def test_reports_count_once():
@@ -521,6 +523,99 @@ def test_a_guess_replaces_no_open_question_and_is_locked_wherever_it_is():
     assert view.ballots[0].locked
     assert (view.open.question, view.locked) == (1, False)
     assert send(one, PHONES[0], 1, asking=1) is Receipt.NEW
+
+
+def guessed(expected=500):
+    """A room in which a guess of three options is on."""
+    one = Room(("Tea?",), expected=expected)
+    one.vote("How many?", ["12", "50", "88"], right=0)
+    return one
+
+
+def choose(to, token, picks):
+    return to.report(to.view().id, -1, f"{token:032x}", picks=picks)
+
+
+def table(of):
+    return list(csv.DictReader(io.StringIO(room_view.export(of.view()))))
+
+
+@pytest.mark.parametrize(
+    "picks",
+    [
+        *(None, [], [0, 1], {"0": 1}, "01", ["01"], 1),
+        *([[0, 0]], [[3, 1]], [[-1, 1]], [[0, 2]], [[0, True]], [[False, 1]], [[0.0, 1]]),
+        *([[0, 1], [1, 1]], [[0, 1, 1]]),
+    ],
+)
+def test_what_is_no_guess_is_refused(picks):
+    one = guessed()
+    with pytest.raises(Malformed):
+        choose(one, 1, picks)
+    assert one.view().ballot.reports == {}
+
+
+def test_a_guess_counts_once_and_costs_nothing():
+    one = guessed()
+    assert choose(one, 1, [[2, 1]]) is Receipt.NEW
+    assert choose(one, 1, [[2, 1]]) is Receipt.AGAIN
+    with pytest.raises(NotTaken, match="first report counts"):
+        choose(one, 1, [[0, 1]])
+    one.lock()
+    with pytest.raises(NotTaken, match="too late"):
+        choose(one, 2, [[0, 1]])
+    assert one.view().most == 0
+    told = one.view().public()
+    assert (told["epsilon"], told["below"]) == (0, 0)
+
+
+def test_guesses_are_counted_as_they_are_and_shown_when_they_are_locked():
+    one = guessed()
+    for token, place in enumerate((0, 0, 2)):
+        choose(one, token, [[place, 1]])
+    view = one.view()
+    assert all(row.found is None for row in room_view.of_ballot(view, view.ballot))
+    assert table(one) == []
+    one.lock()
+    view = one.view()
+    rows = room_view.of_ballot(view, view.ballot)
+    assert [row.found.share for row in rows] == pytest.approx([2 / 3, 0, 1 / 3])
+    assert ["answer" in row.note for row in rows] == [True, False, False]
+    assert [
+        (line["kind"], line["round"], line["people"], line["yes"], line["share"][:4])
+        for line in table(one)
+    ] == [
+        ("guess", "-1", "3", "2", "0.66"),
+        ("guess", "-1", "3", "0", "0.0"),
+        ("guess", "-1", "3", "1", "0.33"),
+    ]
+    out = [room_view.export(view), json.dumps(view.public()), *map(str, rows)]
+    assert not any(f"{token:032x}" in text for text in out for token in range(3))
+
+
+def test_guesses_take_no_place_from_phones_and_have_an_end():
+    one = guessed(expected=2)
+    for token in range(4):
+        choose(one, token, [[0, 1]])
+    with pytest.raises(NotTaken, match="full"):
+        choose(one, 4, [[0, 1]])
+    one.ask(0)
+    for token in range(10, 14):
+        assert one.report(one.view().id, 0, f"{token:032x}", 1) is Receipt.NEW
+
+
+def test_questions_and_guesses_take_turns():
+    one = guessed()
+    one.lock()
+    one.press(0)
+    assert (one.view().ballot, one.view().locked) == (None, False)
+    with pytest.raises(NotTaken, match="over"):
+        choose(one, 1, [[0, 1]])
+    one.show(-1)
+    assert one.view().ballot.number == -1
+    assert one.view().locked
+    one.vote("Guess?", ["a", "b"])
+    assert one.view().ballot.number == -2
 
 
 def test_after_the_end_every_question_that_was_asked_can_be_reached(monkeypatch):

@@ -31,7 +31,6 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from dpmc_core.errors import DpmcError, parsed
-from dpmc_core.lab.teach import films
 from dpmc_core.lab.teach.room import CLASS, EPSILON, PHONES, Malformed, NotTaken, Room, Waits
 from pages.ui import jobs
 
@@ -335,8 +334,7 @@ async def _asking(request: Request) -> Response:
     _pace(_phones, request)
     room = _here()
     room.visited(request.headers.get("phone", ""))
-    view = room.view()
-    return _json(200, **view.public(), **films.told(view))
+    return _json(200, **room.view().public())
 
 
 @_in_a_class

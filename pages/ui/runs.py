@@ -178,15 +178,11 @@ def example(mechanism: Mechanism, ratings: Ratings, data: str = "") -> Film:
         return bool(found and found[-1].clear)  # its twin is not in the picture
 
     name = f"example {mechanism!r} on {ratings.fingerprint}"
-    run = filmed(mechanism, lambda: build_problem(pair, mechanism.task), name, data)(report, enough)
+    about = {"data": data, "title": "", "split": default_split(mechanism.task), "fresh": False}
+    work = train(mechanism, lambda: build_problem(pair, mechanism.task), 0, film=name, **about)
+    run = work(report, enough)
     assert run.film is not None
     return run.film
-
-
-def filmed(mechanism: Mechanism, make: Callable[[], Problem], name: str, data: str = "") -> Work:
-    """A run to be looked at under a name."""
-    about = {"data": data, "title": "", "split": default_split(mechanism.task), "fresh": False}
-    return train(mechanism, make, 0, film=name, **about)
 
 
 @dataclass(frozen=True)

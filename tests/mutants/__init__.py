@@ -33,7 +33,7 @@ MUTANTS = [
     *noise.KERNEL,
     *rooms.ROOM, *rooms.WALL,
     *reading.READING, *commands.COMMAND_LINE, *releases.VERIFY, *releases.RELEASE,
-    *releases.CATALOGUE, *core.CORE, *rooms.PHONE, *rooms.FILMS, *rooms.SERVER, *rooms.CLASSROOM,
+    *releases.CATALOGUE, *core.CORE, *rooms.PHONE, *rooms.SERVER, *rooms.CLASSROOM,
     *measures.METRICS, *measures.EXPERIMENT, *measures.PREPARATION, *measures.LINES, *rows.STORE,
     *rows.SWEEP, *studies.ANSWER, *screens.VIEWS, *screens.PAGES,
     *features.FEATURES, *features.PARTITIONS, *features.SESSIONS,

@@ -48,8 +48,8 @@ ROOM = family_of(
     (
         "asked again, spent once",
         UNIT,
-        "return sum(each) +",
-        "return max(each, default=0.0) +",
+        "return sum(coin(one.epsilon).loss(1).epsilon for one in self.askings)",
+        "return max((coin(one.epsilon).loss(1).epsilon for one in self.askings), default=0.0)",
         named("room", "test_asking_again_spends_again_and_makes_the_attacker_surer"),
     ),
     (
@@ -88,13 +88,6 @@ ROOM = family_of(
         named("room", _WITHIN + "[100-0.5-1]"),
     ),
     (
-        "reports that nothing explains have no interval",
-        CLIP,
-        "np.flatnonzero((one > tail - _CLOSE) | supported)",
-        "np.flatnonzero(one > tail - _CLOSE)",
-        named("room", "test_reports_that_no_number_of_yes_explains_have_an_interval"),
-    ),
-    (
         "more phones resolve without the coin",
         SKIPPED,
         "yes = round(phones * (chance + self.shown_share * (1 - 2 * chance)))",
@@ -118,7 +111,7 @@ ROOM = family_of(
     (
         "a guess replaces an open question",
         OTHER,
-        "if not (epsilon or view.locked) and view.open is not None and view.open.epsilon:",
+        "if isinstance(view.open, Asking) and not view.locked:",
         "if False:",
         named("room", "test_a_guess_replaces_no_open_question_and_is_locked_wherever_it_is"),
     ),
@@ -130,6 +123,20 @@ ROOM = family_of(
         named("room", "test_a_guess_replaces_no_open_question_and_is_locked_wherever_it_is"),
     ),
     (
+        "a guess against an option counts",
+        OTHER,
+        "type(bit) is int and bit == 1",
+        "type(bit) is int",
+        named("room", "test_what_is_no_guess_is_refused[picks7]"),
+    ),
+    (
+        "guesses take the places of phones",
+        OTHER,
+        "guesses = asking < 0",
+        "guesses = False",
+        named("room", "test_guesses_take_no_place_from_phones_and_have_an_end"),
+    ),
+    (
         "the end keeps a question from being shown",
         OTHER,
         "            else:\n                self._set(on=rounds[-1].number, beside=0)",
@@ -139,6 +146,7 @@ ROOM = family_of(
     ),
 )
 
+_COUNTED = "test_guesses_are_counted_as_they_are_and_shown_when_they_are_locked"
 _FAILS = "test_whatever_fails_on_the_wall_the_buttons_the_end_and_the_table_stay"
 _GUESSED = "test_a_guess_waits_for_the_open_question_and_changes_no_shortcut"
 
@@ -146,6 +154,20 @@ WALL = [
     *family_of(
         "class",
         "lab/teach/room_view.py",
+        (
+            "guesses on the wall before the lock",
+            SKIPPED,
+            "        if not (ballot.locked or view.ended):\n            rows",
+            "        if False:\n            rows",
+            named("room", _COUNTED),
+        ),
+        (
+            "guesses in the table before the lock",
+            SKIPPED,
+            "        if ballot.locked or view.ended:\n",
+            "        if True:\n",
+            named("room", _COUNTED),
+        ),
         (
             "an interval that fails takes the table away",
             OTHER,
@@ -220,7 +242,6 @@ WALL = [
     ),
 ]
 
-_DRAWS = "test_what_is_sent_of_a_list_is_the_draws_alone"
 _GUESS = "test_a_guess_is_one_tap_under_another_name_and_costs_nothing"
 
 PHONE = family_of(
@@ -269,6 +290,13 @@ PHONE = family_of(
         named("browser_phone", "test_a_phone_draws_nothing_for_a_hostile_server[asking]"),
     ),
     (
+        "a guess is sent as it is though an epsilon is promised",
+        SKIPPED,
+        "(told.asking >= 0 || told.epsilon === 0)",
+        "true",
+        named("browser_phone", "test_a_phone_draws_nothing_for_a_hostile_server[coined guess]"),
+    ),
+    (
         "the answer is drawn though the threshold is not the epsilon's",
         SKIPPED,
         "!now.open || !sounds()) return",
@@ -304,63 +332,6 @@ PHONE = family_of(
         named("browser_phone", "test_before_and_after_a_class"),
     ),
     (
-        "all of a list is sent",
-        UNIT,
-        "while (places.size < PICKED)",
-        "while (places.size < chosen.length)",
-        named("browser_phone", _DRAWS),
-    ),
-    (
-        "what is drawn of a list depends on the answers",
-        OTHER,
-        "while (places.size < PICKED) places.add(oneOf(chosen.length))",
-        "while (places.size < PICKED) { const at = oneOf(chosen.length); "
-        "if (chosen[at] || chosen.filter(Boolean).length < PICKED) places.add(at) }",
-        named("browser_phone", _DRAWS),
-    ),
-    (
-        "the first places of a list are drawn a little more often",
-        SCALE,
-        "if (u < DRAWS - DRAWS % n) return u % n",
-        "return u % n",
-        named("browser_phone", _DRAWS),
-    ),
-    (
-        "one draw for both answers of a list",
-        REUSED,
-        "return [{ picks: [...places].map((place) => [place, drawn(chosen[place], now.below)]) }, "
-        "{ places }]",
-        "const lie = drawn(0, now.below)\n"
-        "    return [{ picks: [...places].map((place) => [place, chosen[place] ^ lie]) }, "
-        "{ places }]",
-        named("browser_phone", _DRAWS),
-    ),
-    (
-        "a list's answers as they are",
-        SKIPPED,
-        "[place, drawn(chosen[place], now.below)]",
-        "[place, chosen[place]]",
-        named("browser_phone", _DRAWS),
-    ),
-    (
-        "half the noise: each of two answers spends the sum",
-        UNIT,
-        '(kind() === "list" ? PICKED : 1)',
-        "1",
-        named(
-            "browser_phone",
-            "test_a_phone_answers_no_list_that_asks_for_more_of_the_truth[4.0]",
-            "test_a_phone_answers_no_list_that_asks_for_more_of_the_truth[20.0]",
-        ),
-    ),
-    (
-        "a list's answers are kept",
-        OTHER,
-        "{ ...report, epsilon: now.epsilon }",
-        "{ ...report, chosen, epsilon: now.epsilon }",
-        named("browser_phone", "test_two_of_a_list_are_drawn_and_sent_and_nothing_else"),
-    ),
-    (
         "a guess under the name of the coins",
         REUSED,
         "token: epsilon ? memory.token : memory.guesser",
@@ -370,15 +341,15 @@ PHONE = family_of(
     (
         "a guess is called private",
         OTHER,
-        '$("honest").hidden = $("remembers").hidden = asked && kind() === "guess"',
+        '$("honest").hidden = $("remembers").hidden = asked && guesses()',
         '$("honest").hidden = $("remembers").hidden = false',
         named("browser_phone", _GUESS),
     ),
     (
         "a guess that was sent is not called public any more",
         OTHER,
-        'kind() === "guess" && "A guess',
-        'kind() === "guess" && !report && "A guess',
+        'guesses() && "A guess',
+        'guesses() && !report && "A guess',
         named("browser_phone", _GUESS),
     ),
     (
@@ -387,20 +358,6 @@ PHONE = family_of(
         "memory = { room, token: newToken(), guesser: newToken(), sent: {} }",
         "const one = newToken(); memory = { room, token: one, guesser: one, sent: {} }",
         named("browser_phone", _GUESS),
-    ),
-    (
-        "a list is called its owner's though it does not win",
-        OTHER,
-        'list(yours ? "Yours: answers and class"',
-        'list(true ? "Yours: answers and class"',
-        named("browser_phone", "test_a_list_is_called_yours_only_where_it_is_told_so"),
-    ),
-    (
-        "a list of one's own knows the answers that it foretells",
-        OTHER,
-        "(chosen[other] - from[other])",
-        "(chosen[place] - from[place])",
-        named("browser_phone", "test_the_list_on_the_phone_is_that_of_the_mathematics"),
     ),
 )
 
@@ -557,255 +514,3 @@ CLASSROOM = family_of(
         named("room", "test_no_more_are_let_in_than_were_seen_to_wait"),
     ),
 )
-
-_EARLY = "test_nothing_is_on_the_wall_before_it_is_locked_and_nobody_alone"
-_DRAWN = (
-    "test_the_interval_of_the_class_counts_who_was_not_drawn[30-6-2.0]",
-    "test_the_interval_of_the_class_counts_who_was_not_drawn[12-5-1.0]",
-    "test_the_interval_of_the_class_counts_who_was_not_drawn[40-8-10]",
-)
-_AVERAGE = "test_estimates_of_the_shares_are_right_on_average"
-_OWN = "test_what_phones_are_told_of_a_locked_list"
-
-FILMS = [
-    *family_of(
-        "films",
-        "lab/teach/room.py",
-        (
-            "half the noise: phones are told the threshold of the sum",
-            UNIT,
-            "each = epsilon / PICKED if ballot else epsilon",
-            "each = epsilon",
-            named("films", "test_what_phones_are_told_is_half_the_sum_for_each"),
-        ),
-        (
-            "half the noise: reports are read, and simulated, with the coin of the sum",
-            UNIT,
-            "return coin(self.epsilon / PICKED) if self.epsilon else truth()",
-            "return coin(self.epsilon) if self.epsilon else truth()",
-            named("films", "test_simulated_phones_pass_the_coin_of_a_list", _AVERAGE),
-        ),
-        (
-            "reports of a list are read with the coin of the sum",
-            UNIT,
-            "len(one), self.channel, among=people)",
-            "len(one), coin(min(self.epsilon, 10)) if self.epsilon else truth(), among=people)",
-            named("films", _AVERAGE),
-        ),
-        (
-            "a list costs what one of its answers does",
-            UNIT,
-            "sum(one.epsilon for one in self.ballots)",
-            "sum(one.epsilon / PICKED for one in self.ballots)",
-            named("films", "test_a_phone_reports_once_and_nothing_is_drawn_again"),
-        ),
-        (
-            "the whole list is taken",
-            CLIP,
-            "if not isinstance(picks, list) or len(picks) != wanted:",
-            "wanted = len(picks or ())\n        if not isinstance(picks, list):",
-            named("films", "test_what_is_no_report_of_two_is_refused[picks7]"),
-        ),
-        (
-            "one answer twice is taken for two",
-            REUSED,
-            "return found if hidden and len(dict(found)) == wanted else None",
-            "return found if hidden else None",
-            named("films", "test_what_is_no_report_of_two_is_refused[picks2]"),
-        ),
-        (
-            "a guess against an option counts",
-            OTHER,
-            "hidden = self.epsilon or found[0][1] == 1",
-            "hidden = True",
-            named("films", "test_guesses_are_counted_as_they_are_under_another_name"),
-        ),
-        (
-            "guesses take the places of phones",
-            OTHER,
-            "hidden = known.epsilon > 0",
-            "hidden = True",
-            named("films", "test_guesses_take_no_place_from_phones_and_have_an_end"),
-        ),
-        (
-            "simulated phones and phones are counted together",
-            OTHER,
-            "return self.reports if self.sender is Sender.PHONES else self.pretended",
-            "return {**self.pretended, **self.reports}",
-            named("films", "test_simulated_phones_answer_a_list_and_never_meet_phones"),
-        ),
-        (
-            "simulated phones answer a list as they are",
-            SKIPPED,
-            "reports_of(np.take_along_axis(answers, drawn, 1), ballot.channel, self._rng)",
-            "np.take_along_axis(answers, drawn, 1).astype(np.uint8)",
-            named("films", "test_simulated_phones_pass_the_coin_of_a_list"),
-        ),
-        (
-            "all simulated phones draw the same two",
-            REUSED,
-            "self._rng.permuted(np.tile(np.arange(size[1]), (CLASS, 1)), axis=1)[:, :PICKED]",
-            "np.tile(self._rng.permutation(size[1])[:PICKED], (CLASS, 1))",
-            named("films", "test_simulated_phones_pass_the_coin_of_a_list"),
-        ),
-        (
-            "the class is who was drawn",
-            UNIT,
-            "len(one), self.channel, among=people)",
-            "len(one), self.channel)",
-            named("films", "test_a_title_is_of_the_class_that_was_asked"),
-        ),
-        (
-            "the interval of the class ignores who was not drawn",
-            UNIT,
-            "        if self.among:\n",
-            "        if False:\n",
-            named("films", *_DRAWN),
-        ),
-        (
-            "who was drawn is taken for a share of the class",
-            UNIT,
-            "hypergeom.pmf(np.arange(poll.reports + 1), poll.among, many, poll.reports)",
-            "(np.round(many * poll.reports / poll.among) == np.arange(poll.reports + 1)) * 1.0",
-            named("films", *_DRAWN),
-        ),
-    ),
-    *family_of(
-        "films",
-        "lab/teach/room_view.py",
-        (
-            "shares of a list on the wall before the lock",
-            SKIPPED,
-            "        if not (ballot.locked or view.ended):\n            rows",
-            "        if False:\n            rows",
-            named("films", _EARLY),
-        ),
-        (
-            "shares of a list in the table before the lock",
-            SKIPPED,
-            "        if ballot.locked or view.ended:\n",
-            "        if True:\n",
-            named("films", _EARLY),
-        ),
-        (
-            "the share of two reports on the wall",
-            CLIP,
-            "enough = poll.reports >= FEWEST",
-            "enough = poll.reports > 0",
-            named("films", _EARLY),
-        ),
-        (
-            "the share of two reports in the table",
-            CLIP,
-            "elif poll.reports >= FEWEST:",
-            "elif poll.reports > 0:",
-            named("films", _EARLY),
-        ),
-        (
-            "the share of simulated people is told unasked",
-            SKIPPED,
-            "ballot.truth if told and ballot",
-            "ballot.truth if ballot",
-            named("films", "test_simulated_phones_answer_a_list_and_never_meet_phones"),
-        ),
-    ),
-    *family_of(
-        "films",
-        "lab/teach/films.py",
-        (
-            "phones are sent shares before the lock",
-            SKIPPED,
-            "not ballot.epsilon or not (view.locked or view.ended):",
-            "not ballot.epsilon:",
-            named("films", _EARLY),
-        ),
-        (
-            "phones are sent the share of two reports",
-            CLIP,
-            "if one.reports >= FEWEST else 0.5",
-            "if one.reports else 0.5",
-            named("films", _OWN),
-        ),
-        (
-            "yours is said without winning",
-            SKIPPED,
-            '"yours": found.yours',
-            '"yours": True',
-            named("films", _OWN),
-        ),
-        (
-            "yours is said of a lead by chance",
-            OTHER,
-            "lead.mean - lead.half_width",
-            "lead.mean",
-            named("films", "test_a_lead_that_chance_may_have_brought_is_none"),
-        ),
-        (
-            "a list of one's own is ahead of the answers alone",
-            OTHER,
-            "lead = interval(own - popular)",
-            "lead = interval(own - alone)",
-            named("films", "test_a_lead_that_chance_may_have_brought_is_none"),
-        ),
-        (
-            "the odds are those of one of two answers",
-            UNIT,
-            "{odds(ballot.epsilon):,.1f}-fold",
-            "{odds(ballot.epsilon / PICKED):,.1f}-fold",
-            named("films", "test_what_is_promised_of_a_list_is_of_all_that_a_phone_sends"),
-        ),
-        (
-            "an answer is guessed from a coin of half the epsilon",
-            UNIT,
-            "    each = ballot.channel\n",
-            "    each = room.coin(ballot.epsilon / PICKED / PICKED)\n",
-            named("films", "test_what_is_promised_of_a_list_is_of_all_that_a_phone_sends"),
-        ),
-        (
-            "what shares are good for is at the sum for each",
-            UNIT,
-            "room.coin(total / PICKED), among=phones)",
-            "room.coin(total), among=phones)",
-            named("films", "test_thirty_phones_learn_little_of_ten_films"),
-        ),
-        (
-            "what shares are good for is of who was drawn",
-            UNIT,
-            "room.coin(total / PICKED), among=phones)",
-            "room.coin(total / PICKED))",
-            named("films", "test_thirty_phones_learn_little_of_ten_films"),
-        ),
-        (
-            "simulated people send all their answers",
-            UNIT,
-            "axis=1) < PICKED",
-            "axis=1) < len(films)",
-            named("films", "test_the_matrix_is_completed_by_the_apps_own_estimator"),
-        ),
-        (
-            "what was sent is also foretold",
-            REUSED,
-            "(part(places), part(~places))",
-            "(part(places), part(places | ~places))",
-            named("films", "test_the_matrix_is_completed_by_the_apps_own_estimator"),
-        ),
-        (
-            "tastes move the shares",
-            SCALE,
-            "odds = spread * np.log(base / (1 - base)) + taste",
-            "odds = spread * np.log(base / (1 - base)) + abs(taste)",
-            named("films", "test_simulated_people_have_the_released_shares"),
-        ),
-    ),
-    *family_of(
-        "films",
-        "experiment.py",
-        (
-            "simulated coins at another sum are the same coins",
-            REUSED,
-            "rng = generator(seed, key_of(mechanism, problem))",
-            'rng = generator(seed, "a run")',
-            named("films", "test_another_sum_is_drawn_with_coins_of_its_own"),
-        ),
-    ),
-]

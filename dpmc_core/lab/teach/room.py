@@ -20,7 +20,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
-from scipy.stats import hypergeom
 
 from dpmc_core.arrays import Bools, Floats
 from dpmc_core.errors import DpmcError, InvalidSetting, check_number
@@ -34,9 +33,6 @@ QUESTIONS = range(1, 6)
 LONGEST = 140  # characters of a question
 DRAWS = 2**32  # a phone draws 32 random bits
 COINS = 4  # a person throws a coin no more often
-PICKED = 2  # of a list, drawn by each phone
-LIST = 24  # options of a list
-Picks = tuple[tuple[int, int], ...]  # places in a list, and what is told of each
 CLASS = 30  # simulated phones
 _TOKEN = re.compile(r"[0-9a-f]{32}", re.ASCII)
 MISSED = 0.05  # of 95 % intervals
@@ -196,14 +192,12 @@ class Linked(NamedTuple):
 @dataclass(frozen=True)
 class Poll:
     """Reports to one question, and the channel that each of them passed. yes: of them; linked: by
-    how many people where some have reported more than once: the reports of one are one unit;
-    among: how many are the class of which chance alone has chosen those who report, if it has."""
+    how many people where some have reported more than once: the reports of one are one unit."""
 
     yes: int
     reports: int
     channel: RandomizedResponse
     linked: tuple[Linked, ...] = ()
-    among: int = 0
 
     def __post_init__(self) -> None:
         check_number("reports", self.reports, at_least=0, integer=True)
@@ -247,16 +241,12 @@ class Poll:
 
     @property
     def of_class(self) -> Bounds | None:
-        """The share among those who have reported, or of whom they were drawn: their answers are
-        fixed, and chance is their phones' alone. Covers it in at least 95 of 100 classes, whatever
-        they answer."""
+        """The share among those who have reported: their answers are fixed, and chance is their
+        phones' alone. Covers it in at least 95 of 100 classes, whatever they answer."""
         if not self.reports:
             return None
-        if self.among:
-            low, high = _drawn(self, MISSED / 2)
-        else:
-            low, high = _among(self.parts, MISSED / 2)
-        return Bounds(self.shown_share, *(end / (self.among or self.people) for end in (low, high)))
+        ends = _among(self.parts, MISSED / 2)
+        return Bounds(self.shown_share, *(end / self.people for end in ends))
 
     @property
     def of_people(self) -> Bounds | None:
@@ -376,19 +366,6 @@ def _fewest_supported(parts: Sequence[Linked]) -> int:
             np.maximum(spread[k : k + len(logs)], before + logs, out=spread[k : k + len(logs)])
         best = spread
     return int(np.flatnonzero(best >= best.max() - SUPPORT - _CLOSE)[0])
-
-
-def _drawn(poll: Poll, tail: float) -> tuple[int, int]:
-    """As `_among`, where those who report are drawn without replacement from a class; where no
-    number of yes explains the reports, by the likelihood-ratio interval."""
-    told = _laws(poll.reports, 1, _flips(poll.channel), 1)
-    many = np.arange(poll.among + 1)[:, None]
-    chosen = hypergeom.pmf(np.arange(poll.reports + 1), poll.among, many, poll.reports)
-    law = chosen @ told
-    supported = law[:, poll.yes] >= math.exp(-SUPPORT) * law[:, poll.yes].max()
-    tails = law[:, poll.yes :].sum(axis=1), law[:, : poll.yes + 1].sum(axis=1)
-    low, high = (np.flatnonzero((one > tail - _CLOSE) | supported) for one in tails)
-    return int(low[0]), int(high[-1])
 
 
 def _fewest(parts: Sequence[Linked], tail: float) -> int:
@@ -548,61 +525,32 @@ class Asking:
 
 @dataclass(frozen=True, kw_only=True)
 class Ballot:
-    """What phones answer beside the questions: which of a list somebody would choose, of which each
-    phone draws PICKED and sends them through the coin; or a lesson's guess, which passes none.
+    """A lesson's guess, asked beside the questions, which nothing hides.
 
-    number: from -1 down; options: what there is to choose; epsilon: of all that a phone sends
-    together, 0 where nothing hides it; right: the place of the right guess; reports: places and
-    bits by the token of a browser; pretended: the same of simulated phones, and truth: the share
-    of each option among these.
+    number: from -1 down; options: what there is to choose; right: the place of the right one;
+    reports: the place chosen, by the token of a browser.
     """
 
     number: int
     title: str
     options: tuple[str, ...]
-    epsilon: float = 0.0
     right: int | None = None
     locked: bool = False
-    reports: dict[str, Picks] = field(default_factory=dict)
-    pretended: Mapping[str, Picks] = field(default_factory=dict)
-    truth: tuple[float, ...] = ()
+    reports: dict[str, int] = field(default_factory=dict)
 
-    @property
-    def channel(self) -> RandomizedResponse:
-        """What each bit passes."""
-        return coin(self.epsilon / PICKED) if self.epsilon else truth()
+    def counts(self) -> list[int]:
+        """How many have chosen each option."""
+        chosen = [*self.reports.values()]
+        return [chosen.count(place) for place in range(len(self.options))]
 
-    @property
-    def sender(self) -> Sender:
-        """Who is counted: phones where there are any."""
-        return Sender.SIMULATED if self.pretended and not self.reports else Sender.PHONES
-
-    @property
-    def sent(self) -> Mapping[str, Picks]:
-        return self.reports if self.sender is Sender.PHONES else self.pretended
-
-    def polls(self) -> tuple[Poll, ...]:
-        """Of each option, the class being all who have sent anything."""
-        bits: list[list[int]] = [[] for _ in self.options]
-        for picks in self.sent.values():
-            for place, bit in picks:
-                bits[place].append(bit)
-        people = len(self.sent)
-        return tuple(Poll(sum(one), len(one), self.channel, among=people) for one in bits)
-
-    def sound(self, picks: Any) -> Picks | None:
-        """What a phone sends, where it is what was asked for."""
-        wanted = PICKED if self.epsilon else 1
-        if not isinstance(picks, list) or len(picks) != wanted:
+    def sound(self, picks: Any) -> int | None:
+        """The place that a phone sends, where it is what was asked for: [[place, 1]]."""
+        try:
+            ((place, bit),) = picks
+        except (TypeError, ValueError):
             return None
-        for one in picks:
-            if not isinstance(one, list) or [type(k) for k in one] != [int, int]:
-                return None
-            if not (0 <= one[0] < len(self.options) and one[1] in (0, 1)):
-                return None
-        found = tuple((place, bit) for place, bit in picks)
-        hidden = self.epsilon or found[0][1] == 1
-        return found if hidden and len(dict(found)) == wanted else None
+        sound = type(place) is int and type(bit) is int and bit == 1
+        return place if sound and 0 <= place < len(self.options) else None
 
 
 @dataclass(frozen=True)
@@ -611,17 +559,15 @@ class View:
 
     epsilon: of questions that have not been asked yet; on: number of the asking that is on; hides:
     whether nothing is shown of a question while it takes reports; tested: whether a phone has been
-    here; opened: when, in seconds of the monotonic clock; seed: of what is drawn to be shown;
-    pretended: how many simulated phones answer yes, by the question; connected: pages of phones
-    that are there now; waiting: phones that ask to be let in; beside: number of the ballot that is
-    on in place of a question, else 0.
+    here; opened: when, in seconds of the monotonic clock; pretended: how many simulated phones
+    answer yes, by the question; connected: pages of phones that are there now; waiting: phones that
+    ask to be let in; beside: number of the ballot that is on in place of a question, else 0.
     """
 
     id: str
     questions: tuple[str, ...]
     epsilon: float
     opened: float
-    seed: int
     askings: tuple[Asking, ...] = ()
     on: int = 0
     hides: bool = True
@@ -718,16 +664,14 @@ class View:
     @property
     def most(self) -> float:
         """The epsilon of somebody who answered every time."""
-        each = [coin(one.epsilon).loss(1).epsilon for one in self.askings]
-        return sum(each) + sum(one.epsilon for one in self.ballots)
+        return sum(coin(one.epsilon).loss(1).epsilon for one in self.askings)
 
     def public(self) -> dict[str, Any]:
         """What every phone may know."""
         now, ballot = self.open, self.ballot
         question = "" if self.now is None else self.questions[self.now.question]
         again = 0 if self.now is None or ballot else len(self.rounds(self.now.question)) - 1
-        epsilon = self.epsilon if now is None else now.epsilon
-        each = epsilon / PICKED if ballot else epsilon
+        epsilon = 0.0 if ballot else self.epsilon if self.now is None else self.now.epsilon
         return {
             "room": self.id,
             "asking": None if now is None else now.number,
@@ -735,7 +679,7 @@ class View:
             "options": ballot.options if ballot else (),
             "again": again,
             "epsilon": epsilon,
-            "below": lies_below(each) if each else 0,
+            "below": lies_below(epsilon) if epsilon else 0,
             "open": now is not None and not self.locked and not self.ended,
             "ended": self.ended,
         }
@@ -756,9 +700,7 @@ class Room:
         lies_below(epsilon)
         check_number("phones expected", expected, at_least=1, at_most=PHONES // 2, integer=True)
         asked = _questions([text for text in questions if text.strip()])
-        self._view = View(
-            secrets.token_hex(4), asked, float(epsilon), time.monotonic(), secrets.randbits(63)
-        )
+        self._view = View(secrets.token_hex(4), asked, float(epsilon), time.monotonic())
         self._rng = rng or np.random.default_rng()
         self._lock = threading.RLock()
         self._pressed = -math.inf
@@ -849,48 +791,21 @@ class Room:
             self._unended()
             self._set(epsilon=float(epsilon))
 
-    def vote(
-        self, title: str, options: Sequence[str], epsilon: float = 0.0, right: int | None = None
-    ) -> None:
-        """Ask all phones for a choice of options, at an epsilon of all that each of them sends, or
-        for a guess that nothing hides and that replaces no open question. Raises InvalidSetting,
+    def vote(self, title: str, options: Sequence[str], right: int | None = None) -> None:
+        """Ask all phones for a guess that nothing hides and that replaces no open question. Raises
         NotTaken."""
-        if epsilon:
-            check_number("sum of a phone", epsilon, at_least=0.1 * PICKED, at_most=10 * PICKED)
-            check_number("length of the list", len(options), at_least=PICKED, at_most=LIST)
         with self._lock:
             view = self._unended()
-            if not (epsilon or view.locked) and view.open is not None and view.open.epsilon:
+            if isinstance(view.open, Asking) and not view.locked:
                 raise NotTaken("A question is still open. Lock it on the page Class first.")
             number = -1 - len(view.ballots)
-            ballot = Ballot(
-                number=number, title=title, options=tuple(options), epsilon=epsilon, right=right
-            )
-            self._view = self._view.having(ballot)
+            ballot = Ballot(number=number, title=title, options=tuple(options), right=right)
+            self._view = view.having(ballot)
             self._set(beside=number)
 
     def show(self, number: int) -> None:
         """Go back to a ballot, as it was left."""
         self._set(beside=number)
-
-    def pretend(self) -> None:
-        """CLASS simulated phones answer the list that is on, by shares drawn at random. Raises
-        NotTaken."""
-        with self._lock:
-            ballot = self._unended().ballot
-            if ballot is None or not ballot.epsilon:
-                raise NotTaken("No list is on that simulated phones could answer.")
-            size = (CLASS, len(ballot.options))
-            answers = self._rng.random(size) < self._rng.beta(2, 2, len(ballot.options))
-            drawn = self._rng.permuted(np.tile(np.arange(size[1]), (CLASS, 1)), axis=1)[:, :PICKED]
-            told = reports_of(np.take_along_axis(answers, drawn, 1), ballot.channel, self._rng)
-            picks = (
-                tuple(zip(places, bits, strict=True))
-                for places, bits in zip(drawn.tolist(), told.tolist(), strict=True)
-            )
-            pretended = {f"simulated {k}": one for k, one in enumerate(picks)}
-            truth = tuple(answers.mean(axis=0).tolist())
-            self._view = self._view.having(replace(ballot, pretended=pretended, truth=truth))
 
     def end(self) -> None:
         """Take no more reports at all."""
@@ -964,9 +879,10 @@ class Room:
             known = next((one for one in there if one.number == asking), None)
             if known is None:
                 raise NotTaken("This question has not been asked.")
+            guesses = asking < 0
             told: Any = known.sound(picks) if isinstance(known, Ballot) else bit
             if told is None:
-                raise Malformed("The report must be what was asked for: places and bits.")
+                raise Malformed("The report must be one of the options.")
             before = known.reports.get(token)
             if before == told:
                 return Receipt.AGAIN
@@ -977,11 +893,10 @@ class Room:
                 raise NotTaken("This question is over; the report came too late.")
             if known.locked:
                 raise NotTaken("The teacher has closed this question; the report came too late.")
-            hidden = known.epsilon > 0
-            most = PHONES if hidden else self._places
+            most = self._places if guesses else PHONES
             if len(known.reports) >= most:
                 raise NotTaken(f"The room is full: {most} phones have answered.")
-            if hidden:  # who guesses does so under a name of its own
+            if not guesses:  # who guesses does so under a name of its own
                 self._enter(token, address)
             known.reports[token] = told
             self._set(tested=True)

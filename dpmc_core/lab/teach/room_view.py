@@ -35,8 +35,7 @@ class Mark(enum.Enum):
 @dataclass(frozen=True)
 class ShareRow:
     """One share on an axis of 0..1. found: None before it is shown; truth: where it is known, which
-    an estimate can be compared with; note: of what it is, or why it is not shown; wide: for people
-    like those, where the same row says it."""
+    an estimate can be compared with; note: of what it is, or why it is not shown."""
 
     name: str
     mark: Mark
@@ -44,7 +43,6 @@ class ShareRow:
     reports: int = 0
     truth: float | None = None
     note: str = ""
-    wide: Bounds | None = None
 
 
 def points(value: float) -> str:
@@ -67,8 +65,7 @@ def range_text(row: ShareRow) -> str:
     """Its interval: '39 to 85'."""
     if row.found is None or row.mark in (Mark.CERTAINTY, Mark.REPORTED):
         return ""
-    wide = f" · {points(row.wide.low)} to {points(row.wide.high)}" if row.wide else ""
-    return f"{points(row.found.low)} to {points(row.found.high)}{wide}"
+    return f"{points(row.found.low)} to {points(row.found.high)}"
 
 
 # --- one question ---------------------------------------------------------------------------------
@@ -140,26 +137,16 @@ def of_text(poll: Poll, sender: Sender) -> str:
     return of if poll.reports == poll.people else f"{poll.reports} reports of {of}"
 
 
-def of_ballot(view: View, ballot: Ballot, *, told: bool = False) -> list[ShareRow]:
-    """A row of each option: of a list its share with both intervals, of a guess how many chose it.
-    Nothing before it is locked, and no option of a list that fewer than FEWEST report on."""
-    rows, people = [], len(ballot.sent)
-    known = ballot.truth if told and ballot.sender is Sender.SIMULATED else ()
-    for place, (option, poll) in enumerate(zip(ballot.options, ballot.polls(), strict=True)):
-        name, _, about = option.partition("; ") if ballot.epsilon else (option, "", "")
+def of_ballot(view: View, ballot: Ballot) -> list[ShareRow]:
+    """How many have chosen each option of a guess; nothing before it is locked."""
+    rows, people = [], len(ballot.reports)
+    for place, (option, chosen) in enumerate(zip(ballot.options, ballot.counts(), strict=True)):
         if not (ballot.locked or view.ended):
-            rows.append(ShareRow(name, Mark.ESTIMATE, None, note=about or HIDDEN))
-        elif not ballot.epsilon:
-            share = poll.reports / people if people else 0.0
-            note = f"{poll.reports} of {people}" + ("; the answer" if place == ballot.right else "")
-            rows.append(ShareRow(name, Mark.CERTAINTY, Bounds(share, share, share), note=note))
-        else:
-            enough = poll.reports >= FEWEST
-            note = _plural(poll.reports, "report") if enough else f"shown from {FEWEST} reports on"
-            note = "; ".join(filter(None, (about, note)))
-            own, wide = (poll.of_class, poll.of_people) if enough else (None, None)
-            truth = known[place] if known else None
-            rows.append(ShareRow(name, Mark.ESTIMATE, own, poll.reports, truth, note, wide))
+            rows.append(ShareRow(option, Mark.ESTIMATE, None, note=HIDDEN))
+            continue
+        share = chosen / people if people else 0.0
+        note = f"{chosen} of {people}" + ("; the answer" if place == ballot.right else "")
+        rows.append(ShareRow(option, Mark.CERTAINTY, Bounds(share, share, share), note=note))
     return rows
 
 
@@ -368,6 +355,7 @@ HIDDEN = "hidden until locked"
 COMPUTED = "people like this class, at its share"
 SAME = "Their difference may be none, so nobody may say which share is larger."
 DIFFER = "These differ, every two of them, with 95 % for all of this together."
+GUESSED = "Share of the phones that guessed so: counted, nothing hides it."
 
 
 def legend(rows: Sequence[ShareRow]) -> str:
@@ -376,24 +364,12 @@ def legend(rows: Sequence[ShareRow]) -> str:
     return _LEGEND + (_TRUTH if known else "")
 
 
-def ballot_legend(ballot: Ballot) -> str:
-    """What the marks of a list's picture mean, or of a guess's."""
-    if not ballot.epsilon:
-        return "Share of the phones that guessed so: counted, nothing hides it."
-    return (
-        "Share of yes, with its 95 % intervals: strong for this class, of which chance has chosen"
-        " who reports on a title; faint for people like it. Protected: all that one phone sends."
-    )
-
-
 def counted(view: View) -> tuple[list[tuple[str, str]], str]:
     """How many have answered the question that is on, by who sends, and how many phones are
     connected; and whether more reports are taken."""
     now = view.now
     if ballot := view.ballot:
         there = [(str(len(ballot.reports)), "answered"), (str(view.connected), "connected")]
-        if ballot.pretended:
-            there.append(_counted(len(ballot.pretended), _one(Sender.SIMULATED)))
         return there, _open(view)
     if now is None:
         return [], ""
@@ -516,7 +492,7 @@ def export(view: View, note: Callable[[str, Exception], None] | None = None) -> 
     for ballot in view.ballots:
         if ballot.locked or view.ended:
             with _skip_failures(table, note):
-                table.writerows(_of_ballot(ballot))
+                table.writerows(_guesses(ballot))
     return stream.getvalue()
 
 
@@ -531,18 +507,12 @@ def _skip_failures(table: Any, note: Callable[[str, Exception], None] | None) ->
         table.writerow(("failed", "These rows could not be computed."))
 
 
-def _of_ballot(ballot: Ballot) -> Iterator[tuple[object, ...]]:
-    """A line of each option; of a list two, where enough report on it."""
-    people = len(ballot.sent)
-    for option, poll in zip(ballot.options, ballot.polls(), strict=True):
-        kind, hidden = ("list", poll.channel.cell_epsilon) if ballot.epsilon else ("guess", "none")
-        asked = kind, _cell(f"{ballot.title} {option}"), ballot.number, hidden, ballot.sender.value
-        if not ballot.epsilon:
-            yield (*asked, people, people, poll.yes, "as sent", poll.yes / people if people else "")
-        elif poll.reports >= FEWEST:
-            sent = *asked, people, poll.reports, poll.yes
-            yield (*sent, "this class", *(poll.of_class or ()))
-            yield (*sent, "people like this class", *(poll.of_people or ()))
+def _guesses(ballot: Ballot) -> Iterator[tuple[object, ...]]:
+    """A line of each option."""
+    people, sender = len(ballot.reports), Sender.PHONES.value
+    for option, chosen in zip(ballot.options, ballot.counts(), strict=True):
+        asked = "guess", _cell(f"{ballot.title} {option}"), ballot.number, "none", sender
+        yield (*asked, people, people, chosen, "as sent", chosen / people if people else "")
 
 
 def _cell(text: str) -> str:

@@ -33,7 +33,6 @@ _SHARES = """
   color: var(--muted); white-space: nowrap; }
 .shares .line { top: 50%; height: 3px; margin-top: -1.5px; background: var(--mark);
   min-width: 2px; }
-.shares .wide { top: 50%; height: 3px; margin-top: -1.5px; background: var(--mark); opacity: .45; }
 .shares .dot { top: 50%; width: 14px; height: 14px; margin: -7px 0 0 -7px; border-radius: 50%;
   border: 3px solid var(--mark); background: var(--mark); }
 .shares .truth { top: -2px; bottom: -2px; margin-left: -1.5px; border-left: 3px dashed var(--ink); }
@@ -121,9 +120,6 @@ def _marks(row: ShareRow, axis: ShareAxis) -> str:
         drawn += f'<div class="truth" style="left: {axis.at(row.truth):.2f}%"></div>'
     if row.found is None:
         return drawn
-    if row.wide is not None:
-        left, right = axis.at(row.wide.low), axis.at(row.wide.high)
-        drawn += f'<div class="wide" style="left: {left:.2f}%; width: {right - left:.2f}%"></div>'
     share, low, high = row.found
     if row.mark is Mark.CERTAINTY:
         low = axis.low
