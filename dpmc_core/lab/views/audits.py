@@ -34,11 +34,6 @@ METHODS = {
     Method.PROBE: "One change traced",
     Method.CANARIES: "Planted ratings",
 }
-FLAWS = {
-    Flaw.HALVED: "Half the noise",
-    Flaw.SHARED: "One draw for all",
-    Flaw.UNCLIPPED: "No clip",
-}
 NOT_YET = "Not yet a bound."
 
 
