@@ -6,8 +6,6 @@ import streamlit as st
 
 from dpmc_core import registry
 from dpmc_core.errors import DpmcError, sentence
-from dpmc_core.lab.refute import small_data
-from dpmc_core.lab.refute.faults import Flaw, faults_of
 from dpmc_core.lab.refute.report import record
 from dpmc_core.lab.teach import glossary
 from dpmc_core.lab.views import audits, cards, groups, measurements, trade
@@ -25,12 +23,16 @@ from pages.ui.text import WORDS, many
 AUDIT = "audit"
 CLICKS = "clicks on claims"
 MOST = 10_000_000  # users or items that can be typed in
+PLANTED = (  # a choice of an older version
+    "The link plants a fault. This page no longer does that; the command dpmc audit --plant does."
+)
 UNITS = {change.unit: change.label for change in Change}
 
 
 @st.fragment
 def page() -> None:
     frame = stage.stage("Which promises hold?")
+    state.note_removed("fault", PLANTED)
     with frame.choices:
         data = sources.pick(label_visibility="collapsed")
         picked = st.container(width="content")
@@ -259,34 +261,20 @@ def ledger(card: Guarantee) -> None:
 
 
 def attempt(id: str, epsilon: float) -> Audited | None:
-    """An audit of the chosen mechanism on small invented ratings, or of a copy with a fault."""
+    """An audit of the chosen mechanism on small invented ratings."""
     if blocks.reserved("start an audit", "What audits have measured stands on the cards."):
         return None
     mechanism = registry.create(id, epsilon=epsilon)
-    offered = faults_of(mechanism, small_data(mechanism).public)
-    names = {"none": "No fault", **{flaw.value: audits.FLAWS[flaw] for flaw in offered}}
-    go = st.container()
-    with st.popover("Plant a fault", icon=":material/bug_report:"):
-        name = widgets.switch(
-            "Plant a fault in a copy",
-            "the fault",
-            names,
-            "fault",
-            "none",
-            help="Would the audit notice? The copy is never published.",
-        )
-    flaw = None if name == "none" else Flaw(name)
-    about = f"{mechanism!r} {name}"
+    about = repr(mechanism)
     job = state.jobs().get(AUDIT)
     if job is not None and job.about != about:
         job = None
     now = look(job)
-    with go:
-        if now.active:
-            blocks.stop(job, now)
-        elif st.button("Try to refute it", type="primary", icon=":material/policy:"):
-            state.jobs().start(AUDIT, runs.audit(mechanism, flaw, SEED), about=about)
-            st.rerun()
+    if now.active:
+        blocks.stop(job, now)
+    elif st.button("Try to refute it", type="primary", icon=":material/policy:"):
+        state.jobs().start(AUDIT, runs.audit(mechanism, SEED), about=about)
+        st.rerun()
     blocks.ticking(job, now, found_so_far)
     return now.result or now.shown
 
@@ -303,7 +291,7 @@ def note_attack() -> None:
     """Keep what the last attack found, so that panel, chart and table show it at once."""
     now = look(state.jobs().get(AUDIT))
     found: Audited | None = now.result or now.shown
-    if found is not None and found.report.valid and found.report.flaw is None:
+    if found is not None and found.report.valid:
         kept = st.session_state.setdefault(blocks.ATTACKS, {})
         last = record(found.report)
         kept.pop((last.mechanism, last.epsilon), None)
@@ -315,8 +303,6 @@ def report(found: Audited) -> None:
     report = found.report
     st.header("What the attempt found", help=glossary.help("measured"))
     st.subheader(audits.verdict(report), anchor=False)
-    if report.flaw is not None:
-        st.markdown(audits.noticed(report))
     left, right = st.columns([3, 2], gap="large")
     with left:
         blocks.chart(

@@ -460,7 +460,6 @@ def downloads(run: Run) -> None:
         blocks.File(
             "Run card (Markdown)", f"{name}.md", "text/markdown", lambda: run_card.markdown(run)
         ),
-        blocks.File("Python", f"{name}.py", "text/x-python", lambda: run_card.code(run)),
     ]
     if found.model.factors is not None:
         make = lambda: run_card.factors(found) or b""  # noqa: E731

@@ -4,16 +4,13 @@ import csv
 import dataclasses
 import io
 import itertools
-import json
 import re
 import xml.etree.ElementTree as ET
 
 import pytest
 
 from dpmc_core import registry
-from dpmc_core.lab.store import Store
 from dpmc_core.lab.views import lines
-from dpmc_core.metrics import METRICS
 from pages.ui import report
 from tests import notebooks
 from tests.notebooks import ROOT
@@ -84,22 +81,6 @@ def test_its_commands_are_understood(book):
     for command in commands:
         if " " in command:
             assert callable(build_parser().parse_args(command.split()).command)
-
-
-ARGV = ("dpmc", "sweep", "--data", "one-bit-lab", "--mechanisms", "input-flip")
-ARGV += ("--epsilons", "1", "--seeds", "1,2")
-
-
-def test_a_notebook_that_was_taken_away_computes_its_curve_and_reads_it(monkeypatch, tmp_path):
-    monkeypatch.setenv("DPMC_HOME", str(tmp_path))
-    shown = lines.shipped("one-bit-lab", "input-flip")[0]
-    book = json.loads(report.notebook("A curve", *report.code(shown, ARGV)))
-    _, told = notebooks.run(book)
-    (path,) = tmp_path.rglob("*.sqlite")
-    with Store(path, read_only=True) as store:
-        (line,) = lines.read(store, ["input-flip"], METRICS["accuracy"]).lines
-    here = line.at(1.0)
-    assert told == f"{line.label} 1.0 {here.mean} {here.half_width} 2\n"
 
 
 @pytest.mark.parametrize(

@@ -250,13 +250,11 @@ def test_an_audit_that_finds_nothing_confirms_nothing(monkeypatch):
     assert bars[0]["x"][0] + bars[0]["base"][0] == pytest.approx(least, rel=0.01)
 
 
-def test_a_planted_fault_is_noticed_and_the_card_stays(monkeypatch):
-    monkeypatch.setattr(runs, "refute", functools.partial(refute, runs=20))
+def test_an_older_link_that_plants_a_fault_is_noted_and_opens_the_page():
     app = open_page("guarantees", data="movie-night", mechanism="private-mean", fault="halved")
-    audited(app)
-    assert "The audit has noticed it" in all_text(app)
-    assert any(head.value.startswith("Refuted: ") for head in app.subheader)
-    assert "certified: epsilon 1" in all_text(app) or "certified 1" in all_text(app)
+    assert any("dpmc audit --plant" in plain(w.value) for w in app.warning)
+    assert button(app, "Try to refute it")
+    assert "fault" not in app.query_params
 
 
 def test_output_perturbation_lights_up(monkeypatch):
@@ -282,12 +280,6 @@ def test_output_perturbation_lights_up(monkeypatch):
     assert "the proof allows 2" in told
     (heat,) = [c for c in charts_of(app) if '"heatmap"' in c.proto.spec]
     assert "the rating that changed" in heat.proto.spec
-
-
-def test_a_fault_is_offered_only_where_it_changes_something():
-    app = open_page("guarantees", data="movie-night", mechanism="dplcf")
-    offered = next(c for c in app.get("button_group") if "fault" in str(c.proto.label))
-    assert not any("clip" in str(option.content) for option in offered.proto.options)
 
 
 def test_what_was_measured_stands_on_cards_and_in_the_picture_of_claims():

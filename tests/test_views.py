@@ -12,7 +12,7 @@ import pytest
 from scipy import stats
 
 from dpmc_core import registry
-from dpmc_core.data import Binarise, datasets
+from dpmc_core.data import datasets
 from dpmc_core.experiment import run
 from dpmc_core.lab.cli import main
 from dpmc_core.lab.views import cards, data, lines, noise, run_card, training
@@ -313,39 +313,6 @@ def repeatable(result, data, split, fresh=False, **more):
     return run_card.Run(result=result, data=data, title="data", split=split, fresh=fresh, **more)
 
 
-def test_the_printed_code_repeats_the_run():
-    split = RandomShare(0.3)
-    problem = build_problem(datasets.load("restaurants"), Task.BINARY, split=split, seed=4)
-    mechanism = registry.create("input-flip", epsilon=2.0, radius=0.5)
-    result = run(mechanism, problem, 4)
-    text = run_card.code(repeatable(result, "restaurants", split))
-    found = {}
-    exec(text.replace("print(", "(lambda *a: None)("), found)
-    assert found["result"].metrics == result.metrics
-
-
-def test_the_printed_code_imports_no_more_than_it_uses():
-    problem = build_problem(datasets.load("restaurants"), Task.RATINGS, seed=4)
-    result = run(registry.create("global-mean"), problem, 4)
-    text = run_card.code(repeatable(result, "restaurants", RandomShare()))
-    assert text == (
-        "import dpmc_core as dpmc\n\n"
-        "data = dpmc.load('restaurants')\n"
-        "mechanism = dpmc.create('global-mean')\n"
-        "result = dpmc.run(mechanism, data, seed=4)\n"
-        "print(result.metrics, result.guarantee.certified())\n"
-    )
-    problem = build_problem(
-        datasets.load("restaurants"), Task.BINARY, steps=[Binarise(1.0)], split=LeaveLast(), seed=4
-    )
-    result = run(registry.create("input-flip", epsilon=2.0, link=Probit(2.0)), problem, 4)
-    text = run_card.code(repeatable(result, "restaurants", LeaveLast()))
-    found = {}
-    exec(text.replace("print(", "(lambda *a: None)("), found)
-    assert found["result"].metrics == result.metrics
-    assert found["mechanism"] == result.mechanism
-
-
 def test_the_printed_command_repeats_the_run(capsys):
     from dpmc_core.data import datasets
 
@@ -365,9 +332,7 @@ def ratings_file(path):
 
 
 @pytest.mark.parametrize("split", [RandomShare(0.1 + 0.2), SharePerUser(1 / 3)])
-def test_the_printed_command_and_code_repeat_a_run_on_a_file_to_the_last_digit(
-    split, tmp_path, capsys
-):
+def test_the_printed_command_repeats_a_run_on_a_file_to_the_last_digit(split, tmp_path, capsys):
     """Given: a range that begins with a minus, columns, numbers that six digits do not hold."""
     where = str(ratings_file(tmp_path / "my ratings.csv"))
     dataset = datasets.load(where, low=-2.0, high=2.5, user="who", item=2, rating=3)
@@ -380,9 +345,6 @@ def test_the_printed_command_and_code_repeat_a_run_on_a_file_to_the_last_digit(
     assert again["settings"] == result.as_dict()["settings"]
     assert again["data"] | {"name": ""} == result.as_dict()["data"] | {"name": ""}
     assert again["metrics"] == dict(result.metrics)
-    found = {}
-    exec(run_card.code(repeat).replace("print(", "(lambda *a: None)("), found)
-    assert found["result"].metrics == result.metrics
 
 
 def test_run_card_hides_a_fresh_seed_and_says_so_of_a_fixed_one():
@@ -396,7 +358,6 @@ def test_run_card_hides_a_fresh_seed_and_says_so_of_a_fixed_one():
     assert run_card.SEED_NOTE in fixed
     assert "evaluation only" in fixed.lower()
     assert "--seed" not in run_card.command(fresh)
-    assert "99" not in run_card.code(fresh)
 
 
 def test_factors_come_back_from_their_file():

@@ -258,7 +258,7 @@ def take(
 ) -> None:
     """All that a result can be taken along as, behind one button; what computes it.
 
-    picture: curves among it, as a picture, numbers, a notebook, and how to cite them; a file of
+    picture: curves among it, as a picture, numbers, and how to cite them; a file of
     the same name among `files` takes the place of one of these. shown: the command to show, where
     it is not that of the curves. note: what one must know of a file.
     """
@@ -269,7 +269,6 @@ def take(
     curves = picture is not None and picture.lines
     if curves:
         placed = [lines.place(one, Count.PAPER) for one in picture.lines]
-        cells = report.code(picture, argv)
         more = [
             File("Picture (SVG)", f"{stem}.svg", "image/svg+xml", lambda: report.svg(picture)),
             File(
@@ -277,12 +276,6 @@ def take(
                 f"{stem}.csv",
                 "text/csv",
                 lambda: report.csv(lines.table(placed, bare=True)),
-            ),
-            File(
-                "Notebook (IPYNB)",
-                f"{stem}.ipynb",
-                "application/x-ipynb+json",
-                lambda: report.notebook(picture.metric.axis, *cells),
             ),
         ]
         offered += [one for one in more if one.name not in {file.name for file in files}]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv as csv_files
 import io
-import json
 import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date
@@ -280,33 +279,6 @@ def verdict(
     made = f"{today.day} {today:%B %Y}, DPMC Lab {paths.version()}"
     parts = [text.paragraphs(made), text.heading(first), drawn, text.paragraphs(*rest)]
     return _file(title, parts, command)
-
-
-def code(picture: Picture, argv: Sequence[str]) -> tuple[str, str]:
-    """Python that computes the curves, and that reads them."""
-    ids = list(dict.fromkeys(line.mechanism for line in picture.lines))
-    return (
-        "import subprocess\nimport sys\n\n"
-        f"command = [sys.executable, '-m', 'dpmc_core', *{list(argv[1:])!r}]\n"
-        "print(subprocess.run(command, check=True, capture_output=True, text=True).stdout)",
-        "from dpmc_core.lab.store import Store, default_path\n"
-        "from dpmc_core.lab.views import lines\n"
-        "from dpmc_core.metrics import METRICS\n\n"
-        "with Store(default_path(), read_only=True) as store:\n"
-        f"    picture = lines.read(store, {ids!r}, METRICS[{picture.metric.name!r}])\n"
-        "for line in picture.lines:\n"
-        "    for epsilon, here in zip(line.epsilon, line.intervals, strict=True):\n"
-        "        print(line.label, epsilon, here.mean, here.half_width, here.seeds)",
-    )
-
-
-def notebook(title: str, *cells: str) -> str:
-    """Python cells under a title, as Jupyter opens them."""
-    code = {"cell_type": "code", "metadata": {}, "outputs": [], "execution_count": None}
-    head = {"cell_type": "markdown", "metadata": {}, "source": f"# {title}"}
-    body = [head, *({**code, "source": cell} for cell in cells)]
-    kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
-    return json.dumps({"nbformat": 4, "nbformat_minor": 4, "metadata": kernel, "cells": body})
 
 
 def _file(title: str, parts: Sequence[str], command: str, note: str = "") -> str:

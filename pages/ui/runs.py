@@ -12,7 +12,6 @@ from dpmc_core import experiment, registry
 from dpmc_core.data import Dataset, Refused, datasets, public_sets
 from dpmc_core.errors import DpmcError
 from dpmc_core.lab.refute import Report, refute
-from dpmc_core.lab.refute.faults import Flaw
 from dpmc_core.lab.views import cards, noise
 from dpmc_core.lab.views.audits import Lights, known_instance, lights
 from dpmc_core.lab.views.lines import WITHOUT
@@ -193,7 +192,7 @@ class Audited:
     lights: Lights | None = None
 
 
-def audit(mechanism: Mechanism, flaw: Flaw | None, seed: int) -> Work:
+def audit(mechanism: Mechanism, seed: int) -> Work:
     """Try to refute a mechanism on small invented ratings; what is there so far is shown."""
 
     def work(report: Tell, stopped: Callable[[], bool]) -> Audited:
@@ -201,8 +200,8 @@ def audit(mechanism: Mechanism, flaw: Flaw | None, seed: int) -> Work:
             report(done, total, label, shown=Audited(found))
 
         report(0, 0, "the first pair")
-        found = refute(mechanism, flaw=flaw, seed=seed, tell=tell, stop=stopped)
-        if found.stopped or flaw is not None or not isinstance(mechanism, Output):
+        found = refute(mechanism, seed=seed, tell=tell, stop=stopped)
+        if found.stopped or not isinstance(mechanism, Output):
             return Audited(found)
         report(0, 0, "one rating turned to the other sign", shown=Audited(found))
         return Audited(found, lights(*known_instance(mechanism.epsilon)))

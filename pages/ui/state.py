@@ -117,6 +117,13 @@ def impossible(key: str, what: str) -> None:
     note(f"The link asks for {what} “{asked}”, which is not possible; using the default.")
 
 
+def note_removed(key: str, sentence: str) -> None:
+    """Note a choice in the address that the app no longer offers, and take it away from there."""
+    if key in st.query_params:
+        note(sentence)
+        del st.query_params[key]
+
+
 def turned(page: str) -> None:
     """A page was opened: what another wrote into the address is no matter of going back there."""
     if st.session_state.get("page") != page:

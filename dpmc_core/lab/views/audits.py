@@ -21,11 +21,6 @@ from dpmc_core.mechanisms.one_bit import Output
 from dpmc_core.privacy import Change
 from dpmc_core.ratings import Ratings
 
-FLAWS = {
-    Flaw.HALVED: "Half the noise",
-    Flaw.SHARED: "One draw for all",
-    Flaw.UNCLIPPED: "No clip",
-}
 NOT_YET = "Not yet a bound."
 
 

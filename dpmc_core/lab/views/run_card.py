@@ -1,4 +1,4 @@
-"""A finished run for people: numbers, Markdown, factors, the command and code that repeat it."""
+"""A finished run for people: numbers, Markdown, factors, the command that repeats it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from dpmc_core.lab.views.text import Table, escape_markdown
 from dpmc_core.lab.views.training import Film, TopItem, top_items
 from dpmc_core.metrics import METRICS, Metric, headline
 from dpmc_core.model import Mechanism, Model
-from dpmc_core.problem import Split, default_split, options_text, split_words
+from dpmc_core.problem import Split, options_text, split_words
 from dpmc_core.settings import settings_of, show_setting
 
 SEED_NOTE = (
@@ -278,50 +278,6 @@ def command(run: Run) -> str:
     if not run.fresh:
         words += ["--seed", str(result.seed)]
     return shlex.join([*words, "--json"])
-
-
-def code(run: Run) -> str:
-    """The Python lines that repeat the run."""
-    result, split, mechanism = run.result, run.split, run.result.mechanism
-    given, parsed = dict[str, str](), False
-    for s in settings_of(type(mechanism)):
-        value = getattr(mechanism, s.name)
-        if s.name in ("epsilon", "delta") or value != s.default:
-            given[s.name] = repr(value)
-            if not isinstance(value, bool | int | float | None):
-                given[s.name] = f"parse_setting(cls, {s.name!r}, {show_setting(value)!r})"
-                parsed = True
-    steps = ", ".join(f"parse_step({step!r})" for step in result.problem.steps)
-    usual = split == default_split(mechanism.task)
-    opened = _arguments(repr(run.data), {k: repr(v) for k, v in _reading(run).items()})
-    made = _arguments(repr(mechanism.id), given)
-    ran = _arguments(
-        "mechanism, data",
-        {"seed": "secrets.randbits(128)" if run.fresh else str(result.seed)}
-        | ({"steps": f"[{steps}]"} if steps else {})
-        | ({} if usual else {"split": repr(split)}),
-    )
-    return "\n".join(
-        [
-            *["import secrets", ""] * run.fresh,
-            "import dpmc_core as dpmc",
-            *["from dpmc_core import registry"] * parsed,
-            *["from dpmc_core.data import parse_step"] * bool(steps),
-            *[f"from dpmc_core.problem import {type(split).__name__}"] * (not usual),
-            *["from dpmc_core.settings import parse_setting"] * parsed,
-            "",
-            f"data = dpmc.load({opened})",
-            *[f"cls = registry.get({mechanism.id!r})"] * parsed,
-            f"mechanism = dpmc.create({made})",
-            f"result = dpmc.run({ran})",
-            "print(result.metrics, result.guarantee.certified())",
-            "",
-        ]
-    )
-
-
-def _arguments(first: str, named: Mapping[str, str]) -> str:
-    return ", ".join([first, *(f"{name}={text}" for name, text in named.items())])
 
 
 def factors(result: Result) -> bytes | None:
