@@ -1,22 +1,24 @@
 """What would privacy cost on these ratings, and is that affordable?"""
 
 import shlex
+from datetime import date
 from typing import NamedTuple
 
 import streamlit as st
 
-from dpmc_core import registry
+from dpmc_core import paths, registry
 from dpmc_core.data import Dataset
 from dpmc_core.errors import DpmcError
 from dpmc_core.lab import sweep
 from dpmc_core.lab.store import digest
 from dpmc_core.lab.study import answer as core
-from dpmc_core.lab.study.answer import Advice, Finding, Inquiry, Kept, Protect
+from dpmc_core.lab.study.advice import Advice, Protect
+from dpmc_core.lab.study.answer import Finding, Inquiry, Kept
 from dpmc_core.lab.sweep import Grid, Keys, Unit
 from dpmc_core.lab.sweep.presets import EPSILONS
 from dpmc_core.lab.teach import glossary
 from dpmc_core.lab.views import answer as words
-from dpmc_core.lab.views import groups, lines
+from dpmc_core.lab.views import groups, lines, text
 from dpmc_core.lab.views.lines import Picture
 from dpmc_core.model import Mechanism, Task
 from dpmc_core.privacy import DELTA
@@ -75,7 +77,7 @@ def page() -> None:
     )
     try:
         protect = widgets.switch(
-            "Protect", "whom to protect", words.PROTECT, "answer_protect", Protect.PERSON
+            "Protect", "whom to protect", groups.PROTECT, "answer_protect", Protect.PERSON
         )
         with st.container(horizontal=True):
             data = sources.pick()
@@ -211,7 +213,10 @@ def instrument(plan: Planned) -> None:
         finding = core.answer(question, plan.advice, plan.units, kept, ratings)
         if finding is not None:
             if where.private:
-                st.session_state["answer found"] = finding
+                said = words.said(finding)
+                st.session_state["answer found"] = (
+                    f"At epsilon {question.epsilon:g}: {said.verdict} {said.found}"
+                )
             card(finding, plan)
             take_away(finding, plan, kept)
         curve(plan)
@@ -295,7 +300,7 @@ def take_away(finding: Finding, plan: Planned, kept: Kept) -> None:
             "One page to print (HTML)",
             f"answer-{where.name}.html",
             "text/html",
-            lambda: report.verdict(title, finding, picture, ends, shlex.join(told)),
+            lambda: printed(title, finding, picture, ends, shlex.join(told)),
         ),
         blocks.File(
             "Numbers (CSV)",
@@ -328,6 +333,24 @@ def curve(plan: Planned) -> None:
         f" over {len(core.SEEDS)}.",
         table=words.curve_table(found, picture),
     )
+
+
+def printed(
+    title: str, finding: Finding, picture: Picture, ends: tuple[str, str], command: str
+) -> str:
+    """An answer on one page to print, for those who decide, with its date and its picture.
+
+    picture: its curve; ends: what the gain is counted from, and up to.
+    """
+    said, today = words.said(finding), date.today()
+    first, *rest = (words.plain(one) for one in said if one)
+    drawn = report.svg(picture) if picture.lines else ""
+    if finding.keeps is not None:
+        id, keep, told = finding.mechanism.id, finding.question.keep, words.plain(said.found)
+        drawn = charts_answer.printed(id, finding.keeps, keep, *ends, told)
+    made = f"{today.day} {today:%B %Y}, DPMC Lab {paths.version()}"
+    parts = [text.paragraphs(made), text.heading(first), drawn, text.paragraphs(*rest)]
+    return report.page(title, parts, command)
 
 
 shell.enter()

@@ -14,10 +14,10 @@ from dpmc_core.lab.views.trade import Question
 from dpmc_core.privacy import RATING, Change, Guarantee
 from dpmc_core.problem import SEED
 from dpmc_core.ratings import PublicFacts
-from pages.ui import blocks, runs, shell, sources, stage, state, widgets
+from pages.ui import blocks, shell, sources, stage, state, widgets
+from pages.ui.audits import Audited, audit
 from pages.ui.charts import guarantees as charts_guarantees
 from pages.ui.jobs import Snapshot, look
-from pages.ui.runs import Audited
 from pages.ui.text import WORDS, many
 
 AUDIT = "audit"
@@ -273,7 +273,7 @@ def attempt(id: str, epsilon: float) -> Audited | None:
     if now.active:
         blocks.stop(job, now)
     elif st.button("Try to refute it", type="primary", icon=":material/policy:"):
-        state.jobs().start(AUDIT, runs.audit(mechanism, SEED), about=about)
+        state.jobs().start(AUDIT, audit(mechanism, SEED), about=about)
         st.rerun()
     blocks.ticking(job, now, found_so_far)
     return now.result or now.shown

@@ -28,8 +28,8 @@ from pages.ui import (
     blocks,
     classroom,
     film,
+    learned,
     prepare,
-    report,
     rows,
     runs,
     shell,
@@ -423,7 +423,7 @@ def result(run: Run) -> None:
         f"{blocks.EVALUATION} {found.rounds} {rounds} in {found.seconds:.1f} s; prepared with"
         f" {steps}; " + ("seed not kept." if run.fresh else f"seed {found.seed}.")
     )
-    blocks.beside(report.pictures(run))
+    blocks.beside(learned.pictures(run))
 
 
 @st.fragment
@@ -453,7 +453,7 @@ def downloads(run: Run) -> None:
     found, note = run.result, ""
     name = f"{found.mechanism.id}-{run.data}"
     files = [
-        blocks.File("Report (HTML)", f"{name}.html", "text/html", lambda: report.html(run)),
+        blocks.File("Report (HTML)", f"{name}.html", "text/html", lambda: learned.html(run)),
         blocks.File(
             "Run card (JSON)", f"{name}.json", "application/json", lambda: run_card.as_json(run)
         ),

@@ -11,10 +11,9 @@ import streamlit as st
 from dpmc_core import registry
 from dpmc_core.errors import DpmcError
 from dpmc_core.lab.store import Store, StoreError, StoreMissing
-from dpmc_core.lab.study.answer import Finding, Protect, method_for
+from dpmc_core.lab.study.advice import Protect, method_for
 from dpmc_core.lab.sweep import LISTS_OF, Grid, Keys
 from dpmc_core.lab.sweep.presets import EPSILONS
-from dpmc_core.lab.views import answer as words
 from dpmc_core.lab.views import cards, groups, lines, people
 from dpmc_core.lab.views.lines import Picture
 from dpmc_core.lab.views.numbers import words_at
@@ -26,7 +25,6 @@ from dpmc_core.ratings import PublicFacts
 from dpmc_core.stopping import stopping
 from pages.ui import (
     blocks,
-    explorable,
     instrument,
     jobs,
     rows,
@@ -131,7 +129,7 @@ def leave_out_layer() -> None:
 def protect(data: str, card: Guarantee) -> None:
     """The first choice."""
     own = Protect.of(card)
-    names = {**words.PROTECT, **({} if own else {OWN: groups.promised(card)})}
+    names = {**groups.PROTECT, **({} if own else {OWN: groups.promised(card)})}
     st.session_state["protect"] = own or OWN
     st.caption("Protect", width="content")
     st.radio(
@@ -160,11 +158,10 @@ def follow(data: str) -> None:
 
 def answered() -> None:
     """In the place of people, of whom no upload shows any: whether it can be afforded."""
-    found: Finding | None = st.session_state.get("answer found")
+    found: str | None = st.session_state.get("answer found")
     with st.container(border=True):
         if found is not None:
-            said = words.said(found)
-            st.markdown(f"At epsilon {found.question.epsilon:g}: {said.verdict} {said.found}")
+            st.markdown(found)
         st.page_link(
             "pages/answer.py",
             label="Can I afford it? Get the answer" if found is None else "The whole answer",
@@ -340,6 +337,8 @@ def take_away(own: Own, found: tuple[Picture, ...]) -> None:
     shown = shown._replace(yours=shown.yours or jobs.look(joining(where, shown)).result)
 
     def file() -> str:
+        from pages.ui import explorable  # large, and seldom asked for
+
         more = [] if where.private else explorable.others(where.name, shown)
         return explorable.html(where.name, title, [shown, *more], stands, private=where.private)
 

@@ -22,7 +22,8 @@ from dpmc_core.lab import sweep
 from dpmc_core.lab.cli import main, promises
 from dpmc_core.lab.store import Store
 from dpmc_core.lab.study import answer as core
-from dpmc_core.lab.study.answer import ByUser, Inquiry, Kept, Protect, Verdict
+from dpmc_core.lab.study.advice import Protect
+from dpmc_core.lab.study.answer import ByUser, Inquiry, Kept, Verdict
 from dpmc_core.lab.study.paired import Bracket
 from dpmc_core.lab.sweep.engine import run_unit
 from dpmc_core.lab.sweep.presets import EPSILONS

@@ -10,7 +10,7 @@ from dpmc_core.data import datasets
 from dpmc_core.data.synthetic import SAMPLES
 from dpmc_core.lab import shipped
 from dpmc_core.lab.store import curves
-from dpmc_core.lab.study.answer import recommend
+from dpmc_core.lab.study.advice import recommend
 from dpmc_core.lab.sweep.presets import EPSILONS
 from dpmc_core.lab.views import cards, groups, measurements
 from dpmc_core.model import Task

@@ -18,7 +18,7 @@ from dpmc_core.errors import DpmcError
 from dpmc_core.lab import sweep
 from dpmc_core.lab.cli import main
 from dpmc_core.lab.study import answer as core
-from dpmc_core.lab.study.answer import Protect
+from dpmc_core.lab.study.advice import Protect
 from dpmc_core.lab.sweep.presets import EPSILONS
 from dpmc_core.model import Task
 from dpmc_core.ratings import PublicFacts, Ratings

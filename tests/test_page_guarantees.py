@@ -17,7 +17,7 @@ from dpmc_core.lab.views.cards import State
 from dpmc_core.model import Task
 from dpmc_core.privacy import CELL, RATING, ROW_VALUES, USER_EMPTIED, USER_REPLACED
 from dpmc_core.ratings import PublicFacts
-from pages.ui import runs
+from pages.ui import audits
 from pages.ui.charts import PAPER
 from tests.page_helpers import all_text, button, charts_of, open_page, plain, spec
 
@@ -238,7 +238,7 @@ def audited(app):
 
 
 def test_an_audit_that_finds_nothing_confirms_nothing(monkeypatch):
-    monkeypatch.setattr(runs, "refute", functools.partial(refute, runs=20))
+    monkeypatch.setattr(audits, "refute", functools.partial(refute, runs=20))
     app = audited(open_page("guarantees", data="movie-night", mechanism="input-flip"))
     told = [head.value for head in app.subheader]
     assert any("No contradiction found (at least" in text for text in told)
@@ -258,7 +258,7 @@ def test_an_older_link_that_plants_a_fault_is_noted_and_opens_the_page():
 
 
 def test_output_perturbation_lights_up(monkeypatch):
-    monkeypatch.setattr(runs, "refute", functools.partial(refute, runs=4))
+    monkeypatch.setattr(audits, "refute", functools.partial(refute, runs=4))
     app = open_page("guarantees", data="movie-night", mechanism="output", epsilon="2")
     assert not [t for t in figure_of(app)[0]["data"] if "line-ns" in str(t)]  # none ships for 2
     app.session_state["every claim"] = True

@@ -843,12 +843,12 @@ def test_every_mechanism_has_a_look_of_its_own():
 
 def test_the_report_stands_alone():
     from dpmc_core.lab.views.run_card import Run
-    from pages.ui import blocks, report
+    from pages.ui import blocks, learned
 
     problem = build_problem(datasets.load("one-bit-lab"), Task.BINARY, seed=1)
     result = experiment.run(registry.create("objective", epsilon=2.0), problem, 1)
     about = {"data": "one-bit-lab", "title": "<b>Lab</b>", "split": LeaveLast()}
-    page = report.html(Run(result=result, fresh=False, **about))
+    page = learned.html(Run(result=result, fresh=False, **about))
     assert "<b>Lab</b>" not in page
     assert page.count("plotly-graph-div") == 3
     assert 'src="http' not in page

@@ -13,7 +13,7 @@ from dpmc_core.errors import InvalidSetting
 from dpmc_core.lab.cli import build_parser, main
 from dpmc_core.lab.cli.methods import TRUST
 from dpmc_core.lab.cli.options import UNITS
-from dpmc_core.lab.study.answer import recommend
+from dpmc_core.lab.study.advice import recommend
 from dpmc_core.model import Task
 from dpmc_core.privacy import CELL, RATING, USER_EMPTIED, USER_REPLACED, Change, Trust
 from dpmc_core.ratings import PublicFacts

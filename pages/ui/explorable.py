@@ -25,9 +25,9 @@ from dpmc_core import registry
 from dpmc_core.data import datasets
 from dpmc_core.data.synthetic import SAMPLES
 from dpmc_core.errors import DpmcError, capital, sentence
-from dpmc_core.lab.study.answer import Protect, method_for
-from dpmc_core.lab.views import answer as words
+from dpmc_core.lab.study.advice import Protect, method_for
 from dpmc_core.lab.views import cards, lines, text
+from dpmc_core.lab.views.groups import PROTECT
 from dpmc_core.privacy import Guarantee
 from dpmc_core.problem import prepared_facts
 from pages.ui import scene
@@ -80,7 +80,7 @@ def _recommended(data: str) -> list[str]:
     public, sample = datasets.load(data).ratings.public, SAMPLES[data]
     tasks = registry.tasks(registry.offered(clicks=sample.clicks))
     facts = functools.partial(prepared_facts, public)
-    found = (method_for(protect, tasks, facts) for protect in words.PROTECT)
+    found = (method_for(protect, tasks, facts) for protect in PROTECT)
     return [id for id in dict.fromkeys(found) if id and lines.shipped(data, id)]
 
 
@@ -151,7 +151,7 @@ def _labels(scenes: Iterable[Scene]) -> list[str]:
     whom = [_protects(one) for one in found]
     if None in whom or len(set(whom)) < len(found):
         return [registry.get(one.id).name for one in found]
-    return [f"Protect {words.PROTECT[one]}" for one in whom if one is not None]
+    return [f"Protect {PROTECT[one]}" for one in whom if one is not None]
 
 
 def _switch(names: Sequence[str]) -> str:

@@ -1,33 +1,23 @@
-"""A run in pictures; a run or a comparison as one HTML file that opens without a network."""
+"""Curves as files to take along: a picture, numbers, a citation, and pages without a network."""
 
 from __future__ import annotations
 
 import csv as csv_files
 import io
 import textwrap
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import date
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import Any, NamedTuple
 
 from dpmc_core import paths, registry
-from dpmc_core.errors import sentence
-from dpmc_core.experiment import EVALUATION_ONLY
 from dpmc_core.lab import citation
 from dpmc_core.lab.store import guarded
-from dpmc_core.lab.study.answer import Finding
-from dpmc_core.lab.teach import glossary
-from dpmc_core.lab.views import answer, cards, lines, run_card, text, training
+from dpmc_core.lab.views import cards, lines, text
 from dpmc_core.lab.views.lines import GUESSING, Count, Picture
-from dpmc_core.lab.views.run_card import Run
 from dpmc_core.lab.views.svg import DASHES, MARKS, NAMESPACE, Extent, element
-from dpmc_core.model import Task
 from dpmc_core.problem import split_words
 from pages.ui.charts import GRID, INK, LEVELS, LIGHT, MUTED, PAPER, Figure, spread, style
-from pages.ui.charts import answer as charts_answer
-from pages.ui.charts import curve as charts_curve
-from pages.ui.charts import train as charts_train
-from pages.ui.charts.compare import level_look, reach
+from pages.ui.charts.lines import level_look, reach
 from pages.ui.text import in_chart
 
 
@@ -46,97 +36,6 @@ class Exhibit(NamedTuple):
     table: Mapping[str, Sequence[Any]] | None = None
 
 
-def pictures(run: Run) -> list[Exhibit]:
-    """What a model learned, on held-out ratings."""
-    found, id, name = run.result, run.result.mechanism.id, run.result.mechanism.name
-    task, test, link = found.mechanism.task, found.problem.test, training.link_of(found.mechanism)
-    if task is Task.RANKING:  # scores are no ratings: there is no error to draw
-        methods = run_card.methods(found)
-        bars = lines.bars(methods)
-        labels, term = next(iter(bars.values())), glossary.TERMS["hr@10"]
-        return [
-            Exhibit(
-                "ranking",
-                "Held-out items among the first ten",
-                "How often is the next item among the first ten?",
-                charts_curve.run_bars(id, methods),
-                " ".join((term.words, term.more)),
-                lines.bars_words(methods),
-                {"method": list(bars)} | {m.panel: [b[m] for b in bars.values()] for m in labels},
-            )
-        ]
-    binary = task is Task.BINARY
-
-    def both(make: Callable[..., Any], *more: Any) -> tuple[Any, Any]:
-        return make(found.model, *more), make(run.clear, *more) if run.clear else None
-
-    errors = both(training.cdf, task, test, link)
-    honest = both(training.calibration, task, test, link)
-    values, clear = both(training.spectrum)
-    axis = "error of the chance of +1" if binary else f"error ({run_card.metric_of(found).unit})"
-    spectrum = Exhibit(
-        "spectrum",
-        "Singular values",
-        "How much structure is left?",
-        None,
-        "This model is a whole noisy matrix without factors: its singular values would be those of"
-        " the noise.",
-    )
-    if values is not None:
-        spectrum = spectrum._replace(
-            fig=charts_train.spectrum(id, values, clear, name),
-            caption="Large values stand for strong patterns, small ones for detail or noise.",
-            alt=training.spectrum_words(values),
-            table={"number": range(1, len(values) + 1), "singular value": values.round(3)},
-        )
-    return [
-        Exhibit(
-            "errors",
-            "Errors",
-            "How large are its errors?",
-            charts_train.errors(id, *errors, name, axis),
-            "Further up and left is better. Held-out ratings, not private.",
-            training.cdf_words(*errors),
-            {"error up to": errors[0].error.round(3), "share": errors[0].share.round(4)},
-        ),
-        Exhibit(
-            "calibration",
-            "Calibration",
-            "Does it mean what it says?",
-            charts_train.calibration(id, *honest, name, binary),
-            "On the dotted line it is honest. Held-out ratings, not private.",
-            training.calibration_words(honest[0]),
-            {
-                "predicted": honest[0].predicted.round(3),
-                "true": honest[0].observed.round(3),
-                "ratings": honest[0].size,
-            },
-        ),
-        spectrum,
-    ]
-
-
-def html(run: Run) -> str:
-    """A run as one file, charts and their library included."""
-    found = run.result
-    shown = cards.card(found.guarantee, columns=found.problem.train.columns)
-    drawn = [(one.title, one.fig) for one in pictures(run) if one.fig is not None]
-    return _file(
-        f"{found.mechanism.name} on {run.title}",
-        [
-            text.paragraphs(
-                f"Tested on {split_words(found.problem.split)}. {sentence(EVALUATION_ONLY)}"
-            ),
-            text.table(run_card.metrics_table(run_card.methods(found))),
-            text.heading("Guarantee"),
-            text.paragraphs(shown.protects, *(f"{name}: {text}" for name, text in shown.facts)),
-            *_charts(drawn),
-        ],
-        run_card.command(run),
-        "" if run.fresh else run_card.SEED_NOTE,
-    )
-
-
 def comparison(
     title: str,
     drawn: Sequence[tuple[str, Figure]],
@@ -146,7 +45,7 @@ def comparison(
 ) -> str:
     """A comparison as one file: charts by their titles, sentences, numbers and the command."""
     told = text.paragraphs(*words), text.heading("Numbers"), text.table(table)
-    return _file(title, [*_charts(drawn), *told], command)
+    return page(title, [*charts(drawn), *told], command)
 
 
 # --- what a curve is taken along as -----------------------------------------------------------
@@ -263,31 +162,13 @@ def cited(picture: Picture, command: str) -> str:
     return "\n\n".join(entries)
 
 
-def verdict(
-    title: str, finding: Finding, picture: Picture, ends: tuple[str, str], command: str
-) -> str:
-    """An answer on one page to print, for those who decide, with its date and its picture.
-
-    picture: its curve; ends: what the gain is counted from, and up to.
-    """
-    said, today = answer.said(finding), date.today()
-    first, *rest = (answer.plain(one) for one in said if one)
-    drawn = svg(picture) if picture.lines else ""
-    if finding.keeps is not None:
-        id, keep, words = finding.mechanism.id, finding.question.keep, answer.plain(said.found)
-        drawn = charts_answer.printed(id, finding.keeps, keep, *ends, words)
-    made = f"{today.day} {today:%B %Y}, DPMC Lab {paths.version()}"
-    parts = [text.paragraphs(made), text.heading(first), drawn, text.paragraphs(*rest)]
-    return _file(title, parts, command)
-
-
-def _file(title: str, parts: Sequence[str], command: str, note: str = "") -> str:
+def page(title: str, parts: Sequence[str], command: str, note: str = "") -> str:
     """A page that opens anywhere, without a network. parts: HTML; the rest plain text."""
     repeat = f"{text.heading('Repeat it')}<pre>{escape(command)}</pre>"
     return text.page(title, [*parts, repeat, text.paragraphs(note) if note else ""])
 
 
-def _charts(drawn: Sequence[tuple[str, Figure]]) -> list[str]:
+def charts(drawn: Sequence[tuple[str, Figure]]) -> list[str]:
     """Headed charts; the first brings the library along."""
     import plotly.io as pio  # no first page need wait for it
 

@@ -5,19 +5,15 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from dpmc_core import experiment, registry
 from dpmc_core.data import Dataset, Refused, datasets, public_sets
 from dpmc_core.errors import DpmcError
-from dpmc_core.lab.refute import Report, refute
 from dpmc_core.lab.views import cards, noise
-from dpmc_core.lab.views.audits import Lights, known_instance, lights
 from dpmc_core.lab.views.lines import WITHOUT
 from dpmc_core.lab.views.run_card import Run
 from dpmc_core.lab.views.training import Camera, Film
-from dpmc_core.mechanisms.one_bit import Output
 from dpmc_core.metrics import headline
 from dpmc_core.model import Mechanism, Model, Step
 from dpmc_core.privacy import witness
@@ -182,31 +178,6 @@ def example(mechanism: Mechanism, ratings: Ratings, data: str = "") -> Film:
     run = work(report, enough)
     assert run.film is not None
     return run.film
-
-
-@dataclass(frozen=True)
-class Audited:
-    """What an audit found; lights: what one rating moves, of output perturbation alone."""
-
-    report: Report
-    lights: Lights | None = None
-
-
-def audit(mechanism: Mechanism, seed: int) -> Work:
-    """Try to refute a mechanism on small invented ratings; what is there so far is shown."""
-
-    def work(report: Tell, stopped: Callable[[], bool]) -> Audited:
-        def tell(done: int, total: int, label: str, found: Report) -> None:
-            report(done, total, label, shown=Audited(found))
-
-        report(0, 0, "the first pair")
-        found = refute(mechanism, seed=seed, tell=tell, stop=stopped)
-        if found.stopped or not isinstance(mechanism, Output):
-            return Audited(found)
-        report(0, 0, "one rating turned to the other sign", shown=Audited(found))
-        return Audited(found, lights(*known_instance(mechanism.epsilon)))
-
-    return work
 
 
 def reading_of(content: bytes, name: str, options: Mapping[str, Any]) -> Work:

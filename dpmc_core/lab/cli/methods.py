@@ -58,7 +58,7 @@ from dpmc_core.lab.refute import Method as Way
 from dpmc_core.lab.refute import Report as Audit
 from dpmc_core.lab.refute.faults import Flaw
 from dpmc_core.lab.refute.report import record
-from dpmc_core.lab.study.answer import recommend as advise
+from dpmc_core.lab.study.advice import recommend as advise
 from dpmc_core.lab.sweep import partitioned
 from dpmc_core.lab.views import as_published as published
 from dpmc_core.lab.views import audits, cards
@@ -615,7 +615,7 @@ def _scenario(scenario: str, data: str | None, asked: PlayOptions) -> CommandRep
         text.append(_attacks(found["attacks"]))
     return _with_messages(
         *(found, text, run.transcript),
-        published.scenario(type(settings), asked.epsilon, given, run.public)
+        words.switched_scenario(type(settings), asked.epsilon, given, run.public)
         if asked.as_published
         else None,
     )
@@ -648,7 +648,7 @@ def _federated(scenario: str, data: str | None, asked: PlayOptions) -> CommandRe
     ]
     return _with_messages(
         *(found, text, run.transcript),
-        published.federation(flow.mechanism.id, asked.epsilon, given, public)
+        words.switched_federation(flow.mechanism.id, asked.epsilon, given, public)
         if asked.as_published
         else None,
     )
@@ -676,7 +676,7 @@ def scenario_from(scenario: str, asked: PlayOptions) -> tuple[Scenario, Plain]:
         )
     cls = simulate.SCENARIOS[scenario]
     given = options.settings(asked.set, ("--epsilon",), lambda _: cls, f"scenario {scenario}", str)
-    whole = published.with_published_scenario(cls, given) if asked.as_published else given
+    whole = words.with_published_scenario(cls, given) if asked.as_published else given
     return cls(epsilon=asked.epsilon, **whole), given
 
 

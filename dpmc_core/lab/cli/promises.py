@@ -63,6 +63,7 @@ from dpmc_core.lab.cli.options import (
 from dpmc_core.lab.cli.sweep import SweepLines
 from dpmc_core.lab.store import Store
 from dpmc_core.lab.study import answer as inquiry
+from dpmc_core.lab.study.advice import Protect
 from dpmc_core.lab.study.release import (
     Export,
     check,
@@ -111,7 +112,7 @@ class AnswerForm(OneOf):
 def answer(
     data: Data,
     *,
-    protect: inquiry.Protect = inquiry.Protect.PERSON,
+    protect: Protect = Protect.PERSON,
     epsilon: Epsilon = 1.0,
     delta: Delta = DELTA,
     often: Annotated[

@@ -27,17 +27,15 @@ from dpmc_core.data.transforms import UseFacts
 from dpmc_core.errors import DpmcError, InvalidSetting, check_number, number_text
 from dpmc_core.experiment import Result, publications
 from dpmc_core.lab.store import Record, Store
+from dpmc_core.lab.study.advice import Advice, Protect, recommend
 from dpmc_core.lab.study.paired import Bracket, Paired
 from dpmc_core.lab.sweep import Grid, LocalPool, SweepData, Unit, run_here, seeds_text
 from dpmc_core.lab.sweep.engine import TICK
 from dpmc_core.metrics import Metric
-from dpmc_core.model import Mechanism, Task, Wanted
+from dpmc_core.model import Mechanism, Task
 from dpmc_core.paths import whole_file
 from dpmc_core.privacy import (
-    CELL,
     DELTA,
-    RATING,
-    USER_EMPTIED,
     USER_REPLACED,
     Budget,
     Certified,
@@ -47,7 +45,6 @@ from dpmc_core.privacy import (
     LocalChannel,
     RandomizedResponse,
     Release,
-    Trust,
 )
 from dpmc_core.privacy.guarantee import calibrate
 from dpmc_core.problem import GIVEN, Split, options_text, prepare_all, prepared_facts
@@ -61,128 +58,6 @@ FEW = 10  # ratings of a user who gave few
 HEAD = 100  # most rated items, of many
 _RARE = 0.05  # share of held-out ratings below which a group says nothing
 _GROUPS = 2  # questions asked of one set of runs: who pays most, users or items
-
-
-class Protect(enum.Enum):
-    """Whom: one rating at a time and from everybody, or a person's all and from readers."""
-
-    PERSON = "person"
-    RATING = "rating"
-
-    @classmethod
-    def of(cls, card: Guarantee) -> Protect | None:
-        """Whom a guarantee protects; a method that somebody chose may protect neither."""
-        asked = card.trust, card.change.per_user
-        return next((one for one in cls if (one.trust, one is cls.PERSON) == asked), None)
-
-    @property
-    def trust(self) -> Trust:
-        return Trust.CURATOR if self is Protect.PERSON else Trust.LOCAL
-
-    def possible(self, task: Task) -> bool:
-        """Whether there is a method: where likes are told, which ratings exist is public."""
-        return self is Protect.RATING or task is not Task.BINARY
-
-    def change(self, task: Task) -> Change:
-        """The unit that the epsilon counts."""
-        if self is Protect.PERSON:
-            return USER_EMPTIED
-        return RATING if task is Task.BINARY else CELL
-
-
-# --- which method ------------------------------------------------------------------------
-# Each class says in `recommended` where it is the one to take. That was fixed on generated data of
-# several sizes; `python benchmarks/recommend.py` prints what it rests on. The rule knows the public
-# sizes and epsilon, and sees no rating.
-
-
-class Advice(NamedTuple):
-    """mechanism: at the largest setting that certifies at most what was asked for.
-
-    certified: for the unit asked for; at delta 0 where the noise allows a pure promise. reason: why
-    this one, in a sentence.
-    """
-
-    mechanism: Mechanism
-    certified: Certified
-    reason: str
-
-
-def recommend(
-    task: Task,
-    change: Change,
-    public: PublicFacts,
-    *,
-    epsilon: float,
-    delta: float = DELTA,
-    trust: Trust = Trust.CURATOR,
-) -> Advice:
-    """The method for a task under a promise, certified at (epsilon, delta) for the change.
-
-    public: of the prepared ratings. trust: CURATOR, or LOCAL where nobody may see raw ratings.
-    Raises InvalidSetting where no method certifies it, with the nearest that one does.
-    """
-    check_number("epsilon", epsilon, above=0)
-    id, reason = _chosen(task, change, public, epsilon, trust)
-
-    def made(at: float) -> Mechanism:
-        return registry.create(id, epsilon=at, delta=delta)
-
-    def card(at: float) -> Guarantee:
-        return made(at).guarantee(public)
-
-    if not registry.has_setting(registry.get(id), "delta"):
-        delta = 0.0
-    exact = calibrate(card, Budget(epsilon, delta), change)
-    # A few digits less, never more: a setting that can be typed.
-    unit = 10.0 ** (math.floor(math.log10(exact)) - 3)
-    setting = float(f"{math.floor(exact / unit * (1 + 1e-12)) * unit:.4g}")
-    return Advice(made(setting), card(setting).certified(change, delta), reason)
-
-
-def advised(
-    task: Task, change: Change, public: PublicFacts, epsilon: float, trust: Trust
-) -> str | None:
-    """The id of the method alone, which needs no calibration; None where no method certifies it."""
-    try:
-        return _chosen(task, change, public, epsilon, trust)[0]
-    except InvalidSetting:
-        return None
-
-
-def _chosen(
-    task: Task, change: Change, public: PublicFacts, epsilon: float, trust: Trust
-) -> tuple[str, str]:
-    wanted = Wanted(change, epsilon, trust, public)
-    for id in reversed(registry.noisy(task)):
-        reason = getattr(registry.get(id), "recommended", Mechanism.recommended)(wanted)
-        if reason:
-            return id, reason
-    if task is Task.BINARY:
-        raise InvalidSetting(
-            "unit", "rating for likes", change.label,
-            "which ratings exist is public there; take unit rating, or task ratings",
-        )  # fmt: skip
-    raise InvalidSetting(
-        "unit", "a rating or a cell where nobody is trusted", change.label,
-        "a whole row costs epsilon for each of its items; trust a curator, or take unit cell",
-    )  # fmt: skip
-
-
-def method_for(
-    protect: Protect, tasks: Sequence[Task], facts: Callable[[Task], PublicFacts]
-) -> str | None:
-    """The id of the method recommended for whom one protects, of the first task that has one.
-
-    Fixed at epsilon 1, so that it stays while epsilon moves. facts: of the ratings prepared for a
-    task.
-    """
-    for task in tasks:
-        with suppress(DpmcError):  # ratings that cannot be prepared for it
-            id = advised(task, protect.change(task), facts(task), 1.0, protect.trust)
-            if id is not None:
-                return id
-    return None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 
 from dpmc_core.errors import capital
 from dpmc_core.experiment import EVALUATION_ONLY
-from dpmc_core.lab.study.answer import CLEAR, Finding, Inquiry, Payer, Protect, Told, Verdict, head
+from dpmc_core.lab.study.advice import Protect
+from dpmc_core.lab.study.answer import CLEAR, Finding, Inquiry, Payer, Told, Verdict, head
 from dpmc_core.lab.study.paired import Bracket
 from dpmc_core.lab.views import cards, numbers
 from dpmc_core.lab.views.cards import delta_text, epsilon_text
@@ -18,10 +19,6 @@ from dpmc_core.model import Task
 from dpmc_core.problem import split_words
 
 OFTEN: Mapping[int, str] = {1: "once", 12: "monthly", 52: "weekly", 365: "daily"}
-PROTECT: Mapping[Protect, str] = {
-    Protect.RATING: "each rating, even from the server",
-    Protect.PERSON: "the whole person, server trusted",
-}
 _FLOORS = {
     "private-popularity": "with a private popular list",
     "local-popularity": "with a private popular list",

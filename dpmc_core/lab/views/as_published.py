@@ -9,9 +9,6 @@ from dpmc_core import registry
 from dpmc_core.arrays import Plain
 from dpmc_core.errors import DpmcError, sentence
 from dpmc_core.experiment import settings_dict
-from dpmc_core.lab.protocol import federated
-from dpmc_core.lab.protocol.scenarios import Scenario
-from dpmc_core.lab.protocol.simulate import shown_settings
 from dpmc_core.lab.views import cards
 from dpmc_core.lab.views.text import Table, columns
 from dpmc_core.privacy import Certified, Guarantee
@@ -63,34 +60,14 @@ def switched(
         one = registry.create(id, epsilon=epsilon, delta=delta, **settings)
         return settings_dict(one), one.guarantee(public)
 
-    return _switched(registry.published(id), given, with_published(id, given), made)
+    return beside(registry.published(id), given, with_published(id, given), made)
 
 
-def scenario(cls: type[Scenario], epsilon: float, given: Plain, public: PublicFacts) -> Switched:
-    """The same of a scenario without a trusted recommender. Raises InvalidSetting."""
-
-    def made(settings: Plain) -> tuple[Plain, Guarantee]:
-        one = cls(epsilon=epsilon, **settings)
-        return shown_settings(one), one.guarantee(public)
-
-    return _switched(cls.published, given, with_published_scenario(cls, given), made)
-
-
-def federation(variant: str, epsilon: float, given: Plain, public: PublicFacts) -> Switched:
-    """The same of the federated flow with a variant. Raises InvalidSetting."""
-    paper = federated.published(variant)
-
-    def made(settings: Plain) -> tuple[Plain, Guarantee]:
-        one = federated.build(variant, epsilon, **settings)
-        return shown_settings(one.mechanism, one), one.mechanism.guarantee(public)
-
-    return _switched(paper, given, {**paper.settings, **given}, made)
-
-
-def _switched(
+def beside(
     paper: AsPublished, given: Plain, whole: Plain, made: Callable[[Plain], tuple[Plain, Guarantee]]
 ) -> Switched:
-    """made: all settings and the card of what has some of them."""
+    """Settings given beside all of them with the paper's. made: all settings and the card of what
+    has some of them."""
     (before, ours), (after, theirs) = made(given), made(whole)
     kept = {n: given[n] for n, v in paper.settings.items() if n in given and given[n] != v}
     return Switched(
@@ -105,14 +82,6 @@ def _switched(
 def with_published(id: str, given: Mapping[str, Any]) -> Plain:
     """The settings given, and for the others those of the paper."""
     return {**registry.published(id).settings, **given}
-
-
-def with_published_scenario(cls: type[Scenario], given: Plain) -> Plain:
-    """The same of a scenario; several phases, which refit user factors, leave none to hold."""
-    paper = dict(cls.published.settings)
-    if given.get("phases") not in (None, 1):
-        del paper["user_factors"]
-    return {**paper, **given}
 
 
 def words(found: Switched) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from dpmc_core import registry
 from dpmc_core.errors import DpmcError
-from dpmc_core.lab.study.answer import advised
+from dpmc_core.lab.study.advice import Protect, advised
 from dpmc_core.lab.sweep.presets import EPSILONS
 from dpmc_core.lab.views import cards, measurements, text
 from dpmc_core.lab.views.cards import State
@@ -25,6 +25,10 @@ from dpmc_core.privacy import (
 from dpmc_core.problem import prepared_facts
 from dpmc_core.ratings import PublicFacts
 
+PROTECT: Mapping[Protect, str] = {
+    Protect.RATING: "each rating, even from the server",
+    Protect.PERSON: "the whole person, server trusted",
+}
 PREDICTS = {Task.BINARY: "likes", Task.RATINGS: "ratings", Task.RANKING: "top lists"}
 ANY = PublicFacts(users=100, items=100, low=0, high=1)  # to group by, where no data are at hand
 _PROTECTS = {  # in the order of the groups

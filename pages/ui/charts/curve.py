@@ -27,7 +27,7 @@ from pages.ui.charts import (
     shaded,
     style,
 )
-from pages.ui.charts.compare import Tag, beside, between, reach
+from pages.ui.charts.lines import Tag, beside, between, reach
 
 PUBLISHED, WITHOUT_FACTS = "the paper's estimate", "without public facts"
 HEIGHT = 340  # at least: the component gives it what room the window has

@@ -1,0 +1,37 @@
+"""The background job of an audit. No Streamlit inside."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from dpmc_core.lab.refute import Report, refute
+from dpmc_core.lab.views.audits import Lights, known_instance, lights
+from dpmc_core.mechanisms.one_bit import Output
+from dpmc_core.model import Mechanism
+from pages.ui.jobs import Tell, Work
+
+
+@dataclass(frozen=True)
+class Audited:
+    """What an audit found; lights: what one rating moves, of output perturbation alone."""
+
+    report: Report
+    lights: Lights | None = None
+
+
+def audit(mechanism: Mechanism, seed: int) -> Work:
+    """Try to refute a mechanism on small invented ratings; what is there so far is shown."""
+
+    def work(report: Tell, stopped: Callable[[], bool]) -> Audited:
+        def tell(done: int, total: int, label: str, found: Report) -> None:
+            report(done, total, label, shown=Audited(found))
+
+        report(0, 0, "the first pair")
+        found = refute(mechanism, seed=seed, tell=tell, stop=stopped)
+        if found.stopped or not isinstance(mechanism, Output):
+            return Audited(found)
+        report(0, 0, "one rating turned to the other sign", shown=Audited(found))
+        return Audited(found, lights(*known_instance(mechanism.epsilon)))
+
+    return work

@@ -1,0 +1,109 @@
+"""A run in pictures, and as one HTML file that opens without a network."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from dpmc_core.errors import sentence
+from dpmc_core.experiment import EVALUATION_ONLY
+from dpmc_core.lab.teach import glossary
+from dpmc_core.lab.views import cards, lines, run_card, text, training
+from dpmc_core.lab.views.run_card import Run
+from dpmc_core.model import Task
+from dpmc_core.problem import split_words
+from pages.ui import report
+from pages.ui.charts import curve as charts_curve
+from pages.ui.charts import train as charts_train
+from pages.ui.report import Exhibit
+
+
+def pictures(run: Run) -> list[Exhibit]:
+    """What a model learned, on held-out ratings."""
+    found, id, name = run.result, run.result.mechanism.id, run.result.mechanism.name
+    task, test, link = found.mechanism.task, found.problem.test, training.link_of(found.mechanism)
+    if task is Task.RANKING:  # scores are no ratings: there is no error to draw
+        methods = run_card.methods(found)
+        bars = lines.bars(methods)
+        labels, term = next(iter(bars.values())), glossary.TERMS["hr@10"]
+        return [
+            Exhibit(
+                "ranking",
+                "Held-out items among the first ten",
+                "How often is the next item among the first ten?",
+                charts_curve.run_bars(id, methods),
+                " ".join((term.words, term.more)),
+                lines.bars_words(methods),
+                {"method": list(bars)} | {m.panel: [b[m] for b in bars.values()] for m in labels},
+            )
+        ]
+    binary = task is Task.BINARY
+
+    def both(make: Callable[..., Any], *more: Any) -> tuple[Any, Any]:
+        return make(found.model, *more), make(run.clear, *more) if run.clear else None
+
+    errors = both(training.cdf, task, test, link)
+    honest = both(training.calibration, task, test, link)
+    values, clear = both(training.spectrum)
+    axis = "error of the chance of +1" if binary else f"error ({run_card.metric_of(found).unit})"
+    spectrum = Exhibit(
+        "spectrum",
+        "Singular values",
+        "How much structure is left?",
+        None,
+        "This model is a whole noisy matrix without factors: its singular values would be those of"
+        " the noise.",
+    )
+    if values is not None:
+        spectrum = spectrum._replace(
+            fig=charts_train.spectrum(id, values, clear, name),
+            caption="Large values stand for strong patterns, small ones for detail or noise.",
+            alt=training.spectrum_words(values),
+            table={"number": range(1, len(values) + 1), "singular value": values.round(3)},
+        )
+    return [
+        Exhibit(
+            "errors",
+            "Errors",
+            "How large are its errors?",
+            charts_train.errors(id, *errors, name, axis),
+            "Further up and left is better. Held-out ratings, not private.",
+            training.cdf_words(*errors),
+            {"error up to": errors[0].error.round(3), "share": errors[0].share.round(4)},
+        ),
+        Exhibit(
+            "calibration",
+            "Calibration",
+            "Does it mean what it says?",
+            charts_train.calibration(id, *honest, name, binary),
+            "On the dotted line it is honest. Held-out ratings, not private.",
+            training.calibration_words(honest[0]),
+            {
+                "predicted": honest[0].predicted.round(3),
+                "true": honest[0].observed.round(3),
+                "ratings": honest[0].size,
+            },
+        ),
+        spectrum,
+    ]
+
+
+def html(run: Run) -> str:
+    """A run as one file, charts and their library included."""
+    found = run.result
+    shown = cards.card(found.guarantee, columns=found.problem.train.columns)
+    drawn = [(one.title, one.fig) for one in pictures(run) if one.fig is not None]
+    return report.page(
+        f"{found.mechanism.name} on {run.title}",
+        [
+            text.paragraphs(
+                f"Tested on {split_words(found.problem.split)}. {sentence(EVALUATION_ONLY)}"
+            ),
+            text.table(run_card.metrics_table(run_card.methods(found))),
+            text.heading("Guarantee"),
+            text.paragraphs(shown.protects, *(f"{name}: {text}" for name, text in shown.facts)),
+            *report.charts(drawn),
+        ],
+        run_card.command(run),
+        "" if run.fresh else run_card.SEED_NOTE,
+    )
