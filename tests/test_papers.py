@@ -18,7 +18,7 @@ from dpmc_core import registry
 from dpmc_core.errors import BadRatings, DpmcError
 from dpmc_core.lab import citation, papers, sweep
 from dpmc_core.lab.cli import main
-from dpmc_core.lab.cli import sweep as cli_sweep
+from dpmc_core.lab.cli import papers as cli_papers
 from dpmc_core.lab.papers import engine, lwhm22, verdicts, views
 from dpmc_core.lab.papers.engine import (
     Axis,
@@ -986,8 +986,8 @@ def test_all_is_made_at_the_size_that_is_there(monkeypatch):
     """Planted bug: what is smaller for want of MovieLens 10M was left out where only that is."""
     made = []
     monkeypatch.setattr(engine.public_sets, "available", "ml-10m".__eq__)
-    monkeypatch.setattr(cli_sweep, "_make", lambda one, *_, **__: made.append(one.id))
-    cli_sweep._make_all([papers.PAPERS["RYHH24"]], None, False)
+    monkeypatch.setattr(cli_papers, "_make", lambda one, *_, **__: made.append(one.id))
+    cli_papers._make_all([papers.PAPERS["RYHH24"]], None, False)
     assert {f"ryhh24-{part}" for part in ("5b", "7a", "7b", "8a", "8b")} <= {*made}
     assert "ryhh24-table-3" not in made
 

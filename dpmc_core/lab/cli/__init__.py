@@ -9,12 +9,23 @@ import os
 import re
 import sys
 from collections.abc import Sequence
+from importlib import import_module
+from importlib.util import find_spec
 from typing import Any, cast
 
 from dpmc_core import plugins
 from dpmc_core.errors import DpmcError, printable
 from dpmc_core.lab.cli import data, interface, methods, promises, sweep
 from dpmc_core.lab.cli.interface import INTERRUPTED, UNREAD, Printable
+
+
+def _branch(name: str, package: str, function: str) -> dict[str, interface.Command]:
+    """The command of a package of the lab that may be taken out; none where it was."""
+    if find_spec(f"dpmc_core.lab.{package}") is None:
+        return {}
+    module = import_module(f"dpmc_core.lab.cli.{name}")
+    return {name: getattr(module, function)}
+
 
 COMMANDS: dict[str, interface.Command] = {
     "list": methods.listing,
@@ -25,9 +36,9 @@ COMMANDS: dict[str, interface.Command] = {
     "release": promises.release,
     "verify": promises.verify,
     "guarantees": methods.guarantees,
-    "audit": methods.audit,
-    "protocol": methods.protocol,
-    "papers": sweep.show,
+    **_branch("audit", "refute", "audit"),
+    **_branch("protocol", "protocol", "protocol"),
+    **_branch("papers", "papers", "show"),
     "sweep": sweep.sweep,
     "store": data.STORE,
     "lessons": data.lessons,
