@@ -6,7 +6,7 @@ import pytest
 from dpmc_core.errors import InvalidSetting
 from dpmc_core.lab.papers import engine
 from dpmc_core.lab.papers import z16 as recovery
-from pages.ui.charts import noise as charts_noise
+from pages.ui.charts import paper_noise as charts_noise
 
 
 @pytest.fixture(scope="module", params=["modified-laplace", "randomised-response"])

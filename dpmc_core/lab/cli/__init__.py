@@ -10,7 +10,6 @@ import re
 import sys
 from collections.abc import Sequence
 from importlib import import_module
-from importlib.util import find_spec
 from typing import Any, cast
 
 from dpmc_core import plugins
@@ -19,9 +18,9 @@ from dpmc_core.lab.cli import data, interface, methods, promises, sweep
 from dpmc_core.lab.cli.interface import INTERRUPTED, UNREAD, Printable
 
 
-def _branch(name: str, package: str, function: str) -> dict[str, interface.Command]:
-    """The command of a package of the lab that may be taken out; none where it was."""
-    if find_spec(f"dpmc_core.lab.{package}") is None:
+def _branch(name: str, function: str, *packages: str) -> dict[str, interface.Command]:
+    """The command of packages of the lab that may be taken out; none where one was."""
+    if not interface.present(*packages):
         return {}
     module = import_module(f"dpmc_core.lab.cli.{name}")
     return {name: getattr(module, function)}
@@ -36,9 +35,9 @@ COMMANDS: dict[str, interface.Command] = {
     "release": promises.release,
     "verify": promises.verify,
     "guarantees": methods.guarantees,
-    **_branch("audit", "refute", "audit"),
+    **_branch("audit", "audit", "refute"),
     **_branch("protocol", "protocol", "protocol"),
-    **_branch("papers", "papers", "show"),
+    **_branch("papers", "show", "papers", "protocol"),
     "sweep": sweep.sweep,
     "store": data.STORE,
     "lessons": data.lessons,

@@ -27,6 +27,7 @@ import types
 import typing
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple, NoReturn, TypeVar
 
@@ -316,6 +317,11 @@ def listed(found: Iterable[Mapping[str, Any]], indent: str = "", **columns: str)
 
     rows = ([cell(one[name]) for name in columns.values()] for one in found)
     return table([tuple(columns), *rows], indent)
+
+
+def present(*packages: str) -> bool:
+    """Whether these packages of the lab are there: the others work where one is taken out."""
+    return all(find_spec(f"dpmc_core.lab.{package}") for package in packages)
 
 
 def paragraph(text: str, indent: str = "", first: str | None = None) -> str:

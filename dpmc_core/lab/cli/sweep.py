@@ -14,7 +14,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib.util import find_spec
 from itertools import product
 from pathlib import Path
 from typing import Annotated, Any
@@ -31,6 +30,7 @@ from dpmc_core.lab.cli.interface import (
     Option,
     Plugins,
     Progress,
+    present,
 )
 from dpmc_core.lab.cli.options import (
     DATA,
@@ -54,8 +54,9 @@ _OVER = 0  # no number of a signal: nothing more to listen to
 
 
 def _of_papers() -> Mapping[str, presets.Preset]:
-    """The grids behind the papers' experiments; none where that package is taken out."""
-    if find_spec("dpmc_core.lab.papers") is None:
+    """The grids behind the papers' experiments; none where their package is taken out, or that of
+    the protocol, which they import."""
+    if not present("papers", "protocol"):
         return {}
     from dpmc_core.lab import papers
 

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cache
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -37,7 +37,6 @@ from dpmc_core.lab.teach.room import (
 )
 from dpmc_core.lab.teach.room_view import FEWEST, senders, two_coins
 from dpmc_core.lab.views import cards, lines, numbers, trade
-from dpmc_core.lab.views.audits import Lights, known_instance, lights
 from dpmc_core.lab.views.lines import Count, Picture, clearly_better
 from dpmc_core.lab.views.numbers import KeptShare
 from dpmc_core.mechanisms.one_bit import InputFlip, Output
@@ -45,6 +44,9 @@ from dpmc_core.mechanisms.private_effects import PrivateEffects
 from dpmc_core.privacy import USER_EMPTIED, Guarantee
 from dpmc_core.privacy.accounting import attacker_certainty
 from dpmc_core.problem import SEED
+
+if TYPE_CHECKING:
+    from dpmc_core.lab.views.audits import Lights
 
 SQUARES = 40  # across a picture of the table
 _SEEN = 0.01  # of the brightest square: what is darker stays dark
@@ -109,6 +111,8 @@ def holds(found: Bounds | None, true: float) -> bool:
 def example(whose: str = "only") -> tuple[Lights, Guarantee, int]:
     """One rating that changes, its person's only one or one of the person with the most: what it
     lights up in a small table, the method's card, and how many ratings the person has."""
+    from dpmc_core.lab.views.audits import known_instance, lights  # with the audits
+
     mechanism, ratings, position = known_instance(1.0)
     counts = np.bincount(ratings.users)
     if whose == "many":
