@@ -99,7 +99,7 @@ ANSWER = (
     )
     + family_of(
         "answer",
-        "lab/study/answer.py",
+        "lab/study/advice.py",
         (
             "a setting is rounded up beyond what was asked",
             OTHER,
