@@ -13,7 +13,7 @@ from dpmc_core import facts
 
 
 @dataclass(frozen=True, kw_only=True)
-class Source:
+class CitedPaper:
     """key: such as LWHM22. entry: the kind of BibTeX entry; more: its other fields.
 
     methods: ids of those that its experiments run.
@@ -42,19 +42,19 @@ class Source:
 
 
 @cache
-def sources() -> tuple[Source, ...]:
+def cited_papers() -> tuple[CitedPaper, ...]:
     """All papers by year, without their experiments; none where `papers` is not there."""
     folder = files("dpmc_core.lab").joinpath("papers")
-    names = {field.name for field in dataclasses.fields(Source)}
+    names = {field.name for field in dataclasses.fields(CitedPaper)}
     found = []
     for file in folder.iterdir() if folder.is_dir() else ():
         if file.name.endswith(".toml"):
             table = tomllib.loads(file.read_text(encoding="utf-8"))
             head = {name: value for name, value in table.items() if name in names}
-            found.append(facts.into(Source, head, file.name))
+            found.append(facts.into(CitedPaper, head, file.name))
     return tuple(sorted(found, key=lambda one: (one.year, one.key)))
 
 
-def citing(methods: Collection[str]) -> list[Source]:
+def citing(methods: Collection[str]) -> list[CitedPaper]:
     """The papers whose experiments run one of these methods, by year."""
-    return [one for one in sources() if not {*methods}.isdisjoint(one.methods)]
+    return [one for one in cited_papers() if not {*methods}.isdisjoint(one.methods)]

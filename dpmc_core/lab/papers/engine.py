@@ -32,7 +32,7 @@ from dpmc_core.arrays import Floats
 from dpmc_core.data import datasets, public_sets
 from dpmc_core.errors import BadRatings, DpmcError
 from dpmc_core.lab import locks, store, sweep
-from dpmc_core.lab.citation import Source
+from dpmc_core.lab.citation import CitedPaper
 from dpmc_core.lab.store import Store, digest
 from dpmc_core.lab.sweep import Grid, Plan, Unit, seeds_text
 from dpmc_core.lab.sweep.engine import shared_solve
@@ -484,7 +484,7 @@ class Experiment:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Paper(Source):
+class Paper(CitedPaper):
     """unjudged: why there is no verdict on its accuracy, where there is none. theory: whether
     the theory table has rows of it.
     """
