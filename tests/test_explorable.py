@@ -15,7 +15,7 @@ from dpmc_core import registry
 from dpmc_core.data.synthetic import SAMPLES
 from dpmc_core.lab.cli import data as command
 from dpmc_core.lab.sweep.presets import EPSILONS
-from dpmc_core.lab.views.answer import PROTECT
+from dpmc_core.lab.views.groups import PROTECT
 from pages.ui import explorable, instrument, scene
 from tests.page_helpers import all_text, open_page
 from tests.page_helpers import instrument as shown_on_the_page
