@@ -246,7 +246,7 @@ def test_a_file_that_cannot_be_made_is_a_sentence_on_the_page(home, monkeypatch,
     def fails(*_):
         raise DpmcError("the disk is full")
 
-    monkeypatch.setattr(report, "verdict", fails)
+    monkeypatch.setattr(report, "page", fails)
     with pytest.raises(DpmcError):
         offered["One page to print (HTML)"]()
     app.run()
