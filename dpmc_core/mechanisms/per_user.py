@@ -71,7 +71,7 @@ from dpmc_core.solvers.rows import (
     within,
 )
 from dpmc_core.solvers.sizes import check_gram, gram_items
-from dpmc_core.style import BLUE, GREEN, PURPLE, RED, Style
+from dpmc_core.style import BLUE, GREEN, PURPLE, SKY, Style
 
 _SHARES = (0.005, 0.20, 0.75, 0.005, 0.04)  # mean, counts, sums, gain, own
 _EFFECTS_CLIP = 0.25  # C in widths of the rating range
@@ -541,7 +541,7 @@ class PrivateOwnMean(PrivateConstant):
 
     id = "private-own-mean"
     name = "Own mean, shrunk to the private mean"
-    style = Style(RED, "star", "dash")
+    style = Style(SKY, "star", "solid")
     twin = "own-mean"
     publishes = Publishes.ITEM_FACTORS
 
