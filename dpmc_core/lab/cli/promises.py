@@ -333,7 +333,6 @@ def release(
     first = dataclasses.replace(reading, items=None) if listing else reading
     loaded = first.load(data, made.task, prepare)
     check_person(loaded.ratings, data)
-    tell_columns(loaded.ratings, json)
     listed, described = _over(known, loaded.ratings, made, steps, outside), loaded.facts
     if listing and reading.items is not None:
         described = read_items(Source.file(reading.items), listed)
@@ -344,6 +343,7 @@ def release(
         steps = _shaping(steps)
     ratings, prepared = prepare_all(listed, made.task, steps)
     check(made, ratings, prepared)  # noise that nobody can sample exactly is told first
+    tell_columns(loaded.ratings, json)
     exact_noise.opendp()
     for fact in described:
         if fact.mark and fact.name in ratings.used:
