@@ -290,7 +290,7 @@ def take_away(finding: Finding, plan: Planned, kept: Kept) -> None:
     told = ["dpmc", *core.argv(question, data, measured, reading)]
     # What needs the session is taken here: files are made without it.
     title = f"The answer on {dataset.opened}" if where.private else plan.title
-    picture, ends = plan.curve(), plan.ends()
+    picture, ends = plan.curve(), plan.ends(finding.guess)
     files = (
         blocks.File(
             "One page to print (HTML)",
