@@ -516,6 +516,7 @@ class PrivateConstant(PerUser):
     id = "private-constant"
     uses_facts = False
     name = "Private mean of all users"
+    short = "Private constant"
     style = Style(GREEN, "star", "dot")
     place = 2
     twin = "mean-of-users"
@@ -541,6 +542,7 @@ class PrivateOwnMean(PrivateConstant):
 
     id = "private-own-mean"
     name = "Own mean, shrunk to the private mean"
+    short = "Private own mean"
     style = Style(SKY, "star", "solid")
     twin = "own-mean"
     publishes = Publishes.ITEM_FACTORS
@@ -561,6 +563,7 @@ class PrivateAlone(PrivateOwnMean):
     id = "private-alone"
     uses_facts = True
     name = "Public facts and own ratings, shrunk to the private mean"
+    short = "Private own facts"
     style = Style(BLUE, "star", "dot")
     twin = "own-features"
 

@@ -343,8 +343,8 @@ def release(
         steps = _shaping(steps)
     ratings, prepared = prepare_all(listed, made.task, steps)
     check(made, ratings, prepared)  # noise that nobody can sample exactly is told first
-    tell_columns(loaded.ratings, json)
     exact_noise.opendp()
+    tell_columns(loaded.ratings, json)
     for fact in described:
         if fact.mark and fact.name in ratings.used:
             print(fact, file=sys.stderr)
