@@ -290,8 +290,6 @@ def asked(path: Path) -> dict[object, object]:
             found[info.key, "top"] = store.top_lists(opened, info.id)
             found[info.key, "card"] = store.certified(opened, info.id)
             found[info.key, "points"] = store.points(opened, info.id, "accuracy")
-            there = store.counts(opened, info.source)
-            found[info.key, "counts"] = {(one.key, at): count for one, at, count in there}
     return found
 
 

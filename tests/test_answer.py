@@ -453,7 +453,7 @@ def test_the_fixed_words(restaurants):
         " a coin flip gets 50 %."
     )
     assert "**Not against your servers, staff, logs or a breach.**" in said.against
-    assert said.caution == "Offline test on raw data, 5 private fits: do not publish."
+    assert said.caution == "Offline test on raw data, 15 private fits: do not publish."
 
 
 def test_lists_are_counted_in_users():

@@ -228,7 +228,7 @@ def test_a_visitor_joins_without_a_network(opened_file, tmp_path, look):
     assert tab.locator(".dpmc-lists p").inner_text().startswith("without privacy ")
     assert tab.locator(".dpmc-lists li").first.inner_text()
     tab.get_by_role("button", name="Send again").click()
-    assert "epsilon 2 in all" in tab.locator(".dpmc-you").inner_text()
+    assert "Epsilon: 2 for each answer, 10 in all" in tab.locator(".dpmc-you").inner_text()
     assert not tab.evaluate("async () => (await axe.run(document)).violations")
 
 

@@ -108,9 +108,9 @@ def test_the_picture_of_a_curve_stands_alone_on_a_slide(data, id):
     assert all(b - a >= 16.9 for a, b in itertools.pairwise(beside))  # a line of 14 pixels
     words = " ".join(text for x, _, text in texts if x == 744).replace("\u00a0", " ")
     for level, at in shown.between(1.0):
-        if level != "guessing":
+        if level != lines.GUESSING:
             assert f"{level} {shown.metric.text(at.mean)}" in words
-    assert "guessing" in words
+    assert lines.guess_name(shown.baseline(shown.lines[0])) in words
     ticks = [text for x, _, text in texts if x == 68]
     assert len(ticks) >= 3
     assert all(len(tick.removesuffix(" %").replace(".", "").strip("0")) <= 2 for tick in ticks[:2])

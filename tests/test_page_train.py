@@ -72,7 +72,7 @@ def test_before_the_first_run_an_example_is_shown_on_the_chosen_sample(theme, da
     assert shown["frames"]
     assert not shown["live"]
     assert {name for name, _ in shown["legend"]}
-    guess = lines.POPULAR if data == "bookshop-clicks" else lines.GUESSING
+    guess = {"input-flip": lines.GUESSING, "dplcf": lines.POPULAR}.get(mechanism, "own averages")
     for line, name in zip(shown["lines"], (guess, lines.WITHOUT), strict=True):
         assert line["text"].startswith(name)
     assert shown["colors"]["paper"] == (charts.DARK if theme == "dark" else charts.LIGHT).paper
@@ -138,7 +138,7 @@ def test_the_axis_is_the_same_before_and_after_no_privacy_is_known():
     press(app, "Step")
     wait_until(app, lambda: films(app)["frames"])
     before = films(app)
-    assert [line["text"].split(" ")[0] for line in before["lines"]] == ["guessing", "no"]
+    assert [line["text"].split(" ")[0] for line in before["lines"]] == ["own", "no"]
     press(app, "Go on")
     wait_until(app, lambda: over(app))
     assert films(app)["axis"] == before["axis"]
@@ -284,7 +284,9 @@ def uploaded():
     rows = [f"u{u},i{i},{1 + (u * i + u) % 5}" for u in range(40) for i in range(30) if (u + i) % 3]
     content = "\n".join(["who,what,stars", *rows]).encode()
     app = open_page("train")
-    app.session_state["upload"] = datasets.load_upload(content, "mine.csv", low=1, high=5)
+    app.session_state["upload"] = datasets.load_upload(
+        content, "mine.csv", low=1, high=5, user="who", item="what"
+    )
     app.session_state["next data"] = "upload"
     return app.run()
 

@@ -62,7 +62,8 @@ def assert_nothing_but_answers_counts(mechanism):
 @pytest.mark.parametrize(("id", "settings"), VARIANTS, ids=IDS)
 def test_others_see_nothing_of_a_row_but_the_published_answers(id, settings):
     # the own row does reach the user's own predictions, so the data sets do differ
-    assert assert_nothing_but_answers_counts(make(id, **settings))
+    differ = assert_nothing_but_answers_counts(make(id, **settings))
+    assert differ or id == "private-constant"  # which predicts one number for everybody
 
 
 @pytest.mark.parametrize(("id", "settings"), RANKING + COLLECTED)

@@ -328,7 +328,9 @@ def test_a_channel_certifies_what_is_sampled(epsilon):
     with mpmath.workdps(40):
         exact = max(mpmath.log(mpmath.mpf(max(c)) / min(c)) for c in rows.T.tolist())
     assert exact <= exact_noise.channel_epsilon(matrix) <= exact * (1 + 1e-12)
-    after = exporting._secured(plain, 1)
+    count = exporting.coordinates(plain, 1)
+    raised = {c: exporting._raised(plain, count, s) for c, s in plain.sensitivity.items()}
+    after = dataclasses.replace(plain, sensitivity=raised)
     assert after.loss(after.sensitivity[CELL]).epsilon >= exact
 
 
@@ -561,9 +563,9 @@ def test_preparation_that_reads_the_ratings_is_refused(id, step, refused):
     assert steps == (step,)
     if refused:
         with pytest.raises(CannotRelease, match="no noise covers"):
-            check(mechanism, ratings)
+            check(mechanism, ratings, steps)
     else:
-        check(mechanism, ratings)
+        check(mechanism, ratings, steps)
 
 
 # The command

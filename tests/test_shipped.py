@@ -277,6 +277,8 @@ def test_no_certified_default_is_clearly_worse_than_its_own_guess():
     for name, task in SHIPPED:
         public = datasets.load(name).ratings.public
         for id in set(registry.noisy(task)) - {"dpimf-strawman"}:  # which is what its paper beats
+            if id in registry.BASELINES["private-own-mean"]:  # of which one is the best
+                continue
             drawn = lines.shipped(name, id)[0]
             for epsilon in drawn.lines[0].epsilon:
                 card = registry.create(id, epsilon=epsilon).guarantee(public)

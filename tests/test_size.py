@@ -17,7 +17,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 BUDGETS = {  # files, tokens
-    "core": (64, 133_730),
+    "core": (64, 134_500),
     "lab": (72, 179_090),
     "pages": (47, 78_550),
     "pages (js, css, html)": (8, 22_110),

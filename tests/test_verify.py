@@ -484,7 +484,7 @@ def test_reports_are_cells_in_order_each_once(files, tmp_path):
         (("data", "items"), "many", "data"),
         (("data", "items"), 10**30, "data: items"),
         (("data", "high"), 9.0, "sensitivity|high"),
-        (("data", "prepare"), ["top-items=3"], "prepare"),
+        (("data", "prepare"), ["top-items=3"], "preparation"),
         (("data", "prepare"), ["sort=3"], "prepare"),
         (("data", "prepare"), 5, "prepare"),
         (("catalogue", "origin"), "read", "catalogue"),
@@ -594,7 +594,7 @@ def test_releases_of_the_version_before_still_verify(name):
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("features", "data.features: the file does not hold the item features"),
+        ("features", "revision of private-effects is 1, and this version computes revision 2"),
         ("unused-features", "randomised-response publishes nothing that uses item features"),
     ],
 )
@@ -634,7 +634,7 @@ def test_every_method_with_features_is_released_over_a_catalogue(dpmc, listed, i
     delta = ["--delta", "1e-6"] * registry.has_setting(registry.get(id), "delta")
     release = ["release", tmp_path / "ratings.csv", id, *listed, *delta]
     status, out, err = dpmc(*release, "--deployment-card", tmp_path / "card.json")
-    assert (status, out.startswith("Wrote")) == (0, True), err
+    assert (status, "Wrote" in out) == (0, True), err
     condition = "certified given that these features of the items (and their columns) are public:"
     found, (card, arrays) = verify(tmp_path / "a.npz"), load(tmp_path / "a.npz")
     _, text, _ = dpmc("verify", tmp_path / "a.npz")

@@ -22,7 +22,8 @@ FAMILY = {
     "private-item-mean": {},
     "private-effects": {"rounds": 2, "rank": 3},
 }
-WHOLE = ("private-item-mean", "private-effects")  # weights, no cap
+BASELINES = ("private-constant", "private-own-mean", "private-alone")
+WHOLE = ("private-item-mean", "private-effects", *BASELINES)  # weights, no cap
 PAPERS = [id for id in FAMILY if id not in WHOLE]
 VARIANTS = [
     *((id, settings) for id, settings in FAMILY.items()),
@@ -30,6 +31,7 @@ VARIANTS = [
     ("private-frank-wolfe", {"rounds": 3, "calibration": Calibration.PAPER, "symmetric": False}),
     ("private-frank-wolfe", {"rounds": 3, "step": StepRule.DECREASING, "item_share": 0.0}),
     ("private-effects", {"epsilon": 40.0, "rounds": 2, "rank": 3}),  # with taste
+    *((id, {}) for id in BASELINES),
     *((id, {"estimator": Estimator.PUBLISHED} | FAMILY[id]) for id in PAPERS),
     ("svd-after-cleansing", {"predictor": Predictor.NEIGHBOURS}),
     ("dpals", {"rounds": 2, "items": ItemBudget.TAIL, "growth": 1.3}),
@@ -66,7 +68,7 @@ COLLECTED = [
 
 def make(id, **settings):
     cap = {} if id in WHOLE else {"cap": CAP}
-    return registry.create(id, **{"epsilon": 2.0} | cap | FAMILY[id] | settings)
+    return registry.create(id, **{"epsilon": 2.0} | cap | FAMILY.get(id, {}) | settings)
 
 
 def rows_of(seed=1):

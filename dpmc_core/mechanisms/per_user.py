@@ -71,7 +71,7 @@ from dpmc_core.solvers.rows import (
     within,
 )
 from dpmc_core.solvers.sizes import check_gram, gram_items
-from dpmc_core.style import PURPLE, Style
+from dpmc_core.style import BLUE, GREEN, PURPLE, SKY, Style
 
 _SHARES = (0.005, 0.20, 0.75, 0.005, 0.04)  # mean, counts, sums, gain, own
 _EFFECTS_CLIP = 0.25  # C in widths of the rating range
@@ -516,6 +516,8 @@ class PrivateConstant(PerUser):
     id = "private-constant"
     uses_facts = False
     name = "Private mean of all users"
+    short = "Private constant"
+    style = Style(GREEN, "star", "dot")
     place = 2
     twin = "mean-of-users"
     revision = 1
@@ -540,6 +542,8 @@ class PrivateOwnMean(PrivateConstant):
 
     id = "private-own-mean"
     name = "Own mean, shrunk to the private mean"
+    short = "Private own mean"
+    style = Style(SKY, "star", "solid")
     twin = "own-mean"
     publishes = Publishes.ITEM_FACTORS
 
@@ -559,6 +563,8 @@ class PrivateAlone(PrivateOwnMean):
     id = "private-alone"
     uses_facts = True
     name = "Public facts and own ratings, shrunk to the private mean"
+    short = "Private own facts"
+    style = Style(BLUE, "star", "dot")
     twin = "own-features"
 
 

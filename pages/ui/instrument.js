@@ -40,7 +40,7 @@ class Instrument {
     this.score = [0, 0]
     this.build()
     this.watch = new ResizeObserver(() => this.resized())
-    this.watch.observe(root)
+    this.watch.observe(this.frame)
   }
 
   build() {

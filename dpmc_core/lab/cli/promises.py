@@ -334,7 +334,6 @@ def release(
     first = dataclasses.replace(reading, items=None) if listing else reading
     loaded = first.load(data, made.task, prepare)
     check_person(loaded.ratings, data)
-    tell_columns(loaded.ratings, json)
     listed, described = _over(known, loaded.ratings, made, steps, outside), loaded.facts
     if listing and reading.items is not None:
         described = read_items(Source.file(reading.items), listed)
@@ -346,6 +345,7 @@ def release(
     ratings, prepared = prepare_all(listed, made.task, steps)
     check(made, ratings, prepared)  # noise that nobody can sample exactly is told first
     exact_noise.opendp()
+    tell_columns(loaded.ratings, json)
     for fact in described:
         if fact.mark and fact.name in ratings.used:
             print(fact, file=sys.stderr)

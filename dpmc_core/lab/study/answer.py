@@ -454,7 +454,7 @@ def answer(
     keeps = paired.share(sign * (one[0] - one[1]), sign * (one[2] - one[1]))
     beaten = question.reference is None and paired.interval(sign * (one[0] - one[2])).sign > 0
     many = paired.seeds > 1 and paired.users > 1
-    noisy = [id for id in ids if registry.adds_noise(registry.get(id))]
+    noisy = [id for id in (method.id, *baselines) if registry.adds_noise(registry.get(id))]
     card = method.guarantee(question.prepared(public))
     return Finding(
         question=question,

@@ -53,8 +53,7 @@ def claims(
             row, look, found, places[id] = rows[id], style(id), measured.get(id), at
             proved = epsilon_text(row.certified)
             refuted = row.state is State.REFUTED
-            word = row.state.word if refuted else proved
-            text = "" if row.state is State.PROVED else f"   {word}"
+            text = "" if row.state is State.PROVED else f"   {proved}"
             ends = row.claimed, row.certified
             _promised(fig, look, ends, at, end, text, refuted=refuted)
             words, counted = "", row.guarantee.change
