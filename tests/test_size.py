@@ -17,10 +17,10 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 BUDGETS = {  # files, tokens
-    "core": (64, 134_500),
-    "lab": (72, 179_090),
-    "pages": (47, 78_550),
-    "pages (js, css, html)": (8, 22_110),
+    "core": (64, 134_160),
+    "lab": (74, 168_500),
+    "pages": (52, 76_300),
+    "pages (js, css, html)": (8, 20_050),
 }
 NOT_CODE = {
     *(tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT),
