@@ -267,7 +267,7 @@ def crowd(key, m, dots, said):
         share = min(max(through(yes / 30, f), 0), 1)
         own = this(yes, 30, f)
         shown = per_cent(yes / 30, share, *own, true / 30, yes / 30, f)
-        shown += [1 - 2 * f, 0, 100, 30, 95]
+        shown += [1 - 2 * f, 30, 95]
         rows = [clopper_pearson(yes, 30), like(yes, 30, f), own]
         rows = [(mid, *ends) for mid, ends in zip((yes / 30, share, share), rows, strict=True)]
         return [], shown, [5, 100], rows
