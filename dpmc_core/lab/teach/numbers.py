@@ -358,6 +358,14 @@ def heard(view: View) -> dict[str, Any] | None:
     return None
 
 
+def spending(view: View) -> dict[str, Any] | None:
+    """What whoever answered every time has spent; None where nothing has been asked."""
+    if not view.askings:
+        return None
+    each = [f"{epsilon:g}" for epsilon in sorted({one.epsilon for one in view.askings})]
+    return {"asked": len(view.askings), "each": listed(each), "total": view.most}
+
+
 def listed(names: list[str]) -> str:
     """Names in a sentence: one, another and a last one. There must be some."""
     *some, last = names
