@@ -47,10 +47,11 @@ def test_audit_on_data_of_ones_own_with_another_unit(capsys, tmp_path):
 
 
 def test_audit_plants_a_fault_and_says_whether_it_noticed(capsys):
-    words = "audit private-popularity --epsilon 1 --runs 4 --plant"
-    _, out, _ = run(capsys, *words.split(), "halved")
+    _, out, _ = run(
+        capsys, *["audit", "dplcf", "--epsilon", "1", "--runs", "4", "--plant", "halved"]
+    )
     assert "half the noise. The audit has noticed it." in out
-    assert "Refuted: the noise of 'counts' is not what the card says." in out
+    assert "where 1 is certified" in out
     status, _, err = run(capsys, *["audit", "private-mean", "--epsilon", "1", "--plant", "shared"])
     assert status == 1
     assert "the fault in private-mean must be halved, got 'shared'" in err

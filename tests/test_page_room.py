@@ -570,9 +570,9 @@ def trained():
 @pytest.mark.parametrize(
     ("visit", "files"),
     [
-        (lambda: open_page(data="one-bit-lab", mechanism="output"), 4),
-        (lambda: open_page("compare", data="one-bit-lab"), 4),
-        (trained, 4),
+        (lambda: open_page(data="one-bit-lab", mechanism="output"), 3),
+        (lambda: open_page("compare", data="one-bit-lab"), 3),
+        (trained, 3),
         (lambda: open_page("papers", experiment="z16-generated"), 1),
     ],
     ids=["what if", "compare", "train", "papers"],

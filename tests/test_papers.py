@@ -174,6 +174,7 @@ def paper(unjudged=""):
         authors=("A B",),
         year=2000,
         venue="x",
+        methods=(),
         experiments=(),
         unjudged=unjudged,
     )
