@@ -18,7 +18,7 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 BUDGETS = {  # files, tokens
     "core": (64, 134_160),
-    "lab": (74, 168_500),
+    "lab": (74, 168_560),
     "pages": (52, 76_300),
     "pages (js, css, html)": (8, 20_050),
 }
