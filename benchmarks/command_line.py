@@ -44,7 +44,6 @@ RUN: dict[tuple[str, ...], list[str]] = {  # each command with what makes it sho
     ("recommend",): [FILE, *RANGE],
     ("answer",): [FILE, *RANGE, "--no-curve", "--seeds", "1"],
     ("fit",): [FILE, "input-flip", "--epsilon", "1", *RANGE],
-    ("split",): [FILE, "--export", "out", *RANGE],
     ("release",): [
         *(FILE, "input-flip", "--epsilon", "1", "--catalogue", "from-data"),
         *("--out", "out.npz", *RANGE),

@@ -488,11 +488,10 @@ def full(folder: Path, undisturbed: Undisturbed) -> Iterator[Row]:
             "export as CSV": ["store", "export", disk / "rows.csv", "--store", sound],
             "export as Parquet": ["store", "export", disk / "rows.parquet", "--store", sound],
             "a release": [*RELEASE, "--out", disk / "signs.npz"],
-            "a split": ["split", "movie-night", "--export", disk / "split"],
         }.items():
             filler = fill(disk, room=4096)
             done = called(*words, home=home)
-            left = names(disk) - {"filler", "split"}
+            left = names(disk) - {"filler"}
             wrong = both(done.wrong(1), f"left: {left}" if left else "")
             filler.unlink()
             again = called(*words, home=home)
