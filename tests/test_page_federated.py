@@ -97,16 +97,12 @@ def test_user_profiles_certify_nothing_and_the_page_says_why():
         assert ("fits its item factors to all users' raw clicks" in words) is not proved
 
 
-def test_bytes_grow_with_the_profiles_that_are_sent_only(part):
+def test_what_the_flow_sends_is_counted_for_either_profiles(part):
     one = flow()
-    for along, grow in (("users", "user"), ("items", "item")):
-        for line in views.federation_bytes(along, one, part.public):
-            ends = line.bytes[-1] / line.bytes[0]
-            wanted = line.x[-1] / line.x[0] if line.name.startswith(grow) else 1
-            assert ends == pytest.approx(wanted)
-    line = views.federation_bytes("parties", one, part.public)[0]
-    here = line.bytes[line.x.index(3)]
-    assert here == one.cost(part.public).bytes == 2 * 3 * 2 * 8 * 8 * 200
+    table = views.federation_traffic(one, part.public)
+    assert table["bytes"][0] == one.cost(part.public).bytes == 2 * 3 * 2 * 8 * 8 * 200
+    sizes = part.public.users / part.public.items
+    assert table["bytes"][1] / table["bytes"][0] == pytest.approx(sizes)
 
 
 @pytest.mark.parametrize(
