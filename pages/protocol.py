@@ -24,7 +24,6 @@ from dpmc_core.ratings import PublicFacts, Ratings
 from pages.ui import blocks, shell, sources, stage, state, widgets
 from pages.ui.charts import protocol as charts_protocol
 from pages.ui.stage import Stage
-from pages.ui.text import WORDS
 
 AT = "message"  # in the address
 # In the session alone: the scenario whose attacks were asked for is one of them.
@@ -35,6 +34,9 @@ CHARTED = (  # a choice of an older version
     " under “What it costs to send”."
 )
 NOBODY = -1
+LEAVERS = {NOBODY: "nobody"} | {
+    user: f"the {place} user" for user, place in enumerate(("first", "second", "third", "fourth"))
+}
 PICKED = {0: "everybody online"} | {k: f"{k} picked at random" for k in (2, 3)}
 KINDS = {Shares.GAUSSIAN: "Gaussian (published)", Shares.GAMMA: "Gamma (hardened)"}
 SHARED = {
@@ -197,7 +199,7 @@ def rules_of_users(items: Mapping[int, str], scenario: str, *, shared: bool) -> 
         "leaver": widgets.choose(
             "Leaves in round 2",
             "who leaves",
-            dict(enumerate(WORDS["leavers"], NOBODY)),
+            LEAVERS,
             "leaves",
             NOBODY,
             help="After being asked and before answering.",
