@@ -15,7 +15,7 @@ from dpmc_core.lab.views import protocol as views
 from dpmc_core.mechanisms.dpimf import Profiles
 from dpmc_core.privacy import USER_REPLACED
 from dpmc_core.ratings import PublicFacts
-from tests.page_helpers import button, charts_of, open_page, plain, texts
+from tests.page_helpers import button, open_page, plain, texts
 
 SMALL = {"parties": 3, "rounds": 2, "local": 2}
 
@@ -133,7 +133,7 @@ def test_the_page_steps_through_the_flow_and_tells_the_budget(theme):
     app.run()
     assert "A user with k clicks moves k item profiles" in texts(app)
     assert any("by formula" in plain(c.value).lower() for c in app.caption)
-    assert len(charts_of(app)) == 2
+    assert any("bytes" in table.value.columns for table in app.dataframe)
     next(s for s in app.slider if s.label == "Rounds").set_value(1).run()
     next(s for s in app.slider if s.label == "Local solves in a round").set_value(1).run()
     assert "solves add up" not in texts(app)
