@@ -69,7 +69,6 @@ from dpmc_core.privacy import DELTA, ROW_VALUES, USER_EMPTIED, Change, Trust
 from dpmc_core.problem import (
     SEED,
     Problem,
-    RandomShare,
     build_problem,
     options_text,
     prepare_all,
@@ -518,8 +517,6 @@ class PlayOptions:
     Args:
         epsilon: budget per rating, federated: per solve
         mechanism (ID): federated: the variant (default dpimf-optimal)
-        holdout (SHARE): share to test on (default 0.2, federated: everybody's latest click, without
-            times a random one)
         watch (ITEM): keep this item's messages (counted from 0)
         attack: attack the watched item (default: the busiest)
     """
@@ -527,7 +524,6 @@ class PlayOptions:
     epsilon: Epsilon = 1.0
     mechanism: str | None = None
     set: Given = ()
-    holdout: float | None = None
     watch: int | None = None
     attack: bool = False
     as_published: Published = False
@@ -654,8 +650,7 @@ def _federated(scenario: str, data: str | None, asked: PlayOptions) -> CommandRe
 
 
 def _problem(data: str, task: Task, asked: PlayOptions) -> Problem:
-    split = None if asked.holdout is None else RandomShare(asked.holdout)
-    return build_problem(asked.reading.load(data), task, split=split, seed=asked.seed)
+    return build_problem(asked.reading.load(data), task, seed=asked.seed)
 
 
 def _size(found: Plain) -> str:
