@@ -18,7 +18,8 @@ from dpmc_core.data import ReadOptions, load
 from dpmc_core.errors import BadRatings, DpmcError, InvalidSetting
 from dpmc_core.experiment import run
 from dpmc_core.lab.cli import main
-from dpmc_core.lab.sweep import cluster, partitions
+from dpmc_core.lab.sweep import cluster as clusters
+from dpmc_core.lab.sweep import partitions
 from dpmc_core.lab.sweep.cluster import partitioned
 from dpmc_core.mechanisms.dpals import ItemBudget
 from dpmc_core.model import Estimator, Factors, Task
@@ -94,7 +95,7 @@ def write(folder, rows, count, of=lambda _, row: int(row[0]) * 7 % 11):
 
 def spread(folder, task, client=None):
     files = sorted(folder.glob("*.parquet"))
-    return cluster.spread(client or Immediate(), files, task, {"low": 1, "high": 5})
+    return clusters.spread(client or Immediate(), files, task, {"low": 1, "high": 5})
 
 
 @pytest.fixture(scope="module")
@@ -236,7 +237,7 @@ def test_files_with_other_ranges_are_refused_by_name(other, folders, monkeypatch
 
     monkeypatch.setattr(partitions, "read_file", read)
     with pytest.raises(BadRatings, match=r"part-0\.parquet and part-1\.parquet .* ranges"):
-        cluster.spread(Immediate(), sorted(folders[2].glob("*.parquet")), Task.RATINGS, {})
+        clusters.spread(Immediate(), sorted(folders[2].glob("*.parquet")), Task.RATINGS, {})
 
 
 def test_a_folder_is_read_as_one_file_would_be(tmp_path, folders, capsys):
@@ -330,13 +331,13 @@ def _killing(part, marker, function, state):
     return function(part, *state)
 
 
-class Deadly(cluster.Parts):
+class Deadly(clusters.Parts):
     """Each sum loses a worker once."""
 
     def total(self, function, *state):
         Deadly.asked += 1
         marker = str(Deadly.folder / f"{Deadly.asked}")
-        whole = cluster.Parts(self.client, self.parts, self.public)
+        whole = clusters.Parts(self.client, self.parts, self.public)
         return whole.total(_killing, marker, function, state)
 
 
@@ -349,7 +350,7 @@ def test_a_killed_worker_changes_nothing_of_what_is_published(id, cluster, tmp_p
     two, folder = cluster(), write(tmp_path / "data", people(), 3)
     mechanism = registry.create(id, epsilon=2.0)
     expected, _ = fitted(mechanism, spread(folder, mechanism.task))
-    client = cluster.connect(two.address)
+    client = clusters.connect(two.address)
     try:
         parts = spread(folder, mechanism.task, client)
         Deadly.folder, Deadly.asked = tmp_path, 0
