@@ -502,7 +502,12 @@ def cost(traffic: Callable[[], Table], caption: str) -> None:
     """Messages and bytes of a whole run by formula; folded."""
 
     def sent() -> None:
-        blocks.show_table(traffic(), alt="Messages and bytes of a whole run")
+        counts = {
+            name: st.column_config.NumberColumn(format="localized")
+            for name in ("messages", "bytes")
+        }
+        alt = "Messages and bytes of a whole run"
+        blocks.show_table(traffic(), alt=alt, column_config=counts)
         st.caption(caption)
 
     blocks.folded("What it costs to send", sent, key="sent")
