@@ -458,7 +458,7 @@ SESSIONS = family_of(
     (
         "an answer outlives a forgotten upload",
         OTHER,
-        '"answer found", ',
+        ', "answer found"',
         "",
         named("pages", "test_forgetting_an_upload_leaves_nothing_of_it_in_the_session"),
     ),
