@@ -39,13 +39,20 @@ from pages.ui.charts import Figure
 from pages.ui.charts import compare as charts_compare
 from pages.ui.report import Exhibit
 from pages.ui.rows import GridRows, Place
-from pages.ui.text import WORDS, escape, many
+from pages.ui.text import escape, many
 
 MOST_SEEDS = 100
 _TASKS = {
     Task.BINARY: "Likes and dislikes",
     Task.RATINGS: "Ratings",
     Task.RANKING: "Top lists",
+}
+_GRIDS = {
+    "coarse": "5 from 0.1 to 10",
+    "medium": "10 from 0.1 to 10",
+    "fine": "14 from 0.1 to 10",
+    "wide": "9 from 0.01 to 100",
+    "own": "my own list",
 }
 E = TypeVar("E", bound=enum.Enum)
 _FIRST = 6  # mechanisms chosen at the start; more would hide each other
@@ -109,7 +116,7 @@ def controls(choices: DeltaGenerator, chips: DeltaGenerator) -> Sought:
         named = widgets.choose(
             "epsilons",
             "the grid of epsilons",
-            WORDS["grids"],
+            _GRIDS,
             "grid",
             "fine",
             help=f"What each mechanism is run at. {glossary.help('epsilon')}",

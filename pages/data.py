@@ -26,19 +26,38 @@ from dpmc_core.model import Task
 from pages.ui import blocks, prepare, runs, shell, sources, state, widgets
 from pages.ui.charts import data as charts_data
 from pages.ui.jobs import READERS, Snapshot, look
-from pages.ui.text import WORDS, many
+from pages.ui.text import many
 
 MAX_MEGABYTES = 200
 MAX_ROWS = 5_000_000
 LIMITS = {"max_bytes": MAX_MEGABYTES * MEGABYTE, "max_rows": MAX_ROWS}
-ROLES: dict[str, str] = WORDS["roles"]
-TWICE, UNUSABLE = WORDS["twice"], WORDS["unusable"]
-DUPLICATES = {one: WORDS["duplicates"][one.value] for one in Duplicates}
-BAD_ROWS = {one: WORDS["bad_rows"][one.value] for one in BadRows}
+ROLES = {"user": "Users", "item": "Items", "rating": "Ratings", "time": "Times"}
+NO_COLUMN = {"rating": "none: each row is a click", "time": "none"}
+TWICE, UNUSABLE = "A pair of user and item that appears twice", "Rows without a usable rating"
+DUPLICATES = {
+    Duplicates.ERROR: "tell me and stop",
+    Duplicates.LAST: "keep the latest",
+    Duplicates.MEAN: "take their mean",
+}
+BAD_ROWS = {BadRows.ERROR: "tell me and stop", BadRows.LEAVE_OUT: "leave them out"}
+WAYS = {"sample": "Open", "upload": "Upload your own", "public": "Download a public set"}
 READING = "reading"  # the job that reads an upload
 # How a text is cut: reading option -> label of its control, and the choices.
-WRITTEN = WORDS["written"]
-WRITTEN["separator"][1] |= {name: name for name in SEPARATORS}
+WRITTEN = {
+    "encoding": (
+        "Encoding",
+        {"guess": "UTF-8", "cp1252": "Western (Windows)", "latin-1": "Western (ISO)"},
+    ),
+    "separator": ("Separator", {"guess": "as found"} | {name: name for name in SEPARATORS}),
+    "header": (
+        "First line",
+        {"guess": "as found", "yes": "names the columns", "no": "is a rating"},
+    ),
+    "layout": (
+        "Each line",
+        {"guess": "as found", "rows": "is one rating", "wide": "is a user, a column for each item"},
+    ),
+}
 CONTROLS = ROLES | {option: label for option, (label, _) in WRITTEN.items()}
 CONTROLS |= {"duplicates": TWICE, "bad_rows": UNUSABLE, "range": "Lowest possible rating"}
 
@@ -49,7 +68,7 @@ def page() -> None:
         "Choose generated samples or bring your own ratings; every page then works on them.",
     )
     way = widgets.switch(
-        "Where from", "the way in", WORDS["ways"], "way", "sample", label_visibility="collapsed"
+        "Where from", "the way in", WAYS, "way", "sample", label_visibility="collapsed"
     )
     if way == "upload":
         upload()
@@ -234,7 +253,7 @@ def columns(first: datasets.Layout, name: str) -> tuple[dict[str, Any], bool]:
     chosen: dict[str, Any] = {}
     names = dict(enumerate(map(blocks.escape, first.columns)))
     for column, (role, label) in zip(st.columns(4), ROLES.items(), strict=True):
-        none = WORDS["no_column"].get(role)
+        none = NO_COLUMN.get(role)
         labels = {NONE: none} | names if none else names
         options = list(labels)
         # A file with a range is never read as clicks unless somebody says so.

@@ -18,7 +18,7 @@ from pages.ui import blocks, shell, sources, stage, state, widgets
 from pages.ui.audits import Audited, audit
 from pages.ui.charts import guarantees as charts_guarantees
 from pages.ui.jobs import Snapshot, look
-from pages.ui.text import WORDS, many
+from pages.ui.text import many
 
 AUDIT = "audit"
 CLICKS = "clicks on claims"
@@ -26,6 +26,13 @@ MOST = 10_000_000  # users or items that can be typed in
 PLANTED = (  # a choice of an older version
     "The link plants a fault. This page no longer does that; the command dpmc audit --plant does."
 )
+FACTS = {"data": "of the open data", "typed": "typed in"}
+TYPED: dict[str, tuple[str, str, float]] = {  # facts without data: label, name, usual value
+    "users": ("Users", "the number of users", 943),
+    "items": ("Items", "the number of items", 1682),
+    "low": ("Lowest rating", "the lowest rating", 1.0),
+    "high": ("Highest rating", "the highest rating", 5.0),
+}
 UNITS = {change.unit: change.label for change in Change}
 
 
@@ -78,7 +85,7 @@ def page() -> None:
 def facts_of(data: str) -> tuple[PublicFacts, tuple[str, ...]]:
     """Public facts, and the data-dependent steps behind them. Raises DpmcError, OSError."""
     way = widgets.switch(
-        "Public facts", "the facts", WORDS["facts"], "facts", "data", help=glossary.help("facts")
+        "Public facts", "the facts", FACTS, "facts", "data", help=glossary.help("facts")
     )
     if way == "typed":
         return typed_facts(), ()
@@ -97,7 +104,7 @@ def facts_of(data: str) -> tuple[PublicFacts, tuple[str, ...]]:
 def typed_facts() -> PublicFacts:
     """Facts without data. Raises DpmcError where they make no sense."""
     found = {}
-    for key, (label, what, usual) in WORDS["typed"].items():
+    for key, (label, what, usual) in TYPED.items():
         ends, form = ((1, MOST), "%d") if isinstance(usual, int) else ((None, None), "%g")
         found[key] = widgets.number(label, what, *ends, usual, key, width=130, format=form)
     return PublicFacts(**found, cap=capped(MOST))

@@ -17,11 +17,24 @@ from dpmc_core.lab.papers.views import Look
 from pages.ui import blocks, rows, shell, state, sweeps, widgets
 from pages.ui.charts import papers as charts_papers
 from pages.ui.sweeps import Sweep
-from pages.ui.text import WORDS
 
 ALL = "all"
 FIRST = "lwhm22-1b"
-LOOKS = WORDS["verdicts"]
+LOOKS = {  # colour and icon of a verdict
+    "agrees": ("green", ":material/check_circle:"),
+    "same trend": ("blue", ":material/trending_up:"),
+    "depends on what is not printed": ("violet", ":material/tune:"),
+    "differs": ("orange", ":material/difference:"),
+    "differs at this size": ("gray", ":material/straighten:"),
+    "cannot tell": ("gray", ":material/help:"),
+    "not run": ("gray", ":material/hourglass_empty:"),
+    "no verdict": ("gray", ":material/remove:"),
+    "proved": ("green", ":material/verified:"),
+    "proved for a narrower unit": ("blue", ":material/compress:"),
+    "not proved here": ("orange", ":material/radio_button_unchecked:"),
+    "counterexample": ("red", ":material/dangerous:"),
+    "counterexamples": ("red", ":material/dangerous:"),
+}
 HELD = {HOLDS[True]: "green", HOLDS[False]: "orange", HOLDS[None]: "gray"}  # at some: violet
 
 

@@ -1,6 +1,6 @@
 """An untrusted recommender, or shops that learn together, one message at a time."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -15,6 +15,7 @@ from dpmc_core.lab.protocol.scenarios import Scenario
 from dpmc_core.lab.protocol.simulate import SCENARIOS, Gap, gap
 from dpmc_core.lab.teach import glossary
 from dpmc_core.lab.views import protocol as views
+from dpmc_core.lab.views.text import Table
 from dpmc_core.mechanisms.dpimf import Profiles
 from dpmc_core.model import Task
 from dpmc_core.privacy import Guarantee, Shares
@@ -23,13 +24,19 @@ from dpmc_core.ratings import PublicFacts, Ratings
 from pages.ui import blocks, shell, sources, stage, state, widgets
 from pages.ui.charts import protocol as charts_protocol
 from pages.ui.stage import Stage
-from pages.ui.text import WORDS
 
 AT = "message"  # in the address
 # In the session alone: the scenario whose attacks were asked for is one of them.
 PLAYING, MEASURED, TRIED = "protocol playing", "protocol measured", "protocol tried"
 BEAT = 1.2  # seconds a message stays while playing
+CHARTED = (  # a choice of an older version
+    "The link asks for a chart of what is sent. The chart is gone; its numbers for your data are"
+    " under “What it costs to send”."
+)
 NOBODY = -1
+LEAVERS = {NOBODY: "nobody"} | {
+    user: f"the {place} user" for user, place in enumerate(("first", "second", "third", "fourth"))
+}
 PICKED = {0: "everybody online"} | {k: f"{k} picked at random" for k in (2, 3)}
 KINDS = {Shares.GAUSSIAN: "Gaussian (published)", Shares.GAMMA: "Gamma (hardened)"}
 SHARED = {
@@ -53,6 +60,7 @@ def page() -> None:
 
 def whole() -> None:
     frame = stage.stage("Can a recommender learn without seeing?")
+    state.note_removed("against", CHARTED)
     with frame.choices:
         data = sources.pick(label_visibility="collapsed")
         names = {FLOW: f"{FLOW}: {TITLE}"}
@@ -120,11 +128,9 @@ def users(frame: Stage, rules: DeltaGenerator, data: str, scenario: str) -> None
         promise(settings.guarantee(play.run.public), settings.mechanism.id)
         blocks.folded("What it costs in accuracy", accuracy, key="accuracy")
         cost(
-            lambda along: views.scenario_bytes(along, ratings, chosen["shares"], phases, picked),
-            {"users": ratings.public.users, "items": ratings.public.items, "rounds": 20},
-            "By formula, which the counted messages of every run agree with: everybody online, rank"
-            " 3, 20 rounds in each phase, and as many ratings per cell as in the chosen data. The"
-            " rule is the chosen data.",
+            lambda: views.scenario_traffic(ratings, chosen["shares"], phases, picked),
+            "By formula, which agrees with the counted messages of every run: everybody is online,"
+            " the rank is 3, and each phase has 20 rounds. All ratings of the chosen data count.",
         )
 
 
@@ -193,7 +199,7 @@ def rules_of_users(items: Mapping[int, str], scenario: str, *, shared: bool) -> 
         "leaver": widgets.choose(
             "Leaves in round 2",
             "who leaves",
-            dict(enumerate(WORDS["leavers"], NOBODY)),
+            LEAVERS,
             "leaves",
             NOBODY,
             help="After being asked and before answering.",
@@ -410,12 +416,10 @@ def shops(frame: Stage, rules: DeltaGenerator, data: str) -> None:
         blocks.folded("What the budget adds up to", lambda: budget(flow, public), key="budget")
         promise(flow.mechanism.guarantee(public), flow.mechanism.id)
         cost(
-            lambda along: views.federation_bytes(along, flow, public),
-            views.sizes(flow, public),
-            "By formula, which the counted messages agree with: 2 x parties x rounds messages of"
-            f" all profiles, {flow.mechanism.rank} numbers of 8 bytes each; else as chosen above,"
-            " on all of the data. The rule is where you are. Item profiles do not grow with users:"
-            " nothing that is sent is about one user alone.",
+            lambda: views.federation_traffic(flow, public),
+            "By formula, which agrees with the counted messages: 2 x parties x rounds messages of"
+            f" all profiles, {flow.mechanism.rank} numbers of 8 bytes each, on all of the data."
+            " Item profiles do not grow with users: nothing that is sent is about one user alone.",
         )
 
 
@@ -494,27 +498,19 @@ def promise(card: Guarantee, id: str) -> None:
     blocks.folded("What is promised", lambda: blocks.guarantee(card, id), key="promised")
 
 
-def cost(
-    lines: Callable[[str], Sequence[views.BytesCurve]], sizes: Mapping[str, int], caption: str
-) -> None:
-    """Bytes of a whole run by formula, against one of the sizes at a time; folded.
-
-    lines: given the name of a size; sizes: where the data stands.
-    """
+def cost(traffic: Callable[[], Table], caption: str) -> None:
+    """Messages and bytes of a whole run by formula; folded."""
 
     def sent() -> None:
-        names = {name: name for name in sizes}
-        along = widgets.switch("Against", "the size", names, "against", next(iter(names)))
-        drawn, now = lines(along), sizes[along]
-        blocks.chart(
-            charts_protocol.communication(along, drawn, now),
-            alt=views.communication_words(along, drawn, now),
-            caption=caption,
-            table=views.communication_table(along, drawn),
-            key="bytes",
-        )
+        counts = {
+            name: st.column_config.NumberColumn(format="localized")
+            for name in ("messages", "bytes")
+        }
+        alt = "Messages and bytes of a whole run"
+        blocks.show_table(traffic(), alt=alt, column_config=counts)
+        st.caption(caption)
 
-    blocks.folded("What it costs to send", sent, key="sent", holds="against")
+    blocks.folded("What it costs to send", sent, key="sent")
 
 
 shell.enter()

@@ -82,7 +82,6 @@ OWN = {
         "picked": "3 picked at random",
         "message": "9",
         "seen": "user 76",
-        "against": "items",
         "epsilon": "3",
     },
     "protocol?scenario=2": {"masks": "false", "message": "4"},
@@ -137,16 +136,13 @@ def test_what_is_chosen_by_mouse_joins_the_address(page, server):
     visit(page, server + "protocol?data=restaurants")
     page.get_by_role("button", name="Next").click()
     page.wait_for_url("**message=2**")
-    for part in ("What each party has seen so far", "What it costs to send"):
-        page.get_by_text(part, exact=True).click()
-        settle(page)
+    page.get_by_text("What each party has seen so far", exact=True).click()
+    settle(page)
     page.get_by_role("tab").nth(2).click()
     page.wait_for_url("**seen=**")
     settle(page)
     page.get_by_text("Masks", exact=True).click()
     page.wait_for_url("**masks=false**")
-    page.get_by_role("radio", name="rounds").or_(page.get_by_role("button", name="rounds")).click()
-    page.wait_for_url("**against=rounds**")
     settle(page)
     here = look_of(page)
     visit(page, page.url)  # with a choice in it, a part is unfolded

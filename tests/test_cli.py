@@ -487,3 +487,17 @@ def test_the_hold_out_is_told_in_percent(dpmc):
     assert "tested on a random 20 % of the ratings" in dpmc("fit", "restaurants", "majority")[1]
     words = ("fit", "restaurants", "majority", "--holdout", "0.05")
     assert "tested on a random 5 % of the ratings" in dpmc(*words)[1]
+
+
+@pytest.mark.parametrize(
+    ("words", "instead"),
+    [
+        (("split", "restaurants", "--export", "x"), "dpmc fit"),
+        (("fit", "ratings.csv", "clear", "--low", "1", "--high=5"), "--range LO:HI"),
+        (("protocol", "2", "restaurants", "--holdout", "0.1"), "protocol --holdout is gone"),
+    ],
+)
+def test_what_an_older_version_had_is_named_with_what_to_do_instead(dpmc, words, instead):
+    status, out, err = dpmc(*words)
+    assert (status, out, err.count("\n")) == (1, "", 1)
+    assert instead in err

@@ -18,7 +18,9 @@ from dpmc_core.data import ReadOptions, load
 from dpmc_core.errors import BadRatings, DpmcError, InvalidSetting
 from dpmc_core.experiment import run
 from dpmc_core.lab.cli import main
-from dpmc_core.lab.sweep import engine, partitioned
+from dpmc_core.lab.sweep import cluster as clusters
+from dpmc_core.lab.sweep import partitions
+from dpmc_core.lab.sweep.cluster import partitioned
 from dpmc_core.mechanisms.dpals import ItemBudget
 from dpmc_core.model import Estimator, Factors, Task
 from dpmc_core.privacy import witness
@@ -93,7 +95,7 @@ def write(folder, rows, count, of=lambda _, row: int(row[0]) * 7 % 11):
 
 def spread(folder, task, client=None):
     files = sorted(folder.glob("*.parquet"))
-    return engine.spread(client or Immediate(), files, task, {"low": 1, "high": 5})
+    return clusters.spread(client or Immediate(), files, task, {"low": 1, "high": 5})
 
 
 @pytest.fixture(scope="module")
@@ -163,7 +165,7 @@ def test_what_is_held_out_and_the_fingerprint_do_not_depend_on_partitions(task, 
     seen = set()
     for folder in folders.values():
         whole = spread(folder, task)
-        problem = engine._problem(whole, "here", task, None, 3)
+        problem = partitions.problem(whole, "here", task, None, 3)
         train, test = problem.train, problem.test
         assert len(train) + len(test) == len(whole) == len(people())
         for part in test.parts:
@@ -182,13 +184,13 @@ def test_the_latest_rating_is_held_out_in_a_partition():
     public = PublicFacts(users=2, items=3, low=1, high=5)
     times = np.array([5, 9, 1, 7, 2])
     ratings = Ratings.build([0, 0, 0, 1, 1], [0, 1, 2, 0, 2], np.full(5, 3.0), public, times=times)
-    train, test = engine._split(ratings, None, 1)
+    train, test = partitions.split_ratings(ratings, None, 1)
     assert (test.users.tolist(), test.items.tolist()) == ([0, 1], [1, 0])
     assert len(train) == 3
-    train, _ = engine._split(ratings, 1.0, 1)  # all but one of each user
+    train, _ = partitions.split_ratings(ratings, 1.0, 1)  # all but one of each user
     assert train.users.tolist() == [0, 1]
-    assert engine._content(None)[0] == 0
-    assert engine._content(train)[0] == 2
+    assert partitions.content_of(None)[0] == 0
+    assert partitions.content_of(train)[0] == 2
 
 
 def _same_for_all(ratings):
@@ -197,7 +199,7 @@ def _same_for_all(ratings):
 
 
 def test_the_error_of_partitions_is_that_of_all_their_test_ratings(folders):
-    problem = engine._problem(spread(folders[7], Task.RATINGS), "here", Task.RATINGS, None, 3)
+    problem = partitions.problem(spread(folders[7], Task.RATINGS), "here", Task.RATINGS, None, 3)
     found = problem.evaluate(
         Task.RATINGS, problem.train.model(_same_for_all), np.random.default_rng(0)
     )
@@ -227,15 +229,15 @@ def test_a_user_of_two_files_is_refused_on_a_cluster_alone(tmp_path):
 
 @pytest.mark.parametrize("other", [(1, 10), (0, 5)])
 def test_files_with_other_ranges_are_refused_by_name(other, folders, monkeypatch):
-    honest = engine._read
+    honest = partitions.read_file
 
     def read(path, options, stamp):
         low, high = other if path.endswith("part-1.parquet") else (1, 5)
         return honest(path, replace(options, low=low, high=high), stamp)
 
-    monkeypatch.setattr(engine, "_read", read)
+    monkeypatch.setattr(partitions, "read_file", read)
     with pytest.raises(BadRatings, match=r"part-0\.parquet and part-1\.parquet .* ranges"):
-        engine.spread(Immediate(), sorted(folders[2].glob("*.parquet")), Task.RATINGS, {})
+        clusters.spread(Immediate(), sorted(folders[2].glob("*.parquet")), Task.RATINGS, {})
 
 
 def test_a_folder_is_read_as_one_file_would_be(tmp_path, folders, capsys):
@@ -292,15 +294,15 @@ def test_what_a_cluster_does_not_do_is_told_before_it_is_reached(data, id, words
 def test_a_file_that_changed_is_not_read_again(tmp_path):
     folder = write(tmp_path / "data", people(), 1)
     path, options = folder / "part-0.parquet", ReadOptions(low=1, high=5)
-    stamp = engine._stamp(path)
-    assert len(engine._read(str(path), options, stamp)) == len(people())
+    stamp = partitions.stamp(path)
+    assert len(partitions.read_file(str(path), options, stamp)) == len(people())
     write(tmp_path / "other", people()[:-1], 1)
     (tmp_path / "other" / "part-0.parquet").replace(path)
     with pytest.raises(BadRatings, match=r"part-0\.parquet has changed while it was used"):
-        engine._read(str(path), options, stamp)
-    stamp = engine._stamp(path)
+        partitions.read_file(str(path), options, stamp)
+    stamp = partitions.stamp(path)
     os.utime(path, ns=(0, stamp[1] + 1))  # as large as before
-    assert engine._stamp(path) != stamp
+    assert partitions.stamp(path) != stamp
 
 
 def test_what_cannot_be_finished_is_one_sentence(folders):
@@ -329,13 +331,13 @@ def _killing(part, marker, function, state):
     return function(part, *state)
 
 
-class Deadly(engine.Parts):
+class Deadly(clusters.Parts):
     """Each sum loses a worker once."""
 
     def total(self, function, *state):
         Deadly.asked += 1
         marker = str(Deadly.folder / f"{Deadly.asked}")
-        whole = engine.Parts(self.client, self.parts, self.public)
+        whole = clusters.Parts(self.client, self.parts, self.public)
         return whole.total(_killing, marker, function, state)
 
 
@@ -348,7 +350,7 @@ def test_a_killed_worker_changes_nothing_of_what_is_published(id, cluster, tmp_p
     two, folder = cluster(), write(tmp_path / "data", people(), 3)
     mechanism = registry.create(id, epsilon=2.0)
     expected, _ = fitted(mechanism, spread(folder, mechanism.task))
-    client = engine.connect(two.address)
+    client = clusters.connect(two.address)
     try:
         parts = spread(folder, mechanism.task, client)
         Deadly.folder, Deadly.asked = tmp_path, 0

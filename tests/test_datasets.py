@@ -553,7 +553,6 @@ def test_generated_sets_are_drawn_anew_by_name() -> None:
     paper = datasets.load("jtt18-synthetic:users=600,per_user=20")  # 400 items, as in the paper
     assert paper.ratings.shape == (600, 400)
     assert paper.truth is not None
-    assert datasets.file_of("jtt18-synthetic:users=600") is None
     lab = datasets.load("one-bit-lab:observed=0.5,link=probit,seed=3")
     same = datasets.load("one-bit-lab", observed=0.5, link=Probit(), seed=3)
     assert lab.ratings.fingerprint == same.ratings.fingerprint

@@ -5,8 +5,9 @@ import pytest
 
 from dpmc_core.data import datasets
 from dpmc_core.errors import BadRatings
-from dpmc_core.lab.protocol import attacks
+from dpmc_core.lab.protocol import attacks, simulate
 from dpmc_core.lab.protocol.federated import FLOW
+from dpmc_core.lab.protocol.scenarios import ScenarioRun
 from dpmc_core.lab.views import protocol as views
 from dpmc_core.privacy import Shares
 from dpmc_core.ratings import PublicFacts, Ratings
@@ -38,7 +39,7 @@ def test_opens_and_steps_through_the_messages(theme, scenario):
     assert not app.exception
     assert len(charts_of(app)) == 1
     unfolded(app, "sent")
-    assert len(charts_of(app)) == 2
+    assert any("bytes" in table.value.columns for table in app.dataframe)
 
 
 def unfolded(app, key):
@@ -147,6 +148,11 @@ def test_a_linked_scenario_that_does_not_exist_falls_back_with_a_note():
     assert any("9" in w.value for w in app.warning)
 
 
+def test_an_older_link_to_a_chart_of_the_cost_is_noted():
+    app = open_page("protocol", data="restaurants", against="rounds")
+    assert any("What it costs to send" in plain(w.value) for w in app.warning)
+
+
 def test_items_with_few_raters_come_first_and_are_never_alone(ratings):
     raters = np.bincount(ratings.items, minlength=ratings.public.items)
     items = list(views.small_items(ratings))
@@ -200,15 +206,17 @@ def test_sum_attacks_are_measured_against_the_truth(ratings):
     assert passive > active
 
 
-def test_communication_grows_with_every_measure(ratings):
-    for along in ("users", "items", "rounds"):
-        lines = views.scenario_bytes(along, ratings, Shares.GAUSSIAN)
-        for line in lines:
-            assert list(line.bytes) == sorted(line.bytes)
-            assert line.bytes[-1] > line.bytes[0]
-        assert all(b3 > b2 for b2, b3 in zip(lines[0].bytes, lines[1].bytes, strict=True))
-        table = views.communication_table(along, lines)
-        assert len({len(column) for column in table.values()}) == 1
+def test_what_is_sent_is_by_formula_what_a_run_counts(ratings):
+    table = views.scenario_traffic(ratings, Shares.GAUSSIAN)
+    assert table["protocol"] == ["scenario 2", "scenario 3"]
+    assert table["bytes"][1] > table["bytes"][0]
+    more = views.scenario_traffic(ratings, Shares.GAUSSIAN, phases=2)
+    assert [b / a for a, b in zip(table["bytes"], more["bytes"], strict=True)] == [2, 2]
+    settings = simulate.SCENARIOS["2"](epsilon=1.0, rank=3, iterations=20)
+    run = ScenarioRun(settings, ratings, np.random.default_rng(0))
+    for _ in run.play():
+        pass
+    assert table["bytes"][0] == run.transcript.total.bytes
 
 
 def test_names_with_markup_reach_the_picture_escaped(ratings):

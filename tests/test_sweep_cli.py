@@ -24,7 +24,7 @@ from dpmc_core.lab import store as tables
 from dpmc_core.lab.cli import main
 from dpmc_core.lab.cli import sweep as command
 from dpmc_core.lab.store import Store
-from dpmc_core.lab.sweep import SweepReport, engine, parse_epsilons, parse_seeds
+from dpmc_core.lab.sweep import SweepReport, cluster, parse_epsilons, parse_seeds
 
 ROOT = Path(__file__).resolve().parent.parent
 SMALL = [
@@ -344,7 +344,7 @@ def test_a_mistake_is_a_sentence_before_anything_runs(capsys, monkeypatch, file,
 
 def test_a_cluster_that_is_not_there_is_a_sentence(capsys, monkeypatch, file):
     pytest.importorskip("distributed")
-    monkeypatch.setattr(engine, "REACHING", 0.5)
+    monkeypatch.setattr(cluster, "REACHING", 0.5)
     words = [*SMALL[:-2], "--store", file, "--cluster", "tcp://127.0.0.1:9"]
     said = sentence(capsys, *words)
     assert said.startswith("dpmc: connecting to tcp://127.0.0.1:9 ...\n")
@@ -374,7 +374,7 @@ def test_a_word_that_is_no_address_is_refused_before_dask_is_asked(
 
 def test_a_client_that_cannot_be_made_leaves_nothing_behind(capfd, monkeypatch, file):
     pytest.importorskip("distributed")
-    monkeypatch.setattr(engine, "REACHING", 0.5)
+    monkeypatch.setattr(cluster, "REACHING", 0.5)
     start = time.monotonic()
     main([*SMALL[:-2], "--store", str(file), "--cluster", "tls://127.0.0.1:9"])
     gc.collect()

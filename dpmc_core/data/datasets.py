@@ -116,13 +116,6 @@ def drawn(text: str) -> tuple[str, dict[str, Any]] | None:
     return name, options
 
 
-def file_of(data: str | Path) -> Path | None:
-    """The file that `load` reads, None for a sample. Raises BadRatings as `load` does."""
-    name = str(data)
-    generated = name in synthetic.ALL or drawn(name) is not None
-    return None if generated else _located(name)
-
-
 def _located(name: str) -> Path:
     path = Path(name)
     if not path.exists() and name in {*public_sets.ARCHIVES, *public_sets.BY_HAND}:

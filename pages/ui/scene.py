@@ -31,7 +31,7 @@ from dpmc_core.problem import build_problem, prepared_facts
 from dpmc_core.ratings import PublicFacts, Ratings
 from pages.ui.charts import Figure, Theme
 from pages.ui.charts import curve as charts_curve
-from pages.ui.text import WORDS, in_chart
+from pages.ui.text import in_chart
 
 LOOK = Path(__file__).with_name("instrument.css")
 PLOTLY = f"plotly-{metadata.version('plotly')}.min.js"  # where the server serves it
@@ -123,6 +123,14 @@ def plotly() -> Path:
     return Path(plotly_package.__file__).parent / "package_data" / "plotly.min.js"
 
 
+SERVED = {  # to whom raw ratings go
+    Trust.CURATOR: "raw to the server, noisy from it",
+    Trust.LOCAL: "",
+    Trust.AGGREGATOR: "noisy and masked to the server",
+    Trust.FEDERATED: "raw to the own party, noisy from it",
+}
+
+
 def view(scene: Scene, theme: Theme) -> dict[str, Any]:
     """Everything the instrument draws, as JSON, but where it stands."""
     mechanisms, picture, public, shown, scores, around, yours = scene
@@ -174,7 +182,7 @@ def view(scene: Scene, theme: Theme) -> dict[str, Any]:
             "titles": {str(item): name for item, name in found.titles.items()},
             "popular": found.popular,
             "lists": [one and asdict(one) for one in map(lists.get, EPSILONS)] if lists else None,
-            "served": WORDS["served"][made[0].trust.value],
+            "served": SERVED[made[0].trust],
             "scores": [
                 one._asdict() | {"before": _short(one.before), "after": [*map(_short, one.after)]}
                 for one in scores

@@ -1,15 +1,12 @@
-"""Text that others wrote, for where pages show it; and labels of their own."""
+"""Text that others wrote, for where pages show it."""
 
 from __future__ import annotations
 
 import html
 
-from dpmc_core import facts
 from dpmc_core.errors import printable
 from dpmc_core.lab.views.text import escape_markdown
 from dpmc_core.lab.views.text import many as many
-
-WORDS = facts.load(__package__, "words.toml")
 
 
 def escape(text: str) -> str:

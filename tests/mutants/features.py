@@ -336,103 +336,110 @@ FEATURES = [
     ),
 ]
 
-PARTITIONS = family_of(
-    "partitions",
-    "lab/sweep/engine.py",
-    (
-        "another lower end of the range passes",
-        OTHER,
-        "(public.low, public.high) != (first.low, first.high)",
-        "public.high != first.high",
-        named("cluster_sums", "test_files_with_other_ranges_are_refused_by_name"),
-    ),
-    (
-        "another upper end of the range passes",
-        OTHER,
-        "(public.low, public.high) != (first.low, first.high)",
-        "public.low != first.low",
-        named("cluster_sums", "test_files_with_other_ranges_are_refused_by_name"),
-    ),
-    (
-        "the earliest rating of a partition is held out",
-        OTHER,
-        "(-ratings.times,)",
-        "(ratings.times,)",
-        named("cluster_sums", "test_the_latest_rating_is_held_out_in_a_partition"),
-    ),
-    (
-        "users are numbered anew in each partition",
-        OTHER,
-        "times=ratings.times, places=places",
-        "times=ratings.times, places=None",
-        _HELD_OUT,
-    ),
-    (
-        "the last two sums are not added",
-        OTHER,
-        "while len(sums) > 1:",
-        "while len(sums) > 2:",
-        named("cluster_sums", f"{_SUMS}[private-popularity-8]"),
-    ),
-    (
-        "of several sums the first partition's stand for all",
-        OTHER,
-        "return tuple(map(_added, one, *other))",
-        "return one",
-        named("cluster_sums", f"{_SUMS}[private-item-mean-0]"),
-    ),
-    (
-        "a partition without test ratings counts one",
-        OTHER,
-        "return 0, np.zeros(1, dtype=np.uint64)",
-        "return 1, np.zeros(1, dtype=np.uint64)",
-        named("cluster_sums", "test_the_latest_rating_is_held_out_in_a_partition"),
-    ),
-    (
-        "a user's last rating may be held out in a partition",
-        OTHER,
-        "(place_in_row(ratings, ~number) > 0)",
-        "(place_in_row(ratings, ~number) >= 0)",
-        named("cluster_sums", "test_the_latest_rating_is_held_out_in_a_partition"),
-    ),
-    (
-        "half of the share is held out",
-        SCALE,
-        "share * 2.0**64",
-        "share * 2.0**63",
-        _HELD_OUT,
-    ),
-    (
-        "the mean square stands for its root",
-        OTHER,
-        "float(np.sqrt(mean) if metric.lower else mean)",
-        "float(mean)",
-        named("cluster_sums", "test_the_error_of_partitions_is_that_of_all_their_test_ratings"),
-    ),
-    (
-        "a file written anew with the same size is read on",
-        OTHER,
-        "return found.st_size, found.st_mtime_ns",
-        "return found.st_size, 0",
-        named("cluster_sums", "test_a_file_that_changed_is_not_read_again"),
-    ),
-    (
-        "users stand in the order of their letters",
-        OTHER,
-        "enumerate(natural_order(names))",
-        "enumerate(sorted(range(len(names)), key=names.__getitem__))",
-        named("cluster_sums", f"{_SUMS}[private-item-mean-0]"),
-    ),
-) + family_of(
-    "partitions",
-    "ratings.py",
-    (
-        "hashes hang on where a user is in the partition",
-        OTHER,
-        "own = users if ratings.places is None else ratings.places[users]",
-        "own = users",
-        _HELD_OUT,
-    ),
+PARTITIONS = (
+    family_of(
+        "partitions",
+        "lab/sweep/cluster.py",
+        (
+            "another lower end of the range passes",
+            OTHER,
+            "(public.low, public.high) != (first.low, first.high)",
+            "public.high != first.high",
+            named("cluster_sums", "test_files_with_other_ranges_are_refused_by_name"),
+        ),
+        (
+            "another upper end of the range passes",
+            OTHER,
+            "(public.low, public.high) != (first.low, first.high)",
+            "public.low != first.low",
+            named("cluster_sums", "test_files_with_other_ranges_are_refused_by_name"),
+        ),
+        (
+            "the last two sums are not added",
+            OTHER,
+            "while len(sums) > 1:",
+            "while len(sums) > 2:",
+            named("cluster_sums", f"{_SUMS}[private-popularity-8]"),
+        ),
+        (
+            "users stand in the order of their letters",
+            OTHER,
+            "enumerate(natural_order(names))",
+            "enumerate(sorted(range(len(names)), key=names.__getitem__))",
+            named("cluster_sums", f"{_SUMS}[private-item-mean-0]"),
+        ),
+    )
+    + family_of(
+        "partitions",
+        "lab/sweep/partitions.py",
+        (
+            "the earliest rating of a partition is held out",
+            OTHER,
+            "(-ratings.times,)",
+            "(ratings.times,)",
+            named("cluster_sums", "test_the_latest_rating_is_held_out_in_a_partition"),
+        ),
+        (
+            "users are numbered anew in each partition",
+            OTHER,
+            "times=ratings.times, places=places",
+            "times=ratings.times, places=None",
+            _HELD_OUT,
+        ),
+        (
+            "of several sums the first partition's stand for all",
+            OTHER,
+            "return tuple(map(added, one, *other))",
+            "return one",
+            named("cluster_sums", f"{_SUMS}[private-item-mean-0]"),
+        ),
+        (
+            "a partition without test ratings counts one",
+            OTHER,
+            "return 0, np.zeros(1, dtype=np.uint64)",
+            "return 1, np.zeros(1, dtype=np.uint64)",
+            named("cluster_sums", "test_the_latest_rating_is_held_out_in_a_partition"),
+        ),
+        (
+            "a user's last rating may be held out in a partition",
+            OTHER,
+            "(place_in_row(ratings, ~number) > 0)",
+            "(place_in_row(ratings, ~number) >= 0)",
+            named("cluster_sums", "test_the_latest_rating_is_held_out_in_a_partition"),
+        ),
+        (
+            "half of the share is held out",
+            SCALE,
+            "share * 2.0**64",
+            "share * 2.0**63",
+            _HELD_OUT,
+        ),
+        (
+            "the mean square stands for its root",
+            OTHER,
+            "float(np.sqrt(mean) if metric.lower else mean)",
+            "float(mean)",
+            named("cluster_sums", "test_the_error_of_partitions_is_that_of_all_their_test_ratings"),
+        ),
+        (
+            "a file written anew with the same size is read on",
+            OTHER,
+            "return found.st_size, found.st_mtime_ns",
+            "return found.st_size, 0",
+            named("cluster_sums", "test_a_file_that_changed_is_not_read_again"),
+        ),
+    )
+    + family_of(
+        "partitions",
+        "ratings.py",
+        (
+            "hashes hang on where a user is in the partition",
+            OTHER,
+            "own = users if ratings.places is None else ratings.places[users]",
+            "own = users",
+            _HELD_OUT,
+        ),
+    )
 )
 
 SESSIONS = family_of(
@@ -451,8 +458,8 @@ SESSIONS = family_of(
     (
         "an answer outlives a forgotten upload",
         OTHER,
-        '"upload looks", "answer found"',
-        '"upload looks"',
+        ', "answer found"',
+        "",
         named("pages", "test_forgetting_an_upload_leaves_nothing_of_it_in_the_session"),
     ),
 )

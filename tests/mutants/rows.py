@@ -233,7 +233,7 @@ SWEEP = (
     )
     + family_of(
         "sweep",
-        "lab/sweep/engine.py",
+        "lab/sweep/cluster.py",
         (
             "the last partition is left out of sums",
             OTHER,
@@ -242,18 +242,22 @@ SWEEP = (
             named("cluster_sums", _PARTITIONS),
         ),
         (
-            "a partition counts twice in sums",
-            OTHER,
-            "return sum(other, one)",
-            "return sum(other, one) + (0 if other else one)",
-            named("cluster_sums", _PARTITIONS),
-        ),
-        (
             "a user may be in two files",
             UNIT,
             "if owner.setdefault(id, path) != path:",
             "if owner.setdefault(id, path) is None:",
             named("cluster_sums", "test_a_user_of_two_files_is_refused_on_a_cluster_alone"),
+        ),
+    )
+    + family_of(
+        "sweep",
+        "lab/sweep/partitions.py",
+        (
+            "a partition counts twice in sums",
+            OTHER,
+            "return sum(other, one)",
+            "return sum(other, one) + (0 if other else one)",
+            named("cluster_sums", _PARTITIONS),
         ),
         (
             "what is held out hangs on the partition",

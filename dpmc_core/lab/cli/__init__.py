@@ -44,10 +44,17 @@ COMMANDS: dict[str, interface.Command] = {
     "explorable": data.explorable,
 }
 DONE, FAILED = 0, 1
-_NO_LEDGER = (
-    "the command ledger is gone: dpmc answer says what repeated publication costs, dpmc release"
-    " prints one line to note, and the file ledger.jsonl stays as it is"
-)
+_RANGE = "is gone: give both ends of the public range with --range LO:HI"
+REMOVED = {  # commands, options, options of one command: named for one version, then forgotten
+    "ledger": "the command ledger is gone: dpmc answer says what repeated publication costs, dpmc"
+    " release prints one line to note, and the file ledger.jsonl stays as it is",
+    "split": "the command split is gone: dpmc fit holds out ratings by itself, and with --test FILE"
+    " it takes test ratings of your own",
+    "--low": f"--low {_RANGE}",
+    "--high": f"--high {_RANGE}",
+    "protocol --holdout": "protocol --holdout is gone: a protocol is tested on one rating in five,"
+    " the federated flow on the latest click of everybody",
+}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -80,8 +87,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(argv: Sequence[str]) -> int:
-    if argv[:1] == ["ledger"]:
-        print(f"dpmc: {_NO_LEDGER}", file=sys.stderr)
+    if removed := _find_removed(argv):
+        print(f"dpmc: {removed}", file=sys.stderr)
         return FAILED
     try:
         args = build_parser().parse_args(_joined(argv))
@@ -111,6 +118,14 @@ def _run(argv: Sequence[str]) -> int:
         print(f"dpmc: with {printable(', '.join(files))}: {words}", file=sys.stderr)
         return FAILED
     return DONE
+
+
+def _find_removed(argv: Sequence[str]) -> str:
+    """What to do instead of a command or option that an older version had, or ''."""
+    command, *words = argv or [""]
+    options = [word.partition("=")[0] for word in words if word.startswith("--")]
+    names = (command, *options, *(f"{command} {option}" for option in options))
+    return next((REMOVED[name] for name in names if name in REMOVED), "")
 
 
 def _joined(argv: Sequence[str]) -> list[str]:

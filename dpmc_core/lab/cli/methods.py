@@ -45,7 +45,6 @@ from dpmc_core.lab.cli.options import (
 )
 from dpmc_core.lab.measured import shipped
 from dpmc_core.lab.study.advice import recommend as advise
-from dpmc_core.lab.sweep import partitioned
 from dpmc_core.lab.views import as_published as published
 from dpmc_core.lab.views import cards
 from dpmc_core.lab.views.run_card import SEED_NOTE, methods, metrics_table
@@ -158,8 +157,10 @@ def fit(
             if prepare or held_out.test is not None:
                 given = prepare[0] if prepare else str(held_out.test)
                 raise InvalidSetting("--prepare and --test", "left out with --cluster", given)
+            from dpmc_core.lab.sweep import cluster as clusters  # no other run needs it
+
             read = reading.of(data, made.task)
-            found_there = partitioned(cluster, data, made, read, held_out.split, seed)
+            found_there = clusters.partitioned(cluster, data, made, read, held_out.split, seed)
             problem = held.enter_context(found_there)
         elif held_out.test is None:
             found = reading.load(data, made.task, prepare)

@@ -86,7 +86,7 @@ class Reading:
     """How ratings are read.
 
     Args:
-        range (LO:HI): public rating range, known before any rating is read (as --low LO --high HI)
+        range (LO:HI): public rating range, known before any rating is read
         user (COL): the column that names the person, by its name or its number
         read (NAME=VALUE): how a file is read: user, item, rating, time = a column's name or number
             (rating or time = none), duplicates = last|mean, bad_rows = leave-out, header = yes|no,
@@ -98,17 +98,14 @@ class Reading:
     range: Annotated[
         tuple[float, float] | None, Option(parse=reader(_range, "LO:HI, for example 1:5"))
     ] = None
-    low: float | None = None
-    high: float | None = None
     user: str | None = None
     read: tuple[str, ...] = ()
     items: str | None = None
 
     @property
     def ends(self) -> dict[str, float]:
-        """The ends of the range that were given, as {'low': ..., 'high': ...}."""
-        low, high = self.range or (self.low, self.high)
-        return {name: end for name, end in (("low", low), ("high", high)) if end is not None}
+        """The ends of the range that was given, as {'low': ..., 'high': ...}."""
+        return {} if self.range is None else dict(zip(("low", "high"), self.range, strict=True))
 
     def of(self, data: str, task: Task | None = None, steps: Iterable[str] = ()) -> Plain:
         """Everything `datasets.load` is asked for beside the data.

@@ -23,7 +23,7 @@ from dpmc_core.lab.views import cards
 from dpmc_core.lab.views import protocol as words
 from dpmc_core.model import Task
 from dpmc_core.privacy import Trust
-from dpmc_core.problem import SEED, Problem, RandomShare, build_problem
+from dpmc_core.problem import SEED, Problem, build_problem
 from dpmc_core.settings import settings_of
 
 TRUST = {"curator": Trust.CURATOR, "nobody": Trust.LOCAL}
@@ -38,8 +38,6 @@ class PlayOptions:
     Args:
         epsilon: budget per rating, federated: per solve
         mechanism (ID): federated: the variant (default dpimf-optimal)
-        holdout (SHARE): share to test on (default 0.2, federated: everybody's latest click, without
-            times a random one)
         watch (ITEM): keep this item's messages (counted from 0)
         attack: attack the watched item (default: the busiest)
     """
@@ -47,7 +45,6 @@ class PlayOptions:
     epsilon: Epsilon = 1.0
     mechanism: str | None = None
     set: Given = ()
-    holdout: float | None = None
     watch: int | None = None
     attack: bool = False
     as_published: Published = False
@@ -174,8 +171,7 @@ def _federated(scenario: str, data: str | None, asked: PlayOptions) -> CommandRe
 
 
 def _problem(data: str, task: Task, asked: PlayOptions) -> Problem:
-    split = None if asked.holdout is None else RandomShare(asked.holdout)
-    return build_problem(asked.reading.load(data), task, split=split, seed=asked.seed)
+    return build_problem(asked.reading.load(data), task, seed=asked.seed)
 
 
 def _size(found: Plain) -> str:

@@ -177,7 +177,9 @@ def sweep(
     if cluster is None:
         core.warm_up()
     else:
-        core.check_address(cluster)
+        from dpmc_core.lab.sweep import cluster as clusters  # no other sweep needs it
+
+        clusters.check_address(cluster)
         if plugin:
             limit = "left out with --cluster, whose workers know installed packages alone"
             raise InvalidSetting("--plugin", limit, plugin[0])
@@ -207,7 +209,7 @@ def sweep(
         def open_pool() -> core.Pool:
             if cluster is not None:
                 print(f"dpmc: connecting to {cluster} ...", file=sys.stderr, flush=True)
-                return core.ClusterPool(cluster, plan.sources)
+                return clusters.ClusterPool(cluster, plan.sources)
             return pool_of(plan, processes)
 
         run_plan(plan, rows, open_pool, json)

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from dpmc_core.lab.sweep.engine import (
     LISTS_OF,
-    ClusterPool,
     LocalPool,
     Pool,
     SweepReport,
-    check_address,
     default_jobs,
-    partitioned,
     problem_of,
     processes,
     run,
@@ -41,7 +38,6 @@ from dpmc_core.lab.sweep.sources import (
 
 __all__ = [
     "LISTS_OF",
-    "ClusterPool",
     "Grid",
     "Keys",
     "LocalPool",
@@ -53,14 +49,12 @@ __all__ = [
     "SweepReport",
     "Unit",
     "Whole",
-    "check_address",
     "command",
     "default_jobs",
     "lean",
     "open_source",
     "parse_epsilons",
     "parse_seeds",
-    "partitioned",
     "pieces",
     "plan",
     "problem_of",

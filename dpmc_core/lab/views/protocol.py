@@ -1,13 +1,12 @@
-"""Protocols as small plays, one message at a time, with what they cost to send and to promise."""
+"""Protocols as small plays, one message at a time, with what they send and promise."""
 
 from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -79,14 +78,6 @@ class MessagePlay:
     ending: str = ""
 
 
-class BytesCurve(NamedTuple):
-    """The bytes of one way to learn against users, items, rounds or parties."""
-
-    name: str
-    x: tuple[int, ...]
-    bytes: tuple[int, ...]
-
-
 def place_words(play: MessagePlay, at: int) -> str:
     """Where the play stands after `at` messages."""
     if at == 0:
@@ -109,35 +100,6 @@ def bytes_text(count: float) -> str:
         if count >= 0.9995 * size:
             return f"{float(f'{count / size:.3g}'):,g} {unit}"
     return many(round(count), "byte")
-
-
-def _curves(
-    along: str,
-    now: Mapping[str, int],
-    least: int,
-    ways: Mapping[str, Callable[[Mapping[str, int]], int]],
-) -> tuple[BytesCurve, ...]:
-    """The bytes of each way by its sizes, one of which runs from a sixteenth of what it is now to
-    sixteen times it, never below `least`."""
-    xs = sorted({max(least, round(now[along] * 2.0**k)) for k in range(-4, 5)})
-    return tuple(
-        BytesCurve(name, tuple(xs), tuple(way({**now, along: x}) for x in xs))
-        for name, way in ways.items()
-    )
-
-
-def communication_table(along: str, curves: Sequence[BytesCurve]) -> Table:
-    """The curves as columns."""
-    return {along: list(curves[0].x)} | {f"{c.name}, bytes": list(c.bytes) for c in curves}
-
-
-def communication_words(along: str, curves: Sequence[BytesCurve], now: int) -> str:
-    """The chart of communication as text."""
-    parts = []
-    for curve in curves:
-        k = min(range(len(curve.x)), key=lambda k: abs(curve.x[k] - now))
-        parts.append(f"{curve.name}: {curve.bytes[k]:,} bytes at {curve.x[k]:,} {along}")
-    return "; ".join(parts) + "."
 
 
 # --- scenarios 2 and 3 ---------------------------------------------------------------------------
@@ -306,26 +268,19 @@ def _attack_table(found: Sequence[attacks.Recovered], truth: str) -> Table:
     return columns(("user", "computed", truth, "recovered"), rows)
 
 
-def scenario_bytes(
-    along: str, ratings: Ratings, shares: Shares, phases: int = 1, picked: int = 0
-) -> tuple[BytesCurve, ...]:
-    """Bytes of both scenarios against 'users', 'items' or 'rounds', all else as in the data.
+def scenario_traffic(ratings: Ratings, shares: Shares, phases: int = 1, picked: int = 0) -> Table:
+    """What both scenarios send in a whole run on these ratings, by formula, as columns.
 
-    At rank 3 and, where rounds stay the same, 20 of them in each phase.
+    Everybody is online; rank 3, 20 rounds in each phase.
     """
-    public = ratings.public
-    now = {"users": public.users, "items": public.items, "rounds": 20}
-    density = len(ratings) / (public.users * public.items)
-
-    def sent(cls: type[Scenario], size: Mapping[str, int]) -> int:
+    _, raters = counts(ratings)
+    rows = []
+    for number, cls in SCENARIOS.items():
         own: dict[str, Any] = {"picked": picked} if cls is DynamicUsers else {}
-        own |= {"iterations": size["rounds"], "phases": phases}
-        settings = cls(epsilon=1.0, rank=3, shares=shares, **own)
-        raters = np.full(size["items"], max(2, round(size["users"] * density)))
-        return Traffic.total(settings.cost(raters, size["users"]).values()).bytes
-
-    ways = {f"scenario {number}": partial(sent, cls) for number, cls in SCENARIOS.items()}
-    return _curves(along, now, 2, ways)
+        settings = cls(epsilon=1.0, rank=3, iterations=20, phases=phases, shares=shares, **own)
+        sent = Traffic.total(settings.cost(raters, ratings.public.users).values())
+        rows.append((f"scenario {number}", sent.messages, sent.bytes))
+    return columns(("protocol", "messages", "bytes"), rows)
 
 
 def gap_words(gap: Gap) -> str:
@@ -373,7 +328,6 @@ def picked_words(ratings: Ratings, settings: DynamicUsers) -> str:
 # --- the federated flow --------------------------------------------------------------------------
 
 CORNER = 400, 200  # of the corner that plays: every move of a slider plays it anew
-NAMES = {Profiles.ITEMS: "item profiles sent", Profiles.USERS: "user profiles sent"}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -486,27 +440,14 @@ def why_not_per_user(flow: Federation, public: PublicFacts) -> tuple[str, ...]:
     return tuple(found)
 
 
-def federation_bytes(along: str, flow: Federation, public: PublicFacts) -> tuple[BytesCurve, ...]:
-    """Bytes by formula against 'users', 'items', 'rounds' or 'parties', for either profiles."""
-
-    def sent(profiles: Profiles, size: Mapping[str, int]) -> int:
+def federation_traffic(flow: Federation, public: PublicFacts) -> Table:
+    """What the flow sends in a whole run on data of this size, by formula, for either profiles."""
+    rows = []
+    for profiles in Profiles:
         mechanism = dataclasses.replace(flow.mechanism, profiles=profiles)
-        other = Federation(mechanism=mechanism, parties=size["parties"], rounds=size["rounds"])
-        there = PublicFacts(users=size["users"], items=size["items"], low=0, high=1)
-        return other.cost(there).bytes
-
-    ways = {name: partial(sent, profiles) for profiles, name in NAMES.items()}
-    return _curves(along, sizes(flow, public), 1, ways)
-
-
-def sizes(flow: Federation, public: PublicFacts) -> dict[str, int]:
-    """What the bytes depend on, by name."""
-    return {
-        "users": public.users,
-        "items": public.items,
-        "rounds": flow.rounds,
-        "parties": flow.parties,
-    }
+        sent = dataclasses.replace(flow, mechanism=mechanism).cost(public)
+        rows.append((f"{profiles.value} sent", sent.messages, sent.bytes))
+    return columns(("protocol", "messages", "bytes"), rows)
 
 
 def _meaning(flow: Federation, kind: str, round: int) -> str:

@@ -1,4 +1,4 @@
-"""Pictures of a protocol: the parties with the message on its way, and bytes against size."""
+"""A picture of a protocol: the parties with the message on its way."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 from dpmc_core.lab.protocol import RECOMMENDER, THIRD_PARTY, Message
 from dpmc_core.lab.protocol.federated import SERVER
-from dpmc_core.lab.views.protocol import BytesCurve, bytes_text
-from pages.ui.charts import ACCENT, GRID, LOG, PAPER, STYLES, Figure, figure
+from pages.ui.charts import ACCENT, GRID, PAPER, Figure, figure
 from pages.ui.text import in_chart
 
 _SYMBOLS = {RECOMMENDER: "square", SERVER: "square", THIRD_PARTY: "diamond"}
@@ -46,17 +45,3 @@ def _places(parties: Sequence[str]) -> dict[str, tuple[float, float]]:
     above = {RECOMMENDER: (0.15, 1.0), THIRD_PARTY: (0.85, 1.0), SERVER: (0.5, 1.0)}
     below = [name for name in parties if name not in above]
     return above | {name: ((k + 0.5) / len(below), 0.0) for k, name in enumerate(below)}
-
-
-def communication(along: str, lines: Sequence[BytesCurve], now: int) -> Figure:
-    """Bytes of a whole run against one measure of its size, both axes logarithmic."""
-    marks = [10**k for k in range(19)]
-    words = [*map(bytes_text, marks)]
-    fig = figure("communication", xaxis=LOG, xaxis_title_text=along)
-    fig.update(yaxis_tickvals=marks, yaxis_ticktext=words)
-    hover = "%{x:,} " + along + ": <b>%{text}</b><extra>%{fullData.name}</extra>"
-    for one in lines:
-        texts = [*map(bytes_text, one.bytes)]
-        fig.line(one.x, one.bytes, STYLES[one.name], hover, name=one.name, text=texts)
-    fig.rule(now)
-    return fig
