@@ -92,7 +92,7 @@ $(VENV)/bin/python:
 
 define install
 @$(BIN)/python -m pip install --disable-pip-version-check -r requirements.txt -e '$(1)'
-@$(BIN)/python -m compileall -q dpmc_core pages
+@$(BIN)/python -m compileall -q dpmc_core dpmc_lab pages
 endef
 
 $(VENV)/.app: requirements.txt pyproject.toml | $(VENV)/bin/python

@@ -94,7 +94,7 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder, "ratings.csv")
             write(file, *shape, stars)
-            words = [sys.executable, "-m", "dpmc_core", "answer", str(file), "--no-curve"]
+            words = [sys.executable, "-m", "dpmc_lab", "answer", str(file), "--no-curve"]
             words += ["--range", "1:5"] * stars
             environment = os.environ | {"DPMC_HOME": folder, "PYTHONPATH": str(ROOT)}
             start, said, peak = time.perf_counter(), [], [0.0]

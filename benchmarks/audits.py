@@ -4,7 +4,7 @@
     python benchmarks/audits.py --papers
 
 --papers: writes what audits of the papers' methods found, as published, for the settings and the
-unit of their experiments: dpmc_core/lab/papers/audits.json, seconds to minutes.
+unit of their experiments: dpmc_lab/papers/audits.json, seconds to minutes.
 
 RUNS (200): audits of each certified mechanism by canaries, at epsilon 1, on small data. A valid
 95 % bound passes the certified value in more than 21 of 200 with a chance below 0.1 %. About half
@@ -26,15 +26,15 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from dpmc_core import registry
-from dpmc_core.lab import papers
-from dpmc_core.lab.papers import verdicts
-from dpmc_core.lab.refute import Method, Refuted, refute, small_data
-from dpmc_core.lab.refute.canaries import Keeper
-from dpmc_core.lab.refute.faults import faults_of, plant
-from dpmc_core.lab.views import as_published, audits
 from dpmc_core.privacy import RATING, Gaussian
 from dpmc_core.privacy.accounting import gaussian_epsilon, gaussian_mu
 from dpmc_core.privacy.audit import gaussian_canary_bound, right_guesses
+from dpmc_lab import papers
+from dpmc_lab.audit import Method, Refuted, refute, small_data
+from dpmc_lab.audit.canaries import Keeper
+from dpmc_lab.audit.faults import faults_of, plant
+from dpmc_lab.curves import as_published, audits
+from dpmc_lab.papers import verdicts
 from tests.noise_law import find_misfits
 
 CANARIES = 40  # where each takes a run to score

@@ -29,8 +29,8 @@ from pathlib import Path
 
 from dpmc_core import registry
 from dpmc_core.data import ReadOptions
-from dpmc_core.lab.cli import build_parser, main
 from dpmc_core.settings import settings_of
+from dpmc_lab.cli import build_parser, main
 
 ROOT = Path(__file__).resolve().parent.parent
 FILE, RELEASED = "caf\u00e9.csv", "items.npz"
@@ -123,7 +123,7 @@ class Done:
         return [f"{fault}: {told[:200]}" for fault in found]
 
 
-def prepare(folder: Path, run: Sequence[str] = (sys.executable, "-m", "dpmc_core")) -> None:
+def prepare(folder: Path, run: Sequence[str] = (sys.executable, "-m", "dpmc_lab")) -> None:
     """What the commands work on: a file of ratings, a release of it and a store."""
     names = ("\u00e9", "\u738b", "u")
     rows = [
@@ -265,7 +265,7 @@ def refused(command: tuple[str, ...], option: str, number: str) -> list[str]:
 def install(folder: Path) -> Path:
     """The wheel in a fresh environment beside the packages it needs; its `dpmc`."""
     source = folder / "source"
-    for name in ("dpmc_core", "sample_data"):
+    for name in ("dpmc_core", "dpmc_lab", "sample_data"):
         shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, source)

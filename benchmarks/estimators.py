@@ -31,11 +31,11 @@ from dpmc_core import experiment, registry
 from dpmc_core.data import SAMPLES, Dataset, datasets, synthetic
 from dpmc_core.data.datasets import load
 from dpmc_core.data.transforms import Rescale
-from dpmc_core.lab.sweep.presets import EPSILONS
 from dpmc_core.metrics import headline
 from dpmc_core.model import Task
 from dpmc_core.problem import Problem, RandomShare, build_problem
 from dpmc_core.settings import parse_setting
+from dpmc_lab.sweep.presets import EPSILONS
 
 HOME = Path(__file__).resolve().parents[2] / "shared" / "data"
 LEVEL = 0.05

@@ -32,10 +32,10 @@ from urllib.parse import urlsplit
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from dpmc_core.lab import store  # noqa: E402
-from dpmc_core.lab.cli import main as dpmc  # noqa: E402
-from dpmc_core.lab.cli.interface import table  # noqa: E402
-from dpmc_core.lab.store import Store, StoreError  # noqa: E402
+from dpmc_lab import store  # noqa: E402
+from dpmc_lab.cli import main as dpmc  # noqa: E402
+from dpmc_lab.cli.interface import table  # noqa: E402
+from dpmc_lab.store import Store, StoreError  # noqa: E402
 from tests import browser_helpers  # noqa: E402
 from tests import test_browser_server_ends as server_ends  # noqa: E402
 from tests.browser_helpers import serving, settle, turn_to, upload_ratings, visit  # noqa: E402
@@ -114,7 +114,7 @@ def ran(
         if limit is not None:
             resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
 
-    command = [sys.executable, *(code or ("-m", "dpmc_core")), *map(str, words)]
+    command = [sys.executable, *(code or ("-m", "dpmc_lab")), *map(str, words)]
     surroundings = os.environ | {name: str(value) for name, value in environment.items()}
     done = subprocess.run(
         command,
@@ -378,8 +378,8 @@ def two_sweeps(folder: Path, undisturbed: Undisturbed) -> Iterator[Row]:
 # Commands, one after the other, in a process whose clock is moved.
 _CLOCK = """
 import datetime, json, sys, time
-from dpmc_core.lab.cli import data, main
-from dpmc_core.lab import store as connection
+from dpmc_lab.cli import data, main
+from dpmc_lab import store as connection
 real, begun = time.time, time.time()
 def shifted():
     now = real()

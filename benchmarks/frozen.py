@@ -48,7 +48,7 @@ FIXED = (
     "import hashlib, itertools, os, sys\n"
     "count = itertools.count()\n"
     "os.urandom = lambda n: hashlib.shake_128(b'%d' % next(count)).digest(n)\n"
-    "from dpmc_core.__main__ import entry\n"
+    "from dpmc_lab.__main__ import entry\n"
     "entry()\n"
 )
 Row = Callable[[], Any]
@@ -57,7 +57,7 @@ Row = Callable[[], Any]
 def call(*words: str, fixed: bool = False) -> subprocess.CompletedProcess[str]:
     """The command line, as a process of its own."""
     with tempfile.TemporaryDirectory() as home:
-        start = ["-c", FIXED] if fixed else ["-m", "dpmc_core"]
+        start = ["-c", FIXED] if fixed else ["-m", "dpmc_lab"]
         done = subprocess.run(
             [sys.executable, *start, *words],
             cwd=ROOT,

@@ -15,7 +15,7 @@ from collections.abc import Iterable
 import numpy as np
 from scipy.stats import binom
 
-from dpmc_core.lab.teach.room import Bounds, Linked, Poll, coin, difference
+from dpmc_lab.classroom.room import Bounds, Linked, Poll, coin, difference
 
 EPSILONS = (0.5, 1.0, 1.5, 2.0, 3.0, 5.0, 7.0, 10.0)
 PHONES = (10, 30, 100, 300)

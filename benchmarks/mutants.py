@@ -30,7 +30,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from tests.mutants import MUTANTS, Mutant
 
 ROOT = Path(__file__).resolve().parent.parent
-COPIED = ("dpmc_core", "pages", "tests", "benchmarks", "sample_data", "pyproject.toml", "app.py")
+COPIED = (
+    *("dpmc_core", "dpmc_lab", "pages", "tests", "benchmarks"),
+    *("sample_data", "pyproject.toml", "app.py"),
+)
 SECONDS = 300  # for the tests of one fault
 BROKEN = ("NameError", "ImportError", "ModuleNotFoundError", "SyntaxError", "UnboundLocalError")
 KILLED, SURVIVED, ERROR = "killed", "SURVIVED", "ERROR"
@@ -168,7 +171,8 @@ def _copy(copy: Path) -> None:
         else:
             shutil.copy(ROOT / name, copy / name)
     # by content: a fault planted within a second of the last one, of the same length, is seen
-    words = ("-m", "compileall", "-q", "--invalidation-mode", "checked-hash", "dpmc_core", "pages")
+    words = ("-m", "compileall", "-q", "--invalidation-mode", "checked-hash")
+    words += ("dpmc_core", "dpmc_lab", "pages")
     subprocess.run([sys.executable, *words], cwd=copy, check=True)
 
 

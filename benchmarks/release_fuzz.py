@@ -22,8 +22,8 @@ from random import Random
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from dpmc_core.errors import DpmcError
-from dpmc_core.lab.study.release import export, write
-from dpmc_core.lab.study.verify import verify
+from dpmc_lab.study.release import export, write
+from dpmc_lab.study.verify import verify
 from tests.damaged import WAYS, outcome
 from tests.forgeries import BASES, forgeries, released
 from tests.release_helpers import load, make, ratings_for, save

@@ -22,11 +22,11 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import numpy as np
 
 from dpmc_core.data import datasets, synthetic
-from dpmc_core.lab import sweep
-from dpmc_core.lab.study import answer
-from dpmc_core.lab.study.answer import Finding, Inquiry, Kept, Protect, Verdict
 from dpmc_core.model import Task
 from dpmc_core.ratings import PublicFacts, Ratings
+from dpmc_lab import sweep
+from dpmc_lab.study import answer
+from dpmc_lab.study.answer import Finding, Inquiry, Kept, Protect, Verdict
 
 LIMITS = (0.5, 0.8, 0.9)
 EACH = 20  # sets of a population

@@ -9,19 +9,18 @@ import streamlit as st
 from dpmc_core import paths, registry
 from dpmc_core.data import Dataset
 from dpmc_core.errors import DpmcError
-from dpmc_core.lab import sweep
-from dpmc_core.lab.store import digest
-from dpmc_core.lab.study import answer as core
-from dpmc_core.lab.study.advice import Advice, Protect
-from dpmc_core.lab.study.answer import Finding, Inquiry, Kept
-from dpmc_core.lab.sweep import Grid, Keys, Unit
-from dpmc_core.lab.sweep.presets import EPSILONS
-from dpmc_core.lab.teach import glossary
-from dpmc_core.lab.views import answer as words
-from dpmc_core.lab.views import groups, lines, text
-from dpmc_core.lab.views.lines import Picture
 from dpmc_core.model import Mechanism, Task
 from dpmc_core.privacy import DELTA
+from dpmc_lab import glossary, sweep
+from dpmc_lab.curves import answer as words
+from dpmc_lab.curves import groups, lines, text
+from dpmc_lab.curves.lines import Picture
+from dpmc_lab.store import digest
+from dpmc_lab.study import answer as core
+from dpmc_lab.study.advice import Advice, Protect
+from dpmc_lab.study.answer import Finding, Inquiry, Kept
+from dpmc_lab.sweep import Grid, Keys, Unit
+from dpmc_lab.sweep.presets import EPSILONS
 from pages.ui import blocks, report, rows, shell, sources, state, sweeps, widgets
 from pages.ui.charts import answer as charts_answer
 from pages.ui.rows import Place

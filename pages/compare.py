@@ -12,17 +12,16 @@ from streamlit.delta_generator import DeltaGenerator
 
 from dpmc_core import registry
 from dpmc_core.errors import DpmcError, InvalidSetting
-from dpmc_core.lab import store
-from dpmc_core.lab.store import Store
-from dpmc_core.lab.sweep import Grid, Keys, parse_epsilons
-from dpmc_core.lab.teach import glossary
-from dpmc_core.lab.views import as_published, comparison, groups, lines, numbers, trade
-from dpmc_core.lab.views.lines import Count, Picture, Placed
-from dpmc_core.lab.views.numbers import Answer
-from dpmc_core.lab.views.trade import About, Relation, Seat, Switches
 from dpmc_core.metrics import headline
 from dpmc_core.model import Task
 from dpmc_core.problem import default_split
+from dpmc_lab import glossary, store
+from dpmc_lab.curves import as_published, comparison, groups, lines, numbers, trade
+from dpmc_lab.curves.lines import Count, Picture, Placed
+from dpmc_lab.curves.numbers import Answer
+from dpmc_lab.curves.trade import About, Relation, Seat, Switches
+from dpmc_lab.store import Store
+from dpmc_lab.sweep import Grid, Keys, parse_epsilons
 from pages.ui import (
     blocks,
     prepare,

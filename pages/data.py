@@ -21,8 +21,8 @@ from dpmc_core.data.source import NONE, FileShape, Source
 from dpmc_core.data.synthetic import DRAWN, options_of
 from dpmc_core.data.transforms import apply_steps
 from dpmc_core.errors import DpmcError, sentence
-from dpmc_core.lab.views import data as picture
 from dpmc_core.model import Task
+from dpmc_lab.curves import data as picture
 from pages.ui import blocks, prepare, runs, shell, sources, state, widgets
 from pages.ui.charts import data as charts_data
 from pages.ui.jobs import READERS, Snapshot, look

@@ -6,14 +6,14 @@ import streamlit as st
 
 from dpmc_core import registry
 from dpmc_core.errors import DpmcError, sentence
-from dpmc_core.lab.refute.report import record
-from dpmc_core.lab.teach import glossary
-from dpmc_core.lab.views import audits, cards, groups, measurements, trade
-from dpmc_core.lab.views.audits import Lights
-from dpmc_core.lab.views.trade import Question
 from dpmc_core.privacy import RATING, Change, Guarantee
 from dpmc_core.problem import SEED
 from dpmc_core.ratings import PublicFacts
+from dpmc_lab import glossary
+from dpmc_lab.audit.report import record
+from dpmc_lab.curves import audits, cards, groups, measurements, trade
+from dpmc_lab.curves.audits import Lights
+from dpmc_lab.curves.trade import Question
 from pages.ui import blocks, shell, sources, stage, state, widgets
 from pages.ui.audits import Audited, audit
 from pages.ui.charts import guarantees as charts_guarantees

@@ -7,11 +7,12 @@ from typing import Any
 import streamlit as st
 
 from dpmc_core.errors import DpmcError
-from dpmc_core.lab.teach import glossary, pictures, room_view
-from dpmc_core.lab.teach.glossary import Term
-from dpmc_core.lab.teach.lessons import LESSONS, Control, Lesson, Predict, Reveal, Slide
-from dpmc_core.lab.teach.paper import FILES
-from dpmc_core.lab.teach.room import Room
+from dpmc_lab import glossary
+from dpmc_lab.classroom import pictures, room_view
+from dpmc_lab.classroom.room import Room
+from dpmc_lab.glossary import Term
+from dpmc_lab.lessons import LESSONS, Control, Lesson, Predict, Reveal, Slide
+from dpmc_lab.lessons.worksheets import FILES
 from pages.ui import blocks, classroom, drawn, shell, state, widgets
 from pages.ui.charts import ENDS, shaded
 from pages.ui.charts import room as charts_room

@@ -7,13 +7,13 @@ from streamlit.delta_generator import DeltaGenerator
 
 from dpmc_core import registry
 from dpmc_core.errors import DpmcError
-from dpmc_core.lab.teach import glossary
-from dpmc_core.lab.views import cards, noise
 from dpmc_core.mechanisms.collection import Collection
 from dpmc_core.mechanisms.dpimf import Dpimf
 from dpmc_core.model import Mechanism
 from dpmc_core.privacy import Guarantee
 from dpmc_core.ratings import PublicFacts
+from dpmc_lab import glossary
+from dpmc_lab.curves import cards, noise
 from pages.ui import blocks, shell, sources, stage, state, widgets
 from pages.ui.charts import noise as charts_noise
 from pages.ui.stage import Stage

@@ -9,11 +9,11 @@ import streamlit as st
 
 from dpmc_core import paths
 from dpmc_core.errors import DpmcError, sentence
-from dpmc_core.lab import papers
-from dpmc_core.lab.papers import engine, views
-from dpmc_core.lab.papers.engine import Paper
-from dpmc_core.lab.papers.verdicts import HOLDS, MEANING, Accuracy, Privacy
-from dpmc_core.lab.papers.views import Look
+from dpmc_lab import papers
+from dpmc_lab.papers import engine, views
+from dpmc_lab.papers.engine import Paper
+from dpmc_lab.papers.verdicts import HOLDS, MEANING, Accuracy, Privacy
+from dpmc_lab.papers.views import Look
 from pages.ui import blocks, rows, shell, state, sweeps, widgets
 from pages.ui.charts import papers as charts_papers
 from pages.ui.sweeps import Sweep
@@ -297,7 +297,7 @@ def buttons(found: Look, *, active: bool) -> None:
         label = "Run it again" if found.made else "Run it"
         if st.button(label, icon=":material/play_arrow:", disabled=active):
             _, *words = views.command(found).split()
-            command = (sys.executable, "-m", "dpmc_core", *words, "--json")
+            command = (sys.executable, "-m", "dpmc_lab", *words, "--json")
             sweeps.start(runs(), key, command, about={"title": found.experiment.title})
             st.rerun()
         if st.button("Stop", icon=":material/stop:", disabled=not active):

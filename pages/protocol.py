@@ -9,18 +9,18 @@ from streamlit.delta_generator import DeltaGenerator
 
 from dpmc_core import registry
 from dpmc_core.errors import DpmcError, sentence
-from dpmc_core.lab.protocol.attacks import sum_attacks
-from dpmc_core.lab.protocol.federated import FLOW, TITLE, VARIANTS, Federation, build
-from dpmc_core.lab.protocol.scenarios import Scenario
-from dpmc_core.lab.protocol.simulate import SCENARIOS, Gap, gap
-from dpmc_core.lab.teach import glossary
-from dpmc_core.lab.views import protocol as views
-from dpmc_core.lab.views.text import Table
 from dpmc_core.mechanisms.dpimf import Profiles
 from dpmc_core.model import Task
 from dpmc_core.privacy import Guarantee, Shares
 from dpmc_core.problem import build_problem
 from dpmc_core.ratings import PublicFacts, Ratings
+from dpmc_lab import glossary
+from dpmc_lab.curves import protocol as views
+from dpmc_lab.curves.text import Table
+from dpmc_lab.protocol.attacks import sum_attacks
+from dpmc_lab.protocol.federated import FLOW, TITLE, VARIANTS, Federation, build
+from dpmc_lab.protocol.scenarios import Scenario
+from dpmc_lab.protocol.simulate import SCENARIOS, Gap, gap
 from pages.ui import blocks, shell, sources, stage, state, widgets
 from pages.ui.charts import protocol as charts_protocol
 from pages.ui.stage import Stage

@@ -7,13 +7,13 @@ from collections.abc import Callable
 import streamlit as st
 
 from dpmc_core.errors import DpmcError
-from dpmc_core.lab.sweep.presets import EPSILONS
-from dpmc_core.lab.teach import glossary
-from dpmc_core.lab.teach import room as core
-from dpmc_core.lab.teach import room_view as words
-from dpmc_core.lab.teach.room import CLASS, LONGEST, QUESTIONS, READY, Room, View
-from dpmc_core.lab.teach.room_view import ShareRow
-from dpmc_core.lab.views import cards
+from dpmc_lab import glossary
+from dpmc_lab.classroom import room as core
+from dpmc_lab.classroom import room_view as words
+from dpmc_lab.classroom.room import CLASS, LONGEST, QUESTIONS, READY, Room, View
+from dpmc_lab.classroom.room_view import ShareRow
+from dpmc_lab.curves import cards
+from dpmc_lab.sweep.presets import EPSILONS
 from pages.ui import blocks, classroom, shell, state
 from pages.ui.blocks import show_safely
 from pages.ui.charts import room as charts_room

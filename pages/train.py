@@ -12,10 +12,6 @@ from dpmc_core import registry
 from dpmc_core.data import Dataset, parse_step
 from dpmc_core.data.synthetic import SAMPLES
 from dpmc_core.errors import DpmcError
-from dpmc_core.lab.teach import glossary
-from dpmc_core.lab.views import as_published, cards, lines, run_card, training
-from dpmc_core.lab.views.run_card import KeptRun, Run
-from dpmc_core.lab.views.training import Film, TopItem
 from dpmc_core.model import Mechanism, Task
 from dpmc_core.problem import (
     SEED,
@@ -24,6 +20,10 @@ from dpmc_core.problem import (
     prepared_facts,
     split_words,
 )
+from dpmc_lab import glossary
+from dpmc_lab.curves import as_published, cards, lines, run_card, training
+from dpmc_lab.curves.run_card import KeptRun, Run
+from dpmc_lab.curves.training import Film, TopItem
 from pages.ui import (
     blocks,
     classroom,

@@ -10,19 +10,19 @@ import streamlit as st
 
 from dpmc_core import registry
 from dpmc_core.errors import DpmcError
-from dpmc_core.lab.store import Store, StoreError, StoreMissing
-from dpmc_core.lab.study.advice import Protect, method_for
-from dpmc_core.lab.sweep import LISTS_OF, Grid, Keys
-from dpmc_core.lab.sweep.presets import EPSILONS
-from dpmc_core.lab.views import cards, groups, lines, people
-from dpmc_core.lab.views.lines import Picture
-from dpmc_core.lab.views.numbers import words_at
-from dpmc_core.lab.views.people import YOU, Shown
 from dpmc_core.model import Task
 from dpmc_core.privacy import Guarantee
 from dpmc_core.problem import build_problem
 from dpmc_core.ratings import PublicFacts
 from dpmc_core.stopping import stopping
+from dpmc_lab.curves import cards, groups, lines, people
+from dpmc_lab.curves.lines import Picture
+from dpmc_lab.curves.numbers import words_at
+from dpmc_lab.curves.people import YOU, Shown
+from dpmc_lab.store import Store, StoreError, StoreMissing
+from dpmc_lab.study.advice import Protect, method_for
+from dpmc_lab.sweep import LISTS_OF, Grid, Keys
+from dpmc_lab.sweep.presets import EPSILONS
 from pages.ui import (
     blocks,
     instrument,

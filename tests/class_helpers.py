@@ -12,7 +12,7 @@ import uvicorn
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 
-from dpmc_core.lab.teach.room import Room
+from dpmc_lab.classroom.room import Room
 from pages.ui import classroom, door
 
 SECRET = "a-secret-for-tests"

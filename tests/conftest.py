@@ -20,8 +20,8 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 from dpmc_core import plugins
 from dpmc_core.data import datasets
 from dpmc_core.errors import DpmcError
-from dpmc_core.lab.cli import main
 from dpmc_core.ratings import Ratings
+from dpmc_lab.cli import main
 from tests.browser_helpers import CHROMIUM, chromium, serving
 from tests.cluster_helpers import cluster  # noqa: F401 - a fixture
 

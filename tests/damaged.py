@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from dpmc_core.errors import DpmcError
-from dpmc_core.lab.study.verify import verify
+from dpmc_lab.study.verify import verify
 from tests.release_helpers import load
 
 _END, _ENTRY, _LOCAL = b"PK\x05\x06", b"PK\x01\x02", b"PK\x03\x04"

@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from dpmc_core.data import features
 from dpmc_core.data.transforms import UseFacts, parse_step
-from dpmc_core.lab.study.release import FEATURES, by_name, canonical, export
 from dpmc_core.model import Task
 from dpmc_core.problem import prepare_all
 from dpmc_core.ratings import Catalogue, ColumnRoles, Origin, PublicFacts, Ratings
+from dpmc_lab.study.release import FEATURES, by_name, canonical, export
 from tests.release_helpers import ITEMS, USERS, make, ratings_for
 
 Card = dict[str, Any]

@@ -58,7 +58,7 @@ def call_json(command: str) -> Any:
     """Return what a command prints with --json."""
     with tempfile.TemporaryDirectory() as home:
         done = subprocess.run(
-            [sys.executable, "-m", "dpmc_core", *command.split(), "--json"],
+            [sys.executable, "-m", "dpmc_lab", *command.split(), "--json"],
             cwd=ROOT,
             env=os.environ | {"DPMC_HOME": home, "OPENBLAS_NUM_THREADS": "1"},
             capture_output=True,
@@ -128,7 +128,7 @@ def collect_draws() -> dict[str, Any]:
 
 def collect_store() -> dict[str, Any]:
     """Return the tables of a new result store and the columns of what it exports."""
-    from dpmc_core.lab import store
+    from dpmc_lab import store
 
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "results.sqlite"
@@ -156,7 +156,7 @@ def collect_shipped_rows() -> dict[str, Any]:
 
 def collect_commands() -> dict[str, Any]:
     """Return each command's options and positional arguments."""
-    from dpmc_core.lab.cli import build_parser
+    from dpmc_lab.cli import build_parser
 
     commands: dict[str, list[str]] = {}
 
@@ -176,7 +176,8 @@ def collect_commands() -> dict[str, Any]:
 
 def collect_names() -> dict[str, Any]:
     """Return variables of the environment, routes, and the keys a phone's browser stores."""
-    sources = [p for root in ("dpmc_core", "pages") for p in (ROOT / root).rglob("*.py")]
+    roots = ("dpmc_core", "dpmc_lab", "pages")
+    sources = [path for root in roots for path in (ROOT / root).rglob("*.py")]
     text = "\n".join(path.read_text("utf-8") for path in sources)
     phone = (ROOT / "pages" / "ui" / "phone.html").read_text("utf-8")
     return {
@@ -189,11 +190,11 @@ def collect_names() -> dict[str, Any]:
 def collect_catalogues() -> dict[str, Any]:
     """Return the ids of samples, public sets, presets, lessons, metrics and the papers' entries."""
     from dpmc_core.data import public_sets, synthetic
-    from dpmc_core.lab import papers
-    from dpmc_core.lab.sweep import presets
     from dpmc_core.metrics import METRICS
+    from dpmc_lab import papers
+    from dpmc_lab.sweep import presets
 
-    lessons = sorted((ROOT / "dpmc_core" / "lab" / "teach" / "lessons").glob("*.toml"))
+    lessons = sorted((ROOT / "dpmc_lab" / "lessons").glob("*.toml"))
     return {
         "samples": sorted(synthetic.ALL),
         "public sets": sorted(public_sets.SETS),

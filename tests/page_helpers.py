@@ -8,10 +8,10 @@ import numpy as np
 from streamlit.testing.v1 import AppTest
 
 from dpmc_core import registry
-from dpmc_core.lab.store import CurveInfo
-from dpmc_core.lab.views import lines
 from dpmc_core.metrics import METRICS
 from dpmc_core.privacy import RATING
+from dpmc_lab.curves import lines
+from dpmc_lab.store import CurveInfo
 
 ROOT = Path(__file__).resolve().parent.parent
 

@@ -18,7 +18,7 @@ needs_proc = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="ne
 def start(*words, **options):
     """A sweep in a session of its own."""
     return subprocess.Popen(
-        [sys.executable, "-m", "dpmc_core", "sweep", *map(str, words)],
+        [sys.executable, "-m", "dpmc_lab", "sweep", *map(str, words)],
         cwd=ROOT,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

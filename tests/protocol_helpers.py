@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from dpmc_core.lab.protocol import Traffic
-from dpmc_core.lab.protocol.scenarios import DynamicUsers, ScenarioRun, StaticUsers
 from dpmc_core.ratings import PublicFacts, Ratings
+from dpmc_lab.protocol import Traffic
+from dpmc_lab.protocol.scenarios import DynamicUsers, ScenarioRun, StaticUsers
 
 BOTH = [StaticUsers, DynamicUsers]
 

@@ -6,10 +6,10 @@ import numpy as np
 
 from dpmc_core import registry
 from dpmc_core.errors import CannotRelease
-from dpmc_core.lab.study.release import card_digest, check
 from dpmc_core.model import Task
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import parse_setting
+from dpmc_lab.study.release import card_digest, check
 
 USERS, ITEMS = 24, 16
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from dpmc_core import registry
-from dpmc_core.lab.store import digest
+from dpmc_lab.store import digest
 
 NOBODY = 65534
 

@@ -8,9 +8,9 @@ import numpy as np
 
 from dpmc_core import registry
 from dpmc_core.data.datasets import Dataset
-from dpmc_core.lab import store, sweep
-from dpmc_core.lab.sweep import engine
 from dpmc_core.ratings import PublicFacts, Ratings
+from dpmc_lab import store, sweep
+from dpmc_lab.sweep import engine
 
 USERS, ITEMS = 30, 20
 TIMES = ("seconds", "finished", "version")

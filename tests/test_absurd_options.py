@@ -24,10 +24,10 @@ from benchmarks.command_line import (
     refused,
     run,
 )
-from dpmc_core.lab.cli import main
+from dpmc_lab.cli import main
 from tests.slow_helpers import rest_slow
 
-DPMC = (sys.executable, "-m", "dpmc_core")
+DPMC = (sys.executable, "-m", "dpmc_lab")
 SHORT = [*DPMC, "data", "check", FILE, *RANGE]
 
 
@@ -68,7 +68,7 @@ def test_ctrl_c_that_a_callback_swallows_is_asked_for_again():
     code = """
 import time, weakref
 from dpmc_core import __main__
-from dpmc_core.lab import cli
+from dpmc_lab import cli
 
 class Thing:
     pass
@@ -104,7 +104,7 @@ def test_ctrl_c_at_the_very_end_changes_nothing():
         "import atexit, os, signal, sys; sys.argv = ['dpmc', 'list']; leave = sys.exit;"
         "press = lambda *_: os.kill(os.getpid(), signal.SIGINT); atexit.register(press);"
         "sys.exit = lambda status: press() or leave(status);"
-        "from dpmc_core.__main__ import entry; entry()"
+        "from dpmc_lab.__main__ import entry; entry()"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")

@@ -18,17 +18,6 @@ from dpmc_core import metrics, registry
 from dpmc_core.data import datasets
 from dpmc_core.errors import DpmcError, InvalidSetting
 from dpmc_core.experiment import measure, run
-from dpmc_core.lab import sweep
-from dpmc_core.lab.cli import main, promises
-from dpmc_core.lab.store import Store
-from dpmc_core.lab.study import answer as core
-from dpmc_core.lab.study.advice import Protect
-from dpmc_core.lab.study.answer import ByUser, Inquiry, Kept, Verdict
-from dpmc_core.lab.study.paired import Bracket
-from dpmc_core.lab.sweep.engine import run_unit
-from dpmc_core.lab.sweep.presets import EPSILONS
-from dpmc_core.lab.views import answer as words
-from dpmc_core.lab.views import cards
 from dpmc_core.model import Task
 from dpmc_core.privacy import USER_EMPTIED, Change
 from dpmc_core.privacy.accounting import gaussian_epsilon, gaussian_mu
@@ -37,6 +26,17 @@ from dpmc_core.problem import (
     usual_task,
 )
 from dpmc_core.ratings import PublicFacts, Ratings
+from dpmc_lab import sweep
+from dpmc_lab.cli import main, promises
+from dpmc_lab.curves import answer as words
+from dpmc_lab.curves import cards
+from dpmc_lab.store import Store
+from dpmc_lab.study import answer as core
+from dpmc_lab.study.advice import Protect
+from dpmc_lab.study.answer import ByUser, Inquiry, Kept, Verdict
+from dpmc_lab.study.paired import Bracket
+from dpmc_lab.sweep.engine import run_unit
+from dpmc_lab.sweep.presets import EPSILONS
 
 FACTS = PublicFacts(users=600, items=200, low=1, high=5)
 DONE = Kept()  # by earlier tests: a run is the same whoever asks
@@ -568,7 +568,7 @@ def test_official_test_ratings_are_used_as_they_are(tmp_path, capsys):
 
 
 def test_ctrl_c_ends_it_with_what_is_there(tmp_path):
-    command = [sys.executable, "-m", "dpmc_core", "answer", "restaurants", "--seeds", "1:400"]
+    command = [sys.executable, "-m", "dpmc_lab", "answer", "restaurants", "--seeds", "1:400"]
     command += ["--no-curve", "--store", str(tmp_path / "mine.sqlite")]
     child = subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=dict(os.environ)

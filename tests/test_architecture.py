@@ -13,6 +13,7 @@ import dpmc_core
 
 ROOT = Path(__file__).resolve().parent.parent
 CORE = ROOT / "dpmc_core"
+LAB = ROOT / "dpmc_lab"
 PAGES = ROOT / "pages"
 
 # Each place may import those before it: modules and packages of the core, then those of the lab.
@@ -24,14 +25,15 @@ ORDER = [
         "lab.locks",
         "lab.citation",
         "lab.measured",
-        "lab.refute",
+        "lab.audit",
         "lab.store",
         "lab.shipped",
         "lab.sweep",
         "lab.study",
         "lab.protocol",
     ),
-    *("lab.views", "lab.teach", "lab.papers", "lab.cli"),
+    *("lab.curves", "lab.classroom", "lab.glossary", "lab.lessons", "lab.papers", "lab.cli"),
+    "lab.__main__",
     "__main__",
 ]
 DRAWS = {"laplace", "normal", "standard_normal", "gamma", "standard_gamma", "exponential"}
@@ -41,7 +43,7 @@ PLAIN = {name for name in dir(np.random.Generator) if not name.startswith("_")}
 @cache
 def trees():
     """Every file of the house, read once."""
-    folders = (CORE, PAGES, ROOT / "tests")
+    folders = (CORE, LAB, PAGES, ROOT / "tests")
     paths = [path for folder in folders for path in sorted(folder.rglob("*.py"))]
     return {path: ast.parse(path.read_text(encoding="utf-8")) for path in paths}
 
@@ -54,8 +56,13 @@ def under(*folder):
     }
 
 
+def house():
+    """Files and trees of the core and, below "lab/", of the lab."""
+    return under("dpmc_core") | {f"lab/{name}": tree for name, tree in under("dpmc_lab").items()}
+
+
 def place_of(name):
-    """The module or package directly under dpmc_core, or under its lab, that a file belongs to."""
+    """The module or package directly under dpmc_core or dpmc_lab that a file belongs to."""
     parts = name.removesuffix(".py").split("/")
     return ".".join(parts[: 2 if parts[0] == "lab" else 1])
 
@@ -87,16 +94,16 @@ def test_no_import_is_relative():
 
 
 def test_core_imports_flow_down_and_none_from_the_lab():
-    for name, tree in under("dpmc_core").items():
+    for name, tree in house().items():
         place = place_of(name)
         if place in ("__init__", "lab.__init__"):  # lazy: see the tests of the front door
             continue
         for imported in imports_of(tree):
             package, *rest = imported.split(".")
             assert package not in {"streamlit", "plotly", "pages", "app"}, f"{name}: {imported}"
-            if package != "dpmc_core" or not rest:
+            if package not in ("dpmc_core", "dpmc_lab") or not rest:
                 continue
-            target = place_of("/".join(rest))
+            target = place_of("/".join(["lab"] * (package == "dpmc_lab") + rest))
             if target == place:
                 assert "/" in name.removeprefix("lab/"), f"{name} imports itself"
                 if place == "mechanisms":  # a family imports nothing of another, but their bases
@@ -109,7 +116,7 @@ def test_core_imports_flow_down_and_none_from_the_lab():
 def test_only_releases_reach_the_noise():
     reach = {
         name
-        for name, tree in under("dpmc_core").items()
+        for name, tree in house().items()
         if any(imported.startswith("dpmc_core.privacy.noise") for imported in imports_of(tree))
     }
     names = ("releases.py", "channels.py", "shares.py", "sampled.py")
@@ -121,7 +128,7 @@ def test_mechanisms_do_not_know_the_secure_source():
     knows = {"noise.py", "releases.py", "__init__.py"}  # the last for what is harmless
     knows = {*(f"privacy/{name}" for name in knows)}
     knows |= {"lab/study/release.py", "lab/cli/promises.py"}
-    for name, tree in under("dpmc_core").items():
+    for name, tree in house().items():
         found = (f"{imported}." for imported in imports_of(tree))
         if any(imported.startswith("dpmc_core.privacy.exact_noise.") for imported in found):
             assert name in knows
@@ -156,7 +163,7 @@ def test_mechanisms_and_solvers_draw_by_releases_or_by_name():
 
 
 def test_core_prints_nothing_and_configures_no_logging():
-    for name, tree in under("dpmc_core").items():
+    for name, tree in house().items():
         if place_of(name) != "lab.cli":
             assert not calls_of(tree) & {"print", "input"}, name
             assert not any(found.split(".")[0] == "logging" for found in imports_of(tree)), name
@@ -172,7 +179,7 @@ def test_pages_and_the_command_line_stand_side_by_side():
     """What both need is in the core: a page starts `dpmc` as a process, it does not import it."""
     for name, tree in under("pages").items():
         found = [f"{imported}." for imported in imports_of(tree)]
-        assert not any(imported.startswith("dpmc_core.lab.cli.") for imported in found), name
+        assert not any(imported.startswith("dpmc_lab.cli.") for imported in found), name
 
 
 def test_what_tests_share_is_in_no_test_module():
@@ -251,7 +258,7 @@ def test_one_method_is_had_without_the_others():
 def test_a_class_name_means_one_thing():
     places = {}
     for path, tree in trees().items():
-        if CORE in path.parents or PAGES in path.parents:
+        if {CORE, LAB, PAGES} & {*path.parents}:
             for node in ast.walk(tree):
                 if isinstance(node, ast.ClassDef):
                     places.setdefault(node.name, []).append(str(path.relative_to(ROOT)))

@@ -15,8 +15,8 @@ from dpmc_core import archives
 from dpmc_core.archives import BadArchive
 from dpmc_core.data import public_sets
 from dpmc_core.errors import BadRatings, InvalidSetting
-from dpmc_core.lab.sweep.sources import read_snapshot
 from dpmc_core.solvers.factorization import PublicUserFactors
+from dpmc_lab.sweep.sources import read_snapshot
 
 WHOLE = {
     "a": np.arange(12.0).reshape(3, 4),
@@ -213,7 +213,7 @@ def test_the_note_beside_a_set_may_be_anything(tmp_path):
 @pytest.fixture(scope="module")
 def releases(tmp_path_factory):
     pytest.importorskip("opendp", reason="needs the extra 'release'")
-    from dpmc_core.lab.study.release import export, write
+    from dpmc_lab.study.release import export, write
     from tests.release_helpers import make, ratings_for
 
     folder, found = tmp_path_factory.mktemp("whole"), []

@@ -8,8 +8,6 @@ import numpy as np
 import pytest
 
 from dpmc_core import registry
-from dpmc_core.lab.sweep import Grid
-from dpmc_core.lab.views import as_published
 from dpmc_core.mechanisms.frank_wolfe import PrivateFrankWolfe
 from dpmc_core.model import Estimator, Mechanism, Task
 from dpmc_core.privacy import (
@@ -25,6 +23,8 @@ from dpmc_core.privacy import (
 from dpmc_core.problem import prepared_facts
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import parse_setting, setting_text, settings_of
+from dpmc_lab.curves import as_published
+from dpmc_lab.sweep import Grid
 
 RATED = PublicFacts(users=943, items=200, low=1, high=5)
 OF_PAPERS = [id for id in registry.MECHANISMS if registry.published(id).settings]

@@ -9,13 +9,13 @@ from statistics_helpers import assert_release_noise
 
 from dpmc_core import experiment, privacy, registry
 from dpmc_core.data import datasets
-from dpmc_core.lab import shipped, sweep
-from dpmc_core.lab.study.answer import Inquiry, Kept, answer, collect
-from dpmc_core.lab.views import answer as answer_words
-from dpmc_core.lab.views import lines, numbers
 from dpmc_core.model import Task
 from dpmc_core.privacy import USER_EMPTIED, USER_REPLACED
 from dpmc_core.ratings import PublicFacts, Ratings
+from dpmc_lab import shipped, sweep
+from dpmc_lab.curves import answer as answer_words
+from dpmc_lab.curves import lines, numbers
+from dpmc_lab.study.answer import Inquiry, Kept, answer, collect
 
 FAMILY = registry.BASELINES["private-own-mean"]
 ITEMS = 120

@@ -6,8 +6,8 @@ import math
 import numpy as np
 import pytest
 
-from dpmc_core.lab.papers import jtt18 as bounds
 from dpmc_core.model import Factors
+from dpmc_lab.papers import jtt18 as bounds
 
 
 def slope(f, x, factor=1e3):

@@ -11,11 +11,11 @@ import pytest
 
 from dpmc_core import experiment, registry
 from dpmc_core.data import datasets
-from dpmc_core.lab import shipped
-from dpmc_core.lab.views import lines
 from dpmc_core.metrics import METRICS
 from dpmc_core.model import Task
 from dpmc_core.problem import build_problem
+from dpmc_lab import shipped
+from dpmc_lab.curves import lines
 from tests.browser_helpers import settle, turn_to, upload_ratings, visit
 from tests.slow_helpers import rest_slow
 

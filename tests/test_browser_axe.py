@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from app import SECTIONS
-from dpmc_core.lab.teach.lessons import LESSONS
-from dpmc_core.lab.teach.room import TWICE
+from dpmc_lab.classroom.room import TWICE
+from dpmc_lab.lessons import LESSONS
 from tests.browser_helpers import settle, visit
 from tests.class_helpers import in_class, opened
 from tests.slow_helpers import rest_slow

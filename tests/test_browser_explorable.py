@@ -9,8 +9,8 @@ import pytest
 from playwright.sync_api import expect
 
 from dpmc_core.data import datasets
-from dpmc_core.lab.sweep.presets import EPSILONS
-from dpmc_core.lab.views import people
+from dpmc_lab.curves import people
+from dpmc_lab.sweep.presets import EPSILONS
 from pages.ui import explorable, scene
 from tests.browser_helpers import offline, visit
 

@@ -4,7 +4,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from dpmc_core.lab.teach.lessons import LESSONS
+from dpmc_lab.lessons import LESSONS
 from tests.browser_helpers import settle, turn_to, visit
 from tests.slow_helpers import rest_slow
 

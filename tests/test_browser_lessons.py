@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import expect
 
-from dpmc_core.lab.teach import paper
-from dpmc_core.lab.teach.lessons import LESSONS
+from dpmc_lab.lessons import LESSONS
+from dpmc_lab.lessons import worksheets as paper
 from tests.browser_helpers import offline
 
 pytestmark = pytest.mark.browser

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from dpmc_core.lab.sweep.presets import EPSILONS
-from dpmc_core.lab.teach import room as rooms
+from dpmc_lab.classroom import room as rooms
+from dpmc_lab.sweep.presets import EPSILONS
 from pages.ui import classroom
 from tests.browser_helpers import serving
 from tests.class_helpers import QUESTIONS, SECRET, forget_visits, in_class, opened

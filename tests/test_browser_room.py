@@ -6,7 +6,7 @@ from functools import partial, reduce
 
 import pytest
 
-from dpmc_core.lab.teach.room import READY
+from dpmc_lab.classroom.room import READY
 from tests.browser_helpers import serving, settle, turn_to, visit
 from tests.class_helpers import SECRET, Phone, together
 

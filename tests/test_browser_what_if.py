@@ -7,7 +7,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from playwright.sync_api import expect
 
-from dpmc_core.lab.sweep.presets import EPSILONS
+from dpmc_lab.sweep.presets import EPSILONS
 from tests.browser_helpers import settle, visit
 
 pytestmark = pytest.mark.browser

@@ -19,12 +19,12 @@ from dpmc_core.data import (
 )
 from dpmc_core.data.transforms import is_free
 from dpmc_core.errors import BadRatings, CannotRelease, InvalidSetting
-from dpmc_core.lab.study.release import check
 from dpmc_core.model import Task
 from dpmc_core.privacy import CELL, RATING, ROW_VALUES, USER_EMPTIED, Change
 from dpmc_core.problem import prepare_all
 from dpmc_core.ratings import Catalogue, Origin, PublicFacts, Ratings
 from dpmc_core.settings import parse_setting
+from dpmc_lab.study.release import check
 
 ITEMS = [f"film-{k}" for k in (7, 2, 9, 4, 30, 1)]
 USERS = [f"u{k}" for k in range(12)]

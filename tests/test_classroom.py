@@ -10,7 +10,7 @@ from http.client import HTTPConnection
 import pytest
 
 from dpmc_core.errors import InvalidSetting
-from dpmc_core.lab.teach.room import PHONES, lies_below
+from dpmc_lab.classroom.room import PHONES, lies_below
 from pages.ui import classroom, jobs
 from tests.browser_helpers import serving
 from tests.class_helpers import (

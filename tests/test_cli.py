@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from dpmc_core import registry
-from dpmc_core.lab.cli.interface import Progress
 from dpmc_core.paths import version
 from dpmc_core.problem import SEED
+from dpmc_lab.cli.interface import Progress
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -388,7 +388,7 @@ def test_progress_prints_plain_lines_now_and_then(monkeypatch):
 
 def spawn(*argv, **options):
     return subprocess.Popen(
-        [sys.executable, "-m", "dpmc_core", *map(str, argv)],
+        [sys.executable, "-m", "dpmc_lab", *map(str, argv)],
         cwd=ROOT,
         text=True,
         **{"stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | options,
@@ -414,8 +414,8 @@ def test_a_reader_that_leaves_early_sees_no_traceback():
 @pytest.mark.skipif(os.name == "nt", reason="signals are sent another way on Windows")
 def test_ctrl_c_ends_cleanly():
     """Interrupted in the middle of ten thousand rounds."""
-    talking = "from dpmc_core.lab.cli import interface; interface.REPEAT = 0.0;"  # of every round
-    words = [sys.executable, "-c", f"{talking} from dpmc_core.__main__ import entry; entry()"]
+    talking = "from dpmc_lab.cli import interface; interface.REPEAT = 0.0;"  # of every round
+    words = [sys.executable, "-c", f"{talking} from dpmc_lab.__main__ import entry; entry()"]
     words += ["fit", "movie-night", "objective", "--epsilon", "1", "--set=iterations=10000"]
     words += ["--set=tolerance=1e-300", "--set=estimator=published"]
     pipes = dict.fromkeys(("stdout", "stderr"), subprocess.PIPE)

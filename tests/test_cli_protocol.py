@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from dpmc_core.lab.cli import main
+from dpmc_lab.cli import main
 
 
 def run(capsys, *argv):

@@ -17,15 +17,15 @@ from dpmc_core import registry
 from dpmc_core.data import ReadOptions, load
 from dpmc_core.errors import BadRatings, DpmcError, InvalidSetting
 from dpmc_core.experiment import run
-from dpmc_core.lab.cli import main
-from dpmc_core.lab.sweep import cluster as clusters
-from dpmc_core.lab.sweep import partitions
-from dpmc_core.lab.sweep.cluster import partitioned
 from dpmc_core.mechanisms.dpals import ItemBudget
 from dpmc_core.model import Estimator, Factors, Task
 from dpmc_core.privacy import witness
 from dpmc_core.problem import RandomShare, prepare_all
 from dpmc_core.ratings import PublicFacts, Ratings
+from dpmc_lab.cli import main
+from dpmc_lab.sweep import cluster as clusters
+from dpmc_lab.sweep import partitions
+from dpmc_lab.sweep.cluster import partitioned
 
 METHODS = [
     ("private-item-mean", {}),

@@ -17,7 +17,6 @@ from scipy.sparse import csr_array
 
 from dpmc_core import privacy, registry
 from dpmc_core.errors import CannotRelease, InvalidSetting
-from dpmc_core.lab.study.release import ADDITIVE, CHANNELS, check, export, secured
 from dpmc_core.mechanisms.dpimf import Dpimf
 from dpmc_core.model import Estimator, Task
 from dpmc_core.privacy import (
@@ -36,6 +35,7 @@ from dpmc_core.privacy.sampled import amplified_losses, importance_weights
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import parse_setting
 from dpmc_core.solvers.factorization import binary_matrix
+from dpmc_lab.study.release import ADDITIVE, CHANNELS, check, export, secured
 from tests.statistics_helpers import assert_frequencies
 from tests.user_level_helpers import COLLECTED, RANKING, VARIANTS, build, make, rows_of
 

@@ -10,10 +10,10 @@ import pytest
 
 from dpmc_core.data import datasets, on_catalogue
 from dpmc_core.errors import BadRatings, DpmcError
-from dpmc_core.lab.cli import main
-from dpmc_core.lab.views import cards
 from dpmc_core.problem import build_problem
 from dpmc_core.registry import create
+from dpmc_lab.cli import main
+from dpmc_lab.curves import cards
 from tests.reading_helpers import upload
 
 WILD = Path(__file__).parents[2] / "shared" / "data" / "wild"

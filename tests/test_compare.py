@@ -9,13 +9,13 @@ import pytest
 from scipy.stats import t as student
 from store_helpers import record
 
-from dpmc_core.lab import store
-from dpmc_core.lab.store import Claim, CurveInfo, Store
-from dpmc_core.lab.views import comparison, lines, numbers
-from dpmc_core.lab.views.lines import Count, Line
 from dpmc_core.metrics import METRICS
 from dpmc_core.privacy import RATING, USER_EMPTIED, USER_REPLACED
 from dpmc_core.ratings import PublicFacts
+from dpmc_lab import store
+from dpmc_lab.curves import comparison, lines, numbers
+from dpmc_lab.curves.lines import Count, Line
+from dpmc_lab.store import Claim, CurveInfo, Store
 
 GRID = np.array([0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0])
 

@@ -5,7 +5,7 @@ import pytest
 from app import SECTIONS
 from dpmc_core import registry
 from dpmc_core.data import SAMPLES
-from dpmc_core.lab.sweep.presets import EPSILONS
+from dpmc_lab.sweep.presets import EPSILONS
 from pages.ui import sources
 from tests.page_helpers import at_stop, open_page
 

@@ -13,9 +13,9 @@ import streamlit as st
 
 from dpmc_core import registry
 from dpmc_core.data.synthetic import SAMPLES
-from dpmc_core.lab.cli import data as command
-from dpmc_core.lab.sweep.presets import EPSILONS
-from dpmc_core.lab.views.groups import PROTECT
+from dpmc_lab.cli import data as command
+from dpmc_lab.curves.groups import PROTECT
+from dpmc_lab.sweep.presets import EPSILONS
 from pages.ui import explorable, instrument, scene
 from tests.page_helpers import all_text, open_page
 from tests.page_helpers import instrument as shown_on_the_page

@@ -8,11 +8,11 @@ import pytest
 from dpmc_core import metrics, registry
 from dpmc_core.data import synthetic
 from dpmc_core.errors import InvalidSetting
-from dpmc_core.lab.protocol.federated import SERVER, FederatedRun, Federation
 from dpmc_core.mechanisms.dpimf import Dpimf, Profiles
 from dpmc_core.privacy import CELL, Publication, witness
 from dpmc_core.problem import LeaveLast
 from dpmc_core.ratings import PublicFacts, Ratings
+from dpmc_lab.protocol.federated import SERVER, FederatedRun, Federation
 from tests.protocol_helpers import received
 
 

@@ -10,9 +10,9 @@ import pytest
 from page_helpers import open_page
 from source_helpers import docstrings_of
 
-from dpmc_core.lab.teach import glossary
-from dpmc_core.lab.teach.glossary import LONGEST, TERMS
 from dpmc_core.metrics import METRICS
+from dpmc_lab import glossary
+from dpmc_lab.glossary import LONGEST, TERMS
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = sorted((ROOT / "pages").rglob("*.py"))

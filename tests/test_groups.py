@@ -8,14 +8,14 @@ import pytest
 from dpmc_core import registry
 from dpmc_core.data import datasets
 from dpmc_core.data.synthetic import SAMPLES
-from dpmc_core.lab import shipped
-from dpmc_core.lab.store import curves
-from dpmc_core.lab.study.advice import recommend
-from dpmc_core.lab.sweep.presets import EPSILONS
-from dpmc_core.lab.views import cards, groups, measurements
 from dpmc_core.model import Task
 from dpmc_core.privacy import CELL, RATING, Trust
 from dpmc_core.ratings import PublicFacts
+from dpmc_lab import shipped
+from dpmc_lab.curves import cards, groups, measurements
+from dpmc_lab.store import curves
+from dpmc_lab.study.advice import recommend
+from dpmc_lab.sweep.presets import EPSILONS
 from pages.ui import sources
 from tests.page_helpers import open_page
 from tests.slow_helpers import by_turns

@@ -11,12 +11,12 @@ import pytest
 
 from dpmc_core import registry
 from dpmc_core.data import synthetic
-from dpmc_core.lab.papers import ryhh24 as bounds
-from dpmc_core.lab.papers import ryhh24 as views
 from dpmc_core.mechanisms.dpimf import Complementary, Optimal, Strawman, Symmetric
 from dpmc_core.privacy import sampled
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.solvers.factorization import ImplicitLoss, Over, binary_matrix, solve_rows
+from dpmc_lab.papers import ryhh24 as bounds
+from dpmc_lab.papers import ryhh24 as views
 
 PUBLIC = PublicFacts(users=943, items=1682, low=0, high=1)
 SPLIT = {"alpha": 0.8, "beta1": 0.1, "beta2": 0.8}

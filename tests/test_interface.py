@@ -8,8 +8,8 @@ from typing import Annotated
 import pytest
 
 from dpmc_core.errors import DpmcError
-from dpmc_core.lab.cli import COMMANDS, build_parser
-from dpmc_core.lab.cli.interface import (
+from dpmc_lab.cli import COMMANDS, build_parser
+from dpmc_lab.cli.interface import (
     CommandGroup,
     CommandReport,
     OneOf,

@@ -13,11 +13,13 @@ from page_helpers import all_text, open_page
 from page_helpers import plain as plain_markdown
 
 from app import SECTIONS
-from dpmc_core.lab.cli import main
-from dpmc_core.lab.teach import glossary, numbers, paper
-from dpmc_core.lab.teach.lessons import LESSONS
-from dpmc_core.lab.teach.paper import FILES, SHEETS
-from dpmc_core.lab.teach.pictures import drawn
+from dpmc_lab import glossary
+from dpmc_lab.classroom import numbers
+from dpmc_lab.classroom.pictures import drawn
+from dpmc_lab.cli import main
+from dpmc_lab.lessons import LESSONS
+from dpmc_lab.lessons import worksheets as paper
+from dpmc_lab.lessons.worksheets import FILES, SHEETS
 from pages.ui import classroom
 
 EMPTY = {"meta", "input", "br", "hr", "link", "img"}

@@ -21,12 +21,12 @@ import pytest
 from lesson_helpers import settings_of
 from scipy.stats import t
 
-from dpmc_core.lab.refute.probe import run
-from dpmc_core.lab.teach import paper
-from dpmc_core.lab.teach.lessons import LESSONS
-from dpmc_core.lab.teach.pictures import Bend, Dots, Spans, Worlds
 from dpmc_core.mechanisms.one_bit import Output
 from dpmc_core.ratings import PublicFacts, Ratings
+from dpmc_lab.audit.probe import run
+from dpmc_lab.classroom.pictures import Bend, Dots, Spans, Worlds
+from dpmc_lab.lessons import LESSONS
+from dpmc_lab.lessons import worksheets as paper
 
 ROOT = Path(__file__).resolve().parent.parent
 NUMBER = re.compile(r"(?<![\w.])-?\d+(?:,\d{3})*(?:\.\d+)?(?:e[-+]?\d+)?")
@@ -211,7 +211,7 @@ def lit(whose):
 
 
 def audited():
-    told = json.loads((ROOT / "dpmc_core" / "lab" / "measured.json").read_text("utf-8"))
+    told = json.loads((ROOT / "dpmc_lab" / "measured.json").read_text("utf-8"))
     return next(one["measured"] for one in told if one["mechanism"] == "output")
 
 

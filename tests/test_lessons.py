@@ -11,12 +11,13 @@ import pytest
 from lesson_helpers import settings_of
 from scipy.stats import beta
 
-from dpmc_core.lab.teach import lessons, numbers
-from dpmc_core.lab.teach.lessons import LESSONS, Predict
-from dpmc_core.lab.teach.pictures import Bend, Cells, Dots, Spans, Worlds, drawn, percent
-from dpmc_core.lab.teach.room import Bounds, Poll, Room
-from dpmc_core.lab.teach.room import coin as coin_at
-from dpmc_core.lab.views.cards import hundred
+from dpmc_lab import lessons
+from dpmc_lab.classroom import numbers
+from dpmc_lab.classroom.pictures import Bend, Cells, Dots, Spans, Worlds, drawn, percent
+from dpmc_lab.classroom.room import Bounds, Poll, Room
+from dpmc_lab.classroom.room import coin as coin_at
+from dpmc_lab.curves.cards import hundred
+from dpmc_lab.lessons import LESSONS, Predict
 
 SLIDES = {
     f"{lesson.id}/{slide.key}": slide for lesson in LESSONS.values() for slide in lesson.slides

@@ -11,15 +11,15 @@ import numpy as np
 import pytest
 
 from dpmc_core import registry
-from dpmc_core.lab.refute import one_rating_apart
-from dpmc_core.lab.sweep.presets import EPSILONS
-from dpmc_core.lab.teach import numbers
-from dpmc_core.lab.teach.lessons import LESSONS
-from dpmc_core.lab.teach.pictures import percent
-from dpmc_core.lab.teach.room import Room
-from dpmc_core.lab.views.cards import epsilon_text, hundred
 from dpmc_core.model import Task
 from dpmc_core.privacy import RATING, USER_EMPTIED
+from dpmc_lab.audit import one_rating_apart
+from dpmc_lab.classroom import numbers
+from dpmc_lab.classroom.pictures import percent
+from dpmc_lab.classroom.room import Room
+from dpmc_lab.curves.cards import epsilon_text, hundred
+from dpmc_lab.lessons import LESSONS
+from dpmc_lab.sweep.presets import EPSILONS
 
 CURVE = Path(__file__).resolve().parent.parent / "sample_data" / "curves" / "movie-night.csv"
 

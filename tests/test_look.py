@@ -12,15 +12,15 @@ import pytest
 import streamlit as st
 
 from dpmc_core import registry
-from dpmc_core.lab.sweep import Grid
-from dpmc_core.lab.sweep.presets import EPSILONS
-from dpmc_core.lab.views import comparison, lines, noise, numbers
-from dpmc_core.lab.views.lines import Picture, Reference
-from dpmc_core.lab.views.noise import BeforeAfter
-from dpmc_core.lab.views.numbers import limits
 from dpmc_core.metrics import METRICS
 from dpmc_core.model import Task
 from dpmc_core.registry import noisy
+from dpmc_lab.curves import comparison, lines, noise, numbers
+from dpmc_lab.curves.lines import Picture, Reference
+from dpmc_lab.curves.noise import BeforeAfter
+from dpmc_lab.curves.numbers import limits
+from dpmc_lab.sweep import Grid
+from dpmc_lab.sweep.presets import EPSILONS
 from pages.ui import blocks, charts, report
 from pages.ui.charts import compare as charts_compare
 from pages.ui.charts import curve as charts_curve

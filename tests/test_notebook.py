@@ -10,7 +10,7 @@ import xml.etree.ElementTree as ET
 import pytest
 
 from dpmc_core import registry
-from dpmc_core.lab.views import lines
+from dpmc_lab.curves import lines
 from pages.ui import report
 from tests import notebooks
 from tests.notebooks import ROOT
@@ -73,7 +73,7 @@ def test_its_links_lead_somewhere(book):
 
 
 def test_its_commands_are_understood(book):
-    from dpmc_core.lab.cli import build_parser
+    from dpmc_lab.cli import build_parser
 
     text = "".join("".join(c["source"]) for c in book["cells"] if c["cell_type"] == "markdown")
     commands = re.findall(r"`dpmc (\w[^`]+)`", text)

@@ -12,10 +12,10 @@ import pytest
 from dpmc_core import registry
 from dpmc_core.data import datasets
 from dpmc_core.experiment import run
-from dpmc_core.lab.cli import main
-from dpmc_core.lab.views import cards, lines
 from dpmc_core.metrics import METRICS
 from dpmc_core.model import Task
+from dpmc_lab.cli import main
+from dpmc_lab.curves import cards, lines
 from pages.ui import private, runs, sources, sweeps
 from tests.page_helpers import (
     all_text,

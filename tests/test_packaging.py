@@ -46,7 +46,7 @@ def installed(tmp_path_factory):
 
 def dpmc(site, elsewhere, *argv, check=True):
     code = (
-        "import sys, dpmc_core; from dpmc_core.lab.cli import main;"
+        "import sys, dpmc_core; from dpmc_lab.cli import main;"
         f"assert dpmc_core.__file__.startswith({str(site)!r}); sys.exit(main(sys.argv[1:]))"
     )
     return subprocess.run(
@@ -70,9 +70,10 @@ def test_the_wheel_holds_what_it_should_and_no_more(installed):
     _, names = installed
     assert "dpmc_core/py.typed" in names
     assert "sample_data/movie-night.npz" in names
-    assert "dpmc_core/lab/teach/lessons.html" in names
+    assert "dpmc_lab/lessons.html" in names
     places = {name.split("/")[0] for name in names}
-    assert {p for p in places if not p.endswith(".dist-info")} == {"dpmc_core", "sample_data"}
+    packages = {place for place in places if not place.endswith(".dist-info")}
+    assert packages == {"dpmc_core", "dpmc_lab", "sample_data"}
     assert not any("__pycache__" in name or name.startswith("tests") for name in names)
 
 
@@ -80,7 +81,7 @@ def test_the_wheel_holds_what_it_should_and_no_more(installed):
 def test_the_command_is_declared(installed):
     site, names = installed
     (entry_points,) = [name for name in names if name.endswith("entry_points.txt")]
-    assert "dpmc = dpmc_core.__main__:entry" in (site / entry_points).read_text()
+    assert "dpmc = dpmc_lab.__main__:entry" in (site / entry_points).read_text()
 
 
 @pytest.mark.slow

@@ -15,13 +15,13 @@ import streamlit as st
 
 from dpmc_core.data import datasets
 from dpmc_core.errors import DpmcError
-from dpmc_core.lab import sweep
-from dpmc_core.lab.cli import main
-from dpmc_core.lab.study import answer as core
-from dpmc_core.lab.study.advice import Protect
-from dpmc_core.lab.sweep.presets import EPSILONS
 from dpmc_core.model import Task
 from dpmc_core.ratings import PublicFacts, Ratings
+from dpmc_lab import sweep
+from dpmc_lab.cli import main
+from dpmc_lab.study import answer as core
+from dpmc_lab.study.advice import Protect
+from dpmc_lab.sweep.presets import EPSILONS
 from pages.ui import private, report, sources, sweeps
 from tests.page_helpers import all_text, button, charts_of, open_page, plain, spec
 

@@ -7,10 +7,10 @@ import pytest
 from dpmc_core import experiment, registry
 from dpmc_core.data import datasets
 from dpmc_core.data.transforms import parse_step
-from dpmc_core.lab.views import lines
 from dpmc_core.metrics import METRICS
 from dpmc_core.model import Task
 from dpmc_core.problem import build_problem
+from dpmc_lab.curves import lines
 from tests.page_helpers import (
     at_stop,
     charts_of,

@@ -9,12 +9,12 @@ import pytest
 
 from dpmc_core.data import datasets
 from dpmc_core.errors import InvalidSetting
-from dpmc_core.lab.cli import main
-from dpmc_core.lab.protocol.federated import SERVER, VARIANTS, FederatedRun, build
-from dpmc_core.lab.views import protocol as views
 from dpmc_core.mechanisms.dpimf import Profiles
 from dpmc_core.privacy import USER_REPLACED
 from dpmc_core.ratings import PublicFacts
+from dpmc_lab.cli import main
+from dpmc_lab.curves import protocol as views
+from dpmc_lab.protocol.federated import SERVER, VARIANTS, FederatedRun, build
 from tests.page_helpers import button, open_page, plain, texts
 
 SMALL = {"parties": 3, "rounds": 2, "local": 2}

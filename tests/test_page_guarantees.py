@@ -10,13 +10,13 @@ import time
 import pytest
 
 from dpmc_core import registry
-from dpmc_core.lab.cli import main
-from dpmc_core.lab.refute import refute
-from dpmc_core.lab.views import cards, groups, measurements, text, trade
-from dpmc_core.lab.views.cards import State
 from dpmc_core.model import Task
 from dpmc_core.privacy import CELL, RATING, ROW_VALUES, USER_EMPTIED, USER_REPLACED
 from dpmc_core.ratings import PublicFacts
+from dpmc_lab.audit import refute
+from dpmc_lab.cli import main
+from dpmc_lab.curves import cards, groups, measurements, text, trade
+from dpmc_lab.curves.cards import State
 from pages.ui import audits
 from pages.ui.charts import PAPER
 from tests.page_helpers import all_text, button, charts_of, open_page, plain, spec

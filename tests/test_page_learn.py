@@ -5,8 +5,8 @@ import json
 import pytest
 
 from app import SECTIONS
-from dpmc_core.lab.teach.lessons import LESSONS
-from dpmc_core.lab.teach.room import Room
+from dpmc_lab.classroom.room import Room
+from dpmc_lab.lessons import LESSONS
 from pages.ui import classroom
 from tests.page_helpers import all_text, button, open_page, plain
 

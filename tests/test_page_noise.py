@@ -7,11 +7,11 @@ import pytest
 
 from dpmc_core import registry
 from dpmc_core.data import datasets
-from dpmc_core.lab.views import noise
 from dpmc_core.model import Task
 from dpmc_core.privacy import RATING, Gaussian, Laplace, ModifiedLaplace, NormLaplace
 from dpmc_core.problem import prepared_facts
 from dpmc_core.ratings import PublicFacts
+from dpmc_lab.curves import noise
 from pages.ui.charts import noise as charts_noise
 from tests.page_helpers import all_text, charts_of, open_page, spec, texts
 from tests.slow_helpers import rest_slow

@@ -6,9 +6,9 @@ import re
 import pytest
 
 from dpmc_core import registry
-from dpmc_core.lab import papers
-from dpmc_core.lab.papers import engine, views
-from dpmc_core.lab.papers.engine import Made, Point, Series, Stamp
+from dpmc_lab import papers
+from dpmc_lab.papers import engine, views
+from dpmc_lab.papers.engine import Made, Point, Series, Stamp
 from pages.ui import sweeps
 from tests.page_helpers import all_text, button, charts_of, open_page, spec
 from tests.slow_helpers import rest_slow
@@ -133,7 +133,7 @@ def test_run_it_again_starts_the_command_that_is_shown(id, monkeypatch):
     app = open_page("papers", experiment=id)
     button(app, "Run it again").click().run()
     (command,) = started
-    assert command[1:3] == ("-m", "dpmc_core")
+    assert command[1:3] == ("-m", "dpmc_lab")
     shown = engine.shipped(id).stamp.command
     assert " ".join(command[3:]) == f"{shown.removeprefix('dpmc ')} --json"
     assert shown in [code.value for code in app.code]

@@ -5,12 +5,12 @@ import pytest
 
 from dpmc_core.data import datasets
 from dpmc_core.errors import BadRatings
-from dpmc_core.lab.protocol import attacks, simulate
-from dpmc_core.lab.protocol.federated import FLOW
-from dpmc_core.lab.protocol.scenarios import ScenarioRun
-from dpmc_core.lab.views import protocol as views
 from dpmc_core.privacy import Shares
 from dpmc_core.ratings import PublicFacts, Ratings
+from dpmc_lab.curves import protocol as views
+from dpmc_lab.protocol import attacks, simulate
+from dpmc_lab.protocol.federated import FLOW
+from dpmc_lab.protocol.scenarios import ScenarioRun
 from pages.ui.charts import protocol as charts_protocol
 from tests.page_helpers import button, charts_of, open_page, plain, texts
 

@@ -9,9 +9,9 @@ import pytest
 
 from dpmc_core.data import public_sets
 from dpmc_core.errors import DpmcError
-from dpmc_core.lab.teach import room as core
-from dpmc_core.lab.teach import room_view as words
-from dpmc_core.lab.teach.room import CLASS, LONGEST, READY, Sender
+from dpmc_lab.classroom import room as core
+from dpmc_lab.classroom import room_view as words
+from dpmc_lab.classroom.room import CLASS, LONGEST, READY, Sender
 from pages.ui import blocks, classroom, rows
 from pages.ui.charts import room as charts_room
 from tests.page_helpers import all_text, button, open_page, plain, press, texts

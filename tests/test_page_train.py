@@ -13,12 +13,12 @@ from dpmc_core import registry
 from dpmc_core.data import datasets
 from dpmc_core.data.synthetic import SAMPLES
 from dpmc_core.errors import DpmcError
-from dpmc_core.lab.views import cards as cards_of
-from dpmc_core.lab.views import lines
-from dpmc_core.lab.views.training import FRAMES, SIDE
 from dpmc_core.model import Task
 from dpmc_core.problem import SEED, build_problem
 from dpmc_core.stopping import check_cancelled
+from dpmc_lab.curves import cards as cards_of
+from dpmc_lab.curves import lines
+from dpmc_lab.curves.training import FRAMES, SIDE
 from pages.ui import blocks, charts, classroom, jobs, runs
 from pages.ui.shelf import Shelf
 from tests.page_helpers import (

@@ -16,18 +16,18 @@ from streamlit.testing.v1 import AppTest
 from dpmc_core import experiment, registry
 from dpmc_core.data import datasets, public_sets
 from dpmc_core.data.transforms import CapPerUser
-from dpmc_core.lab import shipped, sweep
-from dpmc_core.lab.cli import main
-from dpmc_core.lab.protocol.federated import FLOW
-from dpmc_core.lab.store import Store
-from dpmc_core.lab.sweep import Grid
-from dpmc_core.lab.sweep.presets import EPSILONS
-from dpmc_core.lab.views import cards, lines, numbers, run_card
 from dpmc_core.metrics import METRICS
 from dpmc_core.metrics import RANKING as RANKED
 from dpmc_core.model import Task
 from dpmc_core.problem import SEED, LeaveLast, RandomShare, build_problem
 from dpmc_core.ratings import Ratings
+from dpmc_lab import shipped, sweep
+from dpmc_lab.cli import main
+from dpmc_lab.curves import cards, lines, numbers, run_card
+from dpmc_lab.protocol.federated import FLOW
+from dpmc_lab.store import Store
+from dpmc_lab.sweep import Grid
+from dpmc_lab.sweep.presets import EPSILONS
 from pages.ui import charts, private
 from pages.ui.charts import curve as charts_curve
 from tests.page_helpers import (
@@ -842,7 +842,7 @@ def test_every_mechanism_has_a_look_of_its_own():
 
 
 def test_the_report_stands_alone():
-    from dpmc_core.lab.views.run_card import Run
+    from dpmc_lab.curves.run_card import Run
     from pages.ui import blocks, learned
 
     problem = build_problem(datasets.load("one-bit-lab"), Task.BINARY, seed=1)
@@ -860,7 +860,7 @@ def test_clicks_are_ranked_on_every_page():
     """The sample of clicks offers the ranking family, and a run shows both candidate sets."""
     from dpmc_core import experiment
     from dpmc_core.data import datasets
-    from dpmc_core.lab.views import lines
+    from dpmc_lab.curves import lines
 
     app = open_page("train", data="bookshop-clicks", mechanism="dpimf-optimal")
     options = app.radio(key="mechanism").options

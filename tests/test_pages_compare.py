@@ -15,14 +15,14 @@ from streamlit.delta_generator import DeltaGenerator
 
 from dpmc_core import paths, registry
 from dpmc_core.data import datasets
-from dpmc_core.lab import shipped, sweep
-from dpmc_core.lab.cli import sweep as cli_sweep
-from dpmc_core.lab.store import Store, curves, default_path, last_row, points
-from dpmc_core.lab.sweep import Grid
-from dpmc_core.lab.sweep.presets import BOTH, EPSILONS
-from dpmc_core.lab.views import comparison, groups, lines, numbers
 from dpmc_core.metrics import METRICS
 from dpmc_core.model import Task
+from dpmc_lab import shipped, sweep
+from dpmc_lab.cli import sweep as cli_sweep
+from dpmc_lab.curves import comparison, groups, lines, numbers
+from dpmc_lab.store import Store, curves, default_path, last_row, points
+from dpmc_lab.sweep import Grid
+from dpmc_lab.sweep.presets import BOTH, EPSILONS
 from pages.ui import private, rows, sources, sweeps
 from tests.page_helpers import (
     all_text,
@@ -118,7 +118,7 @@ def test_the_command_shown_computes_exactly_what_the_page_waits_for():
 
     app = open_page("compare", **LINK | {"grid": "own", "epsilons": "1, 4"})
     words = shlex.split(command(app))
-    words[:1] = [sys.executable, "-m", "dpmc_core"]
+    words[:1] = [sys.executable, "-m", "dpmc_lab"]
     subprocess.run(words, check=True, capture_output=True, timeout=250)
     app.run()
     assert "All 16 runs of this grid are there" in read_me(app)

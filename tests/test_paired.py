@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpmc_core.lab.study.paired import Bracket, Paired
+from dpmc_lab.study.paired import Bracket, Paired
 
 PART, WHOLE = np.array([1.0, -1.0, 0.0]), np.array([0.0, -1.0, 1.0])  # method, floor, reference
 MIDDLE, MOVED = np.array([-0.3, -0.9, 0.0]), np.array([1.0, 0.5, 0.0])

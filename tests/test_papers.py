@@ -16,11 +16,19 @@ import pytest
 
 from dpmc_core import registry
 from dpmc_core.errors import BadRatings, DpmcError
-from dpmc_core.lab import citation, papers, sweep
-from dpmc_core.lab.cli import main
-from dpmc_core.lab.cli import papers as cli_papers
-from dpmc_core.lab.papers import engine, lwhm22, verdicts, views
-from dpmc_core.lab.papers.engine import (
+from dpmc_core.privacy import RATING, USER_EMPTIED
+from dpmc_core.ratings import PublicFacts
+from dpmc_core.settings import setting_text
+from dpmc_core.stopping import Stopped
+from dpmc_lab import citation, papers, sweep
+from dpmc_lab.audit import Method, refute
+from dpmc_lab.cli import main
+from dpmc_lab.cli import papers as cli_papers
+from dpmc_lab.curves import as_published, audits
+from dpmc_lab.curves.lines import interval
+from dpmc_lab.curves.svg import Extent
+from dpmc_lab.papers import engine, lwhm22, verdicts, views
+from dpmc_lab.papers.engine import (
     Axis,
     Experiment,
     GridRecipe,
@@ -35,17 +43,9 @@ from dpmc_core.lab.papers.engine import (
     Trial,
     TrialRecipe,
 )
-from dpmc_core.lab.papers.verdicts import Accuracy, Privacy
-from dpmc_core.lab.refute import Method, refute
-from dpmc_core.lab.store import Store
-from dpmc_core.lab.sweep import Grid
-from dpmc_core.lab.views import as_published, audits
-from dpmc_core.lab.views.lines import interval
-from dpmc_core.lab.views.svg import Extent
-from dpmc_core.privacy import RATING, USER_EMPTIED
-from dpmc_core.ratings import PublicFacts
-from dpmc_core.settings import setting_text
-from dpmc_core.stopping import Stopped
+from dpmc_lab.papers.verdicts import Accuracy, Privacy
+from dpmc_lab.store import Store
+from dpmc_lab.sweep import Grid
 from tests.page_helpers import all_text, open_page
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -12,10 +12,6 @@ from dpmc_core import facts, registry
 from dpmc_core.data import datasets
 from dpmc_core.data.transforms import Implicit
 from dpmc_core.errors import InvalidSetting
-from dpmc_core.lab import papers
-from dpmc_core.lab.papers import engine, hxz15, ryhh24
-from dpmc_core.lab.papers.engine import TrialRecipe, parsed
-from dpmc_core.lab.protocol.scenarios import StaticUsers
 from dpmc_core.mechanisms.dpimf import Profiles
 from dpmc_core.model import Task
 from dpmc_core.privacy import RATING
@@ -24,6 +20,10 @@ from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.solvers.factorization import ImplicitLoss, Over, binary_matrix, solve_rows
 from dpmc_core.solvers.linalg import leading_eigenpairs
 from dpmc_core.solvers.rows import gram_products
+from dpmc_lab import papers
+from dpmc_lab.papers import engine, hxz15, ryhh24
+from dpmc_lab.papers.engine import TrialRecipe, parsed
+from dpmc_lab.protocol.scenarios import StaticUsers
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 SMALL = {"size": (1, 1), "rank": 3, "ridge": 0.01}
@@ -240,7 +240,7 @@ def test_errors_are_shared_out_by_size() -> None:
 
 def test_of_the_forms_only_public_user_factors_prove_the_promise() -> None:
     public = PublicFacts(users=943, items=1682, low=1, high=5)
-    forms = facts.load("dpmc_core.lab.papers", "hxz15.toml")["experiments"][1]["recipe"]["forms"]
+    forms = facts.load("dpmc_lab.papers", "hxz15.toml")["experiments"][1]["recipe"]["forms"]
     for name, texts in forms.items():
         mechanism = registry.create("dpmf", epsilon=1.0, **parsed("dpmf", texts))
         card = mechanism.guarantee(public)

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from dpmc_core import facts, registry
-from dpmc_core.lab import papers, sweep
-from dpmc_core.lab.papers import engine, jtt18, verdicts, views, z16
-from dpmc_core.lab.papers.engine import GridRecipe, Made, Point, Series, Stamp
 from dpmc_core.settings import setting_text
+from dpmc_lab import papers, sweep
+from dpmc_lab.papers import engine, jtt18, verdicts, views, z16
+from dpmc_lab.papers.engine import GridRecipe, Made, Point, Series, Stamp
 
 STAMP = Stamp("0", "none", {}, "1:5", {}, 0.0)
 MINE = [
@@ -136,7 +136,7 @@ def test_the_rule_and_the_debiased_recovery_are_told_apart():
 
 
 def test_a_piece_of_the_generated_matrix():
-    table = facts.load("dpmc_core.lab.papers", "jtt18.toml")
+    table = facts.load("dpmc_lab.papers", "jtt18.toml")
     (own,) = [one for one in table["experiments"] if one.get("data", "").endswith("x 900")]
     data = "jtt18-synthetic:users=400,items=100"
     asked = own["recipe"] | {"data": data, "epsilons": [0.1, 1.0, 5.0]}

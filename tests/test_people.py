@@ -19,17 +19,17 @@ from scipy import stats
 from dpmc_core import registry
 from dpmc_core.data import SAMPLES, datasets, features
 from dpmc_core.errors import DpmcError
-from dpmc_core.lab import shipped, sweep
-from dpmc_core.lab.store import Store, top_lists
-from dpmc_core.lab.sweep import LISTS_OF, Grid, toplists
-from dpmc_core.lab.sweep.presets import EPSILONS
-from dpmc_core.lab.views import cards, lines, numbers, people, trade
-from dpmc_core.lab.views.data import title
-from dpmc_core.lab.views.people import Flips, Newcomer, Person
 from dpmc_core.model import Factors, Task
 from dpmc_core.privacy import USER_EMPTIED, Trust
 from dpmc_core.problem import build_problem
 from dpmc_core.ratings import PublicFacts, Ratings
+from dpmc_lab import shipped, sweep
+from dpmc_lab.curves import cards, lines, numbers, people, trade
+from dpmc_lab.curves.data import title
+from dpmc_lab.curves.people import Flips, Newcomer, Person
+from dpmc_lab.store import Store, top_lists
+from dpmc_lab.sweep import LISTS_OF, Grid, toplists
+from dpmc_lab.sweep.presets import EPSILONS
 from pages.ui import rows, scene
 from tests.browser_helpers import CHROMIUM, chromium
 from tests.page_helpers import instrument, open_page, placed_line, wait_until

@@ -9,8 +9,11 @@ from scipy import stats
 from dpmc_core import privacy
 from dpmc_core.data import datasets
 from dpmc_core.errors import InvalidSetting
-from dpmc_core.lab.protocol import RECOMMENDER, THIRD_PARTY, attacks
-from dpmc_core.lab.protocol.scenarios import (
+from dpmc_core.model import Task
+from dpmc_core.privacy import RATING, Shares
+from dpmc_core.problem import build_problem
+from dpmc_lab.protocol import RECOMMENDER, THIRD_PARTY, attacks
+from dpmc_lab.protocol.scenarios import (
     ANSWER,
     HIDDEN_SHARE,
     MOST,
@@ -23,10 +26,7 @@ from dpmc_core.lab.protocol.scenarios import (
     StaticUsers,
     affordable,
 )
-from dpmc_core.lab.protocol.simulate import exact_items, gap, in_phases, reference_items, start
-from dpmc_core.model import Task
-from dpmc_core.privacy import RATING, Shares
-from dpmc_core.problem import build_problem
+from dpmc_lab.protocol.simulate import exact_items, gap, in_phases, reference_items, start
 from tests.protocol_helpers import BOTH, assert_counts, play, ratings_of
 from tests.statistics_helpers import assert_drawn_from
 
@@ -127,7 +127,7 @@ def under_one_history(settings, refits):
     for ratings, refit in zip(neighbours(), refits, strict=True):
         with pytest.MonkeyPatch.context() as patch:
             if refit is not None:
-                patch.setattr("dpmc_core.lab.protocol.scenarios.ScenarioRun.refit", refit)
+                patch.setattr("dpmc_lab.protocol.scenarios.ScenarioRun.refit", refit)
             with privacy.witness(answers=answers) as published:
                 run, _ = play(settings, ratings)
         answers = answers or published

@@ -14,9 +14,9 @@ import pytest
 import dpmc_core as dpmc
 from dpmc_core import plugins, registry
 from dpmc_core.errors import DpmcError, InvalidSetting
-from dpmc_core.lab.cli import main
-from dpmc_core.lab.store import Store, curves, records
 from dpmc_core.mechanisms.plain import Clear
+from dpmc_lab.cli import main
+from dpmc_lab.store import Store, curves, records
 
 ROOT = Path(__file__).resolve().parent.parent
 SECTION = (ROOT / "docs" / "adding-a-mechanism.md").read_text(encoding="utf-8")
@@ -92,11 +92,11 @@ def test_a_sweep_runs_it_in_its_workers_and_the_store_lives_without_it(file, tmp
     stores = [tmp_path / f"{jobs}.sqlite" for jobs in (1, 2)]
     for jobs, store in enumerate(stores, start=1):
         words = [*SWEEP, "--plugin", file, "--jobs", jobs, "--store", store]
-        done = in_child("-m", "dpmc_core", *words)
+        done = in_child("-m", "dpmc_lab", *words)
         assert done.returncode == 0, done.stderr
         assert "8 rows (8 new)" in done.stdout
     assert rows(stores[0]) == rows(stores[1])
-    again = in_child("-m", "dpmc_core", *words)
+    again = in_child("-m", "dpmc_lab", *words)
     assert "8 rows (0 new)" in again.stdout
     store = ["--store", str(stores[0])]
     assert main(["store", "list", *store]) == 0
@@ -281,7 +281,7 @@ def site(tmp_path):
 @pytest.mark.slow
 def test_an_installed_package_takes_part_without_an_option(site, tmp_path):
     def run(*words):
-        return in_child("-m", "dpmc_core", *words, PYTHONPATH=str(site))
+        return in_child("-m", "dpmc_lab", *words, PYTHONPATH=str(site))
 
     listed = run("list")
     assert "noisy-mean" in listed.stdout

@@ -9,7 +9,8 @@ from scipy import stats
 
 from dpmc_core import privacy
 from dpmc_core.errors import BadRatings, InvalidSetting
-from dpmc_core.lab.protocol import (
+from dpmc_core.privacy import RATING, Shares
+from dpmc_lab.protocol import (
     RECOMMENDER,
     THIRD_PARTY,
     FixedPoint,
@@ -18,7 +19,7 @@ from dpmc_core.lab.protocol import (
     Transcript,
     attacks,
 )
-from dpmc_core.lab.protocol.scenarios import (
+from dpmc_lab.protocol.scenarios import (
     ANSWER,
     HIDDEN_NOISE,
     HIDDEN_SHARE,
@@ -32,8 +33,7 @@ from dpmc_core.lab.protocol.scenarios import (
     ScenarioRun,
     StaticUsers,
 )
-from dpmc_core.lab.protocol.simulate import reference_items
-from dpmc_core.privacy import RATING, Shares
+from dpmc_lab.protocol.simulate import reference_items
 from tests.protocol_helpers import BOTH, assert_counts, play, ratings_of, received
 from tests.statistics_helpers import assert_drawn_from, assert_frequencies
 

@@ -18,7 +18,7 @@ from dpmc_core.data import Refused, datasets
 from dpmc_core.data.source import BLOCK, LineCount
 from dpmc_core.data.text import QUOTE
 from dpmc_core.errors import BadRatings, DpmcError
-from dpmc_core.lab.cli import main
+from dpmc_lab.cli import main
 
 HEAD = "user,item,rating\n"
 

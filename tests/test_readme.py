@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from dpmc_core import registry
-from dpmc_core.lab.cli import build_parser
+from dpmc_lab.cli import build_parser
 
 ROOT = Path(__file__).resolve().parent.parent
 TEXT = (ROOT / "README.md").read_text(encoding="utf-8")

@@ -10,13 +10,13 @@ import pytest
 from dpmc_core import registry
 from dpmc_core.data import datasets
 from dpmc_core.errors import InvalidSetting
-from dpmc_core.lab.cli import build_parser, main
-from dpmc_core.lab.cli.methods import TRUST
-from dpmc_core.lab.cli.options import UNITS
-from dpmc_core.lab.study.advice import recommend
 from dpmc_core.model import Task
 from dpmc_core.privacy import CELL, RATING, USER_EMPTIED, USER_REPLACED, Change, Trust
 from dpmc_core.ratings import PublicFacts
+from dpmc_lab.cli import build_parser, main
+from dpmc_lab.cli.methods import TRUST
+from dpmc_lab.cli.options import UNITS
+from dpmc_lab.study.advice import recommend
 
 RANGES = {Task.BINARY: (-1, 1), Task.RATINGS: (1, 5), Task.RANKING: (0, 1)}
 SIZES = ((40, 30, None), (300, 1_000, 20), (2_000, 100, None))

@@ -7,7 +7,6 @@ import pytest
 
 from dpmc_core import metrics, registry
 from dpmc_core.errors import InvalidSetting
-from dpmc_core.lab.papers.z16 import recovery_error
 from dpmc_core.mechanisms.collection import (
     levels_of,
     modified_laplace_rho,
@@ -18,6 +17,7 @@ from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.solvers import recovery
 from dpmc_core.solvers.linalg import Pattern
 from dpmc_core.solvers.recovery import Regress, Regression, Rule
+from dpmc_lab.papers.z16 import recovery_error
 
 
 def regression(rng, shape=(40, 30), gain=1.0, ridge=None, density=0.5):

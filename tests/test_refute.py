@@ -21,14 +21,6 @@ from scipy import stats
 
 from dpmc_core import registry
 from dpmc_core.errors import CannotRelease, InvalidSetting
-from dpmc_core.lab.measured import _records, shipped
-from dpmc_core.lab.refute import Method, Refuted, refute, small_data
-from dpmc_core.lab.refute.canaries import CanaryPlan, Scorer, plans
-from dpmc_core.lab.refute.faults import Flaw, faults_of, plant
-from dpmc_core.lab.refute.probe import RatingTable, changed, neighbours, run
-from dpmc_core.lab.study.release import export
-from dpmc_core.lab.views import audits
-from dpmc_core.lab.views.audits import known_instance, lights
 from dpmc_core.model import Constant, Step, Task
 from dpmc_core.privacy import (
     CELL,
@@ -49,6 +41,14 @@ from dpmc_core.privacy import (
     witness,
 )
 from dpmc_core.ratings import PublicFacts, Ratings
+from dpmc_lab.audit import Method, Refuted, refute, small_data
+from dpmc_lab.audit.canaries import CanaryPlan, Scorer, plans
+from dpmc_lab.audit.faults import Flaw, faults_of, plant
+from dpmc_lab.audit.probe import RatingTable, changed, neighbours, run
+from dpmc_lab.curves import audits
+from dpmc_lab.curves.audits import known_instance, lights
+from dpmc_lab.measured import _records, shipped
+from dpmc_lab.study.release import export
 from tests import noise_law
 
 LOCAL = ["input-flip", "private-majority", "modified-laplace", "randomised-response", "dplcf"]
@@ -446,7 +446,7 @@ def test_one_rating_lights_up_the_matrix():
 
 
 def test_what_was_measured_ships_for_every_mechanism_as_it_is_now():
-    """After a change of results: dpmc audit --all --write dpmc_core/lab/measured.json"""
+    """After a change of results: dpmc audit --all --write dpmc_lab/measured.json"""
     for id in NOISY:
         found = shipped(registry.create(id, epsilon=1.0))
         assert found is not None, id

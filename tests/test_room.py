@@ -15,8 +15,8 @@ from scipy.stats import binom
 
 from benchmarks import intervals
 from dpmc_core.errors import InvalidSetting
-from dpmc_core.lab.teach import room, room_view
-from dpmc_core.lab.teach.room import (
+from dpmc_lab.classroom import room, room_view
+from dpmc_lab.classroom.room import (
     Linked,
     Malformed,
     NotTaken,

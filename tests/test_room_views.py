@@ -8,11 +8,11 @@ import re
 
 import pytest
 
-from dpmc_core.lab.sweep.presets import EPSILONS
-from dpmc_core.lab.teach import room
-from dpmc_core.lab.teach import room_view as words
-from dpmc_core.lab.teach.room import Bounds, Room, Sender
-from dpmc_core.lab.teach.room_view import Mark, ShareRow
+from dpmc_lab.classroom import room
+from dpmc_lab.classroom import room_view as words
+from dpmc_lab.classroom.room import Bounds, Room, Sender
+from dpmc_lab.classroom.room_view import Mark, ShareRow
+from dpmc_lab.sweep.presets import EPSILONS
 from pages.ui import charts
 from pages.ui.charts import room as charts_room
 

@@ -19,8 +19,6 @@ pytest.importorskip("opendp", reason="needs the extra 'release'")
 from dpmc_core import registry
 from dpmc_core.data.transforms import parse_step
 from dpmc_core.errors import CannotRelease
-from dpmc_core.lab.study import release as exporting
-from dpmc_core.lab.study.release import check, export, secured, write
 from dpmc_core.mechanisms.per_user import PrivateItemMean
 from dpmc_core.model import ArrayPart, Task
 from dpmc_core.privacy import (
@@ -48,6 +46,8 @@ from dpmc_core.privacy.exact_noise import SecureSource
 from dpmc_core.problem import prepare_all
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import parse_setting
+from dpmc_lab.study import release as exporting
+from dpmc_lab.study.release import check, export, secured, write
 from tests.statistics_helpers import (
     FALSE_ALARM,
     assert_channel,

@@ -11,14 +11,14 @@ from dpmc_core import experiment, registry
 from dpmc_core.data import datasets
 from dpmc_core.data.synthetic import SAMPLES
 from dpmc_core.errors import BadRatings
-from dpmc_core.lab import shipped, sweep
-from dpmc_core.lab.store import Store, curves, records
-from dpmc_core.lab.sweep import Grid
-from dpmc_core.lab.sweep.presets import EPSILONS, PRESETS
-from dpmc_core.lab.views import lines, numbers
 from dpmc_core.metrics import METRICS, headline
 from dpmc_core.model import Estimator, Task
 from dpmc_core.problem import build_problem, default_split
+from dpmc_lab import shipped, sweep
+from dpmc_lab.curves import lines, numbers
+from dpmc_lab.store import Store, curves, records
+from dpmc_lab.sweep import Grid
+from dpmc_lab.sweep.presets import EPSILONS, PRESETS
 from tests.sweep_helpers import InThisProcess
 
 IDS = ("input-flip", "output")

@@ -18,8 +18,8 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 BUDGETS = {  # files, tokens
     "core": (64, 134_160),
-    "lab": (74, 168_560),
-    "pages": (52, 76_300),
+    "lab": (77, 168_600),
+    "pages": (52, 76_340),
     "pages (js, css, html)": (8, 20_050),
 }
 NOT_CODE = {
@@ -52,7 +52,7 @@ def tokens_of(path):
 
 
 def files_of(area):
-    core, lab, pages = ROOT / "dpmc_core", ROOT / "dpmc_core" / "lab", ROOT / "pages"
+    core, lab, pages = ROOT / "dpmc_core", ROOT / "dpmc_lab", ROOT / "pages"
     if area == "core":
         return [path for path in core.rglob("*.py") if lab not in path.parents]
     if area == "pages (js, css, html)":

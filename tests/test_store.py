@@ -18,12 +18,12 @@ from store_helpers import as_nobody, needs_modes, open_folder, record
 
 from dpmc_core import metrics, registry
 from dpmc_core.errors import DpmcError, InvalidSetting
-from dpmc_core.lab import store
-from dpmc_core.lab.store import Store, StoreError, StoreLocked
-from dpmc_core.lab.sweep import Grid, plan
 from dpmc_core.metrics import METRICS
 from dpmc_core.model import Constant, Task
 from dpmc_core.ratings import PublicFacts, Ratings
+from dpmc_lab import store
+from dpmc_lab.store import Store, StoreError, StoreLocked
+from dpmc_lab.sweep import Grid, plan
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -250,7 +250,7 @@ def test_an_export_is_complete_or_not_there(opened, tmp_path, monkeypatch):
     opened.add([record()])
     old = tmp_path / "rows.csv"
     old.write_text("what was here")
-    monkeypatch.setattr("dpmc_core.lab.store.records", lambda *_: 1 / 0)
+    monkeypatch.setattr("dpmc_lab.store.records", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         store.write_file(opened, store.curves(opened), old)
     assert old.read_text() == "what was here"
@@ -264,7 +264,7 @@ def test_an_export_onto_a_full_disk_names_the_file_and_leaves_nothing(
         raise OSError(errno.ENOSPC, "No space left on device")
 
     opened.add([record()])
-    monkeypatch.setattr("dpmc_core.lab.store.records", full)
+    monkeypatch.setattr("dpmc_lab.store.records", full)
     with pytest.raises(DpmcError, match=r"rows\.csv could not be written: no space"):
         store.write_file(opened, store.curves(opened), tmp_path / "rows.csv")
     assert {path.name for path in tmp_path.iterdir()} == {"new"}
@@ -423,7 +423,7 @@ def test_a_locked_store_says_so_and_takes_rows_again_later(path, monkeypatch):
 WRITER = """
 import itertools, sys
 from store_helpers import record
-from dpmc_core.lab.store import Store
+from dpmc_lab.store import Store
 with Store(sys.argv[1]) as opened:
     seeds = itertools.count(int(sys.argv[2]), int(sys.argv[3]))
     for seed in itertools.islice(seeds, int(sys.argv[4])):

@@ -26,14 +26,14 @@ from sweep_helpers import (
 
 from dpmc_core import experiment, registry
 from dpmc_core.errors import DpmcError, InvalidSetting
-from dpmc_core.lab import locks, store, sweep
-from dpmc_core.lab.store import Store, StoreError
-from dpmc_core.lab.sweep import engine
-from dpmc_core.lab.sweep import grid as grids
-from dpmc_core.lab.sweep.engine import ALONE, BREAKS, COMPANY
 from dpmc_core.model import AddsNoiseLast, Constant, Step, Task
 from dpmc_core.privacy import witness
 from dpmc_core.problem import LeaveLast, build_problem
+from dpmc_lab import locks, store, sweep
+from dpmc_lab.store import Store, StoreError
+from dpmc_lab.sweep import engine
+from dpmc_lab.sweep import grid as grids
+from dpmc_lab.sweep.engine import ALONE, BREAKS, COMPANY
 
 GUESS, REFERENCE = "private-majority", "reference-binary"  # what stands beside one-bit methods
 
@@ -309,7 +309,7 @@ def test_every_task_is_split_as_a_single_run_of_it(opened):
 
 
 def test_the_curve_of_a_unit_is_the_curve_its_row_is_in(plan, opened):
-    from dpmc_core.lab import store
+    from dpmc_lab import store
 
     run(plan, opened)
     assert {info.key for info in store.curves(opened)} == set(plan.keys.curves)
@@ -637,7 +637,7 @@ def test_units_tell_what_they_are(plan):
 @pytest.mark.skipif(not locks.AVAILABLE, reason="needs file locks")
 def test_what_another_process_has_claimed_is_waited_for_and_taken_over(plan, undisturbed, opened):
     code = (
-        "import sys; from dpmc_core.lab.store import Store\n"
+        "import sys; from dpmc_lab.store import Store\n"
         "with Store(sys.argv[1]) as store, store.claims() as claims:\n"
         "    print(*map(claims.take, sys.argv[2:]), flush=True); sys.stdin.read()"
     )

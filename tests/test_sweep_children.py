@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from dpmc_core.errors import DpmcError
-from dpmc_core.lab import sweep as core
-from dpmc_core.lab.store import Store, records
+from dpmc_lab import sweep as core
+from dpmc_lab.store import Store, records
 from pages.ui import private, sweeps
 from tests.processes import members
 
@@ -135,7 +135,7 @@ def test_the_end_of_the_server_ends_its_sweeps(tmp_path, folder):
 
 def test_a_killed_owner_of_an_upload_leaves_nothing_behind_its_successor(monkeypatch):
     code = (
-        "import time; from dpmc_core.lab import sweep; from dpmc_core.data import datasets;"
+        "import time; from dpmc_lab import sweep; from dpmc_core.data import datasets;"
         "from pages.ui import private, sweeps\n"
         "dataset = datasets.load('movie-night')\n"
         "folder = private.Private().folder(dataset); folder.write()\n"

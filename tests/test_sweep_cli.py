@@ -20,11 +20,11 @@ from store_helpers import as_nobody, needs_modes, open_folder, record
 from sweep_helpers import rows_of
 
 from dpmc_core.errors import InvalidSetting
-from dpmc_core.lab import store as tables
-from dpmc_core.lab.cli import main
-from dpmc_core.lab.cli import sweep as command
-from dpmc_core.lab.store import Store
-from dpmc_core.lab.sweep import SweepReport, cluster, parse_epsilons, parse_seeds
+from dpmc_lab import store as tables
+from dpmc_lab.cli import main
+from dpmc_lab.cli import sweep as command
+from dpmc_lab.store import Store
+from dpmc_lab.sweep import SweepReport, cluster, parse_epsilons, parse_seeds
 
 ROOT = Path(__file__).resolve().parent.parent
 SMALL = [
@@ -53,7 +53,7 @@ def finished(tmp_path_factory):
 
 def dpmc(*words, **options):
     return subprocess.run(
-        [sys.executable, "-m", "dpmc_core", *map(str, words)],
+        [sys.executable, "-m", "dpmc_lab", *map(str, words)],
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -217,7 +217,7 @@ def test_curves_can_be_written_when_all_is_done(finished, tmp_path):
 def test_ctrl_c_keeps_what_is_finished(finished, file):
     words = [*SMALL, "--store", file, "--json"]
     child = subprocess.Popen(
-        [sys.executable, "-m", "dpmc_core", *map(str, words)],
+        [sys.executable, "-m", "dpmc_lab", *map(str, words)],
         cwd=ROOT,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -247,7 +247,7 @@ def test_ctrl_c_keeps_what_is_finished(finished, file):
 def test_being_told_to_end_keeps_what_is_finished(file):
     words = [*SMALL, "--store", file, "--json"]
     child = subprocess.Popen(
-        [sys.executable, "-m", "dpmc_core", *map(str, words)],
+        [sys.executable, "-m", "dpmc_lab", *map(str, words)],
         cwd=ROOT,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -263,9 +263,9 @@ def test_being_told_to_end_keeps_what_is_finished(file):
 
 WAIT = 200  # seconds that the database waits here: far longer than a busy machine takes to end
 PATIENT = f"""
-from dpmc_core.lab import store as connection
+from dpmc_lab import store as connection
 connection.WAIT = {WAIT}
-from dpmc_core.__main__ import entry
+from dpmc_lab.__main__ import entry
 if __name__ == "__main__":
     entry()
 """

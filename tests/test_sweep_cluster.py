@@ -6,7 +6,7 @@ import pytest
 from processes import start
 from sweep_helpers import rows_of
 
-from dpmc_core.lab.store import Store
+from dpmc_lab.store import Store
 
 pytest.importorskip("distributed", reason="needs the extra 'cluster'")
 pytestmark = pytest.mark.slow

@@ -21,14 +21,14 @@ from sweep_helpers import make_dataset, make_pair, make_source
 from dpmc_core import registry
 from dpmc_core.data import datasets
 from dpmc_core.errors import BadRatings, InvalidSetting
-from dpmc_core.lab import locks, papers, store, sweep
-from dpmc_core.lab.cli import build_parser
-from dpmc_core.lab.cli.interface import arguments
-from dpmc_core.lab.store import Store
-from dpmc_core.lab.sweep import Grid, presets, sources
-from dpmc_core.lab.sweep.sources import SNAPSHOT, read_snapshot, write_snapshot
 from dpmc_core.model import Factors
 from dpmc_core.problem import LeaveLast, RandomShare, SharePerUser
+from dpmc_lab import locks, papers, store, sweep
+from dpmc_lab.cli import build_parser
+from dpmc_lab.cli.interface import arguments
+from dpmc_lab.store import Store
+from dpmc_lab.sweep import Grid, presets, sources
+from dpmc_lab.sweep.sources import SNAPSHOT, read_snapshot, write_snapshot
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -254,7 +254,7 @@ def test_folders_of_killed_programs_are_found_and_those_of_living_ones_left_alon
     mine.write()
     (tmp_path / "dpmc-private-notes").mkdir()
     code = (
-        "import sys; from tests.sweep_helpers import make_dataset; from dpmc_core.lab import sweep;"
+        "import sys; from tests.sweep_helpers import make_dataset; from dpmc_lab import sweep;"
         "folder = sweep.PrivateFolder(make_dataset()); folder.write();"
         "print(folder.path.name, folder._watch.pid);"
         "sys.stdout.flush(); sys.stdin.read()"

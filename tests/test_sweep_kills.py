@@ -27,7 +27,7 @@ from processes import (
 )
 from sweep_helpers import rows_of
 
-from dpmc_core.lab.store import Store, StoreError
+from dpmc_lab.store import Store, StoreError
 from tests.slow_helpers import rest_slow
 
 pytestmark = needs_proc
@@ -90,7 +90,7 @@ OWNER = """
 import json, sys, time
 from pages.ui import sweeps
 from tests.sweep_helpers import make_dataset
-from dpmc_core.lab import sweep
+from dpmc_lab import sweep
 folder = sweep.PrivateFolder(make_dataset())
 folder.write()
 grid = sweep.Grid(data=[str(folder.data)], mechanisms=["gradient"], epsilons=[1.0],

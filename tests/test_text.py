@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from streamlit.testing.v1 import AppTest
 
 from dpmc_core.errors import printable
-from dpmc_core.lab import store
-from dpmc_core.lab.store import Store, guarded
-from dpmc_core.lab.views.text import escape_markdown
+from dpmc_lab import store
+from dpmc_lab.curves.text import escape_markdown
+from dpmc_lab.store import Store, guarded
 from pages.ui.text import escape, in_chart
 from tests.hostile import HOSTILE, PIECES, shown
 from tests.store_helpers import record

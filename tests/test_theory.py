@@ -10,18 +10,18 @@ import pytest
 from scipy.stats import laplace, norm
 
 from dpmc_core import registry
-from dpmc_core.lab import papers
-from dpmc_core.lab.papers import jtt18 as frank_wolfe
-from dpmc_core.lab.papers import lwhm22 as one_bit
-from dpmc_core.lab.papers import ryhh24 as implicit
-from dpmc_core.lab.papers import views
-from dpmc_core.lab.papers import z16 as recovery
-from dpmc_core.lab.views.lines import short
 from dpmc_core.links import LOGISTIC, Probit
 from dpmc_core.mechanisms import collection
 from dpmc_core.model import Estimator
 from dpmc_core.privacy import Laplace
 from dpmc_core.ratings import PublicFacts, Ratings
+from dpmc_lab import papers
+from dpmc_lab.curves.lines import short
+from dpmc_lab.papers import jtt18 as frank_wolfe
+from dpmc_lab.papers import lwhm22 as one_bit
+from dpmc_lab.papers import ryhh24 as implicit
+from dpmc_lab.papers import views
+from dpmc_lab.papers import z16 as recovery
 
 LINKS = (LOGISTIC, Probit(), Probit(0.8))
 

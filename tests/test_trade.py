@@ -11,11 +11,11 @@ from page_helpers import charts_of, instrument, open_page, spec
 from scipy import optimize, stats
 
 from dpmc_core import registry
-from dpmc_core.lab.store import restored
-from dpmc_core.lab.views import lines, measurements, trade
-from dpmc_core.lab.views.trade import About, Relation, Seat, Stand, Switches
 from dpmc_core.model import Task
 from dpmc_core.privacy import Trust
+from dpmc_lab.curves import lines, measurements, trade
+from dpmc_lab.curves.trade import About, Relation, Seat, Stand, Switches
+from dpmc_lab.store import restored
 from pages.ui.charts import compare
 
 SAMPLES = (

@@ -8,12 +8,12 @@ import pytest
 
 from dpmc_core import experiment, registry
 from dpmc_core.data import datasets
-from dpmc_core.lab import shipped
-from dpmc_core.lab.views import lines
-from dpmc_core.lab.views.lines import Interval, Picture, Reference, interval
 from dpmc_core.metrics import METRICS, headline
 from dpmc_core.model import Task
 from dpmc_core.problem import build_problem, generator
+from dpmc_lab import shipped
+from dpmc_lab.curves import lines
+from dpmc_lab.curves.lines import Interval, Picture, Reference, interval
 
 DATA = "bookshop-clicks"
 VARIANTS = ("dpimf-strawman", "dpimf-complementary", "dpimf-symmetric", "dpimf-optimal")

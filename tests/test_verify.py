@@ -22,13 +22,13 @@ from dpmc_core.data import public_sets
 from dpmc_core.data.features import knowing
 from dpmc_core.data.transforms import UseFacts
 from dpmc_core.errors import CannotRelease, DpmcError, InvalidSetting, NotVerified
-from dpmc_core.lab.study import release
-from dpmc_core.lab.study.release import check, deployment_card, export, write
-from dpmc_core.lab.study.verify import sign_lines, signed, unnoticed, verify
 from dpmc_core.privacy import Publishes, Trust
 from dpmc_core.ratings import Catalogue, ColumnRoles, Origin, Ratings
 from dpmc_core.solvers import sizes
 from dpmc_core.solvers.factorization import minimise_in_ball
+from dpmc_lab.study import release
+from dpmc_lab.study.release import check, deployment_card, export, write
+from dpmc_lab.study.verify import sign_lines, signed, unnoticed, verify
 from tests.forgeries import BASES, facts, forgeries, released
 from tests.release_helpers import (
     ITEMS,
@@ -326,7 +326,7 @@ def test_a_version_is_one_or_refused(files, version, tmp_path):
 
 def forged(path, mechanism, ratings, monkeypatch, steps=(), **public):
     """A file that its writer released against the rules, or with other public facts on its card."""
-    from dpmc_core.lab.study import release
+    from dpmc_lab.study import release
 
     facts = dataclasses.replace(ratings.public, **public)
     rest = (facts, ratings.catalogue, len(ratings))

@@ -14,8 +14,6 @@ from scipy import stats
 from dpmc_core import registry
 from dpmc_core.data import datasets
 from dpmc_core.experiment import run
-from dpmc_core.lab.cli import main
-from dpmc_core.lab.views import cards, data, lines, noise, run_card, training
 from dpmc_core.links import LOGISTIC, Probit
 from dpmc_core.metrics import METRICS
 from dpmc_core.model import Factors, Task
@@ -30,6 +28,8 @@ from dpmc_core.privacy import (
 )
 from dpmc_core.problem import LeaveLast, RandomShare, SharePerUser, build_problem
 from dpmc_core.ratings import PublicFacts, Ratings
+from dpmc_lab.cli import main
+from dpmc_lab.curves import cards, data, lines, noise, run_card, training
 from tests.page_helpers import placed_line
 
 MECHANISMS = [id for id, cls in registry.MECHANISMS.items() if registry.adds_noise(cls)]

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from dpmc_core.errors import InvalidSetting
-from dpmc_core.lab.papers import engine
-from dpmc_core.lab.papers import z16 as recovery
+from dpmc_lab.papers import engine
+from dpmc_lab.papers import z16 as recovery
 from pages.ui.charts import paper_noise as charts_noise
 
 

@@ -9,12 +9,12 @@ import pytest
 
 from dpmc_core import experiment, registry
 from dpmc_core.data import datasets
-from dpmc_core.lab.views import run_card, training
-from dpmc_core.lab.views.training import FRAMES, SIDE, Camera
 from dpmc_core.metrics import METRICS, headline
 from dpmc_core.model import Constant, Factors, Step, Task
 from dpmc_core.privacy import witness
 from dpmc_core.problem import RandomShare, build_problem
+from dpmc_lab.curves import run_card, training
+from dpmc_lab.curves.training import FRAMES, SIDE, Camera
 from pages.ui import runs
 
 

@@ -1,3 +1,3 @@
 """What pages share. First of all, before NumPy is loaded: one BLAS thread, as `dpmc` has it."""
 
-import dpmc_core.__main__  # noqa: F401
+import dpmc_lab.__main__  # noqa: F401

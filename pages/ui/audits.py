@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from dpmc_core.lab.refute import Report, refute
-from dpmc_core.lab.views.audits import Lights, known_instance, lights
 from dpmc_core.mechanisms.one_bit import Output
 from dpmc_core.model import Mechanism
+from dpmc_lab.audit import Report, refute
+from dpmc_lab.curves.audits import Lights, known_instance, lights
 from pages.ui.jobs import Tell, Work
 
 

@@ -19,11 +19,11 @@ from plotly.basedatatypes import BaseFigure
 
 from dpmc_core.errors import DpmcError, capital, sentence
 from dpmc_core.experiment import EVALUATION_ONLY
-from dpmc_core.lab.measured import Shipped
-from dpmc_core.lab.store import guarded
-from dpmc_core.lab.views import cards, lines, measurements
-from dpmc_core.lab.views.lines import Count, Picture
 from dpmc_core.privacy import Guarantee
+from dpmc_lab.curves import cards, lines, measurements
+from dpmc_lab.curves.lines import Count, Picture
+from dpmc_lab.measured import Shipped
+from dpmc_lab.store import guarded
 from pages.ui import classroom, report, sources, state
 from pages.ui.charts import Figure
 from pages.ui.jobs import AT_ONCE, Job, Snapshot

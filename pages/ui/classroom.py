@@ -31,7 +31,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from dpmc_core.errors import DpmcError, parsed
-from dpmc_core.lab.teach.room import CLASS, EPSILON, PHONES, Malformed, NotTaken, Room, Waits
+from dpmc_lab.classroom.room import CLASS, EPSILON, PHONES, Malformed, NotTaken, Room, Waits
 from pages.ui import jobs
 
 PAGE = "room"  # the address of the teacher's page

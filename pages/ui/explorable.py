@@ -25,11 +25,11 @@ from dpmc_core import registry
 from dpmc_core.data import datasets
 from dpmc_core.data.synthetic import SAMPLES
 from dpmc_core.errors import DpmcError, capital, sentence
-from dpmc_core.lab.study.advice import Protect, method_for
-from dpmc_core.lab.views import cards, lines, text
-from dpmc_core.lab.views.groups import PROTECT
 from dpmc_core.privacy import Guarantee
 from dpmc_core.problem import prepared_facts
+from dpmc_lab.curves import cards, lines, text
+from dpmc_lab.curves.groups import PROTECT
+from dpmc_lab.study.advice import Protect, method_for
 from pages.ui import scene
 from pages.ui.charts import DARK, LIGHT
 from pages.ui.scene import Scene

@@ -10,9 +10,9 @@ import numpy as np
 import streamlit as st
 
 from dpmc_core.arrays import Floats
-from dpmc_core.lab.views.noise import two_values
-from dpmc_core.lab.views.training import Film, Frame, film_table, film_words
 from dpmc_core.model import Task
+from dpmc_lab.curves.noise import two_values
+from dpmc_lab.curves.training import Film, Frame, film_table, film_words
 from pages.ui import blocks, state
 from pages.ui.charts import ENDS, Theme, style
 

@@ -7,11 +7,11 @@ from typing import Any
 
 from dpmc_core.errors import sentence
 from dpmc_core.experiment import EVALUATION_ONLY
-from dpmc_core.lab.teach import glossary
-from dpmc_core.lab.views import cards, lines, run_card, text, training
-from dpmc_core.lab.views.run_card import Run
 from dpmc_core.model import Task
 from dpmc_core.problem import split_words
+from dpmc_lab import glossary
+from dpmc_lab.curves import cards, lines, run_card, text, training
+from dpmc_lab.curves.run_card import Run
 from pages.ui import report
 from pages.ui.charts import curve as charts_curve
 from pages.ui.charts import train as charts_train

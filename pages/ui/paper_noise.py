@@ -7,10 +7,10 @@ from collections.abc import Mapping
 import streamlit as st
 
 from dpmc_core.errors import DpmcError
-from dpmc_core.lab.papers import ryhh24, z16
 from dpmc_core.model import Task
 from dpmc_core.problem import build_problem
 from dpmc_core.ratings import Ratings
+from dpmc_lab.papers import ryhh24, z16
 from pages.ui import blocks, sources, widgets
 from pages.ui.charts import paper_noise as charts
 from pages.ui.report import Exhibit

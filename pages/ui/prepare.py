@@ -5,10 +5,10 @@ from __future__ import annotations
 import streamlit as st
 
 from dpmc_core.data.transforms import Binarise, CapPerUser, TopItems, Transform
-from dpmc_core.lab.teach import glossary
 from dpmc_core.model import Task
 from dpmc_core.problem import LeaveLast, RandomShare, Split, default_split, split_words
 from dpmc_core.ratings import PublicFacts
+from dpmc_lab import glossary
 from pages.ui import widgets
 
 

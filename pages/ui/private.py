@@ -7,7 +7,7 @@ import weakref
 from pathlib import Path
 
 from dpmc_core.data.datasets import Dataset
-from dpmc_core.lab.sweep import PrivateFolder
+from dpmc_lab.sweep import PrivateFolder
 from pages.ui import sweeps
 
 sessions: weakref.WeakSet[Private] = weakref.WeakSet()

@@ -10,12 +10,12 @@ from html import escape
 from typing import Any, NamedTuple
 
 from dpmc_core import paths, registry
-from dpmc_core.lab import citation
-from dpmc_core.lab.store import guarded
-from dpmc_core.lab.views import cards, lines, text
-from dpmc_core.lab.views.lines import GUESSING, Count, Picture
-from dpmc_core.lab.views.svg import DASHES, MARKS, NAMESPACE, Extent, element
 from dpmc_core.problem import split_words
+from dpmc_lab import citation
+from dpmc_lab.curves import cards, lines, text
+from dpmc_lab.curves.lines import GUESSING, Count, Picture
+from dpmc_lab.curves.svg import DASHES, MARKS, NAMESPACE, Extent, element
+from dpmc_lab.store import guarded
 from pages.ui.charts import GRID, INK, LEVELS, LIGHT, MUTED, PAPER, Figure, spread, style
 from pages.ui.charts.lines import level_look, reach
 from pages.ui.text import in_chart

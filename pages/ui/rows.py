@@ -12,14 +12,14 @@ import streamlit as st
 
 from dpmc_core import paths, registry
 from dpmc_core.errors import DpmcError, sentence
-from dpmc_core.lab import shipped as files
-from dpmc_core.lab import store, sweep
-from dpmc_core.lab.store import Store, StoreMissing, default_path
-from dpmc_core.lab.sweep import Grid, Keys, presets
-from dpmc_core.lab.views import lines
-from dpmc_core.lab.views.lines import Picture
 from dpmc_core.metrics import Metric
 from dpmc_core.model import Task
+from dpmc_lab import shipped as files
+from dpmc_lab import store, sweep
+from dpmc_lab.curves import lines
+from dpmc_lab.curves.lines import Picture
+from dpmc_lab.store import Store, StoreMissing, default_path
+from dpmc_lab.sweep import Grid, Keys, presets
 from pages.ui import blocks, classroom, sources, state, sweeps
 from pages.ui.sweeps import Sweep
 from pages.ui.text import many

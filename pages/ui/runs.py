@@ -10,16 +10,16 @@ from typing import Any, NamedTuple
 from dpmc_core import experiment, registry
 from dpmc_core.data import Dataset, Refused, datasets, public_sets
 from dpmc_core.errors import DpmcError
-from dpmc_core.lab.views import cards, noise
-from dpmc_core.lab.views.lines import WITHOUT
-from dpmc_core.lab.views.run_card import Run
-from dpmc_core.lab.views.training import Camera, Film
 from dpmc_core.metrics import headline
 from dpmc_core.model import Mechanism, Model, Step
 from dpmc_core.privacy import witness
 from dpmc_core.problem import Problem, build_problem, default_split, generator
 from dpmc_core.ratings import Ratings
 from dpmc_core.stopping import stopping
+from dpmc_lab.curves import cards, noise
+from dpmc_lab.curves.lines import WITHOUT
+from dpmc_lab.curves.run_card import Run
+from dpmc_lab.curves.training import Camera, Film
 from pages.ui.jobs import Tell, Work
 
 # Seconds that looking at held-out ratings while training may take in all, and the part of the

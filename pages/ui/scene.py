@@ -20,15 +20,15 @@ import plotly as plotly_package
 
 from dpmc_core import registry
 from dpmc_core.data import datasets
-from dpmc_core.lab.sweep import Grid
-from dpmc_core.lab.sweep.presets import BOTH, EPSILONS
-from dpmc_core.lab.views import cards, lines, numbers, people, trade
-from dpmc_core.lab.views.lines import Line, Picture
-from dpmc_core.lab.views.people import Around, Person, Scores, Shown, Yours
 from dpmc_core.model import Mechanism, Task
 from dpmc_core.privacy import Guarantee, Trust
 from dpmc_core.problem import build_problem, prepared_facts
 from dpmc_core.ratings import PublicFacts, Ratings
+from dpmc_lab.curves import cards, lines, numbers, people, trade
+from dpmc_lab.curves.lines import Line, Picture
+from dpmc_lab.curves.people import Around, Person, Scores, Shown, Yours
+from dpmc_lab.sweep import Grid
+from dpmc_lab.sweep.presets import BOTH, EPSILONS
 from pages.ui.charts import Figure, Theme
 from pages.ui.charts import curve as charts_curve
 from pages.ui.text import in_chart

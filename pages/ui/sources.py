@@ -13,10 +13,10 @@ from dpmc_core.data import datasets, parse_step, public_sets
 from dpmc_core.data.datasets import Dataset
 from dpmc_core.data.synthetic import DRAWN, ON_DEMAND, SAMPLES, cells_of, options_of
 from dpmc_core.errors import DpmcError, InvalidSetting
-from dpmc_core.lab.views import noise
 from dpmc_core.model import Mechanism, Task
 from dpmc_core.problem import build_problem, prepared_facts
 from dpmc_core.ratings import ColumnRoles, PublicFacts, Ratings
+from dpmc_lab.curves import noise
 from pages.ui import state
 
 UPLOAD = "upload"

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from dpmc_core.errors import DpmcError
-from dpmc_core.lab import locks
+from dpmc_lab import locks
 
 AT_ONCE = 2  # sweeps of one folder; each has a worker for every core
 GRACE = 5.0  # seconds a cancelled sweep has to put its finished rows away

@@ -5,8 +5,8 @@ from __future__ import annotations
 import html
 
 from dpmc_core.errors import printable
-from dpmc_core.lab.views.text import escape_markdown
-from dpmc_core.lab.views.text import many as many
+from dpmc_lab.curves.text import escape_markdown
+from dpmc_lab.curves.text import many as many
 
 
 def escape(text: str) -> str:

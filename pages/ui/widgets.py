@@ -13,13 +13,13 @@ import streamlit as st
 
 from dpmc_core import registry
 from dpmc_core.errors import DpmcError, sentence
-from dpmc_core.lab.sweep.presets import EPSILONS
-from dpmc_core.lab.teach import glossary
-from dpmc_core.lab.views import groups
-from dpmc_core.lab.views.groups import Choice
 from dpmc_core.model import Mechanism
 from dpmc_core.privacy import Guarantee
 from dpmc_core.settings import Setting, parse_setting, settings_of, show_setting
+from dpmc_lab import glossary
+from dpmc_lab.curves import groups
+from dpmc_lab.curves.groups import Choice
+from dpmc_lab.sweep.presets import EPSILONS
 from pages.ui import blocks, rows, sources, state
 
 T = TypeVar("T")

@@ -36,7 +36,8 @@ class Mutant:
     @property
     def path(self) -> str:
         """Of the source, from the project's folder."""
-        return self.file if self.file.startswith("pages/") else f"dpmc_core/{self.file}"
+        outside = self.file.startswith(("pages/", "dpmc_lab/"))
+        return self.file if outside else f"dpmc_core/{self.file}"
 
 
 def contract(test: str, *ids: str) -> tuple[str, ...]:

@@ -28,7 +28,7 @@ COMMAND_LINE = (
     )
     + family_of(
         "command line",
-        "lab/cli/__init__.py",
+        "dpmc_lab/cli/__init__.py",
         (
             "reports are written as they are",
             OTHER,
@@ -60,7 +60,7 @@ COMMAND_LINE = (
     )
     + family_of(
         "command line",
-        "lab/cli/interface.py",
+        "dpmc_lab/cli/interface.py",
         (
             "wrong usage is told as it was typed",
             OTHER,
@@ -71,7 +71,7 @@ COMMAND_LINE = (
     )
     + family_of(
         "command line",
-        "__main__.py",
+        "dpmc_lab/__main__.py",
         (
             "Ctrl-C at the very end is a traceback",
             OTHER,

@@ -100,7 +100,7 @@ CORE = [
          "errors.get(id, 0), default", _KIND),
     ),
     *family_of(
-        "baselines", "lab/study/answer.py",
+        "baselines", "dpmc_lab/study/answer.py",
         ("the answer takes one kind for all data", OTHER,
          "[registry.floor_of(type(method), steps, errors)]",
          "[registry.floor_of(type(method), steps)]",
@@ -345,7 +345,7 @@ CORE = [
          "return math.frexp(scale)[1] - _FINE", _ON_GRID),
     ),
     *family_of(
-        "rounding", "lab/study/release.py",
+        "rounding", "dpmc_lab/study/release.py",
         ("a sampled sum's rounding is free", OTHER,
          "return sensitivity * (1 + rounding / release.term_epsilon)", "return sensitivity",
          named("coins", "test_the_rounding_of_a_sampled_sum_is_counted")),
@@ -358,7 +358,7 @@ CORE = [
          named("secure_noise", "test_more_answers_than_the_card_counts_are_never_written")),
     ),
     *family_of(
-        "answer", "lab/study/answer.py",
+        "answer", "dpmc_lab/study/answer.py",
         ("all publications cost what one does", OTHER, "card_at(setting).repeated(times)",
          "card_at(setting)", _AGAIN),
         ("each publication may take all", OTHER, "lambda at: card_at(at).repeated(times)",

@@ -339,7 +339,7 @@ FEATURES = [
 PARTITIONS = (
     family_of(
         "partitions",
-        "lab/sweep/cluster.py",
+        "dpmc_lab/sweep/cluster.py",
         (
             "another lower end of the range passes",
             OTHER,
@@ -371,7 +371,7 @@ PARTITIONS = (
     )
     + family_of(
         "partitions",
-        "lab/sweep/partitions.py",
+        "dpmc_lab/sweep/partitions.py",
         (
             "the earliest rating of a partition is held out",
             OTHER,

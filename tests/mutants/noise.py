@@ -108,7 +108,7 @@ SECURE = (
     )
     + family_of(
         "secure path",
-        "lab/study/release.py",
+        "dpmc_lab/study/release.py",
         (
             "sensitivities are not raised by the rounding",
             OTHER,

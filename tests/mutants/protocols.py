@@ -15,7 +15,7 @@ _NO_TWO = "test_no_two_phases_share_noise_masks_or_secrets"
 PROTOCOL = (
     family_of(
         "protocol",
-        "lab/protocol/scenarios.py",
+        "dpmc_lab/protocol/scenarios.py",
         ("scale", SCALE, "scale=term.scale,", "scale=0.97 * term.scale,", named("protocol", _LAW)),
         (
             "scenario 2: no shares of noise",
@@ -220,7 +220,7 @@ PROTOCOL = (
     )
     + family_of(
         "protocol",
-        "lab/protocol/__init__.py",
+        "dpmc_lab/protocol/__init__.py",
         (
             "sums may wrap around",
             CLIP,
@@ -236,7 +236,7 @@ _PARTIES = "test_no_two_parties_rounds_or_cells_share_their_noise"
 
 FEDERATED = family_of(
     "federated",
-    "lab/protocol/federated.py",
+    "dpmc_lab/protocol/federated.py",
     (
         "scale",
         SCALE,

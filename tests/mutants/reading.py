@@ -125,7 +125,7 @@ READING = (
     )
     + family_of(
         "reading",
-        "lab/cli/options.py",
+        "dpmc_lab/cli/options.py",
         (
             "a guessed person is promised something",
             UNIT,

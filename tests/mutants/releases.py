@@ -8,7 +8,7 @@ _ONE = "private-item-mean"
 
 VERIFY = family_of(
     "verify",
-    "lab/study/verify.py",
+    "dpmc_lab/study/verify.py",
     (
         "users and items read off the ratings",
         SKIPPED,
@@ -185,7 +185,7 @@ VERIFY = family_of(
 RELEASE = [
     *family_of(
         "release",
-        "lab/study/release.py",
+        "dpmc_lab/study/release.py",
         (
             "columns as many as somebody likes",
             CLIP,
@@ -286,7 +286,7 @@ RELEASE = [
     ),
     *family_of(
         "release",
-        "lab/study/release.py",
+        "dpmc_lab/study/release.py",
         (
             "features of a method that uses none",
             SKIPPED,
@@ -379,7 +379,7 @@ RELEASE = [
     ),
     *family_of(
         "release",
-        "lab/cli/promises.py",
+        "dpmc_lab/cli/promises.py",
         (
             "noted by the plain card",
             OTHER,
@@ -507,7 +507,7 @@ CATALOGUE = [
     ),
     *family_of(
         "catalogue",
-        "lab/cli/promises.py",
+        "dpmc_lab/cli/promises.py",
         (
             "places told by the ids where a promise covers existence",
             OTHER,

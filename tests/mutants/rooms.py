@@ -9,7 +9,7 @@ _WITHIN = "test_no_share_lies_outside_0_to_100_and_each_interval_holds_its_share
 
 ROOM = family_of(
     "room",
-    "lab/teach/room.py",
+    "dpmc_lab/classroom/room.py",
     (
         "a phone: the opposite too rarely",
         SCALE,
@@ -153,7 +153,7 @@ _GUESSED = "test_a_guess_waits_for_the_open_question_and_changes_no_shortcut"
 WALL = [
     *family_of(
         "class",
-        "lab/teach/room_view.py",
+        "dpmc_lab/classroom/room_view.py",
         (
             "guesses on the wall before the lock",
             SKIPPED,
@@ -438,7 +438,7 @@ SERVER = family_of(
     ),
 ) + family_of(
     "server",
-    "lab/locks.py",
+    "dpmc_lab/locks.py",
     (
         "an upload's folder stays",
         SKIPPED,
@@ -491,7 +491,7 @@ CLASSROOM = family_of(
     ),
 ) + family_of(
     "class",
-    "lab/teach/room.py",
+    "dpmc_lab/classroom/room.py",
     (
         "nobody waits to be let in",
         SKIPPED,

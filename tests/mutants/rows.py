@@ -9,7 +9,7 @@ _PARTITIONS = "test_sums_over_partitions_are_those_of_one_machine"
 STORE = (
     family_of(
         "store",
-        "lab/store.py",
+        "dpmc_lab/store.py",
         (
             "every epsilon is a curve of its own",
             OTHER,
@@ -41,7 +41,7 @@ STORE = (
     )
     + family_of(
         "store",
-        "lab/store.py",
+        "dpmc_lab/store.py",
         (
             "rows finished since are pruned",
             OTHER,
@@ -66,7 +66,7 @@ STORE = (
     )
     + family_of(
         "store",
-        "lab/store.py",
+        "dpmc_lab/store.py",
         (
             "points of the highest seeds",
             OTHER,
@@ -84,7 +84,7 @@ STORE = (
     )
     + family_of(
         "store",
-        "lab/store.py",
+        "dpmc_lab/store.py",
         (
             "a formula is exported as it is",
             OTHER,
@@ -113,7 +113,7 @@ STORE = (
     )
     + family_of(
         "store",
-        "lab/shipped.py",
+        "dpmc_lab/shipped.py",
         (
             "shipped rows of an older revision are drawn",
             OTHER,
@@ -134,7 +134,7 @@ STORE = (
 SWEEP = (
     family_of(
         "sweep",
-        "lab/cli/sweep.py",
+        "dpmc_lab/cli/sweep.py",
         (
             "a new curve has no lists without privacy to be compared with",
             OTHER,
@@ -147,7 +147,7 @@ SWEEP = (
     )
     + family_of(
         "sweep",
-        "lab/sweep/grid.py",
+        "dpmc_lab/sweep/grid.py",
         (
             "the largest epsilon is never run",
             OTHER,
@@ -172,7 +172,7 @@ SWEEP = (
     )
     + family_of(
         "sweep",
-        "lab/sweep/engine.py",
+        "dpmc_lab/sweep/engine.py",
         (
             "all seeds share the first one's split",
             REUSED,
@@ -197,7 +197,7 @@ SWEEP = (
     )
     + family_of(
         "sweep",
-        "lab/sweep/sources.py",
+        "dpmc_lab/sweep/sources.py",
         (
             "one draw of generated data for all seeds",
             REUSED,
@@ -222,7 +222,7 @@ SWEEP = (
     )
     + family_of(
         "sweep",
-        "lab/sweep/engine.py",
+        "dpmc_lab/sweep/engine.py",
         (
             "rows that wait for a locked store are dropped",
             OTHER,
@@ -233,7 +233,7 @@ SWEEP = (
     )
     + family_of(
         "sweep",
-        "lab/sweep/cluster.py",
+        "dpmc_lab/sweep/cluster.py",
         (
             "the last partition is left out of sums",
             OTHER,
@@ -251,7 +251,7 @@ SWEEP = (
     )
     + family_of(
         "sweep",
-        "lab/sweep/partitions.py",
+        "dpmc_lab/sweep/partitions.py",
         (
             "a partition counts twice in sums",
             OTHER,
@@ -298,7 +298,7 @@ SWEEP = (
     )
     + family_of(
         "sweep",
-        "lab/sweep/toplists.py",
+        "dpmc_lab/sweep/toplists.py",
         (
             "what is rated already is recommended",
             OTHER,

@@ -6,7 +6,7 @@ from tests.mutants.base import OTHER, REUSED, UNIT, family_of, named
 
 VIEWS = family_of(
     "views",
-    "lab/views/lines.py",
+    "dpmc_lab/curves/lines.py",
     (
         "a band of one side",
         OTHER,
@@ -84,7 +84,7 @@ VIEWS = family_of(
     ),
 ) + family_of(
     "views",
-    "lab/views/comparison.py",
+    "dpmc_lab/curves/comparison.py",
     (
         "many epsilons are as sure as one",
         OTHER,
@@ -103,7 +103,7 @@ VIEWS = family_of(
 )
 VIEWS += family_of(
     "views",
-    "lab/views/trade.py",
+    "dpmc_lab/curves/trade.py",
     (
         "all ratings together cost what one costs",
         UNIT,
@@ -331,7 +331,7 @@ PAGES += family_of(
 VIEWS += [
     *family_of(
         "views",
-        "lab/views/lines.py",
+        "dpmc_lab/curves/lines.py",
         (
             "clearly better by the means alone",
             OTHER,
@@ -342,7 +342,7 @@ VIEWS += [
     ),
     *family_of(
         "views",
-        "lab/views/comparison.py",
+        "dpmc_lab/curves/comparison.py",
         (
             "lines whose epsilons count other things are compared",
             UNIT,
@@ -363,7 +363,7 @@ VIEWS += [
     ),
     *family_of(
         "views",
-        "lab/views/numbers.py",
+        "dpmc_lab/curves/numbers.py",
         (
             "resampled means are not stretched",
             OTHER,
@@ -402,7 +402,7 @@ VIEWS += [
     ),
     *family_of(
         "views",
-        "lab/views/cards.py",
+        "dpmc_lab/curves/cards.py",
         (
             "a proved limit is rounded up to certainty",
             OTHER,
@@ -413,7 +413,7 @@ VIEWS += [
     ),
     *family_of(
         "views",
-        "lab/views/data.py",
+        "dpmc_lab/curves/data.py",
         (
             "busy users come last in the picture of cells",
             OTHER,
@@ -424,7 +424,7 @@ VIEWS += [
     ),
     *family_of(
         "views",
-        "lab/views/training.py",
+        "dpmc_lab/curves/training.py",
         (
             "groups of calibration in the order of the file",
             OTHER,
@@ -442,7 +442,7 @@ VIEWS += [
     ),
     *family_of(
         "views",
-        "lab/views/people.py",
+        "dpmc_lab/curves/people.py",
         (
             "the median person is the busiest",
             OTHER,
@@ -467,7 +467,7 @@ VIEWS += [
     ),
     *family_of(
         "views",
-        "lab/views/cards.py",
+        "dpmc_lab/curves/cards.py",
         (
             "a refuted claim is called claimed only",
             OTHER,

@@ -7,7 +7,7 @@ from tests.mutants.base import OTHER, family_of, named
 ANSWER = (
     family_of(
         "answer",
-        "lab/study/answer.py",
+        "dpmc_lab/study/answer.py",
         (
             "the command of an answer has a rounded limit",
             OTHER,
@@ -60,7 +60,7 @@ ANSWER = (
     )
     + family_of(
         "answer",
-        "lab/study/paired.py",
+        "dpmc_lab/study/paired.py",
         (
             "seeds do not widen an interval",
             OTHER,
@@ -99,7 +99,7 @@ ANSWER = (
     )
     + family_of(
         "answer",
-        "lab/study/advice.py",
+        "dpmc_lab/study/advice.py",
         (
             "a setting is rounded up beyond what was asked",
             OTHER,

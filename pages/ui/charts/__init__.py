@@ -13,11 +13,11 @@ import numpy as np
 
 from dpmc_core import facts
 from dpmc_core.arrays import Floats
-from dpmc_core.lab.views.lines import ALONE, GUESSING, POPULAR, WITHOUT, Band
-from dpmc_core.lab.views.measurements import Tick
-from dpmc_core.lab.views.numbers import isotonic
 from dpmc_core.registry import style as style
 from dpmc_core.style import BLUE, RED, Style
+from dpmc_lab.curves.lines import ALONE, GUESSING, POPULAR, WITHOUT, Band
+from dpmc_lab.curves.measurements import Tick
+from dpmc_lab.curves.numbers import isotonic
 
 Values = Sequence[Any] | Floats
 Ends = tuple[float, float]

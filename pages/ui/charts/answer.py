@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dpmc_core.lab.study.paired import Bracket
-from dpmc_core.lab.views import svg
-from dpmc_core.lab.views.answer import AtEpsilon
+from dpmc_lab.curves import svg
+from dpmc_lab.curves.answer import AtEpsilon
+from dpmc_lab.study.paired import Bracket
 from pages.ui.charts import EPSILON_AXIS, INK, MUTED, Figure, figure, style
 
 _ENDS = (-0.12, 1.12)  # what always shows of the axis, as a share of the gain

@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 
 from dpmc_core import registry
-from dpmc_core.lab.views.comparison import Standing, standing_words
-from dpmc_core.lab.views.lines import (
+from dpmc_core.metrics import Metric
+from dpmc_lab.curves.comparison import Standing, standing_words
+from dpmc_lab.curves.lines import (
     AS_CLAIMED,
     ENVELOPE,
     Band,
@@ -25,10 +26,9 @@ from dpmc_core.lab.views.lines import (
     short_label,
     uses_facts,
 )
-from dpmc_core.lab.views.measurements import tick_of
-from dpmc_core.lab.views.numbers import Answer, reach_words, span_words
-from dpmc_core.lab.views.trade import MOST, Bead, Stand, Track, Trade, log_odds, said
-from dpmc_core.metrics import Metric
+from dpmc_lab.curves.measurements import tick_of
+from dpmc_lab.curves.numbers import Answer, reach_words, span_words
+from dpmc_lab.curves.trade import MOST, Bead, Stand, Track, Trade, log_odds, said
 from pages.ui.charts import (
     EPSILON_AXIS,
     FINE,

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from dpmc_core.lab.views.cards import epsilon_text
-from dpmc_core.lab.views.lines import Band, Line, Picture, bars, uses_facts
-from dpmc_core.lab.views.measurements import tick_of
+from dpmc_lab.curves.cards import epsilon_text
+from dpmc_lab.curves.lines import Band, Line, Picture, bars, uses_facts
+from dpmc_lab.curves.measurements import tick_of
 from pages.ui.charts import (
     EPSILON_AXIS,
     FINE,

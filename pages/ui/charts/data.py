@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from dpmc_core.lab.views.data import Histogram, Sparsity, Tail
+from dpmc_lab.curves.data import Histogram, Sparsity, Tail
 from pages.ui.charts import LOG, STYLES, Figure, figure
 
 

@@ -6,13 +6,13 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dpmc_core.lab.measured import Method, Refuted
-from dpmc_core.lab.refute import Report
-from dpmc_core.lab.views.audits import Lights
-from dpmc_core.lab.views.cards import CardRow, State, epsilon_text
-from dpmc_core.lab.views.groups import Group
-from dpmc_core.lab.views.measurements import Tick
 from dpmc_core.style import GREEN, RED
+from dpmc_lab.audit import Report
+from dpmc_lab.curves.audits import Lights
+from dpmc_lab.curves.cards import CardRow, State, epsilon_text
+from dpmc_lab.curves.groups import Group
+from dpmc_lab.curves.measurements import Tick
+from dpmc_lab.measured import Method, Refuted
 from pages.ui.charts import (
     ACCENT,
     EPSILON_AXIS,

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dpmc_core import registry
-from dpmc_core.lab.views.lines import GUESSING, POPULAR, Band, Line, Picture, guess_name
+from dpmc_lab.curves.lines import GUESSING, POPULAR, Band, Line, Picture, guess_name
 from pages.ui.charts import INK, LEVELS, MUTED, Ends, Figure, Style, spread, style
 
 _WIDE = 17  # characters in a line of a name: all that a phone has room for

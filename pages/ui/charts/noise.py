@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from dpmc_core import registry
-from dpmc_core.lab.views.noise import (
+from dpmc_lab.curves.noise import (
     BeforeAfter,
     ChannelChances,
     Density,

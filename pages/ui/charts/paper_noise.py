@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from dpmc_core.arrays import Floats
-from dpmc_core.lab.papers.ryhh24 import COEFFICIENTS, SamplingWeights, VariantNoise, variant
-from dpmc_core.lab.papers.z16 import RecoveryBounds, near
+from dpmc_lab.papers.ryhh24 import COEFFICIENTS, SamplingWeights, VariantNoise, variant
+from dpmc_lab.papers.z16 import RecoveryBounds, near
 from pages.ui.charts import EPSILON_AXIS, LOG, STYLES, Figure, figure, style
 
 _SHOWN = 160  # users of a weights picture: more only cover each other

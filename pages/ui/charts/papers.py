@@ -6,11 +6,11 @@ import textwrap
 
 import numpy as np
 
-from dpmc_core.lab.papers import views
-from dpmc_core.lab.papers.engine import Axis, Series
-from dpmc_core.lab.papers.views import Look
-from dpmc_core.lab.views import svg
-from dpmc_core.lab.views.lines import Band
+from dpmc_lab.curves import svg
+from dpmc_lab.curves.lines import Band
+from dpmc_lab.papers import views
+from dpmc_lab.papers.engine import Axis, Series
+from dpmc_lab.papers.views import Look
 from pages.ui.charts import INK, LOG, MUTED, Figure, Style, Theme, faded, figure, shaded
 
 _LINE = 52  # letters that stand beside the axis, one above the other

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dpmc_core.lab.protocol import RECOMMENDER, THIRD_PARTY, Message
-from dpmc_core.lab.protocol.federated import SERVER
+from dpmc_lab.protocol import RECOMMENDER, THIRD_PARTY, Message
+from dpmc_lab.protocol.federated import SERVER
 from pages.ui.charts import ACCENT, GRID, PAPER, Figure, figure
 from pages.ui.text import in_chart
 

@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 import segno
 
-from dpmc_core.lab.teach.room import Coins
-from dpmc_core.lab.teach.room_view import Mark, ShareRow, range_text, share_text
+from dpmc_lab.classroom.room import Coins
+from dpmc_lab.classroom.room_view import Mark, ShareRow, range_text, share_text
 from pages.ui.charts import ACCENT, Theme, shaded
 
 _SHARES = """

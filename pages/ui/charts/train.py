@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from dpmc_core.lab.views import training
-from dpmc_core.lab.views.lines import GUESSING, WITHOUT
-from dpmc_core.lab.views.run_card import KeptRun
-from dpmc_core.lab.views.training import CalibrationCurve, ErrorCdf
+from dpmc_lab.curves import training
+from dpmc_lab.curves.lines import GUESSING, WITHOUT
+from dpmc_lab.curves.run_card import KeptRun
+from dpmc_lab.curves.training import CalibrationCurve, ErrorCdf
 from pages.ui.charts import LEVELS, MUTED, STYLES, Figure, Values, figure, style, wrapped
 
 Points = Sequence[tuple[int, float]]  # round and value

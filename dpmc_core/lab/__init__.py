@@ -1,1 +1,0 @@
-"""What is done with the core: sweeps, studies, protocols, papers, teaching, commands."""

@@ -1,1 +1,0 @@
-"""A class as data, lessons, and the words of the field."""

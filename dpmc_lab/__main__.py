@@ -1,0 +1,47 @@
+"""`python -m dpmc_lab` and `dpmc` are the same."""
+
+import os
+import signal
+import sys
+import threading
+
+# The matrices here are thin: further BLAS threads mostly wait for each other, and on a busy machine
+# they make a fit many times slower. A number of one's own still counts.
+for _name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(_name, "1")
+
+
+def _again(found: "sys.UnraisableHookArgs") -> None:
+    """Ctrl-C again in a moment, where a callback that Python runs by itself has swallowed it."""
+    if issubclass(found.exc_type, KeyboardInterrupt):
+        threading.Timer(0.01, _interrupt).start()
+    else:
+        sys.__unraisablehook__(found)
+
+
+def _interrupt() -> None:
+    if sys.platform == "win32":
+        signal.raise_signal(signal.SIGINT)
+    else:  # the thread that may be waiting for something
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+
+
+def entry() -> None:
+    """The console script."""
+    sys.unraisablehook = _again
+    try:
+        from dpmc_lab import locks
+
+        locks.end_with_owner()  # before the seconds that the rest takes to load
+        from dpmc_lab.cli import main  # here, so that Ctrl-C is clean
+
+        status = main()
+    except KeyboardInterrupt:
+        sys.stderr.write("dpmc: interrupted\n")
+        status = 130
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # all is done and said
+    sys.exit(status)
+
+
+if __name__ == "__main__":
+    entry()

@@ -1,0 +1,149 @@
+"""Try to refute what a mechanism claims and what its releases certify: audits anybody can run.
+
+Two methods, each from the noisy answers of the releases, from which all else follows:
+
+- the sensitivity probe: how far the queries really move between neighbouring data sets. Exact for
+  the pair it shows, so it needs no confidence;
+- canaries: things of the mechanism's own unit, each planted by a fair coin in one run and guessed
+  from what was published.
+
+What an audit does not refute it does not confirm. The same seed gives the same numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+
+import numpy as np
+
+from dpmc_core.errors import InvalidSetting, check_number
+from dpmc_core.mechanisms.one_bit import Output
+from dpmc_core.model import Mechanism, Task
+from dpmc_core.privacy import Change
+from dpmc_core.ratings import PublicFacts, Ratings
+from dpmc_core.stopping import Stop, Stopped, check_cancelled, stopping
+from dpmc_lab.audit.canaries import Keeper
+from dpmc_lab.audit.faults import Flaw, plant
+from dpmc_lab.audit.probe import Prober
+from dpmc_lab.audit.report import (
+    ChangedRow,
+    Inapplicable,
+    Measured,
+    Report,
+    Spent,
+    Tell,
+)
+from dpmc_lab.measured import Method, Refuted
+
+RUNS = 100  # of a mechanism for pairs, and again for canaries
+_LARGEST = 4_000_000  # cells
+_PARTS = 1000  # of one method's progress
+_METHODS: dict[Method, type[Prober | Keeper]] = {
+    Method.PROBE: Prober,
+    Method.CANARIES: Keeper,
+}
+
+
+def refute(
+    mechanism: Mechanism,
+    ratings: Ratings | None = None,
+    *,
+    data: str = "",
+    change: Change | None = None,
+    runs: int = RUNS,
+    methods: Collection[Method] = tuple(Method),
+    flaw: Flaw | None = None,
+    seed: int = 1,
+    tell: Tell | None = None,
+    stop: Stop | None = None,
+) -> Report:
+    """Audit a mechanism on ratings prepared for its task; None: on `small_data`.
+
+    data: what they are called. change: the unit (the card's own by default). runs: how many pairs
+    the probe tries, and how many canaries there are where each takes a run to score. flaw: planted
+    in a copy, which is held against the honest card. tell: told after every part, with the report
+    so far. Asked to stop, it returns what there is by then, `stopped`: what was not finished is not
+    valid. Raises InvalidSetting for a flaw that does not apply, or data that are too large.
+    """
+    check_number("runs", runs, at_least=2, integer=True)
+    check_number("seed", seed, at_least=0, integer=True)
+    if ratings is None:
+        ratings, data = small_data(mechanism), data or "small invented ratings"
+    public = ratings.public
+    if (cells := public.users * public.items) > _LARGEST:
+        raise InvalidSetting("users x items", f"at most {_LARGEST:,} for an audit", cells)
+    check_number("users with ratings", int(np.unique(ratings.users).size), at_least=2)
+    card = mechanism.guarantee(public).given(ratings.prepared)
+    if not any(card.releases):
+        raise InvalidSetting("the mechanism", "one that adds noise", mechanism.id)
+    audited = mechanism if flaw is None else plant(mechanism, flaw, public)
+    change = change or card.change
+    report = Report(mechanism, card, change, seed, data, runs, flaw)
+    order = [method for method in _METHODS if method in methods]
+    with stopping(stop):
+        for place, method in enumerate(order):
+            before = report
+            try:
+                for part in _METHODS[method](audited, card, change, seed).audit(ratings, runs):
+                    report = replace(before, findings=(*before.findings, part))
+                    if tell is not None:
+                        done = (place + part.done / max(part.total, 1)) * _PARTS
+                        tell(int(done), len(order) * _PARTS, method.value, report)
+                    check_cancelled()
+            except Inapplicable as reason:
+                report = replace(before, skipped=(*before.skipped, (method, str(reason))))
+            except Stopped:
+                return replace(report, stopped=True)
+    return report
+
+
+def small_data(mechanism: Mechanism) -> Ratings:
+    """Invented ratings for a mechanism's task, so few that it runs hundreds of times.
+
+    For output perturbation those of which one is known to move the whole matrix.
+    """
+    if isinstance(mechanism, Output):
+        return one_rating_apart()[0]
+    rng = np.random.default_rng(0)
+    users, items, share = (60, 50, 0.3) if mechanism.task is Task.BINARY else (200, 24, 0.35)
+    low, high = {Task.BINARY: (-1, 1), Task.RATINGS: (1, 5), Task.RANKING: (0, 1)}[mechanism.task]
+    rated = np.argwhere(rng.random((users, items)) < share)
+    who, what = rated[:, 0], rated[:, 1]
+    taste = rng.normal(size=users)[who] * rng.normal(size=items)[what]
+    values = {
+        Task.BINARY: np.where(taste > 0, 1.0, -1.0),
+        Task.RATINGS: np.clip(np.rint(3.3 + taste), 1, 5),
+        Task.RANKING: np.ones(len(taste)),
+    }[mechanism.task]
+    public = PublicFacts(users=users, items=items, low=low, high=high)
+    return Ratings.build(who, what, values, public)
+
+
+def one_rating_apart() -> tuple[Ratings, int]:
+    """40 x 400 signs, one in ten observed, and the position of one user's only rating.
+
+    With radius 1.2 and bound 1, that rating moves the whole matrix of output perturbation.
+    """
+    rng = np.random.default_rng(0)
+    observed = rng.random((40, 400)) < 0.1
+    observed[0] = False
+    observed[0, 0] = True
+    taste = np.where(rng.random(400) < 0.5, 1.0, -1.0)
+    users, items = np.nonzero(observed)
+    public = PublicFacts(users=40, items=400, low=-1, high=1)
+    return Ratings.build(users, items, taste[items], public), 0
+
+
+__all__ = [
+    "RUNS",
+    "ChangedRow",
+    "Measured",
+    "Method",
+    "Refuted",
+    "Report",
+    "Spent",
+    "one_rating_apart",
+    "refute",
+    "small_data",
+]

@@ -1,0 +1,301 @@
+"""The sensitivity probe: how far the queries of a mechanism really move between two data sets.
+
+Both data sets are run with the same random numbers, and the second one hears the answers that the
+first one got, so that all that differs is what the changed row does. An answer that asks the same
+after another history moves so far whatever was published: its loss is exact, and those losses add
+up. How far the others move is held against the card, but bounds nothing: another history moves them
+otherwise.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from dpmc_core.arrays import Bools, Floats, Rng
+from dpmc_core.mechanisms.dpimf import Sampled
+from dpmc_core.model import Mechanism
+from dpmc_core.privacy import (
+    CELL,
+    RATING,
+    ROW_VALUES,
+    USER_EMPTIED,
+    Additive,
+    Change,
+    Loss,
+    Publication,
+    sensitivity_at,
+    witness,
+)
+from dpmc_core.ratings import PublicFacts, Ratings
+from dpmc_core.stopping import check_cancelled
+from dpmc_lab.audit.report import (
+    TIGHT,
+    ChangedRow,
+    Inapplicable,
+    Measured,
+    Spent,
+    Subject,
+)
+from dpmc_lab.measured import Method
+
+_DRAWN = 0.5  # share of the pairs that are drawn; the others change the worst one so far
+_COINS = "random choices that no noise is for (what a cap keeps, where a solver starts)"
+
+History = list[Publication]
+
+
+# --- data sets to try -------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class RatingTable:
+    """Ratings as a matrix, NaN where there is none.
+
+    ends: what a rating may be at its ends, (low, high), or 1 for clicks.
+    """
+
+    values: Floats
+    public: PublicFacts
+    prepared: tuple[str, ...]
+    ends: tuple[float, ...]
+
+    @classmethod
+    def of(cls, ratings: Ratings) -> RatingTable:
+        public = ratings.public
+        values = np.full(public.shape, np.nan)
+        values[ratings.users, ratings.items] = ratings.values
+        ends = (1.0,) if ratings.clicks else (public.low, public.high)
+        return cls(values, public, ratings.prepared, ends)
+
+    def with_row(self, user: int, row: Floats) -> Ratings:
+        """The ratings with another row of a user."""
+        values = self.values.copy()
+        values[user] = row
+        return replace(self, values=values).ratings()
+
+    def ratings(self) -> Ratings:
+        users, items = np.nonzero(~np.isnan(self.values))
+        return Ratings.build(
+            users, items, self.values[users, items], self.public, prepared=self.prepared
+        )
+
+    @property
+    def most(self) -> int:
+        """The most ratings that a row may have."""
+        return min(self.public.cap or self.public.items, self.public.items)
+
+
+class RowPair(NamedTuple):
+    """One user's row in two neighbouring data sets; everybody else's are those of a table."""
+
+    user: int
+    before: Floats
+    after: Floats
+
+    @property
+    def differs(self) -> Bools:
+        both = np.isnan(self.before) & np.isnan(self.after)
+        return np.asarray((self.before != self.after) & ~both)
+
+    def told(self) -> ChangedRow:
+        items = np.flatnonzero(self.differs)
+        before, after = (
+            tuple(None if np.isnan(value) else float(value) for value in row[items])
+            for row in self[1:]
+        )
+        rest = np.count_nonzero(~self.differs & ~np.isnan(self.before))
+        return ChangedRow(self.user, tuple(items.tolist()), before, after, int(rest))
+
+
+def kinds_of_rows(table: RatingTable, rng: Rng) -> Iterator[Floats]:
+    """Rows that push queries to their limits, then random ones: endless."""
+    n, most, ends = table.public.items, table.most, np.array([table.ends[-1], table.ends[0]])
+    place = np.arange(n)
+    high, in_turn = 0 * place, place % 2
+    for end, items in (
+        (high, most),
+        (high, 1),
+        (1 * (place >= n // 2), most),
+        (in_turn, most),
+        (in_turn, 2),
+        (high + 1, most),
+        (high + 1, 1),
+        (1 - in_turn, min(most, max(1, n // 2))),
+    ):
+        yield np.where(place < items, ends[end], np.nan)
+    while True:
+        items = int(rng.integers(1, most + 1))
+        row = np.full(n, np.nan)
+        row[rng.choice(n, items, replace=False)] = rng.choice(table.ends, items)
+        yield row
+
+
+def neighbours(table: RatingTable, change: Change, rng: Rng) -> Iterator[RowPair]:
+    """Pairs of rows that the change turns into each other: known bad ones first. Endless."""
+    counts = np.count_nonzero(~np.isnan(table.values), axis=1)
+    user = int(np.argmin(np.where(counts > 0, counts, counts.max() + 1)))
+    low, high = table.ends[0], table.ends[-1]
+    kinds, own = kinds_of_rows(table, rng), table.values[user].copy()
+    while True:
+        rated, after = np.flatnonzero(~np.isnan(own)), own.copy()
+        if change is USER_EMPTIED:
+            after[:] = np.nan
+        elif change is RATING:
+            moved = rng.choice(rated, 1)
+            own[moved], after[moved] = low, high
+        elif change is CELL:
+            free = np.flatnonzero(np.isnan(own))
+            if len(free) and len(rated) < table.most:
+                after[rng.choice(free)] = rng.choice(table.ends)
+            else:
+                after[rng.choice(rated)] = np.nan
+        elif change is ROW_VALUES or rng.random() < 0.3:
+            after = low + high - own
+        else:
+            after = next(kinds)
+        yield RowPair(user, own, after)
+        user, own = int(rng.integers(table.public.users)), next(kinds)
+
+
+def changed(rows: RowPair, table: RatingTable, change: Change, rng: Rng) -> RowPair:
+    """The pair with one item's rating another one, or gone; still a pair of the change."""
+    user, before, after = rows.user, rows.before.copy(), rows.after.copy()
+    item = int(rng.integers(len(before)))
+    value = rng.choice([*table.ends, np.nan])
+    if change in (RATING, CELL, ROW_VALUES):
+        if not rows.differs[item]:
+            before[item] = after[item] = value
+    elif change is USER_EMPTIED or rng.random() < 0.5:
+        before[item] = value
+    else:
+        after[item] = value
+    found = RowPair(user, before, after)
+    fits = all(np.count_nonzero(~np.isnan(row)) <= table.most for row in (before, after))
+    return found if fits and found.differs.any() else rows
+
+
+# --- what a run is asked ----------------------------------------------------------------------
+
+
+def run(
+    mechanism: Mechanism, ratings: Ratings, seed: int, answers: History | None = None
+) -> History:
+    """Everything that one run publishes; answers: what is published instead.
+
+    What follows the last publication of the card is left out.
+    """
+    most = sum(release.times for _, release in mechanism.guarantee(ratings.public).releases)
+    with witness(answers=answers, most=most) as found:
+        for _ in mechanism.fit(ratings, np.random.default_rng(seed)):
+            check_cancelled()
+    return found
+
+
+class _Tried(NamedTuple):
+    """A pair: everything asked, how far each answer moved, its rank among all pairs."""
+
+    rows: RowPair
+    history: History
+    moved: tuple[float, ...]
+    rank: tuple[float, float]
+
+
+class Prober(Subject):
+    """Tries pairs of neighbours."""
+
+    def audit(self, ratings: Ratings, runs: int) -> Iterator[Measured]:
+        """The worst of so many pairs. Raises Inapplicable where no noise is added to an array."""
+        if isinstance(self.mechanism, Sampled):
+            raise Inapplicable("which ratings count is drawn anew each time, as part of its noise")
+        if not any(isinstance(release, Additive) for _, release in self.card.releases):
+            raise Inapplicable("no release adds noise to an array: each cell is randomised itself")
+        if self.change in (RATING, ROW_VALUES) and ratings.clicks:
+            raise Inapplicable("all ratings are alike, so no value can change")
+        table, rng = RatingTable.of(ratings), np.random.default_rng([self.seed, 1])
+        drawn = neighbours(table, self.change, rng)
+        free = self._free(ratings, run(self.mechanism, ratings, self.seed))
+        worst: _Tried | None = None
+        for done in range(1, runs + 1):
+            check_cancelled()
+            greedy = worst is not None and done > max(_DRAWN * runs, 8)
+            rows = changed(worst.rows, table, self.change, rng) if worst and greedy else next(drawn)
+            found = self._tried(rows, table, free)
+            if worst is None or found.rank > worst.rank:
+                worst = found
+            yield self._measured(worst, free, done, runs)
+        assert worst is not None
+        before = table.with_row(*worst.rows[:2])
+        free &= self._free(before, worst.history)
+        again = run(self.mechanism, before, self.seed + 1, worst.history)
+        coins = (free & ~_alike(worst.history, again)).any()
+        yield self._measured(worst, free, runs, runs, _COINS if coins else "")
+
+    def _free(self, ratings: Ratings, history: History) -> Bools:
+        """Which answers ask the same, to the last bit, after answers of another run."""
+        others = run(self.mechanism, ratings, self.seed + 1)
+        return _alike(history, run(self.mechanism, ratings, self.seed, others))
+
+    def _tried(self, rows: RowPair, table: RatingTable, free: Bools) -> _Tried:
+        one, other = (table.with_row(rows.user, row) for row in (rows.before, rows.after))
+        history = run(self.mechanism, one, self.seed)
+        seen = run(self.mechanism, other, self.seed, history)
+        moved = tuple(
+            p.release.distance(p.private, q.private) if isinstance(p.release, Additive) else 0.0
+            for p, q in zip(history, seen, strict=False)
+        )
+        shares = (m / self._allowed(p) for p, m in zip(history, moved, strict=False) if m > 0)
+        past, loss = max(shares, default=0.0), _loss(history, moved, free)
+        return _Tried(rows, history, moved, (past if past > TIGHT else 0.0, loss.epsilon + loss.mu))
+
+    def _allowed(self, publication: Publication) -> float:
+        return sensitivity_at(publication.release.sensitivity, self.change, self.card.public)
+
+    def _measured(
+        self, worst: _Tried, free: Bools, done: int, pairs: int, given: str = ""
+    ) -> Measured:
+        names = {release.query: name for name, release in self.card.releases}
+        found: dict[tuple[str, bool], Spent] = {}
+        for p, m, alone in zip(worst.history, worst.moved, free, strict=False):
+            query, counts = p.release.query, bool(alone)
+            name, norm = names.get(query, query), p.release.norm
+            spent = Spent(name, query, m, self._allowed(p), norm, counts)
+            known = found.setdefault((query, counts), spent)
+            if m > known.measured:
+                found[query, counts] = spent
+        loss, delta = _loss(worst.history, worst.moved, free), self.certified.delta
+        # A pure part at delta > 0 is only bounded from above: there the Gaussian part counts alone.
+        epsilon = (Loss(mu=loss.mu) if delta > 0 else loss).epsilon_at(delta)
+        return Measured(
+            method=Method.PROBE,
+            valid=math.isfinite(epsilon),
+            epsilon=epsilon,
+            delta=delta,
+            done=done,
+            total=pairs,
+            refuted=self.contradicted(epsilon, found.values()),
+            releases=tuple(found.values()),
+            pair=worst.rows.told(),
+            given=given,
+        )
+
+
+def _alike(history: History, again: History) -> Bools:
+    """Which answers are asked the same, to the last bit; one that is not asked again is not."""
+    same = [np.array_equal(p.private, q.private) for p, q in zip(history, again, strict=False)]
+    return np.array(same + [False] * (len(history) - len(same)))
+
+
+def _loss(history: History, moved: tuple[float, ...], free: Bools) -> Loss:
+    """What the answers that count spend together."""
+    losses = (
+        dataclasses.replace(p.release, times=1).loss(m)
+        for p, m, alone in zip(history, moved, free, strict=False)
+        if alone and m > 0
+    )
+    return sum(losses, Loss())

@@ -1,0 +1,60 @@
+"""The papers as works to cite. Reading them imports none of their experiments."""
+
+from __future__ import annotations
+
+import dataclasses
+import tomllib
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.resources import files
+
+from dpmc_core import facts
+
+
+@dataclass(frozen=True, kw_only=True)
+class CitedPaper:
+    """key: such as LWHM22. entry: the kind of BibTeX entry; more: its other fields.
+
+    methods: ids of those that its experiments run.
+    """
+
+    key: str
+    title: str
+    authors: tuple[str, ...]
+    year: int
+    venue: str
+    entry: str = "misc"
+    more: Mapping[str, str] = field(default_factory=dict)
+    methods: tuple[str, ...]
+
+    @property
+    def bibtex(self) -> str:
+        """Its entry."""
+        fields = {
+            "title": f"{{{self.title}}}",
+            "author": " and ".join(self.authors),
+            **self.more,
+            "year": str(self.year),
+        }
+        lines = ",\n".join(f"  {name} = {{{value}}}" for name, value in fields.items())
+        return f"@{self.entry}{{{self.key.lower()},\n{lines}\n}}"
+
+
+@cache
+def cited_papers() -> tuple[CitedPaper, ...]:
+    """All papers by year, without their experiments; none where `papers` is not there."""
+    folder = files("dpmc_lab").joinpath("papers")
+    names = {field.name for field in dataclasses.fields(CitedPaper)}
+    found = []
+    for file in folder.iterdir() if folder.is_dir() else ():
+        if file.name.endswith(".toml"):
+            table = tomllib.loads(file.read_text(encoding="utf-8"))
+            head = {name: value for name, value in table.items() if name in names}
+            found.append(facts.into(CitedPaper, head, file.name))
+    return tuple(sorted(found, key=lambda one: (one.year, one.key)))
+
+
+def citing(methods: Collection[str]) -> list[CitedPaper]:
+    """The papers whose experiments run one of these methods, by year."""
+    return [one for one in cited_papers() if not {*methods}.isdisjoint(one.methods)]

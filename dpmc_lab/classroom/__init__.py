@@ -1,0 +1,1 @@
+"""A class as data: its questions and reports, and the numbers and pictures of its lessons."""

@@ -1,0 +1,170 @@
+"""The command line `dpmc`: one file per command, each thin over the core."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import io
+import os
+import re
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any, cast
+
+from dpmc_core import plugins
+from dpmc_core.errors import DpmcError, printable
+from dpmc_lab.cli import data, interface, methods, promises, sweep
+from dpmc_lab.cli.interface import INTERRUPTED, UNREAD, Printable
+
+
+def _branch(name: str, function: str, *packages: str) -> dict[str, interface.Command]:
+    """The command of packages of the lab that may be taken out; none where one was."""
+    if not interface.present(*packages):
+        return {}
+    module = import_module(f"dpmc_lab.cli.{name}")
+    return {name: getattr(module, function)}
+
+
+COMMANDS: dict[str, interface.Command] = {
+    "list": methods.listing,
+    "data": data.DATA,
+    "recommend": methods.recommend,
+    "answer": promises.answer,
+    "fit": methods.fit,
+    "release": promises.release,
+    "verify": promises.verify,
+    "guarantees": methods.guarantees,
+    **_branch("audit", "audit", "audit"),
+    **_branch("protocol", "protocol", "protocol"),
+    **_branch("papers", "show", "papers", "protocol"),
+    "sweep": sweep.sweep,
+    "store": data.STORE,
+    "lessons": data.lessons,
+    "explorable": data.explorable,
+}
+DONE, FAILED = 0, 1
+_RANGE = "is gone: give both ends of the public range with --range LO:HI"
+REMOVED = {  # commands, options, options of one command: named for one version, then forgotten
+    "ledger": "the command ledger is gone: dpmc answer says what repeated publication costs, dpmc"
+    " release prints one line to note, and the file ledger.jsonl stays as it is",
+    "split": "the command split is gone: dpmc fit holds out ratings by itself, and with --test FILE"
+    " it takes test ratings of your own",
+    "--low": f"--low {_RANGE}",
+    "--high": f"--high {_RANGE}",
+    "protocol --holdout": "protocol --holdout is gone: a protocol is tested on one rating in five,"
+    " the federated flow on the latest click of everybody",
+}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command. Exit status: 0 done, 1 a DpmcError, 2 usage, 130 interrupted, 141 nobody
+    reads what it writes."""
+    if sys.stderr is None:  # closed: nobody reads it either
+        sys.stderr = io.StringIO()
+    if sys.stdout is None:
+        print(
+            "dpmc: standard output is closed: send it to a file, or to /dev/null", file=sys.stderr
+        )
+        return FAILED
+    if isinstance(sys.stdout, io.TextIOWrapper):  # of a terminal that has no such letters
+        sys.stdout.reconfigure(errors="backslashreplace")
+    try:
+        status = _run(sys.argv[1:] if argv is None else argv)
+        sys.stdout.flush()
+    except BrokenPipeError:  # the reader (head, less) has seen enough
+        status = UNREAD
+    except OSError as error:
+        print(f"dpmc: {_words(error)}", file=sys.stderr)
+        status = FAILED
+    if status in (UNREAD, FAILED):  # nothing is written at the end where it cannot be
+        for stream in (sys.stdout, sys.stderr):
+            try:
+                stream.flush()
+            except OSError:
+                os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+    return status
+
+
+def _run(argv: Sequence[str]) -> int:
+    if removed := _find_removed(argv):
+        print(f"dpmc: {removed}", file=sys.stderr)
+        return FAILED
+    try:
+        args = build_parser().parse_args(_joined(argv))
+    except SystemExit as stop:  # argparse has already said why
+        return stop.code if isinstance(stop.code, int) else FAILED
+    files: Sequence[str] = getattr(args, "plugin", ())
+    try:
+        for file in files:
+            plugins.load(file)
+        with contextlib.redirect_stdout(cast(Any, Printable(sys.stdout))):
+            interface.call(args)
+    except BrokenPipeError:
+        raise
+    except KeyboardInterrupt:
+        print("dpmc: interrupted", file=sys.stderr)
+        return INTERRUPTED
+    except (DpmcError, OSError) as error:
+        print(f"dpmc: {_words(error)}", file=sys.stderr)
+        return FAILED
+    except MemoryError:
+        print("dpmc: not enough memory; take smaller data or another method", file=sys.stderr)
+        return FAILED
+    except Exception as error:
+        if not files:
+            raise  # a fault of ours; of a plugin its author needs no more than the line
+        words = printable(plugins.words(error))
+        print(f"dpmc: with {printable(', '.join(files))}: {words}", file=sys.stderr)
+        return FAILED
+    return DONE
+
+
+def _find_removed(argv: Sequence[str]) -> str:
+    """What to do instead of a command or option that an older version had, or ''."""
+    command, *words = argv or [""]
+    options = [word.partition("=")[0] for word in words if word.startswith("--")]
+    names = (command, *options, *(f"{command} {option}" for option in options))
+    return next((REMOVED[name] for name in names if name in REMOVED), "")
+
+
+def _joined(argv: Sequence[str]) -> list[str]:
+    """`--range -10:10` as `--range=-10:10`: argparse would take the value for an option."""
+    joined: list[str] = []
+    for word in argv:
+        if joined and joined[-1] == "--range" and re.match(r"-[\d.]", word):
+            joined[-1] += "=" + word
+        else:
+            joined.append(word)
+    return joined
+
+
+def _words(error: DpmcError | OSError) -> str:
+    """The sentence of an error of ours; the file and what is wrong with it, of the system's."""
+    if isinstance(error, DpmcError):
+        return str(error)
+    what, where = (error.strerror or str(error)).lower(), error.filename2 or error.filename
+    return printable(what if where is None else f"{where}: {what}")
+
+
+class _Version(argparse.Action):
+    """Looked up when asked: reading it takes longer than starting."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any, **__: Any) -> None:
+        from dpmc_core.paths import version
+
+        print(f"dpmc {version()}")
+        parser.exit()
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """All commands with their help."""
+    parser = interface.Parser(
+        prog="dpmc",
+        description="Differentially private matrix completion: train, compare, check the claims.",
+        epilog="Try: dpmc fit movie-night input-flip --epsilon 2",
+    )
+    parser.add_argument("--version", action=_Version, nargs=0, help="say which version this is")
+    hidden = () if data.has_app() else ("explorable",)  # there it says what is missing
+    interface.add_commands(parser, COMMANDS, hidden)
+    return parser

@@ -1,0 +1,397 @@
+"""Data, and files made of them: `dpmc data`, `store`, `lessons`, `explorable`."""
+
+from __future__ import annotations
+
+import dataclasses
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Annotated, Any
+
+from dpmc_core import paths, registry
+from dpmc_core.data import MEGABYTE, datasets, public_sets, synthetic
+from dpmc_core.data.synthetic import DRAWN, ON_DEMAND, SAMPLES
+from dpmc_core.errors import DpmcError, InvalidSetting, check_number, unknown_name
+from dpmc_core.problem import options_text, split_words
+from dpmc_lab import shipped
+from dpmc_lab import store as rows
+from dpmc_lab.cli.interface import (
+    CommandGroup,
+    CommandReport,
+    Json,
+    Option,
+    Progress,
+    listed,
+    paragraph,
+    table,
+)
+from dpmc_lab.cli.options import Data, Reading
+from dpmc_lab.store import CurveInfo, Store
+
+
+def listing() -> CommandReport:
+    """Samples and public sets (the default)."""
+    entries: list[dict[str, Any]] = []
+    rows = [("name", "title", "")]
+
+    def add(name: str, kind: str, title: str, about: str, terms: str, **more: Any) -> None:
+        available = kind == "sample" or public_sets.available(name)
+        entry = {"name": name, "kind": kind, "title": title, "available": available}
+        entries.append(entry | {"about": about, "terms": terms} | more)
+        note = about.partition(" from")[0]
+        if kind == "sample":
+            note = ", drawn anew with ".join(filter(None, ["sample", ", ".join(more["options"])]))
+        elif available:
+            note = "downloaded" if kind == "public" else "there"
+        rows.append((name, title, note))
+
+    for name, sample in {**SAMPLES, **ON_DEMAND}.items():
+        drawn = list(synthetic.options_of(name)) if name in DRAWN else []
+        add(name, "sample", sample.title, sample.made, synthetic.LICENCE, options=drawn)
+    for name, archive in public_sets.ARCHIVES.items():
+        about = f"{archive.megabytes:g} MB from {archive.url}"
+        add(name, "public", archive.title, about, archive.licence)
+    for name, known in public_sets.BY_HAND.items():
+        about = f"your copy of {known.files[0]} in {public_sets.folder_of(name)}"
+        add(name, "by-hand", known.title, about, known.licence)
+    more = (
+        "More on one: dpmc data describe NAME. Download one: dpmc data get NAME. Draw one anew:\n"
+        "NAME:OPTION=VALUE,..., for example rank-one:users=1000,items=50."
+    )
+    return CommandReport(entries, (table(rows), more))
+
+
+def get(
+    name: Annotated[str, Option("NAME", f"one of {', '.join(public_sets.ARCHIVES)}")],
+    *,
+    json: Json = False,
+) -> CommandReport:
+    """Download a public set and check it."""
+    if name in public_sets.BY_HAND:
+        folder, terms, more = public_sets.downloaded(name), public_sets.BY_HAND[name].licence, ""
+    elif name not in public_sets.ARCHIVES:
+        raise unknown_name("public set", name, public_sets.ARCHIVES)
+    else:
+        archive = public_sets.ARCHIVES[name]
+        terms, more = archive.licence, f"; try: dpmc fit {name} input-flip --epsilon 2"
+        if not json:
+            print(f"{archive.title}: {archive.megabytes:g} MB from {archive.url}")
+            print(paragraph(terms), flush=True)
+        with Progress() as bar:
+
+            def show(done: int, total: int | None) -> None:
+                bar.update(name, done, total or done, lambda count: f"{count / MEGABYTE:.1f} MB")
+
+            folder = public_sets.get(name, progress=show)
+    document = {"name": name, "folder": str(folder), "terms": terms}
+    return CommandReport(document, [f"ready in {folder}{more}"])
+
+
+def describe(data: Data, *, reading: Reading) -> CommandReport:
+    """What a data set holds."""
+    found = reading.load(data)
+    ratings, public = found.ratings, found.ratings.public
+    document = {
+        **{name: getattr(found, name) for name in ("name", "title", "source", "licence")},
+        **public.as_dict(),
+        "ratings": len(ratings),
+        "density": ratings.density,
+        "fingerprint": ratings.fingerprint,
+        "report": list(found.report),
+    }
+    size = (
+        f"{found.title} ({found.name})\n"
+        f"{public.users:,} users x {public.items:,} items, {len(ratings):,} ratings"
+        f" ({100 * ratings.density:.2g} % of all cells), from {public.low:g} to {public.high:g}"
+    )
+    ends = paragraph(f"Source: {found.source}"), paragraph(f"Licence: {found.licence}")
+    return CommandReport(document, (size, "\n".join([*map(_dash, found.report), *ends])))
+
+
+def check(
+    file: Annotated[str, Option("FILE", "a file of ratings")], *, reading: Reading
+) -> CommandReport:
+    """What a file holds, and all that is wrong with it."""
+    found, command, failure = datasets.examine(file, **reading.of(file)), None, None
+    if found.options is not None:
+        words = ["dpmc", "data", "describe", file, *options_text(found.options, (), None)]
+        command = shlex.join(words) + " --range LOW:HIGH" * found.asks_range
+    document = {
+        "name": found.name,
+        "readable": not found.faults,
+        "found": list(found.found),
+        "faults": [dataclasses.asdict(fault) for fault in found.faults],
+        "count": found.count and dataclasses.asdict(found.count),
+        "command": command,
+    }
+    text = ["\n".join(map(_dash, found.found))] if found.found else []
+    if found.faults:
+        text.append("\n".join(["Wrong:", *map(_dash, map(str, found.faults))]))
+        failure = DpmcError(f"{found.name} cannot be read as it is")
+    if command:
+        text.append(f"This reads it:\n  {command}")
+    return CommandReport(document, text, failure)
+
+
+def _dash(text: str) -> str:
+    return paragraph(text, "  ", "- ")
+
+
+DATA = CommandGroup(
+    "List samples and public sets, download one, describe a file\n\nThe data there is to work on.",
+    listing,
+    {"list": listing, "get": get, "describe": describe, "check": check},
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Chosen:
+    """Which rows, before or after the name of an action.
+
+    Args:
+        store (FILE): instead of the shared one
+        data (NAME): only data of this name
+        mechanism (ID): only this mechanism
+        json: one JSON document (list)
+    """
+
+    store: Path | None = None
+    data: str | None = None
+    mechanism: str | None = None
+    json: bool = False
+
+    def opened(self, read_only: bool = True) -> Store:
+        return Store(self.store, read_only=read_only)
+
+    def of(self, store: Store) -> list[CurveInfo]:
+        return rows.curves(store, data=self.data, mechanism=self.mechanism)
+
+
+def stored(*, chosen: Chosen) -> CommandReport:
+    """The stored curves (the default)."""
+    with chosen.opened() as store:
+        found = chosen.of(store)
+    document = [
+        {
+            "data": info.name,
+            "source": info.source,
+            "users": info.public.users,
+            "items": info.public.items,
+            "prepare": list(info.prepare),
+            "split": info.split,
+            "mechanism": info.mechanism,
+            "revision": info.revision,
+            "current": not _standing(info),
+            "settings": dict(info.settings),
+            "rows": info.rows,
+        }
+        for info in found
+    ]
+    if not found:
+        return CommandReport(document, [f"no rows in {store.path}"])
+    lines = [
+        (
+            info.name,
+            ", ".join(info.prepare) or "-",
+            split_words(info.split),
+            info.mechanism + _standing(info),
+            ", ".join(f"{name}={str(value).lower()}" for name, value in changed.items()) or "-",
+            f"{info.rows:,}",
+        )
+        for info in found
+        for changed in [registry.changed_settings(info.mechanism, info.settings)]
+    ]
+    count = sum(info.rows for info in found)
+    head = ("data", "prepared", "tested on", "mechanism", "settings", "rows")
+    return CommandReport(document, (table([head, *lines]), f"{count:,} rows in {store.path}"))
+
+
+def _standing(info: CurveInfo) -> str:
+    """ "" where its mechanism is as it was; of one that is not loaded, a plugin's, nobody knows."""
+    cls = registry.MECHANISMS.get(info.mechanism)
+    if cls is None:
+        return " (not loaded)"
+    return "" if cls.revision == info.revision else f" (revision {info.revision})"
+
+
+def export(
+    file: Annotated[str, Option("FILE", "a new file, or - for CSV on standard output")],
+    *,
+    chosen: Chosen,
+) -> None:
+    """Write the rows to a .csv or .parquet file."""
+    with chosen.opened() as store:
+        if file == "-":
+            rows.write_csv(store, chosen.of(store), sys.stdout)
+        else:
+            count = rows.write_file(store, chosen.of(store), Path(file))
+            print(f"{count:,} rows in {file}")
+
+
+def prune(
+    *,
+    outdated: bool = False,
+    older_than: float | None = None,
+    all: bool = False,
+    dry_run: bool = False,
+    chosen: Chosen,
+) -> None:
+    """Delete rows.
+
+    Args:
+        outdated: of revisions of mechanisms that this program no longer has
+        older_than (DAYS): finished before that
+        all: every row that the other options leave
+        dry_run: say how many, delete none
+    """
+    if not (chosen.data or chosen.mechanism or outdated or older_than is not None or all):
+        raise InvalidSetting(
+            "prune", "told what: --data, --mechanism, --outdated, --older-than or --all", "nothing"
+        )
+    before = None
+    if older_than is not None:
+        check_number("--older-than", older_than, at_least=0, at_most=1e5)
+        before = (datetime.now(UTC) - timedelta(days=older_than)).isoformat(timespec="seconds")
+    chosen.opened().close()  # one that is not there is not made
+    with chosen.opened(read_only=dry_run) as store:
+        found = [i for i in chosen.of(store) if not outdated or "revision" in _standing(i)]
+        gone = store.prune([info.id for info in found], before, dry=dry_run)
+        print(f"{gone:,} rows {'would be ' if dry_run else ''}deleted from {store.path}")
+
+
+STORE = CommandGroup(
+    "List, export or prune stored results\n\nThe results that dpmc sweep has stored.",
+    stored,
+    {"list": stored, "export": export, "prune": prune},
+)
+
+
+def lessons(
+    *, out: Path | None = None, html: Path | None = None, force: bool = False
+) -> CommandReport:
+    """The lessons; as one page to click on; worksheet, answer key and plans to print.
+
+    List the lessons, or write them: as one HTML file of about 2 MB to double-click, which needs
+    neither a server nor a network, or as four HTML files to print: a worksheet, its answer key, and
+    plans for 45 and for 90 minutes.
+
+    Args:
+        out (FOLDER): write the files to print there
+        html (FILE): write all lessons as one HTML file
+        force: overwrite files that are there
+
+    examples:
+      dpmc lessons
+      dpmc lessons --html lessons.html
+      dpmc lessons --out paper
+
+    Open the files in a browser. The lessons are also in the app, on the page Learn: there a class
+    sees its own reports in them.
+    """
+    from dpmc_lab.lessons import LESSONS  # every other command starts without them
+    from dpmc_lab.lessons.worksheets import SHEETS, alone
+
+    found = [
+        {
+            "id": lesson.id,
+            "title": lesson.title,
+            "minutes": lesson.minutes,
+            "take_home": lesson.take_home,
+            "steps": [slide.title for slide in lesson.slides],
+        }
+        for lesson in LESSONS.values()
+    ]
+    files: dict[Path, Callable[[], str]] = {html: alone} if html else {}
+    if out is not None:
+        if out.exists() and not out.is_dir():
+            raise DpmcError(f"--out must be a folder, and {out} is a file")
+        files |= {out / name: sheet.make for name, sheet in SHEETS.items()}
+    for path in files:
+        if path.is_dir():
+            raise DpmcError(f"{path} is a folder: name a file")
+        if path.exists() and not force:
+            raise DpmcError(
+                f"{path} is there already: name another place, or overwrite with --force"
+            )
+    for path, make in files.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with paths.whole_file(path) as part:
+            part.write_text(make(), encoding="utf-8")
+    if files:
+        wrote = [f"Wrote {path}" for path in files]
+        text = ["\n".join([*wrote, "Open them in a browser."])]
+    else:
+        more = "To do one: the page Learn of the app, or a page of your own, dpmc lessons --html"
+        more += " FILE. To print: dpmc lessons --out FOLDER."
+        text = [listed(found, lesson="id", title="title", minutes="minutes"), more]
+    return CommandReport({"lessons": found, "files": list(map(str, files))}, text)
+
+
+# Where it is a checkout: the app lies beside the library.
+APP = Path(__file__).resolve().parents[2]
+
+
+def has_app() -> bool:
+    return (APP / "app.py").is_file() and (APP / "pages").is_dir()
+
+
+def explorable(
+    data: Annotated[str, Option("DATA", "a sample's id")],
+    *,
+    out: Path,
+    mechanism: Annotated[list[str], Option("ID")] = [],  # noqa: B006
+    force: bool = False,
+) -> None:
+    """Write What if as one HTML file to take away.
+
+    Write a sample's What if as one HTML file of about 5 MB: the slider, its curve, people and
+    lists, the attacker. It needs neither a server nor a network.
+
+    Args:
+        out (FILE): the HTML file to write
+        mechanism: methods (default: the recommended one of each promise)
+        force: overwrite a file that is there
+
+    examples:
+      dpmc explorable movie-night --out what-if.html
+      dpmc explorable jokes --mechanism dpals private-effects --out jokes.html
+
+    The curves are those that came with the sample; the file shows by which version, settings and
+    seeds they were computed. It opens from a disk in any browser, and asks nobody for anything.
+    """
+    if data not in SAMPLES:
+        raise unknown_name("data", data, SAMPLES)
+    ids = list(dict.fromkeys(mechanism))
+    there = [
+        id
+        for id in registry.offered(clicks=SAMPLES[data].clicks)
+        if id in shipped.ready(data, registry.get(id).task)
+    ]
+    for id in ids:
+        registry.get(id)  # a wrong one is told as that
+        if id not in there:
+            limit = f"one whose curve came with {data}"
+            raise InvalidSetting("--mechanism", limit, id, f"one of {', '.join(there)}")
+    (paths.check_folder if force else paths.check_new)(out)
+    if out.is_dir():
+        raise InvalidSetting("--out", "a file", str(out), "this is a folder")
+    if not has_app():
+        raise DpmcError(
+            "the app makes this file, and only the library is installed here: run the command in a"
+            " checkout of DPMC Lab, where app.py and pages/ lie beside dpmc_core/"
+        )
+    # The library does not know the app: as a page starts `dpmc`, this starts a module of the app.
+    command = [sys.executable, "-m", "pages.ui.explorable", data, *ids]
+    done = subprocess.run(
+        command, cwd=APP, stdin=subprocess.DEVNULL, capture_output=True, check=False
+    )
+    if done.returncode:
+        said = done.stderr.decode("utf-8", "replace").strip().splitlines()
+        raise DpmcError(said[-1] if said else f"the app ended with status {done.returncode}")
+    with paths.whole_file(out) as part:
+        part.write_bytes(done.stdout)
+    print(f"Wrote {out} ({len(done.stdout) / 1e6:.1f} MB): open it in a browser.")

@@ -1,0 +1,396 @@
+"""Commands from plain functions: options from signature and docstring, text and JSON from reports.
+
+A parameter before the `*` is a positional argument, one behind it an option; without a default it
+has to be given. A parameter whose type is a record, a dataclass, stands for the options that its
+fields are; those of a `OneOf` exclude each other. The first line of the docstring is told of the
+command in the list of all, the paragraph below it in its own help, and what follows `Args:` at the
+end of that. A line of `Args:` is `name (METAVAR): what it is`; it may be left out where the type is
+`Annotated` with an `Option` that says it.
+
+What a command found is written as JSON, or in blocks of text: paragraphs and aligned tables.
+Progress goes to standard error.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import enum
+import inspect
+import itertools
+import json
+import re
+import sys
+import textwrap
+import time
+import types
+import typing
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple, NoReturn, TypeVar
+
+from dpmc_core.arrays import Plain
+from dpmc_core.errors import DpmcError, printable, shown
+from dpmc_core.model import Mechanism, Step
+from dpmc_lab.curves.cards import delta_text
+
+T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., Any])
+
+INTERRUPTED, UNREAD = 130, 141  # exit status after Ctrl-C, and where nobody reads on
+
+
+class CommandReport(NamedTuple):
+    """What a command found; one that returns it has `--json`.
+
+    Args:
+        document: plain JSON values.
+        text: the same for people, in blocks with an empty line between them.
+        failure: raised when all is told.
+    """
+
+    document: Any
+    text: Iterable[str]
+    failure: DpmcError | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Option:
+    """How a parameter is typed: its stand-in, its help (none: it is not told of), and how its text
+    is read: by a function, or as one of some words."""
+
+    metavar: str | None = None
+    help: str = ""
+    parse: Callable[[str], Any] | None = None
+    words: Mapping[str, Any] | None = None
+
+
+Json = Annotated[bool, Option(help="one JSON document")]
+Plugins = Annotated[
+    tuple[str, ...], Option("FILE.py", "a Python file with mechanisms of your own (repeatable)")
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Extensible:
+    plugin: Plugins = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Reporting:
+    json: Json = False
+
+
+class OneOf:
+    """Base of a record whose options exclude each other."""
+
+
+class CommandGroup(NamedTuple):
+    """Commands below a command; default: what it does alone, whose options all of them know."""
+
+    about: str
+    default: Callable[..., Any]
+    actions: Mapping[str, Callable[..., Any]]
+
+
+Command = Callable[..., Any] | CommandGroup
+
+
+def reader(parse: Callable[[str], T], what: str) -> Callable[[str], T]:
+    """For argparse, which would say 'invalid float value': a wrong text must be `what`."""
+
+    def read(text: str) -> T:
+        try:
+            return parse(text)
+        except ValueError:
+            raise argparse.ArgumentTypeError(f"must be {what}, got {shown(text)}") from None
+
+    return read
+
+
+number = reader(float, "a number")
+_READERS: Mapping[Any, Callable[[str], Any]] = {
+    float: number,
+    int: reader(int, "an integer"),
+    Path: Path,
+}
+
+
+def _one_of(words: Mapping[str, Any]) -> Callable[[str], Any]:
+    def read(text: str) -> Any:
+        if text not in words:
+            known = ", ".join(map(repr, words))
+            raise argparse.ArgumentTypeError(f"invalid choice: {text!r} (choose from {known})")
+        return words[text]
+
+    return read
+
+
+def extensible(function: F) -> F:
+    """The command knows `--plugin`: whoever runs it loads these files first."""
+    function.__dict__["plugin"] = True
+    return function
+
+
+class Parser(argparse.ArgumentParser):
+    """What it says of a word shows the word, whatever is in it."""
+
+    def error(self, message: str) -> NoReturn:
+        super().error(printable(message))
+
+
+def add_commands(
+    parser: argparse.ArgumentParser, known: Mapping[str, Command], hidden: Collection[str] = ()
+) -> None:
+    """All commands with their help; hidden: names that the list leaves out."""
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for name, command in known.items():
+        if isinstance(command, CommandGroup):
+            group = _add(commands, name, command.default, command.about)
+            actions = group.add_subparsers(title="actions", metavar="ACTION")
+            for action, function in command.actions.items():
+                _add(actions, action, function)
+        else:
+            _add(commands, name, command, listed=name not in hidden)
+
+
+def call(given: argparse.Namespace) -> None:
+    """Run the command that was asked for, and write its report."""
+    found = given.command(**arguments(given))
+    if isinstance(found, CommandReport):
+        if getattr(given, "json", False):
+            write_json(found.document)
+        else:
+            for k, block in enumerate(found.text):
+                print("\n" * (k > 0) + block)
+        if found.failure is not None:
+            raise found.failure
+
+
+def arguments(given: argparse.Namespace, of: Any = None) -> Plain:
+    """What the function of the command, or a record, is made with: what was typed, no defaults."""
+    found: Plain = {}
+    for name, one in _parameters(of or given.command).items():
+        record = one.annotation
+        if dataclasses.is_dataclass(record):
+            found[name] = typing.cast(Any, record)(**arguments(given, record))
+        elif hasattr(given, name):
+            found[name] = getattr(given, name)
+    return found
+
+
+def _parameters(function: Any) -> Mapping[str, inspect.Parameter]:
+    return inspect.signature(function, eval_str=True).parameters
+
+
+def _add(
+    commands: Any, name: str, function: Callable[..., Any], about: str = "", listed: bool = True
+) -> Any:
+    """A parser for a function, with the options of its signature."""
+    head, told, epilog = _docs(function)
+    head, _, more = (about or head).partition("\n\n")
+    parser = commands.add_parser(
+        name,
+        **({"help": f"{head[:1].lower()}{head[1:].rstrip('.')}"} if listed else {}),
+        description=more or head,
+        epilog="" if about else epilog,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.set_defaults(command=function)
+    _add_options(parser, function, told)
+    if hasattr(function, "plugin"):
+        _add_options(parser, _Extensible, told)
+    if "CommandReport" in str(function.__annotations__.get("return")):
+        _add_options(parser, _Reporting, told)
+    return parser
+
+
+_Told = Mapping[str, tuple[str, str]]
+
+
+def _add_options(parser: Any, function: Any, told: _Told) -> None:
+    for one in _parameters(function).values():
+        record: Any = one.annotation
+        if dataclasses.is_dataclass(record):
+            docs = (_docs(cls)[1].items() for cls in record.__mro__)  # type: ignore[union-attr]
+            alone = issubclass(record, OneOf)  # type: ignore[arg-type]
+            inner = parser.add_mutually_exclusive_group() if alone else parser
+            _add_options(inner, record, dict(itertools.chain(*docs)))
+        elif all(action.dest != one.name for action in parser._actions):
+            _add_option(parser, one, *told.get(one.name, ("", "")))
+
+
+def _add_option(parser: Any, one: inspect.Parameter, metavar: str, words: str) -> None:
+    kind, option = one.annotation, Option()
+    while (origin := typing.get_origin(kind)) in (Annotated, types.UnionType, typing.Union):
+        kind, *more = typing.get_args(kind)
+        option = more[0] if origin is Annotated else option
+    words, usual = words or option.help, one.default
+    keys: Plain = {"default": argparse.SUPPRESS, "action": "store_true"}
+    if kind is not bool:
+        keys["action"] = "append" if origin is tuple and not option.parse else "store"
+        if origin is list:
+            keys["nargs"] = "+"
+        if origin in (list, tuple):
+            kind = typing.get_args(kind)[0]
+        choices = option.words
+        if isinstance(kind, enum.EnumMeta):
+            choices = choices or {member.value: member for member in list[Any](kind)}
+        metavar = metavar or option.metavar or ""
+        if choices:
+            metavar = metavar or f"{{{','.join(choices)}}}"
+            usual = next((word for word, value in choices.items() if value == usual), usual)
+            keys["type"] = _one_of(choices)
+        else:
+            keys["type"] = option.parse or _READERS.get(kind, str)
+        keys["metavar"] = metavar or None
+        if words and "default" not in words and isinstance(usual, str | int | float):
+            words += f" (default {delta_text(usual) if isinstance(usual, float) else usual})"
+    keys["help"] = words.replace("%", "%%") if words else argparse.SUPPRESS
+    required = one.default is one.empty
+    if one.kind is one.KEYWORD_ONLY:
+        parser.add_argument(f"--{one.name.replace('_', '-')}", required=required, **keys)
+    elif required:
+        parser.add_argument(one.name, **keys)
+    else:
+        parser.add_argument(one.name, **keys | {"nargs": "?", "default": one.default})
+
+
+_ARGUMENT = re.compile(r"^    (\w+)(?: \((.+?)\))?: (.*(?:\n     .*)*)", re.MULTILINE)
+
+
+def _docs(function: Any) -> tuple[str, dict[str, tuple[str, str]], str]:
+    """A docstring's head, its arguments as (metavar, help) by name, and what stands below."""
+    head, _, rest = (inspect.getdoc(function) or "").partition("\n\nArgs:\n")
+    told, _, epilog = rest.partition("\n\n")
+    known = {
+        one: (metavar, " ".join(text.split())) for one, metavar, text in _ARGUMENT.findall(told)
+    }
+    return head, known, epilog
+
+
+# --- what commands write ----------------------------------------------------------------------
+
+LINE = 100  # characters
+BAR = 24  # cells of a bar of progress
+REDRAW = 0.1  # seconds between redraws on a terminal
+REPEAT = 10.0  # seconds between plain lines elsewhere
+
+
+class Printable:
+    """A stream on which what others wrote is shown and never obeyed; lines end where they end."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> None:
+        self._stream.write(printable(text, lines=True))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+def write_json(value: Any) -> None:
+    """One JSON document on standard output, in ASCII: it is the same on any terminal."""
+    json.dump(value, sys.stdout, indent=2, allow_nan=False)
+    sys.stdout.write("\n")
+
+
+def table(found: Sequence[Sequence[str]] | Mapping[str, Sequence[str]], indent: str = "") -> str:
+    """Columns padded to their widest cell: of rows, the first of which is the head, or by name."""
+    if isinstance(found, Mapping):
+        found = [tuple(found), *zip(*found.values(), strict=True)]
+    rows = [[printable(cell) for cell in row] for row in found]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return "\n".join((indent + "  ".join(map(str.ljust, row, widths))).rstrip() for row in rows)
+
+
+def listed(found: Iterable[Mapping[str, Any]], indent: str = "", **columns: str) -> str:
+    """A document as a table. columns: the name of a value, by the head of its column."""
+
+    def cell(value: Any) -> str:
+        if isinstance(value, bool):
+            return "yes" if value else "no"
+        return f"{value:,}" if isinstance(value, int) else value or "-"
+
+    rows = ([cell(one[name]) for name in columns.values()] for one in found)
+    return table([tuple(columns), *rows], indent)
+
+
+def present(*packages: str) -> bool:
+    """Whether these packages of the lab are there: the others work where one is taken out."""
+    return all(find_spec(f"dpmc_lab.{package}") for package in packages)
+
+
+def paragraph(text: str, indent: str = "", first: str | None = None) -> str:
+    """Text wrapped to a readable width; `first` replaces the first line's indent."""
+    first = indent if first is None else first
+    return textwrap.fill(
+        text, LINE, initial_indent=first, subsequent_indent=indent, break_long_words=False
+    )
+
+
+def facts(found: Iterable[tuple[str, str]]) -> str:
+    """What is known by name, each in a paragraph beside its name."""
+    return "\n".join(paragraph(text, " " * 13, f"  {name:<10} ") for name, text in found if text)
+
+
+class Progress:
+    """Progress with time left, one task after another, on standard error.
+
+    A bar on a terminal, now and then a plain line elsewhere. As a context it is wiped at the end.
+    """
+
+    def __init__(self) -> None:
+        self._stream = sys.stderr
+        self._terminal = self._stream.isatty()
+        self._task = ""
+        self._start = self._last = 0.0
+        self._shown = 0
+
+    def __enter__(self) -> Progress:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def update(self, task: str, done: int, total: int, amount: Callable[[int], str] = str) -> None:
+        """`done` of `total` parts of the named task are over; `amount` writes a count of parts."""
+        now, pause = time.monotonic(), REDRAW if self._terminal else REPEAT
+        if task != self._task:
+            self.close()
+            self._task, self._start, self._last = task, now, now - REDRAW
+        if now - self._last < pause and not (self._terminal and done >= total):
+            return
+        self._last = now
+        left = (now - self._start) / done * (total - done) if done else 0.0
+        head, tail = f"{task} {amount(done)}/{amount(total)}", f"{_clock(left)} left" * (done > 0)
+        if self._terminal:
+            filled = BAR * done // max(total, 1)
+            text = f"{head} [{'#' * filled}{'.' * (BAR - filled)}] {tail}"
+            self._write("\r" + text.ljust(self._shown))
+            self._shown = len(text)
+        else:
+            self._write(f"{head}  {tail}\n")
+
+    def step(self, method: Mechanism, step: Step) -> None:
+        """A step of a method's fit is over."""
+        self.update(method.id, step.index, step.total)
+
+    def close(self) -> None:
+        """Wipe the bar, so that what follows starts on a clean line."""
+        if self._shown:
+            self._write("\r" + " " * self._shown + "\r")
+            self._shown = 0
+        self._task = ""
+
+    def _write(self, text: str) -> None:
+        self._stream.write(text)
+        self._stream.flush()
+
+
+def _clock(seconds: float) -> str:
+    whole = round(seconds)
+    return f"{whole // 60}:{whole % 60:02d}" if whole < 3600 else f"{seconds / 3600:.1f} h"

@@ -1,0 +1,326 @@
+"""Options that several commands share: the data, its public range, values as people type them."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Annotated
+
+from dpmc_core import registry
+from dpmc_core.arrays import Plain
+from dpmc_core.data import Dataset, ReadOptions, Transform, datasets, parse_step
+from dpmc_core.data.synthetic import DRAWN
+from dpmc_core.data.text import OTHERS
+from dpmc_core.errors import (
+    BadRatings,
+    InvalidSetting,
+    limit_words,
+    number_or_text,
+    parsed,
+    unknown_name,
+)
+from dpmc_core.model import Mechanism, Task
+from dpmc_core.privacy import CELL, RATING, USER_EMPTIED, USER_REPLACED, Change
+from dpmc_core.problem import SEED, LeaveLast, RandomShare, SharePerUser, Split, ranks_only
+from dpmc_core.ratings import Ratings
+from dpmc_core.settings import Setting, parse_setting, settings_of, show_setting
+from dpmc_lab.cli.interface import OneOf, Option, listed, reader
+from dpmc_lab.curves import as_published as published
+from dpmc_lab.curves.answer import OFTEN
+from dpmc_lab.curves.cards import named
+
+UNITS = {
+    "rating": RATING,
+    "cell": CELL,
+    "user": USER_EMPTIED,
+    "user-replaced": USER_REPLACED,
+}
+# Options of reading that are text whatever they look like; a column's number is one, 007 a name.
+_TEXTS, _COLUMNS = ("separator", "encoding"), ("user", "item", "rating", "time")
+
+
+def _range(text: str) -> tuple[float, float]:
+    low, high = map(float, text.split(":"))
+    return low, high
+
+
+DATA = "a sample's id, a downloaded set's name, a file, or a folder: a known set or Parquet files"
+Data = Annotated[str, Option("DATA", DATA)]
+Method = Annotated[str, Option("MECHANISM", "a method's id")]
+Epsilon = Annotated[float, Option("E", "privacy budget, > 0")]
+Delta = Annotated[float, Option("D", "probability of failure, in 0..1")]
+Given = Annotated[tuple[str, ...], Option("NAME=VALUE", "a setting (repeatable)")]
+Tried = Annotated[
+    tuple[str, ...],
+    Option(
+        "NAME=VALUE,...",
+        "a setting's values, for all mechanisms that have it or as MECHANISM.NAME (repeatable)",
+    ),
+]
+Steps = Annotated[
+    tuple[str, ...],
+    Option(
+        "STEP=VALUE",
+        "binarise=middle|mean|VALUE, implicit=all|VALUE, top-items=N, cap=N, rescale=LO:HI,"
+        " features[=NAME,...] (repeatable, in order; binary mechanisms default to binarise=middle,"
+        " ranking ones to implicit=all)",
+    ),
+]
+Published = Annotated[
+    bool, Option(help="every setting as in the method's paper; what --set gives stays")
+]
+Predicted = Annotated[
+    Task | None,
+    Option(help="what is predicted (default: ratings, or ranking where all are clicks)"),
+]
+Unit = Annotated[Change, Option(words=UNITS)]
+Seed = Annotated[int, Option("N", f"repeat a run exactly (default {SEED}, as in the app)")]
+Seeds = Annotated[list[str] | None, Option("N")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """How ratings are read.
+
+    Args:
+        range (LO:HI): public rating range, known before any rating is read
+        user (COL): the column that names the person, by its name or its number
+        read (NAME=VALUE): how a file is read: user, item, rating, time = a column's name or number
+            (rating or time = none), duplicates = last|mean, bad_rows = leave-out, header = yes|no,
+            layout = rows|wide, separator, encoding (repeatable)
+        items (FILE): what is publicly known of the items, CSV or Parquet: a row an item, one column
+            its id; methods use all of it, or what --prepare features=NAME,... names
+    """
+
+    range: Annotated[
+        tuple[float, float] | None, Option(parse=reader(_range, "LO:HI, for example 1:5"))
+    ] = None
+    user: str | None = None
+    read: tuple[str, ...] = ()
+    items: str | None = None
+
+    @property
+    def ends(self) -> dict[str, float]:
+        """The ends of the range that was given, as {'low': ..., 'high': ...}."""
+        return {} if self.range is None else dict(zip(("low", "high"), self.range, strict=True))
+
+    def of(self, data: str, task: Task | None = None, steps: Iterable[str] = ()) -> Plain:
+        """Everything `datasets.load` is asked for beside the data.
+
+        Args:
+            task: what the data are for, where that was said.
+            steps: their preparation, as text.
+
+        Raises:
+            InvalidSetting: an option that reading has not.
+        """
+        found: Plain = dict(self.ends)
+        if self.items is not None:
+            found["items"] = self.items
+        if ranks_only([task] if task else (), steps):
+            found["for_ranking"] = True
+        fields = [f.name for f in dataclasses.fields(ReadOptions) if f.name != "for_ranking"]
+        for text in (*self.read, *[f"user={self.user}"] * (self.user is not None)):
+            name, value = _assignment("--read", text)
+            if name not in fields and data not in DRAWN:
+                raise unknown_name("--read", name, fields)
+            column = name in _COLUMNS and not re.fullmatch(r"[1-9][0-9]{0,8}", value)
+            found[name] = value if column or name in _TEXTS else number_or_text(value)
+        return found
+
+    def load(self, data: str, task: Task | None = None, steps: Iterable[str] = ()) -> Dataset:
+        """The data, read so. Raises DpmcError."""
+        return datasets.load(data, **self.of(data, task, steps))
+
+    def prepare(self, steps: Sequence[str], *ids: str) -> tuple[str, ...]:
+        """The preparation as text: a table of the items is used by every method that can use one.
+
+        Args:
+            steps: what --prepare gives.
+            ids: the methods.
+        """
+        table = self.items is not None or any(text.startswith("items=") for text in self.read)
+        if not table or registry.uses_facts(steps):
+            return (*steps,)
+        idle = [id for id in ids if not registry.takes_facts(registry.get(id))]
+        if idle:
+            print(f"dpmc: --items is not used by {', '.join(idle)}", file=sys.stderr)
+        return (*steps,) if ids and len(idle) == len(ids) else ("features", *steps)
+
+
+def tell_columns(ratings: Ratings, json: bool) -> None:
+    """Print the columns of a file that were used; on standard error beside JSON."""
+    if columns := [f"{role} = {name}" for role, name in named(ratings.columns).items()]:
+        print("columns:", ", ".join(columns), file=sys.stderr if json else sys.stdout, flush=True)
+
+
+def check_person(ratings: Ratings, data: str) -> None:
+    """Raise BadRatings where nobody said which column names the person: a promise rests on it."""
+    if "user" in ratings.columns.guessed:
+        names = dict(ratings.columns.names)
+        how = "--read layout=wide" if names.get("item") == OTHERS else "--user COLUMN"
+        raise BadRatings(
+            f"{data}: the column of users is guessed ({names['user']}), and a promise to a person"
+            f" rests on it: say which column names the person ({how})"
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeldOut(OneOf):
+    """What to test on.
+
+    Args:
+        holdout (SHARE): random share to test on (default 0.2)
+        holdout_per_user (SHARE): the same share of every user
+        leave_last: test on the latest rating of every user, without times on a random one (default
+            for ranking)
+    """
+
+    holdout: float | None = None
+    holdout_per_user: float | None = None
+    leave_last: bool = False
+
+    @property
+    def split(self) -> Split | None:
+        """Raises InvalidSetting."""
+        if self.leave_last:
+            return LeaveLast()
+        if self.holdout_per_user is not None:
+            return SharePerUser(self.holdout_per_user)
+        return None if self.holdout is None else RandomShare(self.holdout)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Budgeted:
+    """The budget and the other settings of a mechanism."""
+
+    epsilon: Epsilon | None = None
+    delta: Delta | None = None
+    set: Given = ()
+
+    def given(self, id: str) -> Plain:
+        """The settings that --set gives. Raises InvalidSetting."""
+        cls = registry.get(id)
+
+        def hint(_: str) -> str:
+            known = settings_table(cls)
+            return f"{id} has these:\n{known}" if known else f"{id} has no settings"
+
+        return settings(self.set, ("--epsilon", "--delta"), lambda _: cls, id, hint)
+
+    def mechanism(self, id: str, as_published: bool = False) -> Mechanism:
+        """What the options ask for. Raises InvalidSetting."""
+        given = self.given(id)
+        if as_published:
+            given = published.with_published(id, given)
+        return registry.create(id, epsilon=self.epsilon, delta=self.delta, **given)
+
+
+def settings_facts(cls: type[Mechanism]) -> list[Plain]:
+    """Name, help, default and accepted values of each setting, as plain JSON values."""
+    return [
+        {
+            "name": s.name,
+            "help": s.info.help,
+            "required": (missing := s.default is dataclasses.MISSING),
+            "default": None if missing else show_setting(s.default),
+            "accepts": _accepts(s),
+        }
+        for s in settings_of(cls)
+    ]
+
+
+def settings_table(cls: type[Mechanism]) -> str:
+    """The same as a table; '' of none."""
+    rows = [
+        one | {"default": "required" if one["required"] else str(one["default"]).lower()}
+        for one in settings_facts(cls)
+    ]
+    heads = {"setting": "name", "default": "default", "accepts": "accepts", "what it is": "help"}
+    return listed(rows, "  ", **heads) if rows else ""
+
+
+def _accepts(s: Setting) -> str:
+    """The values a setting takes, in words: 'one of a, b', 'integer >= 1 or none'."""
+    if s.info.choices:
+        words = f"one of {', '.join(s.info.choices)}"
+    else:
+        kind = {int: "integer", float: "number"}.get(s.type, "text")
+        i = s.info
+        words = f"{kind} {limit_words(i.above, i.at_least, i.below, i.at_most)}".strip()
+    return words + (" or none" if s.optional else "")
+
+
+def times_a_year(option: str, text: str) -> int:
+    """A word for how often one publishes, or a number. Raises InvalidSetting."""
+    for times, word in OFTEN.items():
+        if text == word:
+            return times
+    words = f"one of {', '.join(OFTEN.values())}, or a number of times a year"
+    return parsed(int, text, option, words)
+
+
+def steps_of(texts: Iterable[str]) -> list[Transform]:
+    """The preparation. Raises InvalidSetting."""
+    return [parse_step(text) for text in texts]
+
+
+def _assignment(option: str, text: str, others: Iterable[str] = ()) -> tuple[str, str]:
+    """NAME=VALUE as (NAME, VALUE). Raises InvalidSetting.
+
+    others: options that give a setting of their own, --epsilon say. Its name is refused here: of
+    two budgets one would win in silence.
+    """
+    name, equals, value = (part.strip() for part in text.partition("="))
+    if not equals or not name:
+        raise InvalidSetting(option, "NAME=VALUE", text)
+    for other in others:
+        own = other.strip("-").removesuffix("s")
+        if name.rpartition(".")[2] == own:
+            raise InvalidSetting(option, f"another setting: {own} is given with {other}", text)
+    return name, value
+
+
+def values_to_try(texts: Iterable[str], *options: str) -> dict[str, list[str]]:
+    """The texts of --set NAME=VALUE,... by name; options: see `settings`."""
+    found: dict[str, list[str]] = {}
+    for text in texts:
+        name, values = _assignment("--set", text, options)
+        found[name] = [value.strip() for value in values.split(",") if value.strip()]
+        if not found[name]:
+            raise InvalidSetting("--set", "NAME=VALUE", text)
+    return found
+
+
+def settings(
+    texts: Iterable[str],
+    options: Sequence[str],
+    owner: Callable[[str], type],
+    owners: str,
+    hint: Callable[[str], str],
+) -> Plain:
+    """The values of --set NAME=VALUE by name.
+
+    Args:
+        options: those that give a setting of their own.
+        owner: the class that has a setting, by its name.
+        owners: who may have one, in words.
+        hint: which names there are, from what the owner's class says of it.
+
+    Raises:
+        InvalidSetting: no such setting, or no such value of it.
+    """
+    found: Plain = {}
+    for text in texts:
+        name, value = _assignment("--set", text, options)
+        try:
+            found[name] = parse_setting(owner(name), name, value)
+        except InvalidSetting as error:
+            if error.field != "setting":
+                raise
+            wanted = f"a setting of {owners}"
+            raise InvalidSetting("--set", wanted, name, hint(error.limit)) from None
+    return found

@@ -1,0 +1,232 @@
+"""Every figure and table of five papers, printed beside ours, with verdicts: `dpmc papers`."""
+
+from __future__ import annotations
+
+import json as plain_json
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
+
+from dpmc_core import paths
+from dpmc_core.errors import DpmcError, InvalidSetting
+from dpmc_core.stopping import Stopped
+from dpmc_lab import papers
+from dpmc_lab import sweep as core
+from dpmc_lab.cli.interface import CommandReport, Json, OneOf, Option, facts, paragraph, table
+from dpmc_lab.cli.options import Seeds
+from dpmc_lab.cli.sweep import pool_of, run_plan, watched
+from dpmc_lab.papers import engine, verdicts, views
+from dpmc_lab.papers.engine import Experiment, GridRecipe, Made, Paper, TrialRecipe
+from dpmc_lab.store import Store
+
+
+@dataclass(frozen=True, kw_only=True)
+class PaperView(OneOf):
+    """What is shown or done.
+
+    Args:
+        run: make the experiment, or all; what is done already is kept
+        theory: a paper's theorems beside measurements (seconds)
+        bibtex: how to cite the papers
+        csv (FILE): ours and what is printed, as a table
+        report (FILE): all papers as one HTML page
+    """
+
+    run: bool = False
+    theory: bool = False
+    bibtex: bool = False
+    csv: Path | None = None
+    report: Path | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Making:
+    """How an experiment is made.
+
+    Args:
+        seeds: with --run: other seeds, 1,2,3 or FIRST:LAST; printed: as many as the paper has
+        jobs (N): with --run of a grid: processes (default: one per core)
+        store (FILE): with --run of a grid: result store (default: the shared one)
+        write (FOLDER): with --run: where the result goes (default: with your other results)
+    """
+
+    seeds: Seeds = None
+    jobs: int | None = None
+    store: Path | None = None
+    write: Path | None = None
+
+
+def show(
+    name: Annotated[str | None, Option("NAME")] = None,
+    *,
+    view: PaperView,
+    making: Making,
+    json: Json = False,
+) -> CommandReport | None:
+    """The experiments of five papers, printed beside ours.
+
+    Every figure and table of the five papers: what is printed beside what is measured here, and
+    what becomes of accuracy and of privacy.
+
+    Args:
+        name: a paper (lwhm22) or an experiment (lwhm22-1b)
+        json: one JSON document; with --run progress as JSON lines, of which the last one names the
+            result
+
+    examples:
+      dpmc papers                         every figure and table, with two verdicts
+      dpmc papers lwhm22                  those of one paper; --theory: its theorems, measured
+      dpmc papers lwhm22-1b               one: what is printed beside ours, and what the paper says
+      dpmc papers lwhm22-1b --run         make it; after Ctrl-C the same command goes on
+      dpmc papers --run --seeds printed   all whose data is there and that are not there yet
+      dpmc papers --report papers.html    all of it as one page that needs no server
+    """
+    paper, experiment = _named(name)
+    chosen = (paper,) if paper else tuple(papers.PAPERS.values())
+    if view.run:
+        if experiment:
+            made = _make(experiment, making, json)
+            return CommandReport(None, _one(made)) if made and not json else None
+        _make_all(chosen, making, json)
+        return None
+    for option, value in vars(making).items():
+        if value is not None:
+            raise InvalidSetting(f"--{option}", "left out without --run", str(value))
+    if view.report:
+        _write(view.report, views.html(views.all_looks(papers.PAPERS.values())), "report")
+        return None
+    if view.bibtex:
+        cited = {one.key: one.bibtex for one in chosen}
+        return CommandReport(cited, cited.values())
+    if view.theory:
+        tables = {one.key: views.theory_table(one) for one in chosen}
+        return CommandReport(tables, _theory(chosen, tables))
+    looks = [views.look(paper, experiment)] if paper and experiment else views.all_looks(chosen)
+    if view.csv:
+        _write(view.csv, views.csv_text(looks), "table")
+        return None
+    if experiment:
+        return CommandReport(views.as_dict(looks[0]), _one(looks[0]))
+    return CommandReport([views.as_dict(one) for one in looks], _list(chosen, looks))
+
+
+def _write(path: Path, text: str, what: str) -> None:
+    with paths.whole_file(path) as part:
+        part.write_text(text, encoding="utf-8")
+    print(f"the {what} is in {path}")
+
+
+def _named(name: str | None) -> tuple[Paper | None, Experiment | None]:
+    if name is None:
+        return None, None
+    if name.upper() in papers.PAPERS:
+        return papers.PAPERS[name.upper()], None
+    return papers.find(name)
+
+
+def _list(chosen: Sequence[Paper], looks: list[views.Look]) -> Iterator[str]:
+    yield paragraph(views.opening(looks))
+    if len(chosen) > 1:
+        yield table(views.standing(looks), "  ")
+    columns = views.overview(looks)
+    order = ("preset", "place", "accuracy", "privacy", "run time", "what it shows")
+    yield table({name: columns[name] for name in order})
+    yield views.count(looks)
+    meant = verdicts.meanings(found.judged.verdict for found in looks)
+    yield "\n".join(paragraph(text, "    ", "  ") for text in meant)
+    if len(chosen) == 1:
+        paper = chosen[0]
+        head = f"{', '.join(paper.authors)}: {paper.title}, {paper.venue} {paper.year}"
+        yield "\n".join(filter(None, (head, paper.unjudged)))
+    yield "One of them: dpmc papers NAME; make it: dpmc papers NAME --run"
+
+
+def _one(found: views.Look) -> Iterator[str]:
+    one, judged = found.experiment, found.judged
+    yield f"{one.id}: {found.paper.key}, {one.place}\n{paragraph(one.title)}"
+    accuracy = "accuracy", f"{judged.verdict.value}: {judged.reason}"
+    yield facts([accuracy, ("privacy", found.privacy), *views.facts(found)])
+    for columns in (views.numbers(found), views.statements(found), views.promises_table(found)):
+        if columns and any(columns.values()):
+            yield table(columns, "  ")
+
+
+def _theory(chosen: Sequence[Paper], tables: Mapping[str, Any]) -> Iterator[str]:
+    for paper in chosen:
+        columns = {k: v for k, v in tables[paper.key].items() if k != "instance"}
+        # That is too wide for a line; a contradiction names its own below.
+        head = f"{paper.key}: {paper.title}"
+        if not columns["theorem"]:
+            yield f"{head}\n  No theorem of it is known here."
+            continue
+        notes = (paragraph(note, "    ", "  ") for note in views.theory_notes(paper))
+        yield "\n".join([head, table(columns, "  "), *notes])
+
+
+def _make(
+    experiment: Experiment, making: Making, json: bool, again: bool = True
+) -> views.Look | None:
+    """What there is of it then. again: also what is there with the same seeds."""
+    experiment = experiment.fullest
+    seeds: Sequence[int] = range(1, experiment.draws + 1)
+    if making.seeds != ["printed"]:
+        seeds = core.parse_seeds(making.seeds) if making.seeds else ()
+    recipe = engine.recipe_of(experiment, seeds)
+    if not again:
+        if engine.there(experiment, recipe, making.write):
+            return None
+        print(f"dpmc: {experiment.id}: {experiment.title}", file=sys.stderr)
+    processes = core.processes(making.jobs, "--jobs")
+    folder = making.write or engine.own_folder()
+    engine.ready(folder)
+    if isinstance(recipe, GridRecipe):
+        core.warm_up()
+        with Store(making.store) as store:
+            plan = engine.planned(recipe)
+            run_plan(plan, store, partial(pool_of, plan, processes), json)
+            made = engine.of_rows(experiment, recipe, plan, store)
+    else:
+        made = _by_pieces(experiment, recipe, json)
+    path = engine.write(made, folder)
+    found = views.look(papers.find(experiment.id)[0], experiment, made)
+    told = {"accuracy": found.judged.verdict.value, "reason": found.judged.reason}
+    print(plain_json.dumps({"result": str(path)} | told) if json else f"the result is in {path}")
+    return found
+
+
+def _make_all(chosen: Sequence[Paper], making: Making, json: bool) -> None:
+    """Make what is not there yet, and say what lacks its data. Raises DpmcError for failures."""
+    wrong = []
+    every = papers.experiments(settings=True)
+    made = [one.fullest for paper, one in every if paper in chosen and one.recipe]
+    for one in sorted(made, key=lambda one: not one.absent):  # what is left out is told first
+        try:
+            if one.absent:
+                print(f"dpmc: {one.id} is left out: first {one.absent}", file=sys.stderr)
+            else:
+                _make(one, making, json, again=False)
+        except DpmcError as error:
+            wrong.append(f"{one.id}: {error}")
+    if wrong:
+        raise DpmcError("; ".join(wrong))
+    print("dpmc: all whose data is here is made", file=sys.stderr)
+
+
+def _by_pieces(experiment: Experiment, recipe: TrialRecipe, as_json: bool) -> Made:
+    with watched(as_json) as (tell, stop):
+        ways: list[engine.Way] = []
+
+        def told(way: engine.Way) -> None:
+            ways.append(way)
+            before = ways[0].done
+            tell(core.SweepReport(total=way.total, skipped=before, done=way.done - before))
+
+        try:
+            return engine.of_pieces(experiment, recipe, tell=told, stop=stop)
+        except Stopped:
+            kept = f"{ways[-1].done:,} of {ways[-1].total:,} parts are kept"
+            print(f"dpmc: {kept}; the same command goes on from there", file=sys.stderr)
+            raise KeyboardInterrupt from None

@@ -1,0 +1,439 @@
+"""Many runs into the result store, resumed by running them again: `dpmc sweep`."""
+
+from __future__ import annotations
+
+import json as plain_json
+import multiprocessing
+import os
+import signal
+import socket
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from typing import Annotated, Any
+
+from dpmc_core import registry
+from dpmc_core.data import SAMPLES, datasets
+from dpmc_core.data.synthetic import DRAWN
+from dpmc_core.errors import DpmcError, InvalidSetting, unknown_name
+from dpmc_core.model import Task
+from dpmc_core.stopping import Stop
+from dpmc_lab import shipped
+from dpmc_lab import sweep as core
+from dpmc_lab.cli.interface import (
+    INTERRUPTED,
+    Json,
+    Option,
+    Plugins,
+    Progress,
+    present,
+)
+from dpmc_lab.cli.options import (
+    DATA,
+    HeldOut,
+    Published,
+    Reading,
+    Seeds,
+    Steps,
+    Tried,
+    tell_columns,
+    values_to_try,
+)
+from dpmc_lab.curves import people
+from dpmc_lab.store import Store, records, without_epsilon
+from dpmc_lab.store import curves as curves_of
+from dpmc_lab.sweep import presets
+
+_OVER = 0  # no number of a signal: nothing more to listen to
+
+
+def _of_papers() -> Mapping[str, presets.Preset]:
+    """The grids behind the papers' experiments; none where their package is taken out, or that of
+    the protocol, which they import."""
+    if not present("papers", "protocol"):
+        return {}
+    from dpmc_lab import papers
+
+    return papers.presets()
+
+
+PRESETS: Mapping[str, presets.Preset] = {**presets.PRESETS, **_of_papers()}
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeldOutOrTests(HeldOut):
+    """Or files to test on.
+
+    Args:
+        test (FILE): official test ratings, one file per DATA
+    """
+
+    test: list[str] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class GridOptions:
+    """What is combined: `Grid.argv` writes these options.
+
+    Args:
+        preset (NAME): a named grid; other options replace its parts
+        mechanisms (ID): methods, separated by commas or spaces
+        epsilons (E): budgets: 0.5,1,2 or LO:HI:COUNT, evenly spaced in the logarithm
+        seeds: seeds: 1,2,3 or FIRST:LAST (default 1:5)
+        prepare: preparation, as for dpmc fit (repeatable, in order)
+    """
+
+    preset: str | None = None
+    data: Annotated[
+        list[str] | None,
+        Option(
+            "DATA",
+            f"{DATA}, an official fold such as ml-100k/u1, or SAMPLE:NAME=VALUE,... of"
+            f" {', '.join(DRAWN)} (seed=each: drawn anew for each seed)",
+        ),
+    ] = None
+    mechanisms: list[str] | None = None
+    epsilons: list[str] | None = None
+    seeds: Seeds = None
+    set: Tried = ()
+    as_published: Published = False
+    prepare: Steps = ()
+    held_out: HeldOutOrTests
+    reading: Reading
+
+    def grid(self) -> core.Grid:
+        """The grid the options ask for. Raises InvalidSetting before any data is read."""
+        given: dict[str, Any] = {}
+        if self.preset is not None:
+            if self.preset not in PRESETS:
+                raise unknown_name("preset", self.preset, PRESETS)
+            given = dict(vars(PRESETS[self.preset].grid))
+        if self.data:
+            given["data"] = self.data
+        if self.mechanisms:
+            given["mechanisms"] = dict.fromkeys(core.pieces(self.mechanisms))
+        for name in ("data", "mechanisms"):
+            if not given.get(name):
+                raise InvalidSetting(f"--{name}", "given: the grid is empty", "none")
+        parts = {
+            "epsilons": self.epsilons and core.parse_epsilons(self.epsilons),
+            "seeds": self.seeds and core.parse_seeds(self.seeds),
+            "steps": self.reading.prepare(self.prepare, *given["mechanisms"]),
+            "split": self.held_out.split,
+        }
+        given |= {name: value for name, value in parts.items() if value}
+        given["settings"] = {**given.get("settings", {}), **values_to_try(self.set, "--epsilons")}
+        given["tests"] = self.held_out.test or ()
+        for text in given["data"]:
+            given["reading"] = self.reading.of(text)
+        grid = core.Grid(**given)
+        return grid.as_published() if self.as_published else grid
+
+
+def sweep(
+    *,
+    asked: GridOptions,
+    plugin: Plugins = (),
+    jobs: int | None = None,
+    cluster: str | None = None,
+    store: Path | None = None,
+    skip_shipped: bool = False,
+    curves: Path | None = None,
+    json: Json = False,
+) -> None:
+    """Run a grid of mechanisms, epsilons and seeds.
+
+    Run every combination of data, mechanism, settings, epsilon and seed, with the floor and the
+    method without privacy beside them, and store each result.
+
+    Args:
+        jobs (N): processes (default: one per core)
+        cluster (ADDRESS): a Dask scheduler instead, tcp://HOST:PORT
+        store (FILE): result store (default: the shared one)
+        skip_shipped: leave out the runs that ship with the samples
+        curves (FOLDER): when all is done, write each data set's curves there, as they ship with the
+            samples; rows that are there already count as done, but for those of the first seed
+        json: progress as JSON lines on standard output
+
+    examples:
+      dpmc sweep --data movie-night --mechanisms input-flip,output --epsilons 0.1:10:11 --seeds 1:5
+      dpmc sweep --data u1.base --test u1.test --mechanisms output --epsilons 1 4 --set bound=0.1,1
+      dpmc sweep --preset lwhm22-3b --jobs 2
+
+    Every finished run is a row of the store at once. Ctrl-C, a crash or a power cut lose none of
+    them: the same command goes on where it stopped. Two sweeps on one store share their work. Rows
+    do not depend on --jobs, --cluster or the order.
+
+    presets:
+    """
+    grid = asked.grid()  # a wrong word is told before anything is read or started
+    processes = core.processes(jobs, "--jobs")
+    if cluster is None:
+        core.warm_up()
+    else:
+        from dpmc_lab.sweep import cluster as clusters  # no other sweep needs it
+
+        clusters.check_address(cluster)
+        if plugin:
+            limit = "left out with --cluster, whose workers know installed packages alone"
+            raise InvalidSetting("--plugin", limit, plugin[0])
+    with Store(store) as rows:
+        plan = core.plan(grid)
+        if skip_shipped:
+            plan = _without_shipped(plan)
+        for source in plan.sources.values():
+            tell_columns(core.ratings_of(source), json)
+        if curves is not None:
+            for source in plan.sources.values():
+                if not isinstance(source, core.Whole):  # a file could not tell its curves apart
+                    raise InvalidSetting("data of curves", "one data set, split here", source.name)
+            try:
+                curves.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                words = f"{curves} ({error.strerror})"
+                raise InvalidSetting("--curves", "a folder", words) from None
+            for source, task in product(plan.sources.values(), Task):
+                path = curves / shipped.file_name(
+                    source.name, task, facts=registry.uses_facts(grid.steps)
+                )
+                if path.is_file():
+                    with path.open(encoding="utf-8", newline="") as stream:
+                        shipped.read(stream, store=rows, but=core.LISTS_OF)
+
+        def open_pool() -> core.Pool:
+            if cluster is not None:
+                print(f"dpmc: connecting to {cluster} ...", file=sys.stderr, flush=True)
+                return clusters.ClusterPool(cluster, plan.sources)
+            return pool_of(plan, processes)
+
+        run_plan(plan, rows, open_pool, json)
+        if curves is not None:
+            _write_curves(rows, plan, curves, facts=registry.uses_facts(grid.steps))
+
+
+sweep.__doc__ = "\n".join(
+    [
+        (sweep.__doc__ or "").rstrip(),
+        *(f"      {name:<17}{preset.summary}" for name, preset in PRESETS.items()),
+    ]
+)
+
+
+def _without_shipped(plan: core.Plan) -> core.Plan:
+    """The units whose rows do not ship with the samples.
+
+    With a curve that does not ship, the reference of the first seed runs again: the lists of new
+    curves are compared with its lists, which are in no shipped file.
+    """
+    places = {(unit.name, unit.mechanism.task) for unit in plan.units}
+    keys = {key for place in places for key in shipped.units(*place)}
+    known = {unit.curve for unit in plan.units if unit.key in keys}
+    first = [unit for unit in plan.units if unit.seed == core.LISTS_OF]
+    if any(unit.curve not in known for unit in first):
+        keys -= {u.key for u in first if u.mechanism.id in registry.REFERENCES.values()}
+    return plan._replace(units=tuple(unit for unit in plan.units if unit.key not in keys))
+
+
+def _write_curves(store: Store, plan: core.Plan, folder: Path, *, facts: bool) -> None:
+    """One file for each data set and task, as they ship with the samples."""
+    units = set(plan.keys.units)
+    for mark, source in plan.sources.items():
+        assert isinstance(source, core.Whole)  # checked before
+        known = curves_of(store, keys=plan.keys.curves, source=mark, count=False)
+        for task in Task:
+            # Of a grid with facts, what uses none of them is no part of its file.
+            asked = task.value, facts
+            found = [i for i in known if (i.task, registry.uses_facts(i.prepare)) == asked]
+            rows = records(store, [info.id for info in found])
+            mine = [record for record in rows if record["key"] in units]
+            if mine:
+                path = folder / shipped.file_name(source.name, task, facts=facts)
+                with path.open("w", encoding="utf-8", newline="") as stream:
+                    shipped.write(mine, source.dataset, mark, stream)
+                keys = {info.key: info.mechanism for info in found}
+                _write_lists(store, plan, source, task, keys, path.with_suffix(".json"))
+
+
+def _write_lists(
+    store: Store,
+    plan: core.Plan,
+    source: core.Whole,
+    task: Task,
+    keys: Mapping[str, str],
+    path: Path,
+) -> None:
+    """What people are shown at every epsilon, where the first seed was among those computed."""
+    mine = (source.fingerprint, task, core.LISTS_OF)
+    references = [key for key, id in keys.items() if id == registry.REFERENCES[task]]
+    units = [u for u in plan.units if (u.source, u.mechanism.task, u.seed) == mine]
+    if not references or not units:
+        return
+    if source.name in SAMPLES:  # with the names that no result depends on
+        source = core.Whole(datasets.load(source.name))
+    train = core.problem_of(units[0], source).train
+    if found := people.of_store(store, keys, references[0], train):
+        joined = {}
+        for unit in units if source.name in SAMPLES else ():
+            id, stops = unit.mechanism.id, presets.EPSILONS
+            changed = registry.changed_settings(id, without_epsilon(unit.settings))
+            if unit.epsilon != stops[0] or changed or not {*found[1][unit.curve]} >= {*stops}:
+                continue
+            methods = [registry.create(id, epsilon=epsilon) for epsilon in stops]
+            if people.asked(methods[0], source.dataset):
+                joined[unit.curve] = people.yours(methods, source.dataset, lambda *_: None)
+        with path.open("w", encoding="utf-8") as stream:
+            people.write(*found, joined, stream)
+
+
+def pool_of(plan: core.Plan, processes: int) -> core.LocalPool:
+    return core.LocalPool(plan.sources, min(processes, max(len(plan.units), 1)))
+
+
+def run_plan(
+    plan: core.Plan,
+    store: Store,
+    open_pool: Callable[[], core.Pool],
+    as_json: bool,
+) -> None:
+    """Run a plan and say what was done.
+
+    Raises KeyboardInterrupt where it was stopped, DpmcError for failures.
+    """
+    with watched(as_json) as (show, stop):
+        report = core.run(plan.units, store, open_pool, on_progress=show, stop=stop)
+    kept = report.done + report.skipped
+    if report.stopped:
+        print(
+            f"dpmc: {kept:,} of {report.total:,} rows are kept in {store.path}; the same command"
+            " goes on from there",
+            file=sys.stderr,
+        )
+        raise KeyboardInterrupt
+    if not as_json:
+        print(f"{kept:,} rows ({report.done:,} new) in {store.path}")
+    if report.failed:
+        reasons = Counter(report.failed.values())
+        first = {reason: unit for unit, reason in reversed(report.failed.items())}
+        lines = (
+            f"{first[reason]}{f' and {n - 1} more' if n > 1 else ''}: {reason}"
+            for reason, n in reasons.items()
+        )
+        count = len(report.failed)
+        raise DpmcError(f"{count:,} of {report.total:,} units failed: {'; '.join(lines)}")
+
+
+class _Bar:
+    """Progress on standard error, and what went wrong as soon as it did."""
+
+    def __init__(self) -> None:
+        self._progress, self._said = Progress(), {""}
+        self._before: int | None = None
+        self.close = self._progress.close
+
+    def __call__(self, report: core.SweepReport) -> None:
+        if self._before is None:  # one more comes with every row of another sweep on the store
+            self._before = report.skipped
+        done, total = report.ended, report.total - report.skipped
+        task = "sweep" if not self._before else f"sweep ({self._before:,} rows there before)"
+        for unit, reason in (("", report.note), *report.failed.items()):
+            if reason not in self._said:
+                self._said.add(reason)
+                self.close()
+                print(f"dpmc: {unit}{unit and ': '}{reason}", file=sys.stderr)
+        if total:
+            self._progress.update(task, done, total)
+
+
+_GROUND = 5  # units, or seconds, before which nobody can tell how long the others take
+
+
+class SweepLines:
+    """The same for programs: a JSON object per line, whenever something changed."""
+
+    def __init__(self) -> None:
+        self._start = time.monotonic()
+        self._last: dict[str, Any] = {}
+
+    def __call__(self, report: core.SweepReport) -> None:
+        done = report.ended
+        left = report.total - report.skipped - done
+        state = vars(report) | {"failed": len(report.failed)}
+        del state["stopped"]
+        if state == self._last:
+            return
+        self._last = state
+        spent = time.monotonic() - self._start
+        grounded = done and (done >= _GROUND or spent >= _GROUND or not left)
+        seconds = spent / done * left if grounded else None
+        sys.stdout.write(plain_json.dumps(state | {"seconds_left": seconds}) + "\n")
+        sys.stdout.flush()
+
+    def close(self) -> None:
+        """Every line is out already."""
+
+
+@contextmanager
+def watched(as_json: bool) -> Iterator[tuple[_Bar | SweepLines, Stop]]:
+    """Progress of long work, and whether it has been asked to stop.
+
+    as_json: a JSON object per line on standard output, for programs.
+    """
+    show = SweepLines() if as_json else _Bar()
+    try:
+        with _stop_button(show) as stop:
+            yield show, stop
+    finally:
+        show.close()
+
+
+STOPPING = (
+    "stopping: what is being computed is dropped; waiting until finished rows are stored and the"
+    " workers have ended. A second Ctrl-C (or SIGTERM) ends it at once"
+)
+ENDED = "ended at once; every row stored before is kept, and the same command goes on from there"
+
+
+@contextmanager
+def _stop_button(show: _Bar | SweepLines) -> Iterator[Stop]:
+    """Ctrl-C and SIGTERM ask to stop, and are answered at once; a second one ends the process.
+
+    A thread of its own listens: a main thread that waits for a locked store does not.
+    """
+    pressed = threading.Event()
+    ear, mouth = socket.socketpair()
+    mouth.setblocking(False)
+
+    def listen() -> None:
+        while (number := ear.recv(1)[0]) != _OVER:
+            if number not in signals:
+                continue
+            show.close()
+            if pressed.is_set():
+                print(f"dpmc: {ENDED}", file=sys.stderr, flush=True)
+                for worker in multiprocessing.active_children():
+                    worker.kill()
+                os._exit(INTERRUPTED)  # its claims end with it
+            pressed.set()
+            print(f"dpmc: {STOPPING}", file=sys.stderr, flush=True)
+
+    signals = [signal.SIGINT, signal.SIGTERM]
+    listener = threading.Thread(target=listen, daemon=True)
+    listener.start()
+    before = [signal.signal(number, lambda *_: None) for number in signals]
+    others = signal.set_wakeup_fd(mouth.fileno(), warn_on_full_buffer=False)
+    try:
+        yield pressed.is_set
+    finally:
+        signal.set_wakeup_fd(others)
+        for number, handler in zip(signals, before, strict=True):
+            signal.signal(number, handler)
+        mouth.send(bytes([_OVER]))
+        listener.join()
+        ear.close()
+        mouth.close()

@@ -1,0 +1,130 @@
+"""What it changes to set a mechanism as its paper has it, and what that costs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, NamedTuple
+
+from dpmc_core import registry
+from dpmc_core.arrays import Plain
+from dpmc_core.errors import DpmcError, sentence
+from dpmc_core.experiment import settings_dict
+from dpmc_core.privacy import Certified, Guarantee
+from dpmc_core.ratings import PublicFacts
+from dpmc_core.settings import AsPublished, setting_text, show_setting
+from dpmc_lab.curves import cards
+from dpmc_lab.curves.text import Table, columns
+
+
+class Switched(NamedTuple):
+    """A mechanism beside itself as published. changes: of each setting that differs, before and
+    after; kept: settings of the paper's that were given otherwise, and so stay.
+    """
+
+    changes: Mapping[str, tuple[Any, Any]]
+    kept: Mapping[str, Any]
+    before: Guarantee
+    after: Guarantee
+    note: str
+
+    @property
+    def certified(self) -> tuple[Certified, Certified]:
+        """Before and after, in the claim's own unit."""
+        return self.before.certified(), self.after.certified()
+
+    def as_dict(self) -> Plain:
+        """As plain JSON values."""
+        before, after = self.before.as_dict(), self.after.as_dict()
+        return {
+            "settings": {
+                name: {"before": old, "published": new} for name, (old, new) in self.changes.items()
+            },
+            "kept": dict(self.kept),
+            "certified": {"before": before["certified"], "published": after["certified"]},
+            "reason": after["reason"],
+            "note": self.note,
+        }
+
+
+def switched(
+    id: str,
+    given: Plain,
+    public: PublicFacts,
+    *,
+    epsilon: float | None,
+    delta: float | None = None,
+) -> Switched:
+    """What the paper's settings change of a method with the settings given. Raises DpmcError."""
+
+    def made(settings: Plain) -> tuple[Plain, Guarantee]:
+        one = registry.create(id, epsilon=epsilon, delta=delta, **settings)
+        return settings_dict(one), one.guarantee(public)
+
+    return beside(registry.published(id), given, with_published(id, given), made)
+
+
+def beside(
+    paper: AsPublished, given: Plain, whole: Plain, made: Callable[[Plain], tuple[Plain, Guarantee]]
+) -> Switched:
+    """Settings given beside all of them with the paper's. made: all settings and the card of what
+    has some of them."""
+    (before, ours), (after, theirs) = made(given), made(whole)
+    kept = {n: given[n] for n, v in paper.settings.items() if n in given and given[n] != v}
+    return Switched(
+        {name: (before[name], new) for name, new in after.items() if before[name] != new},
+        {name: show_setting(value) for name, value in kept.items()},
+        ours,
+        theirs,
+        paper.note,
+    )
+
+
+def with_published(id: str, given: Mapping[str, Any]) -> Plain:
+    """The settings given, and for the others those of the paper."""
+    return {**registry.published(id).settings, **given}
+
+
+def words(found: Switched) -> tuple[str, ...]:
+    """What changes; what it costs; what stays open: a sentence each, where there is one."""
+    if not found.changes:
+        told = ["as published nothing changes: it has the paper's settings, or it is no paper's"]
+    else:
+        parts = [f"{name} {_text(a)} → {_text(b)}" for name, (a, b) in found.changes.items()]
+        told = [f"as published: {', '.join(parts)}", _cost(found)]
+    if found.kept:
+        given = (f"{name} = {_text(value)}" for name, value in found.kept.items())
+        told.append(f"not as published, because you set it: {', '.join(given)}")
+    return tuple(sentence(text) for text in (*told, found.note) if text)
+
+
+def table(ids: Collection[str], public: PublicFacts, epsilon: float) -> Table:
+    """What changes and what it costs, for many methods at once; unchanged ones are left out."""
+    rows = []
+    for id in ids:
+        try:
+            one = switched(id, {}, public, epsilon=epsilon)
+        except DpmcError:  # settings for other data: a run of it says why
+            continue
+        changes = (f"{name} = {_text(new)}" for name, (_, new) in one.changes.items())
+        if one.changes:
+            rows.append((registry.get(id).name, ", ".join(changes), *map(_short, one.certified)))
+    before = f"certified at epsilon {epsilon:g}, before"
+    return columns(("mechanism", "as published", before, "as published, certified"), rows)
+
+
+def _cost(found: Switched) -> str:
+    before, after = found.certified
+    if (before.finite, before.epsilon) == (after.finite, after.epsilon):
+        return f"what is certified stays, {_short(after)}"
+    return f"certified before: {_short(before)}; as published: {cards.certified(after)}"
+
+
+def _short(proved: Certified) -> str:
+    """Without the reason, which the card tells."""
+    return cards.certified(proved).partition(": ")[0]
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:g}"
+    return setting_text(value)

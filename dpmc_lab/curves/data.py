@@ -1,0 +1,195 @@
+"""Pictures of a data set: where ratings are, which values they have, who gave how many."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpmc_core.arrays import Floats, Ints
+from dpmc_core.data.synthetic import SAMPLES
+from dpmc_core.ratings import Ratings
+from dpmc_lab.curves.text import Table, columns, many
+
+
+def title(ratings: Ratings, item: int) -> str:
+    """The item's title, else its name in the source, else its number."""
+    for names in (ratings.titles, ratings.item_ids):
+        if names is not None:
+            return str(names[item])
+    return f"item {item + 1}"
+
+
+def somebody(many: int, data: str, *, clicks: bool) -> str:
+    """Somebody of a data set, by how much they rated: never a row number."""
+    items = SAMPLES[data].items if data in SAMPLES else "titles"
+    return f"somebody who {'clicked' if clicks else 'rated'} {many} {items}"
+
+
+def user_name(ratings: Ratings, user: int) -> str:
+    """The user's name in the source, else its number."""
+    return str(ratings.user_ids[user]) if ratings.user_ids is not None else str(user + 1)
+
+
+# --- a part of a data set ---------------------------------------------------------------------
+
+
+def inside(ratings: Ratings, users: Ints, items: Ints) -> tuple[Ints, Ints, Ints]:
+    """Row, column and index of each rating among some users and items."""
+    column_of = np.full(ratings.public.items, -1)
+    column_of[items] = np.arange(len(items))
+    which = np.concatenate([np.arange(ratings.indptr[u], ratings.indptr[u + 1]) for u in users])
+    rows = np.repeat(np.arange(len(users)), np.diff(ratings.indptr)[users])
+    places = column_of[ratings.items[which]]
+    there = places >= 0
+    return rows[there], places[there], which[there]
+
+
+def grid(values: NDArray[Any], ratings: Ratings, users: Ints, items: Ints) -> Floats | None:
+    """Some users x items of a matrix, or of one value per rating; None for any other shape.
+
+    NaN where there is no value: what a sparse matrix does not store is not reported.
+    """
+    if values.shape == ratings.shape:
+        part = values[users][:, items]
+        if not hasattr(part, "tocoo"):
+            return np.asarray(part, dtype=float)
+        cells = part.tocoo()
+        rows, across, found = cells.row, cells.col, cells.data
+    elif values.shape == ratings.values.shape:
+        rows, across, which = inside(ratings, users, items)
+        found = values[which]
+    else:
+        return None
+    filled = np.full((len(users), len(items)), np.nan)
+    filled[rows, across] = found
+    return filled
+
+
+def busiest(count: Ints, most: int) -> Ints:
+    """Users or items from most to least ratings, by their counts."""
+    return np.argsort(-count, kind="stable")[:most]
+
+
+class Sparsity(NamedTuple):
+    """Share of cells observed in blocks of users x items, both sorted from most to least rated.
+
+    share: users blocks x item blocks, in 0..1; user_edges, item_edges: the first rank of each
+    block and, last, the number of users or items.
+    """
+
+    share: Floats
+    user_edges: Ints
+    item_edges: Ints
+
+
+class Histogram(NamedTuple):
+    """How often each value (or range of values) occurs: label position, width and count."""
+
+    centers: Floats
+    width: float
+    counts: Ints
+
+
+class Tail(NamedTuple):
+    """Ratings per user or per item by rank: 1 has the most."""
+
+    rank: Ints
+    ratings: Ints
+
+
+def sparsity(ratings: Ratings, blocks: int = 60) -> Sparsity:
+    """Observed share per block; at most `blocks` blocks on each side."""
+    by_user, by_item = counts(ratings)
+    user_rank, user_edges = _ranked(ratings.users, by_user, blocks)
+    item_rank, item_edges = _ranked(ratings.items, by_item, blocks)
+    found, _, _ = np.histogram2d(user_rank, item_rank, bins=[user_edges, item_edges])
+    cells = np.outer(np.diff(user_edges), np.diff(item_edges))
+    return Sparsity(found / cells, user_edges, item_edges)
+
+
+def histogram(ratings: Ratings, bins: int = 40) -> Histogram:
+    """One bar per value where the scale has few values, else `bins` equal bins of the range."""
+    values, counts = np.unique(ratings.values, return_counts=True)
+    if len(values) <= bins:
+        gaps = np.diff(values)
+        return Histogram(values, float(gaps.min()) if len(gaps) else 1.0, counts.astype(np.int64))
+    low, high = ratings.public.low, ratings.public.high
+    counts, edges = np.histogram(ratings.values, bins=bins, range=(low, high))
+    return Histogram((edges[:-1] + edges[1:]) / 2, (high - low) / bins, counts.astype(np.int64))
+
+
+def tails(ratings: Ratings, points: int = 400) -> tuple[Tail, Tail]:
+    """Ratings per user and per item by rank, thinned to `points` log-spaced ranks."""
+    users, items = (_tail(one, points) for one in counts(ratings))
+    return users, items
+
+
+def sparsity_words(view: Sparsity) -> str:
+    """The sparsity picture as text."""
+    return (
+        f"Share of cells rated, {view.share.shape[0]} blocks of users by {view.share.shape[1]} of"
+        f" items: {view.share[0, 0]:.0%} among the busiest users and most rated items,"
+        f" {view.share[-1, -1]:.0%} at the other end, {(view.share == 0).mean():.0%} of the blocks"
+        " are empty."
+    )
+
+
+def histogram_words(view: Histogram) -> str:
+    """The histogram as text."""
+    top = int(np.argmax(view.counts))
+    return (
+        f"{many(int(view.counts.sum()), 'rating')}; most often around {view.centers[top]:g}"
+        f" ({view.counts[top] / view.counts.sum():.0%})."
+    )
+
+
+def tails_words(users: Tail, items: Tail) -> str:
+    """The long tails as text."""
+    return (
+        f"The busiest user has {many(users.ratings[0], 'rating')}, the least busy"
+        f" {users.ratings[-1]:,}; the most rated item has {items.ratings[0]:,}, the least rated"
+        f" {items.ratings[-1]:,}."
+    )
+
+
+def sparsity_table(view: Sparsity) -> Table:
+    """Mean share rated in at most six by six coarser blocks, as columns of percentages."""
+    rows, blocks = (np.array_split(np.arange(n), min(6, n)) for n in view.share.shape)
+    return {"users (rank)": [_ranks(view.user_edges, r) for r in rows]} | {
+        f"items {_ranks(view.item_edges, b)}": [
+            f"{100 * view.share[np.ix_(r, b)].mean():.1f} %" for r in rows
+        ]
+        for b in blocks
+    }
+
+
+def tails_table(users: Tail, items: Tail) -> Table:
+    """Both tails as columns."""
+    ends = (("user", users), ("item", items))
+    rows = ((of, *map(int, row)) for of, tail in ends for row in zip(*tail, strict=True))
+    return columns(("of", "rank", "ratings"), rows)
+
+
+def _ranks(edges: Ints, blocks: Ints) -> str:
+    return f"{edges[blocks[0]] + 1}-{edges[blocks[-1] + 1]}"
+
+
+def counts(ratings: Ratings) -> tuple[Ints, Ints]:
+    """Ratings of each user and of each item."""
+    return np.diff(ratings.indptr), np.bincount(ratings.items, minlength=ratings.public.items)
+
+
+def _tail(counts: Ints, points: int) -> Tail:
+    rank = np.unique(np.geomspace(1, len(counts), points).round().astype(np.int64))
+    return Tail(rank, np.sort(counts)[::-1][rank - 1].astype(np.int64))
+
+
+def _ranked(index: NDArray[np.int32], counts: Ints, blocks: int) -> tuple[Ints, Ints]:
+    """Each rating's rank of its user or item (0 = most rated) and the edges of the blocks."""
+    size = len(counts)
+    rank = np.empty(size, dtype=np.int64)
+    rank[busiest(counts, size)] = np.arange(size)
+    edges = np.unique(np.linspace(0, size, min(blocks, size) + 1).round().astype(np.int64))
+    return rank[index], edges

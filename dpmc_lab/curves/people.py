@@ -1,0 +1,591 @@
+"""People of a data set: what they rated, what the server gets of it, and what they are shown.
+
+The lists at every epsilon come from the sweep that made the curve (see toplists), with its first
+seed; those of the samples ship beside their curves.
+"""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import json
+import math
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import IO, Any, NamedTuple
+
+import numpy as np
+
+from dpmc_core import experiment, registry
+from dpmc_core.arrays import Floats, Ints, Rng
+from dpmc_core.data.datasets import Dataset
+from dpmc_core.errors import DpmcError, capital
+from dpmc_core.model import Mechanism, Model, Task
+from dpmc_core.privacy import (
+    Guarantee,
+    ModifiedLaplace,
+    RandomizedResponse,
+    Release,
+    SymbolChannel,
+    Trust,
+)
+from dpmc_core.problem import build_problem, prepare_all, prepared_facts
+from dpmc_core.ratings import PublicFacts, Ratings
+from dpmc_lab import shipped
+from dpmc_lab.curves.data import somebody, title, user_name
+from dpmc_lab.curves.lines import LEVEL, interval
+from dpmc_lab.curves.noise import main_release
+from dpmc_lab.store import Store, curves, top_lists
+from dpmc_lab.sweep import LISTS_OF, toplists
+
+YOU = "you"  # the visitor, where people stand by their numbers
+QUANTILES = (0.5, 0.25, 0.75, 0.1, 0.9)  # of the number of ratings: the first person has the median
+_RANKS = (0.0, 0.03, 0.1, 0.3)  # of the items by number of ratings, whose numbers are shown
+_RATED, _MISSING = 6, 2  # cells of a person that are shown
+
+
+@dataclass(frozen=True)
+class Person:
+    """Somebody of the data set.
+
+    rated: how many ratings are trained on. cells: title and rating of some of them, and some titles
+    without a rating (None). plain: items of the list without privacy. place: among the users whose
+    lists are kept.
+    """
+
+    name: str
+    rated: int
+    cells: tuple[tuple[str, float | None], ...]
+    plain: tuple[int, ...]
+    place: int
+
+
+@dataclass(frozen=True)
+class People:
+    """Some people of a data set, the titles of all items in lists, and the list of the popular.
+
+    popular: how many items of one list for everybody, the most rated ones, are in somebody's list
+    without privacy; the mean over all users whose lists are kept.
+    """
+
+    people: tuple[Person, ...]
+    titles: Mapping[int, str]
+    popular: float
+
+
+@dataclass(frozen=True)
+class Lists:
+    """What people are shown at one epsilon, with one seed.
+
+    items: of the list of each person. shared: how many of them are in that person's list without
+    privacy. everyone: the mean of that over all users whose lists are kept.
+    """
+
+    items: tuple[tuple[int, ...], ...]
+    shared: tuple[int, ...]
+    everyone: float
+
+
+Shown = tuple[People, Mapping[float, Lists]]  # lists by epsilon
+
+
+def people(train: Ratings, plain: Sequence[Sequence[int]], items: Collection[int]) -> People:
+    """People by the number of their ratings: the median first, then the quarters and the tenths.
+
+    plain: what the users of the sample are shown without privacy. items: others to be named.
+    """
+    users, counts = toplists.sample(train), np.diff(train.indptr)
+    order = np.argsort(counts[users], kind="stable")
+    places = dict.fromkeys(int(order[round(q * (len(order) - 1))]) for q in QUANTILES)
+    known = _counts(train)
+    popular = toplists.popular(train)
+    found = []
+    for k in places:
+        user = int(users[k])
+        own = slice(train.indptr[user], train.indptr[user + 1])
+        items_of, values = train.items[own], train.values[own]
+        # the best known items that somebody rated, and some without a rating
+        best = np.argsort(-known[items_of], kind="stable")[:_RATED]
+        rated = [(title(train, int(items_of[n])), float(values[n])) for n in best]
+        cells = (*rated, *((title(train, item), None) for item in popular[k][:_MISSING]))
+        found.append(Person(user_name(train, user), int(counts[user]), cells, tuple(plain[k]), k))
+    named = {*items, *(item for person in found for item in person.plain)}
+    titles = {item: title(train, item) for item in sorted(named)}
+    return People(tuple(found), titles, _mean(toplists.shared(popular, plain)))
+
+
+def _mean(values: Sequence[int]) -> float:
+    return round(float(np.mean(values)), 3) if values else 0.0
+
+
+# --- out of a store, and as a file that ships with the samples --------------------------------
+
+
+def of_store(
+    store: Store, keys: Collection[str], reference: str, train: Ratings
+) -> tuple[People, dict[str, dict[float, Lists]]] | None:
+    """The people of some curves, and their lists by the curve's key and epsilon.
+
+    reference: key of the curve without privacy. train: what the first seed was trained on. None
+    where no lists were kept.
+    """
+    ids = {info.key: info.id for info in curves(store, keys={*keys, reference}, count=False)}
+    plain = top_lists(store, ids[reference]).get(None) if reference in ids else None
+    if plain is None or len(plain) != len(toplists.sample(train)):
+        return None
+    stored = {key: top_lists(store, ids[key]) for key in keys if key in ids and key != reference}
+    first = people(train, plain, ())
+    places = [person.place for person in first.people]
+    found: dict[str, dict[float, Lists]] = {}
+    for key, by_epsilon in stored.items():
+        for epsilon, shown in by_epsilon.items():
+            if epsilon is not None:
+                common = toplists.shared(shown, plain)
+                found.setdefault(key, {})[epsilon] = Lists(
+                    tuple(tuple(shown[k]) for k in places),
+                    tuple(common[k] for k in places),
+                    _mean(common),
+                )
+    named = {i for one in found.values() for at in one.values() for own in at.items for i in own}
+    return people(train, plain, named), found
+
+
+def write(
+    found: People,
+    shown: Mapping[str, Mapping[float, Lists]],
+    joined: Mapping[str, Yours],
+    stream: IO[str],
+) -> None:
+    """The file that lies beside the curves of a data set and task; joined: by a curve's key."""
+    text = {
+        "people": [dataclasses.asdict(person) for person in found.people],
+        "titles": found.titles,
+        "popular": found.popular,
+        "curves": {
+            key: {f"{e:g}": dataclasses.astuple(at) for e, at in by_epsilon.items()}
+            for key, by_epsilon in shown.items()
+        },
+    } | ({"yours": joined} if joined else {})
+    json.dump(text, stream, separators=(",", ":"))
+    stream.write("\n")
+
+
+def load(data: str, task: Task, key: str) -> Shown | None:
+    """What ships with the samples for a curve; None where there is nothing of this very curve."""
+    text = _text(data, task, key)
+    if text is None:
+        return None
+    found = [
+        Person(**one | {"cells": tuple(map(tuple, one["cells"])), "plain": tuple(one["plain"])})
+        for one in text["people"]
+    ]
+    titles = {int(item): name for item, name in text["titles"].items()}
+    lists = {
+        float(epsilon): Lists(tuple(map(tuple, items)), tuple(common), everyone)
+        for epsilon, (items, common, everyone) in text["curves"][key].items()
+    }
+    return People(tuple(found), titles, text["popular"]), lists
+
+
+def _text(data: str, task: Task, key: str) -> Any:
+    names = (shipped.file_name(data, task, facts=facts) for facts in (False, True))
+    paths = ((shipped.FOLDER / name).with_suffix(".json") for name in names)
+    texts = (json.loads(p.read_text(encoding="utf-8")) for p in paths if p.is_file())
+    return next((text for text in texts if key in text["curves"]), None)
+
+
+def joined(data: str, task: Task, key: str) -> Yours | None:
+    """What ships with the samples for a visitor's lists; None where nothing of this very curve."""
+    text = _text(data, task, key)
+    if text is None or key not in text.get("yours", ()):
+        return None
+    *parts, judged = text["yours"][key]
+    return Yours._make([*parts, [Worth(*one) for one in judged]])
+
+
+# --- what the server gets of a person ----------------------------------------------------------
+
+
+class Served(NamedTuple):
+    """What the server gets of the cells of a person at one epsilon; NaN where nothing is told.
+
+    changed: whether a cell is told otherwise than it is.
+    """
+
+    values: tuple[float, ...]
+    changed: tuple[bool, ...]
+
+
+def served(mechanism: Mechanism, person: Person, public: PublicFacts) -> Served | None:
+    """One draw of the release behind a local mechanism; None for one that trusts the server.
+
+    The same random numbers are behind every epsilon, so a report that was kept stays kept as
+    epsilon grows.
+    """
+    card = mechanism.guarantee(public)
+    release = main_release(card)
+    if card.trust is not Trust.LOCAL or release is None:
+        return None
+    rng = np.random.default_rng(person.place)
+    chances = rng.random((len(person.cells), 2))
+    given = np.array([math.nan if v is None else v for _, v in person.cells])
+    told = np.array([_told(release, v, u, public) for v, u in zip(given, chances, strict=True)])
+    same = (told == given) | (np.isnan(told) & np.isnan(given))
+    if isinstance(release, RandomizedResponse) and mechanism.task is Task.BINARY:
+        seen = ~np.isnan(given)  # which ratings exist is public: nothing is told of the others
+        told, same = told[seen], same[seen]
+    return Served(tuple(map(float, told)), tuple(map(bool, ~same)))
+
+
+def _told(release: Release, value: float, u: Floats, public: PublicFacts) -> float:
+    """What a release makes of one cell, by two random numbers; NaN is no rating, or no report."""
+    missing = math.isnan(value)
+    unit = 0.0 if missing else (value - public.middle) / public.half_width
+    if isinstance(release, ModifiedLaplace):
+        chance = release.reported_if_missing if missing else release.reported_if_rated
+        if u[0] >= chance:
+            return math.nan
+        sign = 1.0 if u[1] > 0.5 else -1.0
+        noise = -release.scale * sign * math.log1p(-2 * abs(u[1] - 0.5))
+        return public.middle + public.half_width * (unit + noise)
+    if isinstance(release, SymbolChannel):
+        levels = np.array(release.levels)
+        own = 0 if missing else 1 + int(np.argmin(np.abs(levels - unit)))
+        symbol = _passed(release.matrix[own], own, u)
+        return math.nan if symbol == 0 else public.middle + public.half_width * levels[symbol - 1]
+    if isinstance(release, RandomizedResponse):
+        own = int(not missing and value > 0)
+        symbol = _passed(release.matrix[own], own, u)
+        clicks = public.low == 0
+        return (1.0 if symbol else math.nan) if clicks else (1.0 if symbol else -1.0)
+    raise DpmcError(f"'{release.query}' tells nothing cell by cell")
+
+
+def _passed(row: Floats, own: int, u: Floats) -> int:
+    """The symbol that comes out for one that goes in: itself first, then the others in order."""
+    if u[0] < row[own]:
+        return own
+    others = np.delete(np.arange(len(row)), own)
+    edges = np.cumsum(row[others])
+    return int(
+        others[np.searchsorted(edges, u[1] * edges[-1], side="right").clip(max=len(others) - 1)]
+    )
+
+
+class Scores(NamedTuple):
+    """A number per item that leaves a trusted server: before the noise, and after at each stop."""
+
+    title: str
+    query: str
+    before: float
+    after: tuple[float, ...]
+
+
+def scores(mechanisms: Sequence[Mechanism], train: Ratings) -> tuple[Scores, ...]:
+    """The first number per item that a method releases, for items from often to seldom rated.
+
+    mechanisms: the method at every stop. The same draw is behind all of them, at their scales.
+    Empty where a method releases nothing item by item.
+    """
+    made = [mechanism.guarantee(train.public).per_item for mechanism in mechanisms]
+    releases = [release for release in made if release is not None]
+    if len(releases) < len(mechanisms):
+        return ()
+    items, query = train.public.items, releases[0].query
+    seen = experiment.publications(mechanisms[0], train, {query})[-1]
+    draw = (seen.published - seen.private) / releases[0].scale
+    order = np.argsort(-_counts(train), kind="stable")
+    chosen = dict.fromkeys(int(order[int(rank * (items - 1))]) for rank in _RANKS)
+    return tuple(
+        Scores(
+            title(train, item),
+            query,
+            float(seen.private[item]),
+            tuple(float(seen.private[item] + release.scale * draw[item]) for release in releases),
+        )
+        for item in chosen
+    )
+
+
+# --- somebody, and a visitor -------------------------------------------------------------------
+#
+# A visitor is a user whom no run has seen. Before any answer the scores are the mean user's;
+# answers move them along the directions in which users differ, by ridge regression with the users'
+# own spread for a prior. Which titles are asked for is a matter of public facts alone.
+
+_ASKED = 6
+_WELL_KNOWN, _LISTED = 60, 300  # most rated items to choose from: to ask for, and for lists
+_PARTS = 3  # of the users: each judges lists made without it
+_OTHERS, _JUDGES = 10, 30  # fewest ratings of somebody who judges beside the six, and fewest judges
+_COINS = 3  # reports of each of them
+_LEAST = 0.05  # variance of a sign about its score
+
+
+class Prompt(NamedTuple):
+    """A title that a visitor may like or not. rated: by how many."""
+
+    item: int
+    kind: str
+    line: str
+    rated: int
+
+
+class Around(NamedTuple):
+    """What public facts say of people. who: each in words; six: what a visitor is asked, if
+    anything."""
+
+    who: tuple[str, ...] = ()
+    six: tuple[Prompt, ...] = ()
+
+
+def around(found: People, data: Dataset, mechanism: Mechanism) -> Around:
+    """The people of a data set as somebody, and whether a visitor can join them."""
+    ratings, (names, kinds) = data.ratings, _kinds(data)
+    who = []
+    for person in found.people:
+        known = ratings.user_ids
+        user = int(person.name) - 1 if known is None else known.index(person.name)
+        own = kinds[ratings.items[ratings.indptr[user] : ratings.indptr[user + 1]]] > 0
+        who.append(somebody(person.rated, data.name, clicks=ratings.clicks))
+        if own.any():
+            often = own.mean(axis=0)
+            most = int(np.argmax(often))
+            how = "mostly" if often[most] > 0.5 else "most often"
+            who[-1] += f", {how} {names[most].lower()}"
+    return Around(tuple(who), asked(mechanism, data))
+
+
+def _kinds(data: Dataset) -> tuple[Sequence[str], Floats]:
+    """The categories of items and which item is of which; of none where none are known."""
+    for fact in data.facts:
+        if fact.columns is not None and fact.names:
+            return fact.names, fact.columns
+    return (), np.zeros((data.ratings.public.items, 0))
+
+
+def asked(mechanism: Mechanism, data: Dataset) -> tuple[Prompt, ...]:
+    """Six well-known titles of kinds as different as can be.
+
+    Empty where a visitor's answers would not be reported sign by sign and then folded into item
+    factors, and where no kinds are known: nobody likes an invented title for its name.
+    """
+    card = mechanism.guarantee(prepared_facts(data.ratings.public, mechanism.task))
+    signs = isinstance(main_release(card), RandomizedResponse) and mechanism.task is Task.BINARY
+    if not signs or card.trust is not Trust.LOCAL or mechanism.id == mechanism.floor:
+        return ()
+    (names, kinds), counts = _kinds(data), _counts(data.ratings)
+    best = np.argsort(-counts, kind="stable")[:_WELL_KNOWN]
+    return tuple(
+        Prompt(
+            int(item),
+            capital(", ".join(names[k] for k in np.flatnonzero(kinds[item]).tolist())),
+            f"such as {title(data.ratings, int(item))}",
+            int(counts[item]),
+        )
+        for item in _apart(best, kinds)
+    )
+
+
+def _counts(ratings: Ratings) -> Ints:
+    return np.bincount(ratings.items, minlength=ratings.public.items)
+
+
+def _apart(items: Ints, kinds: Floats) -> Ints:
+    """Six of the items: the first, then each the least like those before; empty where it cannot be.
+
+    items: best known first, which decides between equals.
+    """
+    items = items[kinds[items].any(axis=1)]
+    if len(items) < _ASKED:
+        return items[:0]
+    alike = kinds[items] @ kinds[items].T
+    chosen = [0]
+    while len(chosen) < _ASKED:
+        nearest = alike[:, chosen].max(axis=1)
+        nearest[chosen] = np.inf
+        chosen.append(int(np.argmin(nearest)))
+    return items[chosen]
+
+
+class Newcomer(NamedTuple):
+    """What a run makes of somebody new. base: scores before any answer; along: items x r, how they
+    move with a standard deviation in each direction; spread: variance of a sign about its score."""
+
+    base: Floats
+    along: Floats
+    spread: float
+
+    @classmethod
+    def of(cls, found: Model, train: Ratings) -> Newcomer:
+        if found.factors is None:
+            raise DpmcError("answers fold into item factors, which this method does not have")
+        left, right = found.factors.left[np.unique(train.users)], found.factors.right
+        mean = left.mean(axis=0)
+        _, sizes, directions = np.linalg.svd(left - mean, full_matrices=False)
+        along = right @ (directions.T * (sizes / math.sqrt(len(left))))
+        told = float(np.mean(found.predict(train.users, train.items) ** 2))
+        return cls(right @ mean, along, max(1 - told, _LEAST))
+
+    def scores(self, items: Ints, six: Ints, values: Floats, noise: float) -> Floats:
+        """Of the items, given values about the signs of the six with that variance of noise."""
+        own = self.along[six]
+        gram = own @ own.T + (self.spread + noise) * np.eye(len(six))
+        weights = np.linalg.solve(gram, values - self.base[six])
+        return self.base[items] + self.along[items] @ (own.T @ weights)
+
+
+class Worth(NamedTuple):
+    """What people like of five titles put first, of those that they rated.
+
+    mine: by lists from reports of six answers; same: by one list for everybody, of the same run;
+    rated: by the most rated. ahead: how much better than either the first is at least, at all stops
+    together; below 0 where too few people judge.
+    """
+
+    people: int
+    mine: float
+    same: float
+    rated: float
+    ahead: float
+
+    @property
+    def yours(self) -> bool:
+        """Whether such a list may be called the visitor's own."""
+        return self.ahead > 0
+
+    @property
+    def name(self) -> str:
+        """What such a list is called."""
+        return "yours" if self.yours else "a popular list, barely changed"
+
+    @property
+    def words(self) -> str:
+        if self.people < _JUDGES:
+            return "too few people rated enough to judge."
+        return (
+            f"{self.people} people outside the run, six answers each, like {100 * self.mine:.1f} %"
+            f" of such lists, {100 * self.same:.1f} % of one list for all."
+        )
+
+
+class Yours(NamedTuple):
+    """What a browser folds answers with, at each stop and at last without privacy.
+
+    titles: of the best known items; places: of the six among them. numbers: base64 of 16-bit whole
+    numbers, in `unit`: of each item its score before any answer and its products with the six.
+    """
+
+    titles: Sequence[str]
+    places: Sequence[int]
+    numbers: str
+    unit: float
+    spread: Sequence[float]
+    judged: Sequence[Worth]
+
+
+def yours(
+    mechanisms: Sequence[Mechanism], data: Dataset, tell: Callable[[int, int, str], None]
+) -> Yours:
+    """The runs of the curve's first seed as a visitor needs them, and what judges say of its lists.
+
+    mechanisms: at every stop. Each third of the users judges runs without it. Raises DpmcError.
+    """
+    task, counts = mechanisms[0].task, _counts(data.ratings)
+    methods = [*mechanisms, registry.create(registry.REFERENCES[task])]
+    problem, whole = build_problem(data, task, seed=LISTS_OF), prepare_all(data.ratings, task)[0]
+    listed = np.argsort(-counts, kind="stable")[:_LISTED]
+    six = np.array([card.item for card in asked(mechanisms[0], data)])
+    every = np.arange(problem.train.public.users)
+    made: list[Floats] = []
+    spread: list[float] = []
+    liked: list[list[Floats]] = [[] for _ in methods]
+    for part in range(_PARTS + 1):
+        out = every[every % _PARTS == part - 1]  # nobody at first
+        train = problem.train.select(~np.isin(problem.train.users, out))
+        judges = [_Judge.of(whole, user, listed, _kinds(data)[1]) for user in out.tolist()]
+        for k, method in enumerate(methods):
+            tell(part * len(methods) + k, (_PARTS + 1) * len(methods), "lists from six answers")
+            less = dataclasses.replace(problem, train=train)
+            run = experiment.run(method, less, LISTS_OF, with_baselines=False)
+            taste, coins = Newcomer.of(run.model, train), np.random.default_rng(part)
+            if part == 0:
+                products = taste.along @ taste.along[six].T
+                made.append(np.column_stack([taste.base, products])[listed])
+                spread.append(taste.spread)
+            flips = Flips.of(run.guarantee)
+            liked[k] += [one.likes(taste, counts, flips, coins) for one in judges if one]
+    unit = float(np.abs(made).max()) / (2**15 - 1)
+    return Yours(
+        tuple(title(whole, item) for item in listed.tolist()),
+        tuple(listed.tolist().index(item) for item in six.tolist()),
+        base64.b64encode(np.rint(np.array(made) / unit).astype("<i2").tobytes()).decode("ascii"),
+        unit,
+        tuple(spread),
+        tuple(judged(np.reshape(found, (-1, 3)), len(methods)) for found in liked),
+    )
+
+
+def judged(liked: Floats, stops: int) -> Worth:
+    """liked: people x the three shares of `Worth`."""
+    if len(liked) < _JUDGES:
+        return Worth(len(liked), 0.0, 0.0, 0.0, -1.0)
+    level = 1 - (1 - LEVEL) / stops
+    leads = [interval(liked[:, 0] - other, level) for other in liked[:, 1:].T]
+    mine, same, rated = liked.mean(axis=0).tolist()
+    return Worth(len(liked), mine, same, rated, min(one.mean - one.half_width for one in leads))
+
+
+class Flips(NamedTuple):
+    """The chances that a dislike, and a like, is told as the other; none without privacy.
+
+    gain: what is left of a sign; noise: variance of a report made unbiased, of values -1 and 1.
+    """
+
+    no: float
+    yes: float
+    gain: float
+    noise: float
+
+    @classmethod
+    def of(cls, card: Guarantee) -> Flips:
+        release = main_release(card)
+        if not isinstance(release, RandomizedResponse):
+            return cls(0.0, 0.0, 1.0, 0.0)
+        (_, no), (yes, _) = release.channel
+        gain = 1 - no - yes
+        return cls(no, yes, gain, 2 * (no * (1 - no) + yes * (1 - yes)) / gain**2)
+
+
+class _Judge(NamedTuple):
+    """Somebody with six items, chosen among the own as a visitor's among all, and the others."""
+
+    six: Ints
+    signs: Floats
+    others: Ints
+    truth: Floats
+
+    @classmethod
+    def of(cls, whole: Ratings, user: int, listed: Ints, kinds: Floats) -> _Judge | None:
+        own = slice(whole.indptr[user], whole.indptr[user + 1])
+        signs = np.zeros(len(kinds))
+        signs[whole.items[own]] = whole.values[own]
+        rated = listed[signs[listed] != 0]
+        six = _apart(rated, kinds)
+        others = rated[~np.isin(rated, six)]
+        enough = len(six) and len(others) >= _OTHERS
+        return cls(six, signs[six], others, signs[others]) if enough else None
+
+    def likes(self, taste: Newcomer, counts: Ints, flips: Flips, coins: Rng) -> Floats:
+        no, yes, gain, noise = flips
+
+        def share(scores: Floats | Ints) -> float:
+            best = np.argsort(-scores, kind="stable")[: toplists.LENGTH]
+            return float(np.mean(self.truth[best] > 0))
+
+        def mine(chance: Floats) -> float:
+            flipped = chance < np.where(self.signs > 0, yes, no)
+            values = (np.where(flipped, -self.signs, self.signs) + yes - no) / gain
+            return share(taste.scores(self.others, self.six, values, noise))
+
+        drawn = np.mean([mine(chance) for chance in coins.random((_COINS, _ASKED))])
+        return np.array([drawn, share(taste.base[self.others]), share(counts[self.others])])

@@ -1,0 +1,358 @@
+"""The attacker, and the trade: how often one may be right, against what is predicted all the same.
+
+One question is asked of all curves. Across stands how often the best attacker, who starts at 50:50,
+is right *at most*: by the law of the noise where it is known, else a bound. A certificate that is
+infinite, or useless, stands beyond the axis: a missing proof is no success of an attacker.
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+from dpmc_core.errors import InvalidSetting, capital, sentence
+from dpmc_core.model import Task
+from dpmc_core.privacy import (
+    CELL,
+    RATING,
+    ROW_VALUES,
+    USER_EMPTIED,
+    USER_REPLACED,
+    Additive,
+    Budget,
+    Change,
+    Guarantee,
+    LocalChannel,
+    ModifiedLaplace,
+    RandomizedResponse,
+    SymbolChannel,
+    Trust,
+    calibrate,
+    sensitivity_at,
+)
+from dpmc_core.privacy.accounting import attacker_certainty
+from dpmc_lab.curves import cards
+from dpmc_lab.curves.cards import MOST, TYPICAL, capped, of_hundred
+from dpmc_lab.curves.lines import Interval, Line, Picture
+from dpmc_lab.curves.measurements import Tick, shipped_of, tick_of
+from dpmc_lab.curves.noise import symbols
+from dpmc_lab.curves.text import Table, columns
+from dpmc_lab.store import restored
+
+
+class About(enum.Enum):
+    """What is asked about."""
+
+    RATING = "this rating"
+    PERSON = "her whole row"
+
+
+class Relation(enum.Enum):
+    """What it may be instead."""
+
+    REPLACED = "replaced"
+    REMOVED = "removed"
+
+
+class Seat(enum.Enum):
+    """Where the attacker sits."""
+
+    READER = "reads what is published"
+    SERVER = "runs the server"
+
+
+class Stand(enum.Enum):
+    """What is known of an attacker, in words."""
+
+    BOUND = "at most"
+    USELESS = "no limit below 99.9 %"  # a finite one beyond the axis
+    NONE = "no limit is proved"
+    RAW = "sees it raw"
+
+
+class Question(NamedTuple):
+    """What an attacker asks. short: on a switch. answers: that it is so, and that it is not.
+
+    change: what the two differ in. rated: of a person, whose ratings are asked for all at once;
+    None for a question about less.
+    """
+
+    short: str
+    text: str
+    answers: tuple[str, str]
+    change: Change
+    rated: int | None = None
+
+    def right(self, card: Guarantee) -> float:
+        """How often the best attacker is right; a coin is right half of the time."""
+        return self.of(card).attacker(self.change)
+
+    def bounded(self, card: Guarantee) -> bool:
+        """Whether any limit on the attacker is proved; certainty is not what replaces it."""
+        return math.isfinite(self.of(card).loss(self.change).epsilon)
+
+    def answer(self, card: Guarantee) -> str:
+        """How often the attacker is right, and the epsilon where it is not the card's own."""
+        if not self.bounded(card):
+            return sentence(cards.limit(self.text, 1.0, proved=False))
+        told = cards.limit(self.text, self.right(card))
+        if self.change is not USER_REPLACED and self.rated is None:
+            return told
+        name = capital(self.short) if self.rated else "Between two such sets"
+        return f"{told} {name}: {cards.spent(self.of(card), self.change)}."
+
+    def of(self, card: Guarantee) -> Guarantee:
+        """The card for a person of so many ratings, where all of them are asked for at once."""
+        return card if self.rated is None else capped(card, self.rated)
+
+
+class Switches(NamedTuple):
+    """The question of three switches."""
+
+    about: About = About.RATING
+    relation: Relation = Relation.REPLACED
+    seat: Seat = Seat.READER
+
+    def question(self, task: Task, rated: int | None = TYPICAL) -> Question:
+        """What is asked of every card alike.
+
+        rated: how many ratings the person gave, which counts where single ones are protected. A
+        click has no value: it is there or not, and only all clicks of a person may become others.
+        """
+        clicks, removed = task is Task.RANKING, self.relation is Relation.REMOVED
+        name, yes = "click" if clicks else "rating", ("yes", "no")
+        if self.about is About.RATING:
+            change = CELL if removed or clicks else RATING
+            answers = ("high", "low") if change is RATING else yes
+            return Question(f"this {name}", cards.question(change, clicks=clicks), answers, change)
+        if removed:
+            text = cards.question(USER_EMPTIED)
+            return Question("in the data?", text, yes, USER_EMPTIED, rated)
+        short = f"all {rated} {name}s" if rated else f"which {name}s?"
+        other = ROW_VALUES if rated and not clicks else USER_REPLACED
+        return Question(short, cards.question(other, clicks=clicks), yes, other, rated)
+
+
+def questions(card: Guarantee, task: Task, rated: int) -> tuple[Question, Question]:
+    """What may be asked of a person: something small, and everything.
+
+    rated: how many ratings the person gave.
+    """
+    if card.change.per_user:
+        small, count = Switches(About.PERSON, Relation.REMOVED), None
+    else:
+        small, count = Switches(About.RATING), rated
+    return small.question(task, count), Switches(About.PERSON).question(task, count)
+
+
+class Bead(NamedTuple):
+    """A method at one epsilon.
+
+    right: how often the attacker is right at most. alone: the same by epsilon and delta of the
+    certificate alone; claimed: by those of the paper, None where it claims nothing about this;
+    delta: of the certificate.
+    """
+
+    epsilon: float
+    value: Interval
+    stand: Stand
+    right: float
+    alone: float
+    claimed: float | None
+    delta: float = 0.0
+
+
+class Track(NamedTuple):
+    """A line of the trade. tick: what was measured of it; no proof can put it left of `least`."""
+
+    line: Line
+    beads: tuple[Bead, ...]
+    tick: Tick | None = None
+    least: float = 0.5
+
+    def at(self, epsilon: float) -> Bead:
+        """The bead at an epsilon, or at the nearest computed."""
+        return min(self.beads, key=lambda bead: abs(math.log(bead.epsilon / epsilon)))
+
+
+class Trade(NamedTuple):
+    """All lines under one question, and what they run between. guesses: private ones."""
+
+    seat: Seat
+    question: Question
+    picture: Picture
+    tracks: tuple[Track, ...]
+    guesses: tuple[Track, ...]
+
+
+def log_odds(right: float) -> float:
+    """Where it stands on the axis: a coin at 0."""
+    return math.log(right / (1 - right))
+
+
+def trade(picture: Picture, task: Task, asked: Switches) -> Trade:
+    """The lines of a picture under the question of three switches. Raises DpmcError."""
+    question, seat = asked.question(task), asked.seat
+    tracks, guesses = (
+        tuple(_track(line, question, seat) for line in side)
+        for side in (picture.lines, picture.guesses)
+    )
+    return Trade(seat, question, picture, tracks, guesses)
+
+
+def _track(line: Line, question: Question, seat: Seat) -> Track:
+    def card(epsilon: float) -> Guarantee:
+        settings = {**line.info.settings, "epsilon": epsilon}
+        return restored(line.mechanism, settings).guarantee(line.info.public)
+
+    beads = tuple(
+        _bead(epsilon, value, question.of(card(epsilon)), question, seat)
+        for epsilon, value in zip(line.epsilon.tolist(), line.intervals, strict=True)
+    )
+    raw = any(bead.stand is Stand.RAW for bead in beads)
+    return Track(line, beads, *(() if raw else _measured(line, question, card)))
+
+
+def _bead(epsilon: float, value: Interval, card: Guarantee, question: Question, seat: Seat) -> Bead:
+    proved, held = card.certified(question.change), seat is Seat.READER
+    if not held and card.trust is Trust.CURATOR:
+        return Bead(epsilon, value, Stand.RAW, 1.0, 1.0, None)
+    # A recommender that sees shares is held off only while the third party does not side with it,
+    # and by the paper's Gaussian shares not even then. Of a federation the server gets what the
+    # releases cover; each party, which sees its own users' ratings, is not the server.
+    if not proved.finite or not (held or card.trust is not Trust.AGGREGATOR):
+        return Bead(epsilon, value, Stand.NONE, 1.0, 1.0, _claimed(card, question))
+    right = card.attacker(question.change)
+    stand = Stand.BOUND if right <= MOST else Stand.USELESS
+    alone = attacker_certainty(proved.epsilon, proved.delta)
+    return Bead(epsilon, value, stand, right, alone, _claimed(card, question), proved.delta)
+
+
+def _claimed(card: Guarantee, question: Question) -> float | None:
+    """By the paper's epsilon and delta alone; None where it claims less than is asked about."""
+    steps = sensitivity_at({card.change: 1.0}, question.change, card.public)
+    if card.claimed is None or steps > 1:
+        return None
+    return attacker_certainty(card.claimed.epsilon, card.claimed.delta)
+
+
+def _measured(
+    line: Line, question: Question, card: Callable[[float], Guarantee]
+) -> tuple[Tick, float] | tuple[()]:
+    """What an audit found, where what it changed is within what is asked about.
+
+    It stands where the method itself would with as much noise as the audit allows at most.
+    """
+    found, tick = shipped_of(line.mechanism), tick_of(line)
+    if found is None or tick is None:
+        return ()
+    here = question.of(card(found.epsilon)).public
+    if sensitivity_at({question.change: 1.0}, found.change, here) > 1:
+        return ()
+    right = attacker_certainty(found.measured, found.delta)
+    with suppress(InvalidSetting):  # nothing is certified, so the law of the noise tells nothing
+        setting = calibrate(card, Budget(found.measured, found.delta), found.change)
+        right = card(setting).attacker(found.change)
+    return tick, right
+
+
+LEGEND = (
+    "Filled: by what is certified; hollow: where its paper puts it; a tick: measured at 1, with a"
+    " bar to where a proof is missing."
+)
+
+
+# --- in words and numbers ----------------------------------------------------------------------
+
+
+def said(bead: Bead) -> str:
+    """'is right at most 55 % of the time', or why there is no number."""
+    if bead.stand is not Stand.BOUND:
+        return str(bead.stand.value)
+    return f"{cards.right_text(bead.right)} of the time"
+
+
+def sentences(trade: Trade, epsilon: float) -> list[str]:
+    """The question, what it counts, and what each method lets an attacker know at an epsilon."""
+    question, metric = trade.question, trade.picture.metric
+    counts = f"{question.change.protects}: {question.change.relation}"
+    many = f"; of a person {question.rated} ratings are counted" if question.rated else ""
+    told = [
+        f"The attacker asks “{question.text}”, {trade.seat.value} and knows everything else"
+        f" ({counts}{many}). A coin flip is right 50 % of the time."
+    ]
+    for track in trade.tracks:
+        bead = track.at(epsilon)
+        told.append(
+            f"{track.line.label} at epsilon {bead.epsilon:g}: {metric.text(bead.value.mean)},"
+            f" attacker {said(bead)}."
+        )
+    stands = {bead.stand for track in trade.tracks for bead in track.beads}
+    if stands & {Stand.NONE, Stand.USELESS}:
+        told.append("No bound is a proof that is missing, not an attacker who is right.")
+    if Stand.RAW in stands:
+        told.append("A server that is trusted with raw ratings need not guess.")
+    return told
+
+
+def words(trade: Trade, epsilon: float) -> str:
+    """The chart as text."""
+    metric = trade.picture.metric
+    levels = [f"{name}: {metric.text(at.mean)}" for name, at in trade.picture.between(epsilon)]
+    ticks = [
+        f"{track.line.label}: {track.tick.words}, so no proof below {cards.percent(track.least)}"
+        for track in trade.tracks
+        if track.tick is not None
+    ]
+    head = f"{metric.title} against how often an attacker is right at most"
+    return " ".join(map(sentence, [head, *sentences(trade, epsilon), *levels, *ticks]))
+
+
+def table(trade: Trade) -> Table:
+    """Every bead of every line."""
+    rows = (
+        (
+            track.line.label,
+            bead.epsilon,
+            of_hundred(bead.right) if bead.stand is Stand.BOUND else bead.stand.value,
+            of_hundred(bead.alone) if bead.stand is Stand.BOUND else "",
+            "" if bead.claimed is None else of_hundred(bead.claimed),
+            *map(track.line.metric.text, (bead.value.mean, bead.value.low, bead.value.high)),
+        )
+        for track in trade.tracks
+        for bead in track.beads
+    )
+    names = ("mechanism", "epsilon", "right at most (%)", "by epsilon and delta alone (%)")
+    return columns((*names, "as claimed (%)", "mean", "from", "to"), rows)
+
+
+# --- to be played in a browser -----------------------------------------------------------------
+
+
+def guess(card: Guarantee, question: Question) -> dict[str, Any] | None:
+    """What an attacker sees in each of the two worlds of a question, to be played in a browser.
+
+    {"symbols": names, "no": chances, "yes": chances}, or {"shift": of a number whose noise has the
+    scale 1, "law": "gaussian" or "laplace"}. None where nothing is proved, so nothing is a fair
+    game. The releases are those of the card; a number is the one that tells most.
+    """
+    if question.rated is not None or not 0.5 <= question.right(card) < 1:
+        return None
+    releases = [release for _, release in card.releases]
+    only = releases[0] if len(releases) == 1 else None
+    if isinstance(only, RandomizedResponse | SymbolChannel):
+        no, yes = only.matrix[[int(isinstance(only, SymbolChannel)), -1]].tolist()
+        return {"symbols": symbols(only, card.public), "no": no, "yes": yes}
+    if isinstance(only, ModifiedLaplace):
+        return {"law": "laplace", "shift": 2 / only.scale}
+    spent = card.loss(question.change)
+    if any(isinstance(release, LocalChannel) for release in releases):
+        return None
+    if spent.epsilon == 0:
+        return {"law": "gaussian", "shift": spent.mu}
+    if spent.mu == 0 and all(isinstance(release, Additive) for release in releases):
+        return {"law": "laplace", "shift": spent.epsilon}
+    return None

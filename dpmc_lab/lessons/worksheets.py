@@ -1,0 +1,320 @@
+"""The lessons without the app: worksheet, answer key and plans to print, and a page to click on.
+
+HTML from the lessons' own texts and numbers, which fetches nothing. What is printed does not run.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from functools import cache, partial
+from html import escape
+from importlib import resources
+from itertools import product
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dpmc_core.facts import into, load
+from dpmc_lab import glossary
+from dpmc_lab.classroom.numbers import listed
+from dpmc_lab.classroom.pictures import Colors, drawn
+from dpmc_lab.curves import text
+from dpmc_lab.lessons import LESSONS, Lesson, Slide
+
+_STYLE = """
+@page { size: A4; margin: 15mm; }
+body { max-width: 44rem; background: #fff; color: #000; line-height: 1.35;
+  font-family: "Source Sans 3", "Source Sans Pro", Arial, "Liberation Sans", sans-serif; }
+h1 { font-size: 1.4rem; margin: 0 0 .6rem; } h2 { font-size: 1.3rem; margin: 1.6rem 0 .3rem; }
+h3 { font-size: 1.05rem; margin: .8rem 0 .2rem; } p { margin: .25rem 0; }
+section, tr { break-inside: avoid; }
+td { vertical-align: top; font-size: .92em; } th:nth-child(2), th:nth-child(4) { width: 20%; }
+section table { margin-top: .4rem; } section th { font-size: .92em; }
+th:first-child, td:first-child { white-space: nowrap; padding-left: 0; }
+ul.options { list-style: none; margin: .3rem 0; padding: 0; }
+ul.options li { display: inline-block; margin-right: 2rem; }
+ul.options li::before { content: ""; display: inline-block; width: .8em; height: .8em;
+  border: 1.5px solid #000; margin-right: .5em; }
+.lines div { border-bottom: 1px solid #999; height: 1.65rem; }
+.name { display: flex; gap: 2rem; margin-bottom: .8rem; }
+.name span { flex: 1; border-bottom: 1px solid #999; }
+.picture { max-width: 28rem; margin: .6rem 0; font-size: .85rem; }
+.teacher { border-left: 3px solid #999; padding-left: .7rem; }
+@media print { body { font-size: 10.5pt; margin: 0; padding: 0; max-width: none; }
+  h2.lesson ~ h2.lesson { break-before: page; margin-top: 0; } }
+"""
+
+# --- what the class gets -------------------------------------------------------------------------
+
+
+def worksheet() -> str:
+    """Every question with room to write, and no answer."""
+    parts = ['<div class="name"><span>Name</span><span>Date</span></div>']
+    for lesson in LESSONS.values():
+        parts += [_head(lesson), *map(_asked, lesson.slides)]
+        parts.append(f"<section><h3>To take home, in my own words</h3>{_LINES}</section>")
+    return text.page("Differential privacy: worksheet", parts, _STYLE)
+
+
+_LINES = '<div class="lines"><div></div><div></div></div>'
+
+
+def _head(lesson: Lesson) -> str:
+    return f'<h2 class="lesson">{lesson.number}. {escape(lesson.title)}</h2>'
+
+
+def _asked(slide: Slide) -> str:
+    parts = [f"<h3>{escape(slide.title)}</h3>", text.paragraphs(slide.said)]
+    if slide.predict is not None:
+        options = "".join(f"<li>{escape(option)}</li>" for option in slide.predict.options)
+        parts.append(f"<p><b>{escape(slide.predict.question)}</b></p>")
+        parts.append(f'<ul class="options">{options}</ul>')
+    moved = listed([f"“{control.label}”" for control in slide.move])
+    asked = "What do you see?" if slide.predict else "Write yours:"
+    parts.append(f"<p>{escape(f'Then try {moved}. {asked}')}</p>{_LINES}")
+    return f"<section>{''.join(parts)}</section>"
+
+
+# --- what the teacher gets -----------------------------------------------------------------------
+
+
+def answers() -> str:
+    """The right options, what is revealed before anything is moved and what at other settings, and
+    the teacher's lines."""
+    parts = [
+        text.paragraphs(
+            "Text and pictures are those before anything has been moved; the tables say what comes"
+            " out where one control is moved and the others stay. Where a button throws, every"
+            " visitor sees another throw than the one printed here."
+        )
+    ]
+    for lesson in LESSONS.values():
+        *slides, last = map(_answered, lesson.slides)
+        home = f"<p><b>To take home:</b> {escape(lesson.take_home)}</p>"
+        sections = [f"<section>{one}</section>" for one in (*slides, last + home)]
+        parts += [_head(lesson), *sections]
+    return text.page("Differential privacy: answer key", parts, _STYLE)
+
+
+def _answered(slide: Slide) -> str:
+    parts, asked = [f"<h3>{escape(slide.title)}</h3>"], slide.predict
+    if asked is not None:
+        right = "there is no right answer; a reason counts."
+        right = right if asked.right is None else asked.options[asked.right]
+        parts.append(f"<p>{escape(asked.question)} <b>{escape(right)}</b></p>")
+    found = slide.reveal(slide.start)
+    parts.append(text.paragraphs(*found.says))
+    if found.picture is not None:
+        parts.append(f'<div class="picture">{drawn(found.picture)}</div>')
+    if found.note:
+        parts.append(f"<p><small>{escape(found.note)}</small></p>")
+    parts.append(f'<p class="teacher">{escape(slide.teacher)}</p>')
+    columns = list(zip(*others(slide), strict=True))
+    if columns:
+        named = ("Moved", "To", "What one sees")
+        parts.append(text.table(dict(zip(named, columns, strict=True))))
+    return "".join(parts)
+
+
+def others(slide: Slide) -> Iterator[tuple[str, str, str]]:
+    """What one sees where one control is moved: its label, where to, and the first sentence that is
+    another than before."""
+    before = slide.reveal(slide.start).says
+    for control in slide.move:
+        many = len(control.values)
+        stops = [control.values[k] for k in (0, many // 2, many - 1) if many]
+        for value in control.options or stops:
+            if value != control.start:
+                says = slide.reveal(slide.start | {control.key: value}).says
+                other = next((one for one in says if one not in before), says[0])
+                yield control.label, control.name(value), other
+
+
+@dataclass(frozen=True)
+class PlanPart:
+    """A part of a plan: something done on the page Class in so many minutes, or a lesson.
+
+    keys: of its slides; all of them where none is named. teacher, all: what the teacher does, and
+    the class.
+    """
+
+    step: str = ""
+    lesson: str = ""
+    keys: tuple[str, ...] = ()
+    minutes: int = 0
+    teacher: str = ""
+    all: str = ""
+
+    @property
+    def slides(self) -> list[Slide]:
+        slides = LESSONS[self.lesson].slides if self.lesson else ()
+        return [one for one in slides if not self.keys or one.key in self.keys]
+
+    @property
+    def alone(self) -> float:
+        """Minutes that the slides take somebody alone."""
+        lesson = LESSONS.get(self.lesson)
+        return lesson.minutes * len(self.slides) / len(lesson.slides) if lesson else 0.0
+
+
+def _plans() -> dict[int, tuple[PlanPart, ...]]:
+    named = load("dpmc_lab.classroom", "plans.toml")
+    plans = named.pop("plans")
+    return {
+        int(minutes): tuple(
+            into(PlanPart, named[one] if isinstance(one, str) else one, f"plan {minutes}")
+            for one in parts
+        )
+        for minutes, parts in plans.items()
+    }
+
+
+_PLANS = _plans()
+HOURS = tuple(_PLANS)
+
+
+def plan(minutes: int) -> str:
+    """What the teacher and the class do, minute by minute."""
+    shown = [slide for part in _PLANS[minutes] for slide in part.slides]
+    alone = []
+    for lesson in LESSONS.values():
+        left = [slide.title for slide in lesson.slides if slide not in shown]
+        if left:
+            some = "" if len(left) == len(lesson.slides) else f": {listed(left)}"
+            alone.append(f"{lesson.title}{some}")
+    before = [
+        "Before: start the server with make class, print a worksheet for everybody and the answer"
+        " key for yourself, and open the page Learn with Projector on. Try one phone in the network"
+        " of the room. If it does not arrive, let the class throw a real coin and count hands: the"
+        " page Class says how.",
+        "Ask nothing that you would not ask by show of hands.",
+    ]
+    if alone:
+        before.append(f"Left for home, alone on the page Learn: {'; '.join(alone)}.")
+    rows = [(f"{turn.start}-{turn.end}", *turn[2:]) for turn in schedule(minutes)]
+    columns = zip(("Minute", "Step", "Teacher", "Class"), zip(*rows, strict=True), strict=True)
+    parts = [text.paragraphs(*before), text.table(dict(columns))]
+    return text.page(f"Differential privacy in {minutes} minutes", parts, _STYLE)
+
+
+class Turn(NamedTuple):
+    """A row of a plan, in minutes from its start. teacher, all: what the teacher does, and the
+    class."""
+
+    start: int
+    end: int
+    step: str
+    teacher: str
+    all: str
+
+
+def schedule(minutes: int) -> Iterator[Turn]:
+    """A plan row by row, the last one ending after so many minutes; what is done on the page Class
+    takes its time, and slides share the rest by how long their lessons are. Raises KeyError."""
+    parts = _PLANS[minutes]
+    spent = sum(part.minutes for part in parts)
+    pace = (minutes - spent) / sum(part.alone for part in parts)
+    end, done, locked = 0, 0.0, False
+    for part in parts:
+        start, done = end, done + part.minutes + pace * part.alone
+        end, locked = round(done), locked or part.step == "Lock"
+        if not part.lesson:
+            yield Turn(start, end, part.step, part.teacher, part.all)
+            continue
+        lesson = LESSONS[part.lesson]
+        asks = [
+            f"{slide.title}: “{slide.predict.question}”" if slide.predict else slide.title
+            for slide in part.slides
+        ]
+        seen = locked and any(slide.in_class for slide in part.slides)
+        own = "looks at its own reports, " if seen else ""
+        yield Turn(
+            start,
+            end,
+            f"{lesson.number}. {lesson.title}",
+            f"On the page Learn. {'; '.join(asks)}. Reads aloud: {lesson.take_home}",
+            f"Predicts by show of hands, {own}moves, writes.",
+        )
+
+
+# --- to click on ---------------------------------------------------------------------------------
+
+THROWS = 5  # of every button, where nothing can be drawn anew
+_SURFACE = Colors(*(f"var(--{name})" for name in Colors._fields))
+_PIECES = re.compile(r"(?<=>)(?=<[a-z])|(?= (?:aria-label|style)=)")
+
+
+@cache
+def alone() -> str:
+    """All lessons as one page that needs no server: by the same slides, whatever their controls can
+    reveal. Each text, and each piece of a picture, is in it once."""
+    held: dict[Any, int] = {}
+
+    def hold(one: Any) -> int:
+        return held.setdefault(one, len(held))
+
+    def shown(slide: Slide, stops: list[list[Any]]) -> Iterator[tuple[tuple[int, ...], list[int]]]:
+        """The picture, the note and each sentence, at all stops of those controls that change it:
+        how many those are, 1 for the others, and what is held there, the last control first."""
+        rows = []
+        for stop in product(*stops):
+            found = slide.reveal(dict(zip(slide.start, stop, strict=True)))
+            svg = drawn(found.picture, _SURFACE) if found.picture else ""
+            rows.append((tuple(map(hold, _PIECES.split(svg))), found.note, *found.says))
+        for places in zip(*(map(hold, row) for row in rows), strict=True):
+            whole = np.reshape(places, [*map(len, stops)])
+            for axis in range(whole.ndim):
+                first = whole.take([0], axis)
+                whole = first if (whole == first).all() else whole
+            yield whole.shape, whole.ravel().tolist()
+
+    def step(slide: Slide) -> dict[str, Any]:
+        stops = [[*(one.values or one.options or range(THROWS))] for one in slide.move]
+        move = [
+            {
+                "label": one.label,
+                "kind": "range" if one.values else "radio" if one.options else "button",
+                "names": list(map(one.name, of)),
+                "ends": one.ends,
+                "start": of.index(one.start),
+            }
+            for one, of in zip(slide.move, stops, strict=True)
+        ]
+        told = {name: getattr(slide, name) for name in ("key", "title", "said", "teacher")}
+        asked = slide.predict and asdict(slide.predict)
+        return {**told, "asked": asked, "move": move, "shown": list(shown(slide, stops))}
+
+    lessons = [
+        {name: getattr(lesson, name) for name in ("id", "number", "title", "minutes", "take_home")}
+        | {"slides": list(map(step, lesson.slides))}
+        for lesson in LESSONS.values()
+    ]
+    words = {term.name: term.words for term in glossary.find()}
+    content = {"lessons": lessons, "words": words, "held": list(held)}
+    page = resources.files(__package__).joinpath("lessons.html").read_text("utf-8")
+    told = json.dumps(content, separators=(",", ":"), ensure_ascii=False)
+    return page.replace("{content}", told.replace("</", "<\\/"))
+
+
+# --- the files -----------------------------------------------------------------------------------
+
+
+class Sheet(NamedTuple):
+    """A file. title: on a button."""
+
+    title: str
+    make: Callable[[], str]
+
+
+SHEETS: Mapping[str, Sheet] = {
+    "worksheet.html": Sheet("Worksheet", worksheet),
+    "answer-key.html": Sheet("Answer key", answers),
+    **{
+        f"plan-{minutes}.html": Sheet(f"Plan, {minutes} minutes", partial(plan, minutes))
+        for minutes in HOURS
+    },
+}
+FILES = {**SHEETS, "lessons.html": Sheet("All lessons, without a server", alone)}

@@ -1,0 +1,83 @@
+"""What audits measured beforehand: lower bounds on epsilon that ship with the program.
+
+Numbers alone, made by `dpmc audit --all --write dpmc_lab/measured.json`. A record counts for
+the revision and the epsilon that it was measured at. Reading them runs no audit.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+
+from dpmc_core import registry
+from dpmc_core.model import Mechanism
+from dpmc_core.privacy import Change
+
+
+class Method(enum.Enum):
+    """How a finding came about."""
+
+    PROBE = "probe"
+    CANARIES = "canaries"
+
+
+class Refuted(enum.Enum):
+    """What a finding contradicts, the gravest last."""
+
+    NOTHING = "nothing"  # which confirms nothing
+    CLAIM = "claim"  # measured above what is claimed: a finding about the paper
+    CERTIFICATE = "certificate"  # above what is certified: a bug of this program
+
+
+@dataclass(frozen=True)
+class Shipped:
+    """A lower bound on epsilon. mechanism, revision, epsilon, delta: what was measured.
+
+    unit, neighbours: of the change; measured: the bound; confidence: None where it is exact;
+    method: how it was found; refuted: what it contradicts; given: what it takes for known.
+    """
+
+    mechanism: str
+    revision: int
+    epsilon: float
+    delta: float
+    unit: str
+    neighbours: str
+    measured: float
+    confidence: float | None
+    method: str
+    refuted: str
+    given: str
+    seed: int
+    runs: int
+
+    @property
+    def change(self) -> Change:
+        return Change.of(self.unit, self.neighbours)
+
+
+def records_text(records: Iterable[Shipped]) -> str:
+    """Records as the text of a file, one a line."""
+    lines = ",\n".join(f"  {json.dumps(dataclasses.asdict(found))}" for found in records)
+    return f"[\n{lines}\n]\n"
+
+
+@cache
+def _records() -> dict[str, Shipped]:
+    text = files("dpmc_lab").joinpath("measured.json").read_text(encoding="utf-8")
+    return {found["mechanism"]: Shipped(**found) for found in json.loads(text)}
+
+
+def shipped(mechanism: Mechanism) -> Shipped | None:
+    """What was measured of a mechanism at these very settings; None where nothing was."""
+    found = _records().get(mechanism.id)
+    if found is None or found.revision != mechanism.revision:
+        return None
+    asked = {} if found.delta == 0 else {"delta": found.delta}
+    same = registry.create(mechanism.id, epsilon=found.epsilon, **asked)
+    return found if type(mechanism) is type(same) and mechanism == same else None

@@ -1,0 +1,283 @@
+"""The federated flow of RYHH24 (Algorithm 1), message by message.
+
+RYHH24: Ran, Ye, Huang, Hu, "Differentially Private Implicit Matrix Factorization" (2024). K parties
+hold disjoint users (item profiles are exchanged) or disjoint items (user profiles are). In each
+round every party runs local updates, sends its noisy profiles, and the server returns the average;
+at last each party refines its own factors. Then a whole run on a problem, measured and counted.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from dpmc_core import registry
+from dpmc_core.arrays import Floats, Ints, Plain, Rng
+from dpmc_core.errors import InvalidSetting, check_number, unknown_name
+from dpmc_core.experiment import baselines_of
+from dpmc_core.mechanisms.dpimf import ALONE, Coefficients, Dpimf, Profiles
+from dpmc_core.model import Factors, Task
+from dpmc_core.privacy import CELL, Change
+from dpmc_core.problem import Problem, generator
+from dpmc_core.ratings import PublicFacts, Ratings
+from dpmc_core.registry import MECHANISMS, create
+from dpmc_core.settings import AsPublished, check_settings, setting, settings_of
+from dpmc_core.solvers.factorization import binary_matrix, solve_rows
+from dpmc_lab.protocol import WORD, Message, Traffic, Transcript, vector_words
+from dpmc_lab.protocol.simulate import communication, data_facts, measured, shown_settings
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+
+FLOW = "federated"
+TITLE = "parties send noisy profiles, a server averages them"
+SERVER = "server"
+NOISY, AVERAGE = "noisy profiles", "average profiles"  # kinds of messages
+VARIANTS = tuple(id for id, cls in MECHANISMS.items() if issubclass(cls, Dpimf))
+PAPER: Plain = {"parties": 10, "rounds": 100, "local": 20}  # RYHH24, section VI-A
+
+
+@dataclass(frozen=True, kw_only=True)
+class Federation:
+    """Public settings of the flow.
+
+    mechanism: the local update; its `profiles` says what is exchanged (items: the parties split
+    the users; users: they split the items), its own rounds are not used. local: noisy solves a
+    party runs in each round.
+    """
+
+    mechanism: Dpimf
+    parties: int = setting(10, "parties that share out the users (or items)", at_least=1)
+    rounds: int = setting(5, "exchanges with the server", at_least=1, at_most=10_000)
+    local: int = setting(1, "noisy solves of a party in each round", at_least=1, at_most=10_000)
+
+    def __post_init__(self) -> None:
+        check_settings(self)
+        if self.rounds * self.local > 10_000:
+            raise InvalidSetting("rounds x local", "at most 10,000", self.rounds * self.local)
+
+    @property
+    def owned(self) -> Profiles:
+        """What the parties share out, where they send profiles of the other."""
+        return Profiles.USERS if self.mechanism.profiles is Profiles.ITEMS else Profiles.ITEMS
+
+    def cost(self, public: PublicFacts) -> Traffic:
+        """Messages and bytes of the whole run by formula: profiles up and their average down."""
+        messages = 2 * self.parties * self.rounds
+        profiles = count(public, self.mechanism.profiles)
+        return Traffic(messages, messages * WORD * self.mechanism.rank * profiles)
+
+    def budget(self, public: PublicFacts) -> FederatedBudget:
+        """What is claimed for one solve, and what the solves of all rounds add up to.
+
+        Every cell is with one party, so the parties run side by side, and its solves add up. The
+        sum takes the fixed factors as public in every solve; as they are refitted from the same
+        rows, even that much is not certified once there is more than one solve. User profiles are
+        never certified: each party's item factors are fitted to all users' raw rows, and every
+        user's scores use them. A user is what the mechanism's own card protects.
+        """
+        solves = self.rounds * self.local
+        card = dataclasses.replace(self.mechanism, rounds=solves).guarantee(public)
+        single = dataclasses.replace(self.mechanism, rounds=1).guarantee(public)
+        one = dataclasses.replace(single, unaccounted=())  # given the fixed factors
+        all_ = one.repeated(solves)
+        return FederatedBudget(
+            claimed=self.mechanism.epsilon,
+            solves=solves,
+            cell=one.certified(CELL).epsilon,
+            cell_composed=all_.certified(CELL).epsilon,
+            user_composed=all_.certified(card.change).epsilon,
+            certified=card.certified().finite,
+            change=card.change,
+        )
+
+    def split(self, ratings: Ratings, rng: Rng) -> list[Ints]:
+        """The users (or items) of each party: a random even split."""
+        owned = count(ratings.public, self.owned)
+        if self.parties > owned:
+            raise InvalidSetting(
+                "parties", f"at most the {owned} {self.owned.value} to share out", self.parties
+            )
+        return [np.sort(part) for part in np.array_split(rng.permutation(owned), self.parties)]
+
+
+class FederatedRun:
+    """A run before its first message: the parties, and every message counted.
+
+    watch: the profile that the words of a message show; the messages are kept if there is one.
+    Raises InvalidSetting for too many parties.
+    """
+
+    def __init__(
+        self,
+        flow: Federation,
+        ratings: Ratings,
+        rng: Rng,
+        *,
+        watch: int | None = None,
+    ) -> None:
+        self.flow, self.public, self.watch = flow, ratings.public, watch
+        if watch is not None:
+            last = count(ratings.public, flow.mechanism.profiles) - 1
+            check_number("watched profile", watch, at_least=0, at_most=last, integer=True)
+        matrix = binary_matrix(ratings)
+        if flow.owned is Profiles.ITEMS:
+            matrix = matrix.T.tocsr()
+        self.parties = [
+            _Party(f"party {k + 1}", owned, matrix[owned], rng.spawn(1)[0], flow.mechanism)
+            for k, owned in enumerate(flow.split(ratings, rng))
+        ]
+        self.releases = flow.mechanism.releases(matrix.shape[1])
+        self.transcript = Transcript()
+        self.finished = 0  # rounds
+        self.shared: Floats | None = None  # the profiles that the server returned last
+
+    def play(self) -> Iterator[int]:
+        """Exchange the messages, yielding the number of each finished round."""
+        for round in range(1, self.flow.rounds + 1):
+            sent = []
+            for party in self.parties:
+                sent.append(party.update(self.shared, self.releases, self.flow.local))
+                self._tell(party.name, SERVER, NOISY, sent[-1], round)
+            self.shared = np.mean(sent, axis=0)
+            for party in self.parties:
+                self._tell(SERVER, party.name, AVERAGE, self.shared, round)
+            self.finished = round
+            yield round
+
+    def model(self) -> Factors:
+        """Everybody's refined own factors beside the shared profiles, after a round at least.
+
+        For evaluation; nobody holds it.
+        """
+        assert self.shared is not None
+        own = np.zeros((count(self.public, self.flow.owned), self.flow.mechanism.rank))
+        for party in self.parties:
+            own[party.owned] = party.refine(self.shared)
+        users = self.flow.owned is Profiles.USERS
+        return Factors(own, self.shared) if users else Factors(self.shared, own)
+
+    def _tell(self, sender: str, receiver: str, kind: str, profiles: Floats, round: int) -> None:
+        size = WORD * profiles.size
+        self.transcript.tally(kind, Traffic(1, size))
+        if self.watch is not None:
+            words = f"profile {self.watch}: {vector_words(profiles[self.watch], '.3g')}"
+            content = {"profiles": profiles}
+            self.transcript.append(Message(sender, receiver, kind, size, words, round, content))
+
+
+def count(public: PublicFacts, of: Profiles) -> int:
+    """How many users or items there are."""
+    return public.users if of is Profiles.USERS else public.items
+
+
+class FederatedBudget(NamedTuple):
+    """The honest budget of a federated run.
+
+    claimed: per solve, as published. cell, cell_composed: epsilon per user-item cell of one solve
+    and of all, given public fixed factors (infinite where the clip is read off the data);
+    user_composed: of a whole row, as the mechanism's card takes it (change). certified: whether the
+    releases prove it.
+    """
+
+    claimed: float
+    solves: int
+    cell: float
+    cell_composed: float
+    user_composed: float
+    certified: bool
+    change: Change
+
+    def as_dict(self) -> Plain:
+        """Plain JSON values, null for what is infinite."""
+        numbers = self._asdict()
+        change = numbers.pop("change")
+        found = {name: None if math.isinf(value) else value for name, value in numbers.items()}
+        return found | {"neighbours": change.neighbours}
+
+
+@dataclass(eq=False)
+class _Party:
+    """One party: its own users (or items), their rows, and factors that never leave it."""
+
+    name: str
+    owned: Ints
+    rows: csr_array
+    rng: Rng
+    mechanism: Dpimf
+    factors: Floats = field(init=False)
+    columns: csr_array = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.columns = self.rows.T.tocsr()
+        self.factors = self.rng.random((len(self.owned), self.mechanism.rank))
+
+    def update(self, shared: Floats | None, releases: Coefficients, local: int) -> Floats:
+        """Local rounds of the party's own factors and noisy profiles; the last profiles leave."""
+        profiles = shared
+        for _ in range(local):
+            if profiles is not None:
+                self.factors = self.refine(profiles)
+            profiles = self.mechanism.private_profiles(
+                self.columns, self.factors, releases, self.rng
+            )
+        assert profiles is not None
+        return profiles
+
+    def refine(self, shared: Floats) -> Floats:
+        """The party's own factors, fitted to its rows without noise."""
+        return solve_rows(self.rows, shared, self.mechanism.loss)
+
+
+def published(variant: str) -> AsPublished:
+    """The flow as its paper has it, with a variant; `rounds` is its own."""
+    found = registry.published(variant)
+    return AsPublished({**found.settings, **PAPER}, found.note.replace(ALONE, ""))
+
+
+def build(variant: str, epsilon: float, **settings: Any) -> Federation:
+    """The flow with a variant of DPIMF; its card counts the solves of all rounds.
+
+    settings: of the flow and of the variant; `rounds` is the flow's. Raises InvalidSetting.
+    """
+    if variant not in VARIANTS:
+        raise unknown_name("mechanism", variant, VARIANTS)
+    names = [s.name for s in settings_of(Federation) if s.name in settings]
+    own = {name: settings.pop(name) for name in names}
+    mechanism = create(variant, epsilon=epsilon, **settings)
+    assert isinstance(mechanism, Dpimf)
+    flow = Federation(mechanism=mechanism, **own)
+    counted = dataclasses.replace(mechanism, rounds=flow.rounds * flow.local)
+    return dataclasses.replace(flow, mechanism=counted)
+
+
+def start(
+    flow: Federation, problem: Problem, seed: int, *, watch: int | None = None
+) -> FederatedRun:
+    """A run on the training ratings, before its first message. Raises DpmcError."""
+    rng = generator(seed, f"federated flow on {problem.train.fingerprint}")
+    return FederatedRun(flow, problem.train, rng, watch=watch)
+
+
+def report(run: FederatedRun, problem: Problem, seed: int) -> Plain:
+    """What a run found, as plain JSON values; everything about raw ratings is evaluation only."""
+    mechanism, public = run.flow.mechanism, run.public
+    return {
+        "scenario": FLOW,
+        "title": TITLE,
+        "mechanism": mechanism.id,
+        "data": data_facts(problem),
+        "settings": shown_settings(mechanism, run.flow),
+        "seed": seed,
+        "guarantee": mechanism.guarantee(public).as_dict(),
+        "budget": run.flow.budget(public).as_dict(),
+        "rounds": run.finished,
+        **measured(Task.RANKING, run.model(), problem, seed, baselines_of(mechanism)),
+        "communication": communication(run.transcript, run.flow.cost(public)),
+    }

@@ -1,0 +1,887 @@
+"""Matrix factorization without a trusted recommender: scenarios 2 and 3 of HXZ15.
+
+HXZ15: Hua, Xia, Zhong, "Differentially Private Matrix Factorization" (2015). In scenario 2 the same
+users take part all along, in scenario 3 who is online changes.
+
+What is promised. Hold the user factors u of a phase constant, each within length 1. One rating,
+whatever u, then moves one item's linear term -2 sum r u by 2 width at most in l2, sqrt(rank) times
+that in l1, and nothing else: A, the sum of u u', and the gradients 2 A v of any v are functions of
+u. So all sums of a phase, of any number of rounds, follow from one noisy linear term. The next
+phase has fresh noise, also where its u are chosen after seeing this one's item factors: epsilons of
+adaptive releases add up. What is not covered where u is fitted to the ratings: through u one rating
+moves A and b of every item that its user rated (`Unaccounted`).
+
+The paper's message also carries a small fresh noise rho(t) per iteration. It is left out. Our
+source, a summary, does not say how large it is. With u constant it would protect nothing, for the
+sums already follow from one noisy linear term; with fitted u it would have to hide A, and a
+recommender that sends long v drowns any noise of a fixed size.
+
+User factors are refitted in phases, or passed in. The paper's distributed scenarios need some that
+no server has fitted: in phases, each user refits the own factors to the item factors published
+last, at home, and every phase publishes item factors anew with fresh noise, a release of its own,
+paid for with a part of epsilon.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpmc_core.arrays import Bools, Floats, Ints, Rng, Words
+from dpmc_core.errors import BadRatings, DpmcError, InvalidSetting
+from dpmc_core.mechanisms.factorization import DPMF, NoiseForm
+from dpmc_core.model import Factors
+from dpmc_core.privacy import Guarantee, Releases, SharedLaplace, Shares, Trust, Unaccounted
+from dpmc_core.privacy.accounting import Loss
+from dpmc_core.privacy.shares import fewest_sharing
+from dpmc_core.ratings import PublicFacts, Ratings
+from dpmc_core.settings import AsPublished, check_settings, same_setting, setting
+from dpmc_core.solvers.factorization import PublicUserFactors, Sides
+from dpmc_core.solvers.rows import clip_dense_rows, with_offsets
+from dpmc_lab.protocol import (
+    RECOMMENDER,
+    THIRD_PARTY,
+    USERS,
+    FixedPoint,
+    Traffic,
+    Transcript,
+    Wire,
+)
+
+SETUP, MODEL, ANSWER, SUM = "noise set-up", "item factors", "gradient", "sum"
+HIDDEN_SHARE, HIDDEN_NOISE, ONLINE, RESTART = "hidden share", "hidden noise", "online", "restart"
+PUBLISHED = "published factors"
+
+
+# --- phases -------------------------------------------------------------------------------------
+
+# Chosen on generated ratings with the errors on movie-night seen; kept after a comparison
+# on shapes that were not used before.
+MOST = 14  # phases by the rule
+_WORTH = 1270.0  # epsilon x users / sqrt(rank) up to which one phase is best
+_MORE = 2.0  # phases for each doubling of it
+GROWTH = 1.3  # of a phase's part of epsilon over that of the one before
+
+
+def affordable(epsilon: float, users: int, rank: int) -> int:
+    """How many phases a budget per rating is best split over.
+
+    An item's noise grows with sqrt(rank) / epsilon, and no more than all users share it.
+    """
+    doublings = math.log2(epsilon * users / (_WORTH * math.sqrt(rank)))
+    return min(max(1 + round(_MORE * doublings), 1), MOST)
+
+
+@dataclass(frozen=True)
+class HeldUserFactors:
+    """User factors passed in and held for the whole run: 'pmf', 'random:SEED' or a .npy file.
+
+    Those of PMF are fitted on the very ratings, without noise, by whoever holds all of them.
+    """
+
+    source: str
+
+    def __str__(self) -> str:
+        return self.source
+
+    @classmethod
+    def parse(cls, text: str) -> HeldUserFactors:
+        """Raises InvalidSetting for text that names none of the three."""
+        if text != "pmf":
+            try:
+                PublicUserFactors.parse(text)
+            except InvalidSetting as error:
+                raise InvalidSetting("user_factors", f"pmf, {error.limit}", text) from None
+        return cls(text)
+
+    @property
+    def public(self) -> PublicUserFactors | None:
+        """The same as scenario 1 has them; None for factors fitted on the ratings."""
+        return None if self.source == "pmf" else PublicUserFactors(self.source)
+
+    def load(self, mechanism: DPMF, sides: Sides, public: PublicFacts, rng: Rng) -> Floats:
+        """users x rank, rows of length 1 at most. Raises InvalidSetting where a file won't fit."""
+        if self.public is not None:
+            return self.public.load(public.users, mechanism.rank)
+        *_, (users, _) = mechanism.alternate(sides, rng)
+        return users
+
+
+# --- the parties, each with what it alone knows ---------------------------------------------------
+#
+# Users are one object, each user's row of every array standing for that user's own memory.
+
+
+@dataclass(eq=False)
+class Users:
+    """Ratings, own factors and noise, by (user, item) pair; nothing here is seen by anyone else.
+
+    factors: the user's factors, pairs x d; deviations: ratings from the middle of the range.
+    linear: the term of the gradient that item factors do not touch, -2 r u, with the own share of
+    noise added in scenario 2.
+    """
+
+    factors: Floats
+    deviations: Floats
+    fixed: FixedPoint
+    linear: Floats = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.linear = -2 * self.deviations[:, None] * self.factors
+
+    def gradient(self, pairs: Ints, items: Floats) -> Floats:
+        """Each pair's gradient 2 (u'v - r) u at the item factors sent, plus any noise in it."""
+        own = self.factors[pairs]
+        slope: Floats = 2 * np.einsum("pd,pd->p", own, items)[:, None] * own + self.linear[pairs]
+        return slope
+
+    def answer(self, pairs: Ints, items: Floats, addends: Ints, *hidden: Words) -> Words:
+        """The gradient in fixed point plus masks or pieces, mod P."""
+        sent = self.fixed.encode(self.gradient(pairs, items), addends[:, None], "a user's gradient")
+        for words in hidden:
+            sent = self.fixed.reduce(sent + words)
+        return sent
+
+
+@dataclass(eq=False)
+class Recommender:
+    """Holds the item factors; draws masks and takes them off the sums it is handed.
+
+    raters: how many users rated each item; penalty: of the ridge on item factors.
+    """
+
+    items: Floats
+    raters: Ints
+    penalty: float
+    fixed: FixedPoint
+    rng: Rng
+    noise: Words | None = None  # scenario 3: noise + the third party's secret, mod P
+
+    def mask(self, count: int) -> Words:
+        """Uniform numbers mod P, a row for each of `count` users."""
+        return self.fixed.uniform((count, self.items.shape[1]), self.rng)
+
+    def pieces(self, groups: Ints) -> Words:
+        """The hidden noise of each item split at random among the users in `groups`."""
+        assert self.noise is not None
+        pieces = self.mask(len(groups))
+        present, first = np.unique(groups, return_index=True)
+        pieces[first] = 0
+        rest = self.fixed.sums(pieces, groups, len(self.items))
+        pieces[first] = self.fixed.reduce(self.noise[present] - rest[present])
+        return pieces
+
+    def unmask(self, sums: Words, masks: Words, groups: Ints) -> Words:
+        """Sums (one row per item) without the masks that this party sent to the groups' users."""
+        return self.fixed.reduce(sums - self.fixed.sums(masks, groups, len(self.items)))
+
+    def step(self, gradients: Floats, where: Ints) -> None:
+        """One gradient step on the items in `where`; 2 (k + penalty) bounds the curvature."""
+        here = self.items[where]
+        slope = gradients + 2 * self.penalty * here
+        self.items[where] = here - slope / (2 * (self.raters[where] + self.penalty))[:, None]
+
+
+@dataclass(eq=False)
+class ThirdParty:
+    """Adds up what users send, and knows neither the masks nor the ratings."""
+
+    secret: Words  # scenario 3: alpha, items x d
+    fixed: FixedPoint
+    rng: Rng
+
+    def add(self, words: Words, groups: Ints) -> Words:
+        """The sum of each group, mod P."""
+        return self.fixed.sums(words, groups, len(self.secret))
+
+
+# --- settings -----------------------------------------------------------------------------------
+
+
+class ProtocolAborted(DpmcError):
+    """A round that cannot go on without breaking its promise."""
+
+
+@dataclass(frozen=True)
+class Leaves:
+    """Who leaves in the middle of which round, after receiving and before answering."""
+
+    who: tuple[tuple[int, int], ...] = ()  # (round, user)
+
+    def __str__(self) -> str:
+        return ",".join(f"{round}:{user}" for round, user in self.who) or "nobody"
+
+    @classmethod
+    def parse(cls, text: str) -> Leaves:
+        """ROUND:USER,... or 'nobody'. Raises InvalidSetting."""
+        if text.strip().lower() in ("", "nobody"):
+            return cls()
+        found = []
+        for word in text.split(","):
+            try:
+                round, user = map(int, word.split(":"))
+            except ValueError:
+                round = user = -1
+            if min(round, user) < 0:
+                raise InvalidSetting("leaves", "ROUND:USER[,ROUND:USER...] or nobody", text)
+            found.append((round, user))
+        return cls(tuple(found))
+
+
+class Skipped(NamedTuple):
+    """Who and what takes no part, and why."""
+
+    unrated: Ints  # items without a rating
+    too_few: Ints  # items with too few raters to share noise or hide behind one another
+    silent: Ints  # users without a rating
+    unmade: Ints  # items for which too few users were there to make noise
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scenario:
+    """Public settings of a run, and how its messages go."""
+
+    number: ClassVar[str]
+    title: ClassVar[str]
+    addends: ClassVar[int] = 1  # numbers of a user in one sum
+    published: ClassVar[AsPublished] = AsPublished(
+        {"shrink": False, "phases": 1, "user_factors": HeldUserFactors("pmf")},
+        "the summary that this program knows the paper by does not say whose user factors an"
+        " untrusted recommender uses (PMF's here, as in scenario 1), nor rank, penalties, rounds or"
+        " the size of the small fresh noise rho(t), which is left out",
+    )
+    epsilon: float = same_setting(DPMF, "epsilon")
+    rank: int = same_setting(DPMF, "rank")
+    user_penalty: float = same_setting(DPMF, "user_penalty")
+    item_penalty: float = same_setting(DPMF, "item_penalty")
+    shrink: bool = same_setting(DPMF, "shrink")
+    iterations: int = setting(20, "rounds of gradients in a phase", at_least=1, at_most=10_000)
+    phases: int | None = setting(
+        None,
+        "how often item factors are published, users refitting theirs in between (none: by a rule"
+        " from epsilon, users and rank)",
+        at_least=1,
+        at_most=50,
+    )
+    growth: float = setting(
+        GROWTH, "a phase's part of epsilon, times that of the one before", at_least=0.1, at_most=10
+    )
+    user_factors: HeldUserFactors | None = setting(
+        None,
+        "hold these for one phase: pmf (fitted on the same ratings), or what you vouch is public,"
+        " random:SEED or a .npy file of users x rank (none: refitted in phases)",
+        parse=HeldUserFactors.parse,
+    )
+    shares: Shares = setting(
+        Shares.GAUSSIAN, "shares of the noise: Gaussian (published) or Gamma (hardened)"
+    )
+    colluding: int = setting(
+        0, "users per item who may collude or vanish (Gamma shares)", at_least=0, at_most=10_000
+    )
+    modulus_bits: int = setting(48, "P = 2^bits", at_least=8, at_most=64)
+    fraction_bits: int = setting(20, "numbers are multiples of 2^-bits", at_least=0, at_most=62)
+    leaves: Leaves = setting(
+        Leaves(), "users who leave mid-round: ROUND:USER,... or nobody", parse=Leaves.parse
+    )
+
+    def __post_init__(self) -> None:
+        check_settings(self)
+        self.shares.check_colluding(self.colluding)
+        if self.user_factors is not None and self.phases not in (None, 1):
+            raise InvalidSetting("phases", "1 where user factors are passed in", self.phases)
+        _ = self.fixed
+
+    @property
+    def fixed(self) -> FixedPoint:
+        return FixedPoint(modulus_bits=self.modulus_bits, fraction_bits=self.fraction_bits)
+
+    @property
+    def mechanism(self) -> DPMF:
+        """Scenario 1 in its coordinate form, with all of epsilon, which a run imitates."""
+        return DPMF(
+            epsilon=self.epsilon,
+            rank=self.rank,
+            user_penalty=self.user_penalty,
+            item_penalty=self.item_penalty,
+            shrink=self.shrink,
+            noise=NoiseForm.COORDINATE,
+            user_factors=None if self.user_factors is None else self.user_factors.public,
+        )
+
+    def phase_count(self, users: int) -> int:
+        """How many phases there are."""
+        if self.user_factors is not None:
+            return 1
+        return self.phases or affordable(self.epsilon, users, self.rank)
+
+    def parts(self, users: int) -> tuple[DPMF, ...]:
+        """Scenario 1 with each phase's part of epsilon."""
+        weights = (self.growth**k for k in range(self.phase_count(users)))
+        parts = Loss(self.epsilon).split(*weights)
+        return tuple(dataclasses.replace(self.mechanism, epsilon=part.epsilon) for part in parts)
+
+    def guarantee(self, public: PublicFacts) -> Guarantee:
+        """Scenario 1's card with a release for each phase, the parties' trust and what they see."""
+        card: Guarantee = self.mechanism.guarantee(public)
+        terms = self.releases(public)
+        known = (
+            "the recommender draws how large the noise is, so what it sees is Gaussian noise of"
+            " known size: the claim holds for outsiders, not against the recommender"
+        )
+        hardened = "each user knows the own share only; one sum holds Laplace noise to all others"
+        found = dataclasses.replace(
+            card,
+            trust=Trust.AGGREGATOR,
+            source=f"HXZ15, scenario {self.number}",
+            releases=LinearTerms(terms),
+            unaccounted=_REFITTED + card.unaccounted[1:]
+            if self.user_factors is None
+            else card.unaccounted,
+            caveats=(
+                *card.caveats,
+                known if self.shares is Shares.GAUSSIAN else hardened,
+                *((_A_SHOWS,) if card.unaccounted else ()),
+                "recommender and third party must not collude",
+            ),
+        )
+        return dataclasses.replace(found, caveats=(*_paid(found, terms), *found.caveats))
+
+    def releases(self, public: PublicFacts) -> tuple[SharedLaplace, ...]:
+        """Scenario 1's Laplace release in every phase, drawn by the users."""
+        own = [part.guarantee(public).releases.linear_term for part in self.parts(public.users)]
+        return tuple(
+            SharedLaplace(
+                query=term.query + (f", phase {k}" if len(own) > 1 else ""),
+                shape=term.shape,
+                sensitivity=term.sensitivity,
+                scale=term.scale,
+                shares=self.shares,
+                colluding=self.colluding,
+            )
+            for k, term in enumerate(own, 1)
+        )
+
+    def rounds(self, run: ScenarioRun) -> Iterator[int]:
+        """Exchange the messages of the phase under way, yielding the number of each finished round.
+
+        Raises ProtocolAborted where a round cannot go on.
+        """
+        makers, before = self._make_noise(run), run.phase.before
+        for t in range(before + 1, before + self.iterations + 1):
+            pairs = self._attending(run, t, makers)
+            sums, summed = np.zeros_like(run.items), [pairs[:0]]
+            for asked, gone, kept in self._attempts(run, pairs, t):
+                group = run.what[asked]
+                hidden = self._hidden(run, group)
+                answers = run.exchange(t, asked, gone, self.addends * run.raters[group], hidden)
+                self._left(run, t, asked[gone])
+                masks, secret = hidden.get("mask", np.zeros_like(answers)), run.third_party.secret
+                total = run.add_up(SUM, t, group[kept], answers[kept], masks[kept], -secret)
+                sums += self.fixed.decode(total)
+                summed.append(asked[kept])
+            run.finish_round(sums, np.concatenate(summed))
+            yield t
+
+    def _make_noise(self, run: ScenarioRun) -> Ints:
+        """The set-up of a phase; returns the pairs that take part in its rounds."""
+        raise NotImplementedError
+
+    def _attending(self, run: ScenarioRun, t: int, pairs: Ints) -> Ints:  # noqa: ARG002
+        """The pairs that are asked in a round."""
+        return pairs
+
+    def _attempts(
+        self, run: ScenarioRun, pairs: Ints, t: int
+    ) -> Iterator[tuple[Ints, Bools, Bools]]:
+        """(pairs asked, which of them leave, which are summed), till all is in."""
+        gone = run.leaving(pairs, t)
+        yield pairs, gone, ~gone
+
+    def _hidden(self, run: ScenarioRun, groups: Ints) -> dict[str, Words]:
+        """What users get to hide their gradients, a row for each."""
+        raise NotImplementedError
+
+    def _left(self, run: ScenarioRun, t: int, pairs: Ints) -> None:
+        """What happens where these left in the middle of a round."""
+
+    def cost(self, raters: Ints, users: int) -> dict[str, Traffic]:
+        """The traffic of a whole run by kind of message, everybody being there all the time.
+
+        raters: users per item; items with too few of them cost nothing. users: all there are.
+        """
+        part = raters[raters >= fewest_sharing(self.colluding)]
+        pairs, asked, items = int(part.sum()), int(self.asked(part).sum()), len(part)
+        p, d = self.phase_count(users), self.rank
+        t = p * self.iterations
+        mixing = d if self.shares is Shares.GAUSSIAN else 0
+        setup, model = self._words()
+        return {
+            SETUP: Traffic.on_wire(p * asked, setup + mixing),
+            MODEL: Traffic.on_wire(t * asked, model),
+            ANSWER: Traffic.on_wire(t * asked, d),
+            SUM: Traffic.on_wire(t * items, d),
+            PUBLISHED: Traffic.on_wire(p * pairs, d),
+        }
+
+    def asked(self, raters: Ints) -> Ints:
+        """How many of each item's raters are asked in a round where all are online."""
+        return raters
+
+    def _words(self) -> tuple[int, int]:
+        """Numbers of a message of the set-up, without H, and of one with item factors."""
+        raise NotImplementedError
+
+    @property
+    def known_attendance(self) -> bool:
+        """Whether everybody is there all the time, as `cost` has it."""
+        return not self.leaves.who
+
+
+@dataclass(frozen=True)
+class LinearTerms(Releases):
+    """The linear terms of all items, once for each phase."""
+
+    linear_term: tuple[SharedLaplace, ...]
+
+
+_REFITTED = (
+    Unaccounted(
+        "user factors, refitted at home to the own ratings",
+        "the proof holds them constant; through them one rating moves every item its user rated",
+    ),
+)
+_A_SHOWS = (
+    "the recommender sees the noisy sum of every round of a phase with the same noise, and"
+    " differences of them give A, the sum of u u' over the factors u of an item's raters"
+)
+
+
+def _paid(card: Guarantee, terms: tuple[SharedLaplace, ...]) -> tuple[str, ...]:
+    """What the phases cost, each and together, where the card itself proves nothing."""
+
+    def held(*releases: SharedLaplace) -> float:
+        some = dataclasses.replace(card, unaccounted=(), releases=LinearTerms(releases))
+        return some.certified().epsilon
+
+    within = "with user factors held constant, as the paper's proof has them, {} epsilon"
+    if len(terms) > 1:
+        parts = " + ".join(f"{held(term):.3g}" for term in terms)
+        return (
+            f"{len(terms)} phases publish item factors, each with fresh noise:"
+            f" {within.format('they spend')} {parts} = {held(*terms):.4g}",
+        )
+    if card.unaccounted:
+        return (f"{within.format('the release spends')} {held(*terms):.4g}",)
+    return ()
+
+
+@dataclass(eq=False)
+class Phase:
+    """One phase of a run, as the simulation remembers it: no party holds all of this.
+
+    user_factors: users x rank, of length 1 at most. noise: what the users' shares add up to, items
+    x rank. active: items that take part. before: how many rounds went before it. Of each round:
+    steps, the pairs summed and items stepped; sums, what the recommender reads off it, items x
+    rank; models, the item factors before it, and last those after all.
+    """
+
+    release: SharedLaplace
+    penalty: float
+    user_factors: Floats
+    noise: Floats
+    active: Ints
+    before: int
+    models: list[Floats]
+    steps: list[tuple[Ints, Ints]] = field(default_factory=list)
+    sums: list[Floats] = field(default_factory=list)
+
+
+class ScenarioRun:
+    """A run: the parties, the wire, and what none of them sees.
+
+    It starts with item factors that the recommender draws without looking at any data; each user
+    fits the own factors to them at home, and after every phase to those published then. Gradient
+    steps go on from where the last phase ended.
+
+    watch: the item whose messages are kept.
+    """
+
+    def __init__(
+        self,
+        settings: Scenario,
+        ratings: Ratings,
+        rng: Rng,
+        *,
+        watch: int | None = None,
+    ) -> None:
+        public, fixed = ratings.public, settings.fixed
+        self.settings, self.public, self.mechanism = settings, public, settings.mechanism
+        own, self.rng, masks, secrets = rng.spawn(4)
+        self.sides: Sides = self.mechanism.sides(ratings)
+        first = self.mechanism.first_items(public.items, own)
+        held = settings.user_factors
+        self._held = None if held is None else held.load(self.mechanism, self.sides, public, own)
+        self.parts, self.releases = settings.parts(public.users), settings.releases(public)
+        self.raters = raters = np.bincount(ratings.items, minlength=public.items)
+        fewest = self.releases[0].fewest
+        self._silent = np.flatnonzero(np.diff(ratings.indptr) == 0)
+        part = raters[ratings.items] >= fewest
+        if not part.any():
+            raise BadRatings(
+                f"every item has fewer than {fewest} raters, so nobody can hide: nothing is left to"
+                " factorize"
+            )
+        last = settings.iterations * len(self.parts)
+        for t, user in settings.leaves.who:
+            if t > last or user >= public.users:
+                limit = f"ROUND:USER with rounds 0..{last} and users 0..{public.users - 1}"
+                raise InvalidSetting("leaves", limit, str(settings.leaves))
+        if watch is not None and (not 0 <= watch < len(raters) or raters[watch] < fewest):
+            raise InvalidSetting("watched item", f"an item with at least {fewest} raters", watch)
+        # user and item of each pair that takes part, and the items
+        self.who, self.what = (ids[part].astype(np.int64) for ids in (ratings.users, ratings.items))
+        self._shared: Ints = np.flatnonzero(raters >= fewest)
+        ids = ratings.user_ids
+        names = None if ids is None else [f"user {id}" for id in ids]
+        self.wire = Wire(self.who, self.what, watch, names)
+        self._deviations = ratings.values[part] - self.public.middle
+        penalty = self.parts[0].noisy_penalty(self.public)
+        self.recommender = Recommender(first.copy(), raters, penalty, fixed, masks)
+        self.third_party = ThirdParty(np.zeros(first.shape, dtype=np.uint64), fixed, secrets)
+        self.phases: list[Phase] = []
+        self._begin(first)
+
+    @property
+    def phase(self) -> Phase:
+        """The phase under way, or the last one."""
+        return self.phases[-1]
+
+    @property
+    def rounds(self) -> int:
+        """How many rounds are finished."""
+        return self.phase.before + len(self.phase.steps)
+
+    @property
+    def transcript(self) -> Transcript:
+        return self.wire.transcript
+
+    @property
+    def items(self) -> Floats:
+        """The item factors as they stand; skipped items keep the first, data-free ones."""
+        return self.recommender.items
+
+    @property
+    def skipped(self) -> Skipped:
+        fewest = self.releases[0].fewest
+        return Skipped(
+            np.flatnonzero(self.raters == 0),
+            np.flatnonzero((self.raters > 0) & (self.raters < fewest)),
+            self._silent,
+            np.setdiff1d(self._shared, self._reached),
+        )
+
+    @property
+    def _reached(self) -> Ints:
+        """The items that some phase had noise for."""
+        return np.unique(np.concatenate([phase.active for phase in self.phases]))
+
+    def play(self) -> Iterator[int]:
+        """Exchange the messages, yielding the number of each finished round."""
+        everybody = np.arange(len(self.who))
+        for k in range(len(self.parts)):
+            if k:
+                self._begin(self.published(self.items))
+            yield from self.settings.rounds(self)
+            content = {"v": self.published(self.items)[self.what]}
+            self.wire.send(PUBLISHED, RECOMMENDER, USERS, content, everybody, self.rounds)
+
+    def published(self, items: Floats) -> Floats:
+        """Item factors as published after a phase: zeros for items that nobody has noise for."""
+        shown = np.zeros_like(items)
+        shown[self._reached] = items[self._reached]
+        return shown
+
+    def refit(self, items: Floats) -> Floats:
+        """The factors that users hold, each fitted to published item factors and own ratings."""
+        return self._held if self._held is not None else self.mechanism.fit_users(self.sides, items)
+
+    def model(self) -> Factors:
+        """What users predict with: the published item factors and own factors refitted to them."""
+        items = self.published(self.items)
+        return with_offsets(self.mechanism.fit_users(self.sides, items), items, self.public.middle)
+
+    def leaving(self, pairs: Ints, t: int) -> Bools:
+        """Which of the pairs leave in a round, or in the set-up (0) of the first phase."""
+        gone = [user for round, user in self.settings.leaves.who if round == t]
+        return np.isin(self.who[pairs], gone if t or not self.phase.before else [])
+
+    def set_up(self, pairs: Ints, payload: dict[str, NDArray[Any]]) -> Floats | None:
+        """The recommender tells the users how many share an item's noise, and Gaussian ones H."""
+        group = self.what[pairs]
+        sizes = np.bincount(group, minlength=len(self.items))[group]
+        content: dict[str, NDArray[Any]] = {"users": sizes[:, None]}
+        mixing = self.phase.release.mixing(self.recommender.rng)
+        if mixing is not None:
+            content["H"] = mixing[group]
+        self.wire.send(SETUP, RECOMMENDER, USERS, content | payload, pairs, 0)
+        return mixing
+
+    def exchange(
+        self, t: int, asked: Ints, gone: Bools, addends: Ints, hidden: dict[str, Words]
+    ) -> Words:
+        """What the users asked answer in a round, who get item factors and what hides gradients;
+        those who are gone compute, and send nothing."""
+        items = self.items[self.what[asked]]
+        self.wire.send(MODEL, RECOMMENDER, USERS, {"v": items, **hidden}, asked, t)
+        answers = self.users.answer(asked, items, addends, *hidden.values())
+        self.wire.send(ANSWER, USERS, THIRD_PARTY, {"answer": answers[~gone]}, asked[~gone], t)
+        return answers
+
+    def add_up(
+        self, kind: str, t: int, group: Ints, words: Words, masks: Words, secret: Words
+    ) -> Words:
+        """Sums by item, with a secret of the third party, go to the recommender, which takes its
+        masks off; 0 where there is none."""
+        done = np.unique(group)
+        total = self.settings.fixed.reduce(self.third_party.add(words, group) + secret)
+        self.wire.send(kind, THIRD_PARTY, RECOMMENDER, {"sum": total[done]}, done, t)
+        found = np.zeros_like(total)
+        found[done] = self.recommender.unmask(total, masks, group)[done]
+        return found
+
+    def finish_round(self, sums: Floats, pairs: Ints) -> None:
+        """The recommender reads the sums and steps; the simulation remembers."""
+        steps, where = self.phase.steps, np.unique(self.what[pairs])
+        if steps and np.array_equal(steps[-1][0], pairs):
+            pairs, where = steps[-1]  # held once
+        steps.append((pairs, where))
+        self.phase.sums.append(sums)
+        self.recommender.step(sums[where], where)
+        self.phase.models.append(self.items.copy())
+
+    def _begin(self, items: Floats) -> None:
+        """The next phase, whose users fit the own factors to these item factors at home."""
+        k = len(self.phases)
+        user_factors, _ = clip_dense_rows(self.refit(items), 1.0)
+        penalty = self.parts[k].noisy_penalty(self.public)
+        before = self.rounds if k else 0
+        self.recommender.penalty = penalty
+        self.users = Users(user_factors[self.who], self._deviations, self.settings.fixed)
+        self.phases.append(
+            Phase(
+                release=self.releases[k],
+                penalty=penalty,
+                user_factors=user_factors,
+                noise=np.zeros_like(self.items),
+                active=self._shared,
+                before=before,
+                models=[self.items.copy()],
+            )
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class StaticUsers(Scenario):
+    """Scenario 2: a third party adds up masked gradients of the same users in every round.
+
+    Each user draws the own share of noise once, for the whole run. Were gradients not masked, two
+    rounds of one user would differ by the raw difference of gradients: the difference attack.
+    """
+
+    number = "2"
+    title = "untrusted recommender, static users"
+    masks: bool = setting(True, "hide each gradient from the third party by a mask")
+
+    def _words(self) -> tuple[int, int]:
+        return 1, self.rank * (1 + self.masks)
+
+    def _make_noise(self, run: ScenarioRun) -> Ints:
+        pairs, phase = np.arange(len(run.who)), run.phase
+        mixing = run.set_up(pairs, {})
+        self._left(run, 0, pairs[run.leaving(pairs, 0)])
+        noisy = phase.release.publish_shares(run.users.linear, run.what, mixing, run.rng)
+        np.add.at(phase.noise, run.what, noisy - run.users.linear)
+        run.users.linear = noisy
+        return pairs
+
+    def _hidden(self, run: ScenarioRun, groups: Ints) -> dict[str, Words]:
+        return {"mask": run.recommender.mask(len(groups))} if self.masks else {}
+
+    def _left(self, run: ScenarioRun, t: int, pairs: Ints) -> None:
+        """Without a share the noise is too small; with other shares it is another draw."""
+        if not len(pairs):
+            return
+        user, item = int(run.who[pairs[0]]), int(run.what[pairs[0]])
+        k = int(run.raters[item])
+        raise ProtocolAborted(
+            (f"round {t} is aborted" if t else "the set-up is aborted")
+            + f": {run.wire.name(user)} left before answering for item {item},"
+            f" and with the own share of noise gone only ({k}-1)/{k} of its variance would be left;"
+            " starting again with the users who stay draws fresh noise on the same ratings, "
+            + (
+                "which spends epsilon again"
+                if t > 1 or (t and not self.masks)
+                else "which costs nothing, for no sum has been sent"
+            )
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class DynamicUsers(Scenario):
+    """Scenario 3: the noise is made once, hidden from all, and handed out again in every round.
+
+    The recommender holds noise + alpha mod P, the third party alpha; whoever is online gets random
+    pieces of it, so the noise in the sum is the same however many answer. Of a round only those
+    online contribute gradients, as in a stochastic gradient step.
+
+    The paper's recommender picks k of those online at random; `picked` does so among the raters of
+    an item, else all of them are asked. A sum over k of n raters holds the whole noise, so the
+    noise counts n/k times as much beside their gradients, a step goes k/n as far, and other people
+    are summed in every round.
+
+    That very sameness breaks the promise: the people summed change from round to round, the noise
+    does not, so differences of sums give single gradients to the recommender, who knows whom each
+    sum is over (`attacks.attendance_attack`). The only repair is fresh noise for each set of people
+    that is summed up, every set paid for with epsilon; the paper has no such thing, nor has this.
+    """
+
+    number = "3"
+    title = "untrusted recommender, users come and go"
+    addends = 2  # a gradient, and a piece of the noise
+    published = AsPublished(
+        Scenario.published.settings,
+        f"{Scenario.published.note}; nor how many of those online it picks: all of them",
+    )
+    online: float = setting(
+        1.0, "chance that a user is online, drawn for each round", above=0, at_most=1
+    )
+    picked: int = setting(
+        0,
+        "raters of an item that the recommender picks at random of those online, for the noise and"
+        " in every round (0: all of them)",
+        at_least=0,
+        at_most=1_000_000,
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        fewest = fewest_sharing(self.colluding)
+        if 0 < self.picked < fewest:
+            raise InvalidSetting(
+                "picked", f"0 (all who are online) or >= {fewest}, to hide and share", self.picked
+            )
+
+    @property
+    def known_attendance(self) -> bool:
+        return super().known_attendance and self.online == 1
+
+    def asked(self, raters: Ints) -> Ints:
+        return np.minimum(raters, self.picked) if self.picked else raters
+
+    def _words(self) -> tuple[int, int]:
+        return 1 + self.rank, 3 * self.rank
+
+    def cost(self, raters: Ints, users: int) -> dict[str, Traffic]:
+        found = super().cost(raters, users)
+        d = self.rank
+        return found | {
+            HIDDEN_SHARE: Traffic.on_wire(found[ANSWER].messages // self.iterations, d),
+            HIDDEN_NOISE: Traffic.on_wire(found[SUM].messages // self.iterations, d),
+            ONLINE: Traffic.on_wire(found[PUBLISHED].messages * self.iterations, 0),
+        }
+
+    def guarantee(self, public: PublicFacts) -> Guarantee:
+        """The shared card, with what the same noise under changing attendance gives away."""
+        card = super().guarantee(public)
+        single = Unaccounted(
+            "gradients of single users",
+            "differences of sums with different attendance cancel the noise",
+        )
+        within = (
+            "noise hides a rating within one round only: the recommender knows who is there in each"
+        )
+        return dataclasses.replace(
+            card, unaccounted=(*card.unaccounted, single), caveats=(*card.caveats, within)
+        )
+
+    def _attending(self, run: ScenarioRun, t: int, pairs: Ints) -> Ints:
+        online = self._present(run, pairs)
+        run.wire.send(ONLINE, USERS, RECOMMENDER, {}, online, t)
+        return self._picked(run, online)
+
+    def _hidden(self, run: ScenarioRun, groups: Ints) -> dict[str, Words]:
+        recommender = run.recommender
+        return {"mask": recommender.mask(len(groups)), "piece": recommender.pieces(groups)}
+
+    def _make_noise(self, run: ScenarioRun) -> Ints:
+        """The set-up of a phase; returns the pairs of items whose noise could be made."""
+        phase, size = run.phase, run.items.shape
+        present = self._picked(run, self._present(run, np.arange(len(run.who))))
+        run.third_party.secret = self.fixed.uniform(size, run.third_party.rng)
+        run.recommender.noise = np.zeros(size, dtype=np.uint64)
+        made = np.zeros(size[0], dtype=bool)
+        for asked, gone, kept in self._attempts(run, present, 0):
+            group, betas = run.what[asked], run.recommender.mask(len(asked))
+            mixing = run.set_up(asked, {"mask": betas})
+            shares = phase.release.publish_shares(
+                np.zeros((len(asked), self.rank)), group, mixing, run.rng
+            )
+            members = np.bincount(group, minlength=size[0])[group]
+            words = self.fixed.encode(shares, 2 * members[:, None], "a user's share of noise")
+            sent = self.fixed.reduce(words + betas)
+            answered = {"answer": sent[~gone]}
+            run.wire.send(HIDDEN_SHARE, USERS, THIRD_PARTY, answered, asked[~gone], 0)
+            group, secret = group[kept], run.third_party.secret
+            run.recommender.noise += run.add_up(
+                HIDDEN_NOISE, 0, group, sent[kept], betas[kept], secret
+            )
+            np.add.at(phase.noise, group, shares[kept])
+            made[group] = True
+        phase.active = np.flatnonzero(made)
+        return np.flatnonzero(made[run.what])
+
+    def _attempts(
+        self, run: ScenarioRun, pairs: Ints, t: int
+    ) -> Iterator[tuple[Ints, Bools, Bools]]:
+        """(pairs asked, which of them leave, which are of items that lose nobody), till all is in.
+
+        Where somebody leaves, the third party forgets what it got for the item, and the users who
+        stay are asked again: for fresh shares of noise, or with fresh masks and pieces of it.
+        """
+        gone = run.leaving(pairs, t)
+        while len(pairs):
+            group = run.what[pairs]
+            kept = ~np.isin(group, group[gone])
+            yield pairs, gone, kept
+            items = np.unique(group[gone])
+            missing = {"missing": np.ones((len(items), 1))}
+            run.wire.send(RESTART, THIRD_PARTY, RECOMMENDER, missing, items, t)
+            pairs = self._enough(run, pairs[~kept & ~gone])
+            gone = np.zeros(len(pairs), dtype=bool)
+
+    def _present(self, run: ScenarioRun, pairs: Ints) -> Ints:
+        """The pairs whose user is online now, of items with enough of them."""
+        if self.online < 1:
+            here = run.rng.random(run.public.users) < self.online
+            pairs = pairs[here[run.who[pairs]]]
+        return self._enough(run, pairs)
+
+    def _picked(self, run: ScenarioRun, pairs: Ints) -> Ints:
+        """Of these pairs, those whose user the recommender picks for the item."""
+        if not self.picked:
+            return pairs
+        order = pairs[np.lexsort((run.recommender.rng.random(len(pairs)), run.what[pairs]))]
+        group = run.what[order]
+        place = np.arange(len(order)) - np.searchsorted(group, group)
+        return np.sort(order[place < self.picked])
+
+    def _enough(self, run: ScenarioRun, pairs: Ints) -> Ints:
+        """Without the items for which too few users are there to hide behind one another."""
+        sizes = np.bincount(run.what[pairs], minlength=len(run.items))
+        return pairs[sizes[run.what[pairs]] >= run.phase.release.fewest]

@@ -1,0 +1,295 @@
+"""Whole runs on a problem, measured and counted: scenarios 2 and 3, and what both flows report.
+
+Also what a trusted server gets where those have none, and what the difference is made of. HXZ15:
+Hua, Xia, Zhong, "Differentially Private Matrix Factorization" (2015).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dpmc_core import experiment, metrics
+from dpmc_core.arrays import Floats, Plain, Rng
+from dpmc_core.mechanisms.factorization import DPMF
+from dpmc_core.model import Mechanism, Model, Task
+from dpmc_core.privacy.shares import fewest_sharing
+from dpmc_core.problem import Problem, generator
+from dpmc_core.ratings import PublicFacts
+from dpmc_core.registry import create
+from dpmc_core.settings import settings_of, show_setting
+from dpmc_core.solvers.als import normal_equations, ridge
+from dpmc_core.solvers.factorization import Sides
+from dpmc_core.solvers.rows import with_offsets
+from dpmc_lab.protocol import Traffic, Transcript, attacks
+from dpmc_lab.protocol.scenarios import DynamicUsers, Scenario, ScenarioRun, StaticUsers
+
+Tell = Callable[[int, int], None]
+
+SCENARIOS: dict[str, type[Scenario]] = {cls.number: cls for cls in (StaticUsers, DynamicUsers)}
+
+
+def start(
+    settings: Scenario, problem: Problem, seed: int, *, watch: int | None = None
+) -> ScenarioRun:
+    """A run on the training ratings, before its first message. Raises DpmcError."""
+    rng = generator(seed, f"scenario {settings.number} on {problem.train.fingerprint}")
+    return ScenarioRun(settings, problem.train, rng, watch=watch)
+
+
+def report(run: ScenarioRun, problem: Problem, seed: int, gap: Gap) -> Plain:
+    """What a run found, as plain JSON values; everything about raw ratings is evaluation only.
+
+    gap: from scenario 1, on the same problem.
+    """
+    settings, public = run.settings, run.public
+    return {
+        "scenario": settings.number,
+        "title": settings.title,
+        "data": data_facts(problem),
+        "settings": shown_settings(settings),
+        "seed": seed,
+        "guarantee": settings.guarantee(public).as_dict(),
+        "rounds": run.rounds,
+        "phases": len(run.phases),
+        "skipped": {
+            "items nobody rated": len(run.skipped.unrated),
+            "items with too few raters": len(run.skipped.too_few),
+            "items too few were there to make noise for": len(run.skipped.unmade),
+            "users without ratings": len(run.skipped.silent),
+        },
+        **measured(Task.RATINGS, run.model(), problem, seed, map(create, ("global-mean", "pmf"))),
+        "difference from scenario 1": _largest(run, reference_items(run)),
+        "difference from the exact minimum": _largest(run, exact_items(run)),
+        "gap": gap.as_dict(),
+        "communication": communication(run.transcript, formula(run))
+        | {"bytes per user": run.transcript.total.bytes / public.users},
+    }
+
+
+def _largest(run: ScenarioRun, others: Floats) -> float:
+    """The largest difference from the item factors of a run, in rating points."""
+    return float(np.abs(run.items - others).max())
+
+
+def formula(run: ScenarioRun) -> Traffic | None:
+    """The whole traffic from the number of raters; None where attendance was left to chance."""
+    if not run.settings.known_attendance:
+        return None
+    return Traffic.total(run.settings.cost(run.raters, run.public.users).values())
+
+
+def attack(run: ScenarioRun) -> Plain:
+    """Every attack on the watched item of a finished run, as plain JSON values."""
+    item = run.wire.watch
+    assert item is not None
+    compared, attended = attacks.difference_attack(run), attacks.attendance_attack(run, item)
+    sums = attacks.sum_attacks(run)
+    return {
+        "difference": {
+            "users": len(compared),
+            "recovered": sum(f.succeeds for f in compared),
+            "largest error": max((f.error for f in compared), default=None),
+        },
+        "attendance": {
+            "users": len(attended),
+            "recovered": sum(f.succeeds for f in attended),
+            "centred": any(f.centred for f in attended),
+            "largest relative error": max((f.relative_error for f in attended), default=None),
+        },
+        "passive": sums.passive,
+        "active": sums.active,
+        "largest entry of A": sums.largest,
+    }
+
+
+def data_facts(problem: Problem) -> Plain:
+    """The data of a report."""
+    train = problem.train
+    return {
+        "name": problem.name,
+        "users": train.public.users,
+        "items": train.public.items,
+        "ratings": len(train),
+        "fingerprint": train.fingerprint,
+    }
+
+
+def shown_settings(*parts: Any) -> Plain:
+    """The settings of dataclasses as plain JSON values, by name; later ones count."""
+    return {
+        s.name: show_setting(getattr(part, s.name))
+        for part in parts
+        for s in settings_of(type(part))
+    }
+
+
+def measured(
+    task: Task, model: Model, problem: Problem, seed: int, baselines: Iterable[Mechanism]
+) -> Plain:
+    """Metrics of a model and of what stands beside it, on the test ratings."""
+
+    def evaluate(model: Model) -> dict[str, float]:
+        rng = generator(seed, f"evaluate on {problem.test.fingerprint}")
+        return metrics.evaluate(task, model, problem.train, problem.test, rng)
+
+    found = {}
+    for other in baselines:
+        *_, last = other.fit(problem.train, generator(seed, other.id))
+        assert last.model is not None
+        found[other.id] = evaluate(last.model)
+    return {
+        "metrics": evaluate(model),
+        "baselines": found,
+        "evaluation": experiment.EVALUATION_ONLY,
+    }
+
+
+def communication(transcript: Transcript, expected: Traffic | None) -> Plain:
+    """Counted messages and bytes, by kind and together, beside those by formula."""
+    return transcript.total._asdict() | {
+        "by kind": {kind: sent._asdict() for kind, sent in transcript.traffic.items()},
+        "by formula": None if expected is None else expected._asdict(),
+    }
+
+
+# --- beside a trusted server ----------------------------------------------------------------------
+
+DRAWS = 5  # of start and noise
+
+
+def reference_items(run: ScenarioRun) -> Floats:
+    """Item factors by the same phases and gradient steps in floating point, without messages.
+
+    The noise, the attendance and the start are the run's; users refit theirs to these factors.
+    """
+    items = run.phases[0].models[0].copy()
+    for k, phase in enumerate(run.phases):
+        users = run.refit(run.published(items)) if k else phase.user_factors
+        for pairs, where in phase.steps:
+            own, group = users[run.who[pairs]], run.what[pairs]
+            errors = np.einsum("pd,pd->p", own, items[group]) - run.users.deviations[pairs]
+            slope = np.zeros_like(items)
+            np.add.at(slope, group, 2 * errors[:, None] * own)
+            slope += phase.noise + 2 * phase.penalty * items
+            items[where] -= slope[where] / (2 * (run.raters[where] + phase.penalty))[:, None]
+    return items
+
+
+def exact_items(run: ScenarioRun) -> Floats:
+    """The minimum of the last phase's noisy objective with everybody's gradient in it.
+
+    Items that the phase had no noise for are as the run has them.
+    """
+    phase, items = run.phase, run.items.copy()
+    squares, moments = normal_equations(run.sides.by_item, phase.user_factors)
+    items[phase.active] = ridge(squares, moments - phase.noise / 2, phase.penalty)[phase.active]
+    return items
+
+
+class Spread(NamedTuple):
+    """A mean over draws of the noise, and twice its standard error."""
+
+    mean: float
+    error: float
+
+    @classmethod
+    def of(cls, values: Floats) -> Spread:
+        """Of one value for each draw."""
+        return cls(float(values.mean()), float(2 * values.std(ddof=1) / np.sqrt(len(values))))
+
+
+class Gap(NamedTuple):
+    """Test RMSE of scenario 1, and what scenario 2 adds to it: `refit` plus `split` is all of it.
+
+    trusted: scenario 1 with noise on each coordinate and all of epsilon. refit: what it costs that
+    users fit their factors to published item factors and that steps end, with all of epsilon in
+    every phase; split: what it costs to divide it. Everybody online. draws, phases: how many. held:
+    user factors are not fitted in phases but held.
+    """
+
+    trusted: Spread
+    distributed: Spread
+    refit: Spread
+    split: Spread
+    draws: int
+    phases: int
+    held: bool
+
+    def as_dict(self) -> Plain:
+        """As plain JSON values; errors are twice the standard error of a mean."""
+        return {
+            name: value._asdict() if isinstance(value, Spread) else value
+            for name, value in self._asdict().items()
+        }
+
+
+def gap(
+    settings: Scenario, problem: Problem, seed: int, tell: Tell | None = None, draws: int = DRAWS
+) -> Gap:
+    """The difference from scenario 1, taken apart on a problem; raw test ratings are read.
+
+    tell: told (finished draws, draws) after each; what it raises ends the work.
+    """
+    train, public, mechanism = problem.train, problem.train.public, settings.mechanism
+    sides, parts = mechanism.sides(train), settings.parts(public.users)
+    start = generator(seed, f"scenario 1 on {train.fingerprint}")
+    held = fitted = None
+    if settings.user_factors is not None:
+        held = fitted = settings.user_factors.load(mechanism, sides, public, start)
+    else:
+        *_, (fitted, _) = mechanism.alternate(sides, start)
+
+    def error(items: Floats) -> float:
+        model = with_offsets(mechanism.fit_users(sides, items), items, public.middle)
+        return metrics.evaluate(Task.RATINGS, model, train, problem.test, start)["rmse"]
+
+    plans = [(mechanism,) * len(parts), *[parts] * (len(parts) > 1)]
+    found = np.empty((3, draws))
+    for k in range(draws):
+        key = f"draw {k} on {train.fingerprint}"  # the same noise, whatever epsilon
+        items = mechanism.private_items(sides, fitted, public, generator(seed, key))
+        found[0, k] = error(items)
+        for row, plan in enumerate(plans, 1):
+            rng = generator(seed, key)
+            found[row:, k] = error(in_phases(settings, plan, sides, public, rng, held))
+        if tell is not None:
+            tell(k + 1, draws)
+    trusted, undivided, divided = found
+    return Gap(
+        trusted=Spread.of(trusted),
+        distributed=Spread.of(divided),
+        refit=Spread.of(undivided - trusted),
+        split=Spread.of(divided - undivided),
+        draws=draws,
+        phases=len(parts),
+        held=held is not None,
+    )
+
+
+def in_phases(
+    settings: Scenario,
+    plan: Sequence[DPMF],
+    sides: Sides,
+    public: PublicFacts,
+    rng: Rng,
+    held: Floats | None = None,
+) -> Floats:
+    """Item factors after all phases, by the law of a run of scenario 2, without messages.
+
+    plan: the mechanism of each phase, whose epsilon it spends. held: user factors held throughout.
+    """
+    mechanism, raters = settings.mechanism, np.diff(sides.by_item.indptr)
+    items = mechanism.first_items(public.items, rng)
+    for part in plan:
+        users = mechanism.fit_users(sides, items) if held is None else held
+        squares, moments = normal_equations(sides.by_item, users)
+        linear = part.guarantee(public).releases.linear_term.publish(-2 * moments, rng)
+        penalty = part.noisy_penalty(public)
+        for _ in range(settings.iterations):
+            slope = 2 * np.einsum("jkl,jl->jk", squares, items) + linear + 2 * penalty * items
+            items -= slope / (2 * (raters + penalty))[:, None]
+        items[raters < fewest_sharing(settings.colluding)] = 0.0
+    return items

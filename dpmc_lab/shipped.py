@@ -1,0 +1,206 @@
+"""Curves that ship with the sample data: small CSV files, read as the rows they were written from.
+
+The precomputed files of sample_data/curves are written again with
+
+    dpmc sweep --preset samples --curves sample_data/curves
+
+which also writes what people are shown (JSON, see views/people.py). The first line of a file is a
+comment with its stamp: what its rows have in common. Metrics are evaluation only: they are measured
+on raw held-out ratings.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from functools import cache
+from pathlib import Path
+from typing import IO, Any
+
+from dpmc_core import registry
+from dpmc_core.arrays import Plain
+from dpmc_core.data.datasets import Dataset
+from dpmc_core.errors import BadRatings
+from dpmc_core.model import Mechanism, Task
+from dpmc_core.ratings import PublicFacts
+from dpmc_lab.store import (
+    MEMORY,
+    PUBLIC,
+    Record,
+    Store,
+    every_unit,
+    restored,
+    unit_key,
+    without_epsilon,
+)
+
+FOLDER = Path(__file__).resolve().parents[1] / "sample_data" / "curves"  # also in a wheel
+_COLUMNS = ("data", "mechanism", "epsilon", "seed", "metric", "value")
+
+
+def file_name(data: str, task: Task, *, facts: bool = False) -> str:
+    """Where the curves of a data set and a task are kept; they differ in preparation and split.
+
+    facts: with what is publicly known of the items.
+    """
+    name = data.replace("/", "-").replace(":", "-")
+    name = name if task is Task.BINARY else f"{name}-{task.value}"
+    return f"{name}-facts.csv" if facts else f"{name}.csv"
+
+
+def write(records: Iterable[Record], dataset: Dataset, source: str, stream: IO[str]) -> None:
+    """The rows of one data set and task: the stamp as a comment line, then CSV.
+
+    A mechanism is named with what is not its default. source: fingerprint of the data set.
+    """
+    rows = list(records)
+    first = min(rows, key=lambda row: int(row["seed"]))["data"]
+    known = (
+        {"features": dataset.ratings.public.known} if registry.uses_facts(first["prepare"]) else {}
+    )
+    stamp = {
+        "version": ", ".join(sorted({row["version"] for row in rows})),
+        "data": dataset.name,
+        "title": dataset.title,
+        "public": {name: first[name] for name in PUBLIC} | known,
+        "ratings": len(dataset.ratings),
+        "fingerprint": dataset.ratings.fingerprint,
+        "prepared": first["prepared"],
+        "steps": first["prepare"],
+        "split": first["split"],
+        "settings": {_variant(row): without_epsilon(row["settings"]) for row in rows},
+        "revisions": {_variant(row): row["revision"] for row in rows},
+        "source": source,
+    }
+    stream.write("# " + json.dumps(stamp) + "\n")
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow(_COLUMNS)
+    for row in rows:
+        epsilon = row["settings"].get("epsilon")
+        at = "" if epsilon is None else f"{epsilon:g}"
+        for metric, value in row["metrics"].items():
+            writer.writerow((dataset.name, _variant(row), at, row["seed"], metric, f"{value:.6g}"))
+
+
+def _variant(row: Record) -> str:
+    """The id of a row's mechanism, then its settings that are not the defaults."""
+    changed = registry.changed_settings(row["mechanism"], without_epsilon(row["settings"]))
+    return " ".join([row["mechanism"], *(f"{name}={v}" for name, v in sorted(changed.items()))])
+
+
+def read(
+    stream: IO[str],
+    mechanisms: Collection[str] | None = None,
+    store: Store | None = None,
+    but: int | None = None,
+) -> Store:
+    """The rows of a file in a store of their own, which lies in memory: close it after use.
+
+    mechanisms: only these, with what stands beside them. store: to add them to. but: a seed whose
+    rows are left out, since what people were shown is not in the file. Left out is also what
+    this program would compute in another way: another revision, or other defaults. What a file does
+    not tell of a row, such as its rounds, is 0 or empty. Raises BadRatings where the file is not
+    one of ours.
+    """
+    try:
+        stamp, names = _stamp(stream)
+        if mechanisms is not None:
+            wanted = {*mechanisms}.union(*map(registry.company_of, map(registry.get, mechanisms)))
+            names = [name for name in names if name.split()[0] in wanted]
+        rows = [row for row in _records(stamp, names, csv.DictReader(stream)) if row["seed"] != but]
+    except (ValueError, KeyError, TypeError) as error:
+        raise BadRatings(f"the file of curves cannot be read: {error}") from None
+    store = store or Store(MEMORY)
+    store.add(rows)
+    return store
+
+
+def load(data: str, task: Task, mechanisms: Collection[str] | None = None) -> Store | None:
+    """The precomputed curves of a sample data set for a task, those with public facts about its
+    items among them, or None where there are none."""
+    found = None
+    for facts in (False, True):
+        with _opened(data, task, facts) as stream:
+            found = found if stream is None else read(stream, mechanisms, found)
+    return found
+
+
+def units(data: str, task: Task) -> frozenset[str]:
+    """The keys of the runs that came with this program."""
+    file = load(data, task)
+    if file is None:
+        return frozenset()
+    with file:
+        return frozenset(file.units())
+
+
+def ready(data: str, task: Task) -> frozenset[str]:
+    """Ids of the mechanisms whose curve for a data set and task came with this program."""
+    with _opened(data, task, False) as stream:
+        names = [] if stream is None else _stamp(stream)[1]
+    return frozenset(name.split()[0] for name in names)
+
+
+def _opened(data: str, task: Task, facts: bool) -> AbstractContextManager[IO[str] | None]:
+    path = FOLDER / file_name(data, task, facts=facts)
+    return path.open(encoding="utf-8", newline="") if path.is_file() else nullcontext()
+
+
+def _stamp(stream: IO[str]) -> tuple[Plain, list[str]]:
+    """The first line of a file, and the mechanisms in it that this program computes so, too."""
+    stamp, names = json.loads(stream.readline().removeprefix("# ")), []
+    for name, settings in stamp["settings"].items():
+        cls = registry.MECHANISMS.get(name.split()[0])
+        if cls is not None and cls.revision == stamp["revisions"][name]:
+            names += [name] * (name == _variant({"mechanism": cls.id, "settings": settings}))
+    return stamp, names
+
+
+def _records(
+    stamp: Mapping[str, Any], names: Collection[str], lines: Iterable[Mapping[str, str]]
+) -> Iterator[Record]:
+    public, prepared = PublicFacts(**stamp["public"]), stamp["prepared"]
+
+    @cache
+    def made(name: str, at: str) -> tuple[Mechanism, Plain, Plain]:
+        settings = stamp["settings"][name] | ({"epsilon": float(at)} if at else {})
+        mechanism = restored(name.split()[0], settings)
+        card = mechanism.guarantee(public).given(tuple(prepared))
+        return mechanism, settings, card.as_dict() | every_unit(card)
+
+    measured: dict[tuple[str, str, str], dict[str, float]] = {}
+    for line in lines:
+        if line["mechanism"] in names:
+            place = line["mechanism"], line["epsilon"], line["seed"]
+            measured.setdefault(place, {})[line["metric"]] = float(line["value"])
+    for (name, at, seed), metrics in measured.items():
+        mechanism, settings, guarantee = made(name, at)
+        fixed = stamp["source"], stamp["steps"], stamp["split"], mechanism.id, mechanism.revision
+        yield {
+            "key": unit_key(*fixed, settings, int(seed)),
+            "version": stamp["version"],
+            "mechanism": mechanism.id,
+            "revision": mechanism.revision,
+            "task": mechanism.task.value,
+            "seed": int(seed),
+            "data": {
+                **stamp["public"],
+                "name": stamp["data"],
+                "title": stamp["title"],
+                "source": stamp["source"],
+                "fingerprint": "",
+                "ratings": 0,
+                "test_ratings": 0,
+                "split": stamp["split"],
+                "prepare": stamp["steps"],
+                "prepared": prepared,
+            },
+            "settings": settings,
+            "guarantee": guarantee,
+            "metrics": metrics,
+            "rounds": 0,
+            "stopped": False,
+            "seconds": 0.0,
+        }

@@ -1,0 +1,828 @@
+"""Results that cannot be lost: one SQLite file (WAL), one row per finished unit of work.
+
+A record is the `dpmc fit --json` object without its baselines (they are records of their own), with
+`key`, `version`, more about the data, and in `guarantee` the certified epsilon of every unit.
+`write_file` gives records away as CSV or Parquet, flattened to dotted column names.
+"""
+
+from __future__ import annotations
+
+import csv
+import errno
+import hashlib
+import itertools
+import json
+import re
+import sqlite3
+import time
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
+from typing import IO, Any, NamedTuple
+
+from dpmc_core import paths, registry
+from dpmc_core.arrays import Plain
+from dpmc_core.errors import DpmcError, InvalidSetting, shown, unknown_name
+from dpmc_core.metrics import METRICS
+from dpmc_core.model import Mechanism
+from dpmc_core.privacy import Change, Guarantee
+from dpmc_core.ratings import PublicFacts
+from dpmc_core.settings import parse_setting
+from dpmc_lab.locks import Claims
+
+Record = Mapping[str, Any]
+
+VERSION = 1  # raised with every change of the tables; files of a newer version are refused
+APPLICATION = 0x44504D43  # "DPMC": marks an SQLite file as one of ours
+WAIT = 10.0  # seconds to wait for another program's lock
+MEMORY = Path(":memory:")  # for rows that are kept elsewhere
+PUBLIC = ("users", "items", "low", "high", "cap")
+UNIT_COLUMNS = tuple(change.value for change in Change)
+_MAGIC = b"SQLite format 3\0"  # how every such file begins
+_BLOCK = 20_000  # rows of a Parquet file held at once
+
+# --- the tables ----------------------------------------------------------------------------------
+
+# What people would be shown, as JSON (see toplists), by the key of a unit. An older store gets the
+# table when it is opened to be written.
+_LISTS = "CREATE TABLE IF NOT EXISTS shown (key TEXT PRIMARY KEY, lists TEXT NOT NULL)"
+
+# A curve is what stays the same along epsilon and seed; a card is the wording of a guarantee. Both
+# are kept once, so a million results stay small and a page reads only the curves it draws.
+_TABLES = (
+    """CREATE TABLE curve (
+    id INTEGER PRIMARY KEY,
+    key TEXT NOT NULL UNIQUE,          -- hash of the columns from `source` to `settings`
+    source TEXT NOT NULL,              -- fingerprint of the whole data set
+    prepare TEXT NOT NULL,             -- steps as command-line text, a JSON list
+    split TEXT NOT NULL,               -- in words
+    mechanism TEXT NOT NULL,
+    revision INTEGER NOT NULL,
+    settings TEXT NOT NULL,            -- without epsilon, a JSON object
+    task TEXT NOT NULL,
+    name TEXT NOT NULL,                -- of the data
+    title TEXT NOT NULL,
+    users INTEGER NOT NULL, items INTEGER NOT NULL,
+    low REAL NOT NULL, high REAL NOT NULL, cap INTEGER
+)""",
+    "CREATE INDEX curve_of_data ON curve (source, mechanism)",
+    "CREATE TABLE card (id INTEGER PRIMARY KEY, text TEXT NOT NULL UNIQUE)",
+    f"""CREATE TABLE result (
+    id INTEGER PRIMARY KEY,
+    key TEXT NOT NULL UNIQUE,          -- content hash of the unit of work
+    curve INTEGER NOT NULL REFERENCES curve (id),
+    card INTEGER NOT NULL REFERENCES card (id),
+    epsilon REAL,                      -- the setting; null for methods without one
+    seed INTEGER NOT NULL,
+    fingerprint TEXT NOT NULL,         -- of the prepared training ratings
+    ratings INTEGER NOT NULL, test_ratings INTEGER NOT NULL,
+    claimed_epsilon REAL, claimed_delta REAL,
+    certified_epsilon REAL, certified_delta REAL,  -- null: infinite, the card says why
+    {", ".join(f"certified_{unit} REAL" for unit in UNIT_COLUMNS)},
+    {", ".join(f'"{metric}" REAL' for metric in METRICS)},
+    rounds INTEGER NOT NULL, stopped INTEGER NOT NULL, seconds REAL NOT NULL,
+    version TEXT NOT NULL,             -- of the package that computed it
+    finished TEXT NOT NULL             -- UTC
+)""",
+    "CREATE INDEX result_of_curve ON result (curve, epsilon, seed)",
+    # Each answers for one metric alone: no row of the table is touched.
+    *(
+        f'CREATE INDEX "result_{metric}" ON result (curve, epsilon, seed, "{metric}")'
+        f' WHERE "{metric}" IS NOT NULL'
+        for metric in METRICS
+    ),
+    f"PRAGMA application_id = {APPLICATION}",
+    f"PRAGMA user_version = {VERSION}",
+)
+# What must be there to read and write; other indices only save time.
+_SHAPE = """
+    SELECT 'column ' || t.name || '.' || c.name FROM sqlite_schema t, pragma_table_info(t.name) c
+    UNION ALL SELECT 'unique index ' || i.name FROM sqlite_schema t, pragma_index_list(t.name) i
+    WHERE i."unique" """
+
+
+class Field(NamedTuple):
+    """A value of a record. name: dotted, also of its column in an exported file.
+
+    table, column: where it lies; a card is one JSON text. kind: 'string', 'float64', 'int64' or
+    'bool_'; 'json' for what a column holds as JSON text.
+    """
+
+    name: str
+    table: str
+    column: str
+    kind: str
+
+
+_WORDING = ("unit", "neighbours", "notion", "trust", "publishes", "source", "reason", "caveats")
+# In the order of an exported file: table, kind, what stands before the names of values and before
+# those of columns (-: nothing), and the names.
+_LAYOUT = f"""
+    result  string   -                     -           key version finished
+    curve   string   -                     -           mechanism
+    curve   int64    -                     -           revision
+    curve   string   -                     -           task
+    result  int64    -                     -           seed
+    curve   string   data.                 -           name title source
+    result  string   data.                 -           fingerprint
+    curve   int64    data.                 -           users items
+    result  int64    data.                 -           ratings test_ratings
+    curve   float64  data.                 -           low high
+    curve   int64    data.                 -           cap
+    curve   string   data.                 -           split
+    curve   json     data.                 -           prepare
+    card    json     data.                 -           prepared
+    curve   json     -                     -           settings
+    card    string   guarantee.            -           {" ".join(_WORDING)}
+    result  float64  guarantee.claimed.    claimed_    epsilon delta
+    result  float64  guarantee.certified.  certified_  epsilon delta
+    result  float64  guarantee.units.      certified_  {" ".join(UNIT_COLUMNS)}
+    card    string   guarantee.reasons.    -           {" ".join(UNIT_COLUMNS)}
+    result  float64  metrics.              -           {" ".join(METRICS)}
+    result  int64    -                     -           rounds
+    result  bool_    -                     -           stopped
+    result  float64  -                     -           seconds"""
+# `settings` are all but epsilon, which is a column of its own.
+FIELDS = tuple(
+    Field(start.strip("-") + name, table, before.strip("-") + name, kind)
+    for table, kind, start, before, *names in map(str.split, _LAYOUT.strip().splitlines())
+    for name in names
+)
+_STORED = [(field.name.split("."), field) for field in FIELDS if field.table != "card"]
+_TYPES = {"string": str, "float64": int | float, "int64": int, "bool_": int, "json": str}
+
+
+@cache
+def _needed() -> tuple[str, ...]:
+    """The columns and unique indices that a store must have."""
+    with closing(sqlite3.connect(":memory:")) as empty:
+        for statement in _TABLES:
+            empty.execute(statement)
+        return tuple(name for (name,) in empty.execute(_SHAPE))
+
+
+# --- records -------------------------------------------------------------------------------------
+
+
+def digest(*parts: Any) -> str:
+    """A content hash (32 hex digits) of plain JSON values."""
+    text = json.dumps(parts, sort_keys=True, allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def without_epsilon(settings: Mapping[str, Any]) -> Plain:
+    return {name: value for name, value in settings.items() if name != "epsilon"}
+
+
+def restored(id: str, settings: Mapping[str, Any]) -> Mechanism:
+    """The mechanism with stored settings. Raises DpmcError for those it does not have."""
+    changed = registry.changed_settings(id, without_epsilon(settings))
+    cls = registry.get(id)
+    values = {name: parse_setting(cls, name, str(value)) for name, value in changed.items()}
+    return registry.create(id, epsilon=settings.get("epsilon"), **values)
+
+
+def unit_key(
+    source: str,
+    prepare: Sequence[str],
+    split: str,
+    mechanism: str,
+    revision: int,
+    settings: Mapping[str, Any],
+    *seed: int,
+) -> str:
+    """Names a unit of work: everything that decides its result, times aside.
+
+    Without a seed, and with settings `without_epsilon`, it names the curve that its row is of.
+    """
+    return digest(source, list(prepare), split, mechanism, revision, settings, *seed)
+
+
+def every_unit(guarantee: Guarantee) -> Plain:
+    """The certified epsilon of every unit by its column name, and why some are infinite."""
+    found = {change.value: guarantee.certified(change) for change in Change}
+    return {
+        "units": {unit: one.epsilon if one.finite else None for unit, one in found.items()},
+        "reasons": {unit: one.reason for unit, one in found.items() if not one.finite},
+    }
+
+
+def _to_tables(record: Record) -> tuple[Plain, str, Plain]:
+    """The rows of `curve` and `result`, and between them the card."""
+    guarantee, data, settings = record["guarantee"], record["data"], record["settings"]
+    if unknown := sorted(set(record["metrics"]) - set(METRICS)):
+        raise DpmcError(f"the result store has no column for the metric {unknown[0]}")
+    flat = dict(flatten(record))
+    curve, result = (
+        {field.column: flat.get(field.name) for field in FIELDS if field.table == table}
+        for table in ("curve", "result")
+    )
+    plain = without_epsilon(settings)
+    fixed = data["source"], data["prepare"], data["split"], record["mechanism"], record["revision"]
+    curve |= {"key": unit_key(*fixed, plain), "settings": json.dumps(plain)}
+    result |= {
+        "epsilon": settings.get("epsilon"),
+        "finished": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+    card = {name: guarantee[name] for name in (*_WORDING, "reasons")}
+    return curve, json.dumps(card | {"prepared": list(data["prepared"])}), result
+
+
+def _from_tables(row: Mapping[str, Any]) -> Plain:
+    """The record behind a joined row of the three tables; the inverse of `_to_tables`.
+
+    Raises ValueError, TypeError or another error of Python's for what `_to_tables` never wrote.
+    """
+    record: Plain = {}
+    for (*groups, name), field in _STORED:
+        place = record
+        for group in groups:
+            place = place.setdefault(group, {})
+        place[name] = _value(field, row[field.column])
+    card, guarantee = json.loads(row["text"]), record["guarantee"]
+    record["data"]["prepared"] = card.pop("prepared")
+    guarantee |= card
+    for kind in ("claimed", "certified"):
+        if guarantee[kind]["epsilon"] is None:
+            guarantee[kind] = None
+    metrics = record["metrics"].items()
+    record["metrics"] = {name: value for name, value in metrics if value is not None}
+    if _number(row["epsilon"]) is not None:
+        record["settings"]["epsilon"] = row["epsilon"]
+    return record
+
+
+def _value(field: Field, value: Any) -> Any:
+    """The value of a record in a column, which SQLite lets hold anything. Raises ValueError."""
+    if value is not None and not isinstance(value, _TYPES[field.kind]):
+        raise ValueError(f"{field.name} is {shown(value)}")
+    if field.kind == "json":
+        value = json.loads(str(value or ""))
+        if not isinstance(value, dict if field.name == "settings" else list):
+            raise ValueError(f"{field.name} is {shown(value)}")
+    return bool(value) if field.kind == "bool_" else value
+
+
+def _number(value: Any) -> Any:
+    """What a column of numbers holds, or nothing. Raises ValueError."""
+    if not isinstance(value, int | float | None):
+        raise ValueError(f"a number is {shown(value)}")
+    return value
+
+
+def flatten(record: Record, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """(dotted name, value) of every leaf; lists become JSON text."""
+    for name, value in record.items():
+        if isinstance(value, Mapping):
+            yield from flatten(value, f"{prefix}{name}.")
+        else:
+            yield prefix + name, json.dumps(value) if isinstance(value, list | tuple) else value
+
+
+# --- what can go wrong, in words -----------------------------------------------------------------
+
+
+class StoreError(DpmcError):
+    """The result store cannot be used; what was stored before is still there."""
+
+
+class StoreLocked(StoreError):
+    """Another program holds the store; trying again later may help."""
+
+
+class StoreMissing(StoreError):
+    """There is no store yet, or another program is about to make its tables."""
+
+
+_READ_ONLY = "cannot be written: the file or its folder is read-only; choose another with --store"
+_DAMAGED = "is damaged{}: move it away, or choose another file with --store"
+_FULL = (
+    "is on a full disk: free some space and run the same command again; every row stored before is"
+    " kept"
+)
+_OTHER = "cannot be used: {}"
+_OF_SQLITE = {
+    sqlite3.SQLITE_READONLY: _READ_ONLY,
+    sqlite3.SQLITE_CANTOPEN: _READ_ONLY,
+    sqlite3.SQLITE_FULL: _FULL,
+    sqlite3.SQLITE_NOTADB: "is not a result store: choose another file with --store",
+    sqlite3.SQLITE_CORRUPT: _DAMAGED.format(""),
+    sqlite3.SQLITE_IOERR: "cannot be read or written ({}): is its disk full or gone?",
+    sqlite3.SQLITE_ERROR: _DAMAGED.format(" ({})"),  # a table or column is not there
+}
+_OF_SYSTEM = {
+    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), _FULL),
+    **dict.fromkeys((errno.EROFS, errno.EACCES, errno.EPERM), _READ_ONLY),
+}
+
+
+@contextmanager
+def sentences(path: Path) -> Iterator[None]:
+    """Turn errors inside the block into StoreError: those of SQLite, of the file system, and of
+    Python over values that this program never wrote."""
+
+    def error(words: str, what: object, kind: type[StoreError] = StoreError) -> StoreError:
+        return kind(f"the result store {path} {words.format(what)}")
+
+    try:
+        yield
+    except sqlite3.Error as found:
+        code = _code(found)
+        if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+            raise error("is locked by another program", "", StoreLocked) from None
+        raise error(_OF_SQLITE.get(code, _OTHER), found) from None
+    except OSError as found:
+        raise error(_OF_SYSTEM.get(found.errno or 0, _OTHER), found.strerror or found) from None
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as found:
+        what = found if isinstance(found, ValueError) else "a row that cannot be read"
+        raise error(_DAMAGED.format(" ({})"), what) from None
+
+
+def _code(error: sqlite3.Error) -> int:
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF  # the low byte; the rest are details
+
+
+def _missing(path: Path) -> StoreMissing:
+    return StoreMissing(f"there is no result store at {path} yet: 'dpmc sweep' makes one")
+
+
+# --- the file ------------------------------------------------------------------------------------
+
+
+def default_path() -> Path:
+    """The shared store of this machine's user."""
+    return paths.home() / "results.sqlite"
+
+
+class Store:
+    """An open result store; close it, or use it in a `with` block. For one thread.
+
+    Every committed row survives the death of this or any other process. Raises StoreError, whose
+    sentence says what is wrong with the file, and StoreLocked where waiting may help.
+    """
+
+    def __init__(self, path: str | Path | None = None, *, read_only: bool = False) -> None:
+        """Open the file, made where it is missing (not when read_only); ":memory:" is no file."""
+        self.path = default_path() if path is None else Path(path).expanduser()
+        with sentences(self.path):
+            self.connection = _connect(self.path, read_only)
+            try:
+                self._prepare_patiently(read_only)
+            except BaseException:
+                self.connection.close()
+                raise
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        with sentences(self.path):
+            self.connection.close()
+
+    def present(self, keys: Iterable[str]) -> set[str]:
+        """Which of the unit keys have a row."""
+        return self._keys("WHERE key IN (SELECT value FROM json_each(?))", json.dumps(list(keys)))
+
+    def units(self) -> set[str]:
+        """The unit keys of all rows."""
+        return self._keys("")
+
+    def _keys(self, where: str, *values: str) -> set[str]:
+        with sentences(self.path):
+            found = self.connection.execute(f"SELECT key FROM result {where}", values)
+            return {row["key"] for row in found}
+
+    def stamp(self) -> int:
+        """A number that changes whenever another connection has written."""
+        with sentences(self.path):
+            return self._pragma("data_version")
+
+    def add(self, records: Iterable[Record]) -> int:
+        """Write finished units, all or none; a unit that is there already stays as it is.
+
+        Returns how many were new.
+        """
+        split = [(_to_tables(record), record.get("lists")) for record in records]
+        added = 0
+        with sentences(self.path), self._transaction():
+            for (curve, card, result), lists in split:
+                result["curve"] = self._id("curve", curve, "key")
+                result["card"] = self._id("card", {"text": card}, "text")
+                added += self._insert("result", result, "key")
+                if lists is not None:
+                    listed = {"key": result["key"], "lists": json.dumps(lists)}
+                    self._insert("shown", listed, "key")
+        return added
+
+    @contextmanager
+    def claims(self) -> Iterator[Claims]:
+        """For keys of units that are being computed, so that no other process computes them too."""
+        beside = None if self.path == MEMORY else self.path.with_name(f"{self.path.name}-claims")
+        with sentences(self.path):
+            claims = Claims(beside, 0 if beside is None else self.path.stat().st_mode & 0o777)
+        with closing(claims):
+            yield claims
+
+    def prune(self, curves: Sequence[int], before: str | None = None, *, dry: bool = False) -> int:
+        """Delete the rows of some curves (those finished before an ISO time, where given).
+
+        Returns how many rows went, or would with `dry`. The file shrinks by what they took.
+        """
+        where = (
+            "curve IN (SELECT value FROM json_each(:curves))"
+            " AND (:before IS NULL OR finished < :before)"
+        )
+        values = {"curves": json.dumps(list(curves)), "before": before}
+        execute = self.connection.execute
+        with sentences(self.path):
+            with self._transaction():
+                query = f"SELECT COUNT(*) FROM result WHERE {where}"
+                gone = int(execute(query, values).fetchone()[0])
+                if not dry:
+                    execute(f"DELETE FROM result WHERE {where}", values)
+                    for table in ("curve", "card"):
+                        execute(f"DELETE FROM {table} WHERE id NOT IN (SELECT {table} FROM result)")
+                    execute("DELETE FROM shown WHERE key NOT IN (SELECT key FROM result)")
+            if gone and not dry:
+                execute("VACUUM")
+        return gone
+
+    def _insert(self, table: str, columns: Mapping[str, Any], unique: str) -> int:
+        """Returns how many rows are new: none where one has the same value in a unique column."""
+        names = ", ".join(f'"{name}"' for name in columns)
+        query = (
+            f"INSERT INTO {table} ({names}) VALUES ({', '.join('?' * len(columns))})"
+            f" ON CONFLICT ({unique}) DO NOTHING"
+        )
+        return self.connection.execute(query, list(columns.values())).rowcount
+
+    def _id(self, table: str, columns: Mapping[str, Any], unique: str) -> int:
+        self._insert(table, columns, unique)
+        query = f"SELECT id FROM {table} WHERE {unique} = ?"
+        return int(self.connection.execute(query, [columns[unique]]).fetchone()["id"])
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        self.connection.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+            self.connection.execute("COMMIT")
+        except BaseException:
+            if self.connection.in_transaction:  # a full disk has rolled it back already
+                self.connection.execute("ROLLBACK")
+            raise
+
+    def _prepare_patiently(self, read_only: bool) -> None:
+        """SQLite does not wait where several programs make the same new file at once: we do."""
+        end = time.monotonic() + WAIT
+        while True:
+            try:
+                return self._prepare(read_only)
+            except sqlite3.OperationalError as error:
+                if _code(error) != sqlite3.SQLITE_BUSY or time.monotonic() > end:
+                    raise
+                time.sleep(0.02)
+
+    def _prepare(self, read_only: bool) -> None:
+        """Check that the file is a store of a version we know; make the tables of a new one."""
+        execute = self.connection.execute
+        execute("PRAGMA foreign_keys = ON")
+        execute("PRAGMA synchronous = FULL")  # a row is on the disk before the next
+        execute("PRAGMA wal_autocheckpoint = 250")  # pages: the log stays under 1 MB
+        if not read_only and not self._has_tables():
+            execute("PRAGMA journal_mode = WAL")
+            with self._transaction():
+                if not self._has_tables():  # nobody was quicker
+                    for statement in _TABLES:
+                        execute(statement)
+        elif not self._has_tables():  # about to be made by another program, or never begun
+            raise _missing(self.path)
+        version = self._pragma("user_version")
+        if self._pragma("application_id") != APPLICATION:
+            raise StoreError(f"{self.path} is not a result store: choose another file with --store")
+        if version > VERSION:
+            raise StoreError(
+                f"the result store {self.path} is from a newer version of this program (its format"
+                f" is {version}, this one knows {VERSION}): update dpmc-lab, or choose another file"
+                " with --store"
+            )
+        there = {name for (name,) in execute(_SHAPE)}
+        if lost := next((name for name in _needed() if name not in there), None):
+            raise ValueError(f"no {lost}")
+        if not read_only:
+            execute(_LISTS)
+
+    def _pragma(self, name: str) -> int:
+        return int(self.connection.execute(f"PRAGMA {name}").fetchone()[0])
+
+    def _has_tables(self) -> bool:
+        return bool(self.connection.execute("SELECT COUNT(*) FROM sqlite_schema").fetchone()[0])
+
+
+def _connect(path: Path, read_only: bool) -> sqlite3.Connection:
+    if path == MEMORY:
+        return _open(":memory:")
+    if path.is_dir():
+        raise StoreError(f"{path} is a folder: give the result store a file name")
+    if path.exists() and _head(path) not in (b"", _MAGIC):  # SQLite takes a short one for empty
+        raise StoreError(f"{path} is not a result store: choose another file with --store")
+    uri = path.absolute().as_uri()
+    if not read_only:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return _open(f"{uri}?mode=rwc")
+    if not path.is_file():
+        raise _missing(path)
+    connection = _open(f"{uri}?mode=ro")
+    try:
+        connection.execute("SELECT COUNT(*) FROM sqlite_schema")
+        return connection
+    except sqlite3.OperationalError as error:
+        connection.close()
+        if _code(error) not in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY):
+            raise
+    beside = path.with_name(path.name + "-wal")
+    if beside.exists():
+        raise StoreError(
+            f"the result store {path} cannot be read: rows that a killed program left in"
+            f" {beside.name} have to be put into it, and its folder is read-only: copy both files"
+            " to a folder that can be written"
+        )
+    # A folder nobody can write to cannot change under us, and needs no lock.
+    return _open(f"{uri}?immutable=1")
+
+
+def _head(path: Path) -> bytes:
+    if not path.is_file():
+        return b"none"  # of a pipe, which nobody may ever write to, or a device
+    with path.open("rb") as file:
+        return file.read(len(_MAGIC))
+
+
+def _open(where: str) -> sqlite3.Connection:
+    connection = sqlite3.connect(where, uri=True, timeout=WAIT, isolation_level=None)
+    connection.row_factory = sqlite3.Row
+    return connection
+
+
+# --- what pages and the command line ask ---------------------------------------------------------
+
+
+class CurveInfo(NamedTuple):
+    """A mechanism with its settings (epsilon aside) on prepared and split data.
+
+    id: in this store; key: everywhere. public: facts of the prepared training ratings. rows: of
+    the curve; 0 where they were not counted.
+    """
+
+    id: int
+    key: str
+    source: str
+    name: str
+    title: str
+    public: PublicFacts
+    prepare: tuple[str, ...]
+    split: str
+    mechanism: str
+    revision: int
+    settings: Mapping[str, Any]
+    task: str
+    rows: int = 0
+
+
+class Claim(NamedTuple):
+    """What holds at one epsilon of a curve. claimed: epsilon, of the change.
+
+    units, reasons: what is certified, by column name of the unit: None where it is infinite, and
+    why. prepared: what was read off the data, in words; version: of the program; both of the
+    lowest seed.
+    """
+
+    claimed: float | None
+    change: Change
+    units: Mapping[str, float | None]
+    reasons: Mapping[str, str]
+    prepared: tuple[str, ...]
+    version: str
+
+
+def curves(
+    store: Store,
+    *,
+    keys: Collection[str] | None = None,
+    source: str | None = None,
+    data: str | None = None,
+    mechanism: str | None = None,
+    count: bool = True,
+) -> list[CurveInfo]:
+    """The curves of a store, optionally by key, data fingerprint, data name and mechanism."""
+    asked = {
+        "key IN (SELECT value FROM json_each(?))": None if keys is None else json.dumps(list(keys)),
+        "source = ?": source,
+        "name = ?": data,
+        "mechanism = ?": mechanism,
+    }
+    given = {where: value for where, value in asked.items() if value is not None}
+    rows = "(SELECT COUNT(*) FROM result WHERE result.curve = curve.id)" if count else "0"
+    where = " AND ".join(given) or "1"
+    query = f"SELECT *, {rows} AS rows FROM curve WHERE {where} ORDER BY id"
+    with sentences(store.path):
+        if count:
+            lost = "SELECT 1 FROM result WHERE curve NOT IN (SELECT id FROM curve) LIMIT 1"
+            if store.connection.execute(lost).fetchone():
+                raise ValueError("rows without their curve")
+        found = [dict(row) for row in store.connection.execute(query, [*given.values()])]
+        for row, field in itertools.product(found, FIELDS):
+            if field.table == "curve":
+                row[field.column] = _value(field, row[field.column])
+        return [
+            CurveInfo(
+                public=PublicFacts(**{name: row.pop(name) for name in PUBLIC}),
+                **row | {"prepare": tuple(row["prepare"])},
+            )
+            for row in found
+        ]
+
+
+def points(
+    store: Store, id: int, metric: str, seeds: Collection[int] | int = 200
+) -> dict[tuple[float | None, int], float]:
+    """The values of a metric by epsilon and seed of a curve.
+
+    seeds: which ones, or how many of the lowest at every epsilon at most.
+    """
+    if metric not in METRICS:
+        raise unknown_name("metric", metric, METRICS)
+    if isinstance(seeds, int):
+        which, value = "ORDER BY seed LIMIT ?", json.dumps(seeds)
+    else:
+        which = "AND seed IN (SELECT value FROM json_each(?)) ORDER BY seed"
+        value = json.dumps([int(seed) for seed in seeds])
+    query = f"""
+        SELECT seed, "{metric}" FROM result
+        WHERE curve = ? AND epsilon IS ? AND "{metric}" IS NOT NULL {which}"""
+    with sentences(store.path):
+        return {
+            (epsilon, _number(seed)): _number(found)
+            for epsilon in _epsilons(store, id)
+            for seed, found in store.connection.execute(query, [id, epsilon, value])
+        }
+
+
+def certified(store: Store, id: int) -> dict[float | None, Claim]:
+    """What is claimed and certified at every epsilon of a curve.
+
+    It follows from settings and public facts, so any one row of an epsilon tells it.
+    """
+    query = """
+        SELECT * FROM result JOIN card ON card.id = result.card
+        WHERE curve = ? AND epsilon IS ? ORDER BY seed LIMIT 1"""
+    found = {}
+    with sentences(store.path):
+        for epsilon in _epsilons(store, id):
+            row = store.connection.execute(query, [id, epsilon]).fetchone()
+            card = json.loads(row["text"])
+            found[epsilon] = Claim(
+                row["claimed_epsilon"],
+                Change.of(card["unit"], card["neighbours"]),
+                {unit: row[f"certified_{unit}"] for unit in UNIT_COLUMNS},
+                card["reasons"],
+                tuple(card["prepared"]),
+                row["version"],
+            )
+    return found
+
+
+def _epsilons(store: Store, id: int) -> list[float | None]:
+    """The epsilons of a curve, None first: from one to the next, not through all its rows."""
+    query = "SELECT epsilon FROM result WHERE curve = ? AND epsilon IS NULL LIMIT 1"
+    found: list[float | None] = [None] * len(store.connection.execute(query, [id]).fetchall())
+    query = "SELECT MIN(epsilon) FROM result WHERE curve = ? AND epsilon > ?"
+    last = -1.0  # every epsilon is positive
+    while (row := store.connection.execute(query, [id, last]).fetchone()) and row[0] is not None:
+        last = _number(row[0])
+        found.append(last)
+    return found
+
+
+def records(store: Store, ids: Sequence[int] | None = None) -> Iterator[Plain]:
+    """Whole records, curve by curve, by epsilon and seed; all curves where ids is None."""
+    if ids is None:
+        ids = [info.id for info in curves(store, count=False)]
+    # Both result and curve have an id and a key: by name, a row gives the first.
+    query = """
+        SELECT result.*, curve.*, text
+        FROM result JOIN curve ON curve.id = result.curve LEFT JOIN card ON card.id = result.card
+        WHERE result.curve = ? ORDER BY epsilon, seed"""
+    with sentences(store.path):
+        for id in ids:
+            for row in store.connection.execute(query, [id]):
+                yield _from_tables(row)
+
+
+def top_lists(store: Store, id: int) -> dict[float | None, list[list[int]]]:
+    """What the sampled users would be shown, by epsilon of a curve (see toplists): one seed's."""
+    query = """
+        SELECT epsilon, lists FROM shown JOIN result ON result.key = shown.key
+        WHERE curve = ? ORDER BY epsilon"""
+    with sentences(store.path):
+        known = "SELECT 1 FROM sqlite_schema WHERE name = 'shown'"
+        if store.connection.execute(known).fetchone() is None:  # made by an older version
+            return {}
+        rows = store.connection.execute(query, [id])
+        return {_number(epsilon): json.loads(lists) for epsilon, lists in rows}
+
+
+def last_row(store: Store) -> int:
+    """A number that grows with every new row: has anything arrived since?"""
+    with sentences(store.path):
+        return int(store.connection.execute("SELECT MAX(id) FROM result").fetchone()[0] or 0)
+
+
+# --- rows as a file ------------------------------------------------------------------------------
+
+_FORMULA = re.compile(r"'*[=+\-@\t\r].|'+[=+\-@\t\r]", re.DOTALL)
+
+
+def write_file(store: Store, curves: Sequence[CurveInfo], path: Path) -> int:
+    """Write a .csv or .parquet file, complete or not at all; returns how many rows."""
+    kind = path.suffix.lower()
+    if kind not in (".csv", ".parquet"):
+        raise InvalidSetting("export file", "named .csv or .parquet", path.name)
+    with paths.whole_file(path) as part:
+        if kind == ".parquet":
+            return _write_parquet(store, curves, part)
+        with part.open("w", encoding="utf-8", newline="") as stream:
+            return write_csv(store, curves, stream)
+
+
+def write_csv(store: Store, curves: Sequence[CurveInfo], stream: IO[str]) -> int:
+    """Write a header and the rows, text guarded; returns how many rows."""
+    names, count = list(columns(curves)), 0
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow(names)
+    for count, row in enumerate(_rows(store, curves), 1):  # noqa: B007
+        writer.writerow([guarded(row.get(name)) for name in names])
+    return count
+
+
+def guarded(value: Any) -> Any:
+    """A cell of a table that no spreadsheet runs: an apostrophe leads text that begins a formula.
+
+    Numbers stay as they are, also as text, and so does a lone sign. To have the text back, take one
+    apostrophe away where apostrophes lead to one of = + - @, a tab or a carriage return.
+    """
+    if not isinstance(value, str) or not _FORMULA.match(value):
+        return value
+    try:
+        float(value)
+    except ValueError:
+        return f"'{value}"
+    return value
+
+
+def columns(curves: Sequence[CurveInfo]) -> dict[str, str]:
+    """Name and kind ('string', 'float64', 'int64', 'bool_') of every column, in order."""
+    kinds: Mapping[type, str] = {bool: "bool_", int: "int64", float: "float64"}
+    settings: dict[str, set[str]] = {"epsilon": {"float64"}}
+    for info in curves:
+        for name, value in info.settings.items():
+            settings.setdefault(name, set())
+            if value is not None:
+                settings[name].add(kinds.get(type(value), "string"))
+    found: dict[str, str] = {}
+    for field in FIELDS:
+        if field.name != "settings":
+            found[field.name] = "string" if field.kind == "json" else field.kind
+            continue
+        for name, seen in settings.items():
+            one = next(iter(seen)) if len(seen) == 1 else "string"
+            found[f"settings.{name}"] = "float64" if seen == {"int64", "float64"} else one
+    return found
+
+
+def _write_parquet(store: Store, curves: Sequence[CurveInfo], path: Path) -> int:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    # Types are fixed beforehand: a block of rows may hold nothing in some of its columns.
+    kinds, count = columns(curves), 0
+    schema = pa.schema([(name, getattr(pa, kind)()) for name, kind in kinds.items()])
+    texts = [name for name, kind in kinds.items() if kind == "string"]
+    rows = _rows(store, curves)
+    with pq.ParquetWriter(path, schema) as writer:
+        while block := list(itertools.islice(rows, _BLOCK)):
+            for row, name in itertools.product(block, texts):
+                if not isinstance(row.get(name), str | None):
+                    row[name] = str(row[name])
+            writer.write_table(pa.Table.from_pylist(block, schema))
+            count += len(block)
+    return count
+
+
+def _rows(store: Store, curves: Sequence[CurveInfo]) -> Iterator[Plain]:
+    return map(dict, map(flatten, records(store, [info.id for info in curves])))

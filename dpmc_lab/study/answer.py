@@ -1,0 +1,593 @@
+"""What a promise costs on one's own ratings: affordable, or not, or the data cannot tell.
+
+A question fixes whom to protect and how much may be lost. The recommended method at the epsilon
+asked about runs beside the private floor and the reference without privacy, all on the same splits
+and seeds; what each found for every user is kept, so that losses are compared user by user. All of
+it reads raw held-out ratings: evaluation only, not private.
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+import os
+import sys
+from collections.abc import Callable, Generator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, wait
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dpmc_core import archives, metrics, registry
+from dpmc_core.arrays import Floats
+from dpmc_core.data.transforms import UseFacts
+from dpmc_core.errors import DpmcError, InvalidSetting, check_number, number_text
+from dpmc_core.experiment import Result, publications
+from dpmc_core.metrics import Metric
+from dpmc_core.model import Mechanism, Task
+from dpmc_core.paths import whole_file
+from dpmc_core.privacy import (
+    DELTA,
+    USER_REPLACED,
+    Budget,
+    Certified,
+    Change,
+    Guarantee,
+    Laplace,
+    LocalChannel,
+    RandomizedResponse,
+    Release,
+)
+from dpmc_core.privacy.guarantee import calibrate
+from dpmc_core.problem import GIVEN, Split, options_text, prepare_all, prepared_facts
+from dpmc_core.ratings import PublicFacts, Ratings
+from dpmc_core.stopping import Stop, Stopped, check_cancelled, stopping
+from dpmc_lab.store import Record, Store
+from dpmc_lab.study.advice import Advice, Protect, recommend
+from dpmc_lab.study.paired import Bracket, Paired
+from dpmc_lab.sweep import Grid, LocalPool, SweepData, Unit, run_here, seeds_text
+from dpmc_lab.sweep.engine import TICK
+
+SEEDS = (1, 2, 3, 4, 5)
+CURVE = 3  # the first of them, over all epsilons
+CLEAR = 2.0  # standard deviations of the noise that a count told from it must exceed
+FEW = 10  # ratings of a user who gave few
+HEAD = 100  # most rated items, of many
+_RARE = 0.05  # share of held-out ratings below which a group says nothing
+_GROUPS = 2  # questions asked of one set of runs: who pays most, users or items
+
+
+@dataclass(frozen=True, kw_only=True)
+class Inquiry:
+    """What is asked. times: publications in a year; keep: the share of what personalisation adds
+    that must be left, in 0..1; reference: what one's own model reaches on the same split, in the
+    task's counted metric; facts: with what is publicly known of the items.
+    """
+
+    task: Task
+    protect: Protect = Protect.PERSON
+    epsilon: float = 1.0
+    delta: float = DELTA
+    times: int = 1
+    keep: float = 0.8
+    reference: float | None = None
+    facts: bool = False
+
+    def __post_init__(self) -> None:
+        check_number("epsilon", self.epsilon, above=0)
+        check_number("delta", self.delta, above=0, below=1)
+        check_number("times a year", self.times, at_least=1, at_most=100_000, integer=True)
+        check_number("share of the gain to keep", self.keep, above=0, at_most=1)
+        if self.reference is not None:
+            most = 1 if self.metric.share else None
+            check_number(self._reference, self.reference, at_least=0, at_most=most)
+
+    @property
+    def metric(self) -> Metric:
+        return metrics.counted(self.task)
+
+    @property
+    def _reference(self) -> str:
+        return f"reference ({self.metric.spoken})"
+
+    @property
+    def change(self) -> Change:
+        return self.protect.change(self.task)
+
+    def prepared(self, public: PublicFacts) -> PublicFacts:
+        """Public facts of the ratings as the runs meet them."""
+        return prepared_facts(public, self.task, [UseFacts()] * self.facts)
+
+    def advice(self, public: PublicFacts) -> Advice:
+        """The recommended method, calibrated. public: of the ratings as they come."""
+        prepared = self.prepared(public)
+        if self.reference is not None and self.reference > prepared.width:
+            limit = f"at most {prepared.width:g}, the width of the rating range"
+            raise InvalidSetting(self._reference, limit, self.reference)
+        return recommend(
+            self.task,
+            self.change,
+            prepared,
+            epsilon=self.epsilon,
+            delta=self.delta,
+            trust=self.protect.trust,
+        )
+
+    def grid(
+        self,
+        advice: Advice,
+        data: str,
+        *,
+        split: Split | None = None,
+        epsilons: Sequence[float] = (),
+        seeds: Sequence[int] = SEEDS,
+    ) -> Grid:
+        """Its runs, at the epsilon asked about or over a curve.
+
+        They are rows of What if and Compare too.
+        """
+        method = advice.mechanism
+        own = self.delta != DELTA and registry.has_setting(type(method), "delta")
+        return Grid(
+            data=[data],
+            mechanisms=[method.id],
+            epsilons=epsilons or [_epsilon(method)],
+            seeds=seeds,
+            settings={"delta": [number_text(self.delta)]} if own else {},
+            steps=[str(UseFacts())] * self.facts,
+            split=split,
+        )
+
+
+def command(question: Inquiry, data: str, store: Path, *, curve: bool = True) -> list[str]:
+    """The command line of a child process that runs what an answer needs into a store."""
+    words = [sys.executable, "-m", "dpmc_lab", *argv(question, data), "--store", str(store)]
+    return [*words, *["--no-curve"] * (not curve), "--progress"]
+
+
+def argv(
+    question: Inquiry,
+    data: str,
+    seeds: Sequence[int] = SEEDS,
+    reading: Mapping[str, Any] | None = None,
+) -> list[str]:
+    """The words of the command after `dpmc`, with everything that its verdict depends on.
+
+    reading: how a file is read, as `data.load` takes it.
+    """
+    words = ["answer", data, "--protect", question.protect.value, "--task", question.task.value]
+    words += ["--epsilon", number_text(question.epsilon), "--delta", number_text(question.delta)]
+    words += ["--often", str(question.times), "--keep", number_text(question.keep)]
+    if question.reference is not None:
+        words += ["--reference", number_text(question.reference)]
+    words += ["--seeds", seeds_text(seeds), *options_text(reading or {}, (), None)]
+    return [*words, *["--facts"] * question.facts]
+
+
+class Told(NamedTuple):
+    """How many of the items noise does not hide. query: whose noise; typical: its median standard
+    deviation over items."""
+
+    items: int
+    of: int
+    query: str
+    typical: float
+
+
+def told_apart(mechanism: Mechanism, ratings: Ratings) -> Told | None:
+    """Items whose count exceeds twice the standard deviation of the noise it is released with.
+
+    The release is the first one on the card with a number per item, or else the randomised reports,
+    of which counts are estimated; reports of signs: the difference between likes and dislikes.
+    None: nothing is released of items. Reads raw ratings: for the owner's eyes. No model is fitted.
+    """
+    ratings, _ = prepare_all(ratings, mechanism.task)
+    card = mechanism.guarantee(ratings.public)
+    items = ratings.public.items
+    rated = np.bincount(ratings.items, minlength=items).astype(float)
+    if (found := card.per_item) is not None:
+        counts = publications(mechanism, ratings, {found.query})[-1].private
+        scale = found.scale * (math.sqrt(2) if isinstance(found, Laplace) else 1.0)
+        return _told(counts, np.full(items, scale), found)
+    for _, release in card.releases:
+        if isinstance(release, LocalChannel):
+            missing, gain = release.reported_if_missing, release.reported_if_rated
+            return _told(rated, _spread(ratings.public.users, missing, gain - missing), release)
+        if isinstance(release, RandomizedResponse) and len(release.channel) == 2:
+            flip = release.channel[0][1]
+            if release.shape == ratings.public.shape:
+                return _told(rated, _spread(ratings.public.users, flip, 1 - 2 * flip), release)
+            balance = np.bincount(ratings.items, ratings.values, minlength=items)
+            return _told(np.abs(balance), 2 * _spread(rated, flip, 1 - 2 * flip), release)
+    return None
+
+
+def _spread(reports: Floats | int, chance: float, gain: float) -> Floats:
+    """The standard deviation of a count estimated from so many randomised reports."""
+    return np.sqrt(np.asarray(reports) * chance * (1 - chance)) / gain
+
+
+def _told(counts: Floats, spread: Floats, release: Release) -> Told:
+    spread = np.broadcast_to(spread, counts.shape)
+    clear = int(np.count_nonzero(counts > CLEAR * spread))
+    return Told(clear, len(counts), release.query, float(np.median(spread)))
+
+
+@dataclass(frozen=True, eq=False)
+class ByUser:
+    """What one run found, by user and by whether an item is one of the most rated.
+
+    totals, counts: users x 2 (most rated items, all others), sums over held-out ratings of what
+    each adds to the counted metric, and how many there are. given: users, training ratings of each.
+    """
+
+    totals: Floats
+    counts: Floats
+    given: Floats
+
+    @classmethod
+    def of(cls, result: Result) -> ByUser:
+        problem = result.problem
+        train, test = problem.train, problem.test
+        values = metrics.each(result.mechanism.task, result.model, train, test)
+        seen = ~np.isnan(values)
+        users, items = train.public.shape
+        rated = np.bincount(train.items, minlength=items)
+        tail = np.ones(items, dtype=np.int64)
+        tail[np.argsort(-rated, kind="stable")[: head(items)]] = 0
+        cells = 2 * test.users[seen].astype(np.int64) + tail[test.items[seen]]
+        totals, counts = (
+            np.bincount(cells, weights, 2 * users).reshape(users, 2).astype(float)
+            for weights in (values[seen], None)
+        )
+        return cls(totals, counts, np.bincount(train.users, minlength=users).astype(float))
+
+
+def head(items: int) -> int:
+    """How many items count as the most rated: a hundred, of few items a tenth."""
+    return HEAD if items >= 2 * HEAD else max(1, items // 10)
+
+
+class Kept:
+    """What runs found, by the key of their unit: in memory, and in a folder where one is given.
+
+    The folder lies beside a store and is as private: it holds measures of single users.
+    """
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self._folder = folder
+        self._found: dict[str, ByUser] = {}
+
+    @classmethod
+    def beside(cls, store: Path) -> Kept:
+        return cls(store.with_name(f"{store.stem}-users"))
+
+    def get(self, key: str) -> ByUser | None:
+        if key not in self._found and self._folder is not None:
+            with suppress(archives.BadArchive, TypeError):  # or it holds other arrays
+                self._found[key] = ByUser(**archives.arrays(self._folder / f"{key}.npz"))
+        return self._found.get(key)
+
+    def put(self, key: str, scores: ByUser) -> None:
+        """Raises DpmcError where the folder cannot be written."""
+        self._found[key] = scores
+        if self._folder is None:
+            return
+        try:
+            self._folder.mkdir(mode=0o700, exist_ok=True)
+            with whole_file(self._folder / f"{key}.npz") as part, part.open("wb") as file:
+                np.savez_compressed(file, **vars(scores))
+            os.chmod(self._folder / f"{key}.npz", 0o600)
+        except OSError as error:
+            raise DpmcError(f"{self._folder} cannot be written ({error.strerror})") from None
+
+
+def collect(
+    units: Sequence[Unit],
+    source: SweepData,
+    kept: Kept,
+    *,
+    store: Store | None = None,
+    tell: Callable[[int, int], None] = lambda *_: None,
+    stop: Stop | None = None,
+    jobs: int = 0,
+) -> None:
+    """Run every unit that is not kept yet; rows go to the store at once.
+
+    A run that a store has a row of already is the same release again, number by number. tell:
+    (runs done, runs needed). jobs: how many at a time, in processes of their own; 0: one after the
+    other, in this one. Raises Stopped once `stop()` is true, DpmcError where one fails.
+    """
+
+    def left() -> list[Unit]:
+        return [unit for unit in units if kept.get(unit.key) is None]
+
+    tell(len(units) - len(left()), len(units))
+    for at_once in (jobs, 1) if jobs else (0,):  # where one is killed, again with nothing beside it
+        runs = _runs(left(), source, at_once)
+        with stopping(stop), suppress(BrokenExecutor), closing(runs):
+            for unit, record, scores in runs:
+                kept.put(unit.key, scores)
+                if store is not None:
+                    store.add([record])
+                tell(len(units) - len(left()), len(units))
+    if left():
+        raise DpmcError(
+            "a run was killed twice, the second time with nothing beside it: is there enough"
+            " memory?"
+        )
+
+
+def _runs(
+    units: Sequence[Unit], source: SweepData, jobs: int
+) -> Generator[tuple[Unit, Record, ByUser]]:
+    """What units find as it is found. Raises BrokenExecutor where a process is killed."""
+    for unit in units if jobs == 0 else ():
+        check_cancelled()
+        result, record = run_here(unit, source)
+        if result.stopped:
+            raise Stopped("stopped before there was an answer")
+        yield unit, record, ByUser.of(result)
+    if jobs == 0 or not units:
+        return
+    pool = LocalPool({unit.source: source for unit in units}, min(jobs, len(units)))
+    running: dict[Future[Record | str], Unit] = {}
+    try:
+        running.update((pool.submit(unit, ByUser.of), unit) for unit in units)
+        while running:
+            check_cancelled()
+            for future in wait(running, TICK, FIRST_COMPLETED).done:
+                unit, found = running.pop(future), future.result()
+                if isinstance(found, str):
+                    raise DpmcError(found)
+                record = dict(found)
+                yield unit, record, record.pop("also")
+    finally:
+        pool.close(at_once=bool(running))
+
+
+class Verdict(enum.Enum):
+    """What the interval of the share says of the limit."""
+
+    AFFORDABLE = "affordable"
+    NOT_AFFORDABLE = "not affordable"
+    CANNOT_TELL = "cannot tell"  # the interval crosses the limit
+    NO_GAIN = "no gain"  # personalisation adds nothing measurable: there is no share of it
+    BEATEN = "the reference is beaten"  # there is a better method, so the gain is not known
+    TOO_EARLY = "too early"  # one seed or one user: no interval
+
+
+class Cost(NamedTuple):
+    """What is certified of one publication. Epsilons: replaced: where a row becomes any other, None
+    where the unit is no row; year: of all publications, at the delta asked for; each: what each may
+    spend so that a year costs what was asked."""
+
+    certified: Certified
+    replaced: float | None
+    year: float
+    each: float
+
+
+class Attack(NamedTuple):
+    """The best attacker's chance of being right, of two equally likely cases; exact: reached by
+    some data, else a bound."""
+
+    right: float
+    exact: bool
+
+
+class Payer(NamedTuple):
+    """A group that loses more than all others. by: 'users' or 'items'; limit: fewer training
+    ratings than it, or outside so many most rated items. loss, others: for the worse in the metric,
+    with intervals."""
+
+    by: str
+    limit: int
+    loss: Bracket
+    others: Bracket
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """Everything the sentences need. keeps: the share of the gain that is left, None where there is
+    no gain; beaten: the method is clearly better than the reference. guess: the id of the floor.
+    users, seeds: that were measured; provisional: more seeds are to come; fits: private runs behind
+    it."""
+
+    question: Inquiry
+    mechanism: Mechanism
+    public: PublicFacts
+    split: str
+    verdict: Verdict
+    beaten: bool
+    method: Bracket
+    reference: Bracket
+    floor: Bracket
+    guess: str
+    keeps: Bracket | None
+    pays: tuple[Payer, ...]
+    cost: Cost
+    attack: Attack
+    users: int
+    seeds: int
+    provisional: bool
+    fits: int
+
+
+def answer(
+    question: Inquiry, advice: Advice, units: Sequence[Unit], kept: Kept, ratings: Ratings
+) -> Finding | None:
+    """The answer from the seeds that are through; None before the first.
+
+    units: those of `question.grid` at the epsilon asked about. ratings: as they come; only their
+    public facts and whether there are times matter.
+    """
+    method, task, public = advice.mechanism, question.task, ratings.public
+    split = units[0].split
+    steps = units[0].steps
+    baselines = registry.baselines_of(type(method), steps)
+    ids = [method.id, *baselines]
+    if question.reference is None:
+        ids.append(registry.REFERENCES[task])
+    seeds: dict[int, dict[str, ByUser]] = {}
+    for unit in units:
+        scores = kept.get(unit.key) if unit.mechanism.id in ids else None
+        if scores is not None:
+            seeds.setdefault(unit.seed, {})[unit.mechanism.id] = scores
+    complete = [found for found in seeds.values() if len(found) == len(ids)]
+    errors = {id: _error([found[id] for found in complete]) for id in baselines if complete}
+    ids[1 : 1 + len(baselines)] = [registry.floor_of(type(method), steps, errors)]
+    runs = [[found[id] for id in ids] for found in complete]
+    if not runs or not any(scores.counts.any() for scores in runs[0]):
+        return None
+    totals, counts = (
+        np.array([[getattr(one, name).sum(axis=1) for one in run] for run in runs]).swapaxes(1, 2)
+        for name in ("totals", "counts")
+    )
+    paired = Paired.of(totals, counts, root=task is Task.RATINGS)
+    if question.reference is not None:
+        paired = paired.with_constant(question.reference)
+    one, sign = np.eye(3), question.metric.sign
+    keeps = paired.share(sign * (one[0] - one[1]), sign * (one[2] - one[1]))
+    beaten = question.reference is None and paired.interval(sign * (one[0] - one[2])).sign > 0
+    many = paired.seeds > 1 and paired.users > 1
+    noisy = [id for id in (method.id, *baselines) if registry.adds_noise(registry.get(id))]
+    card = method.guarantee(question.prepared(public))
+    return Finding(
+        question=question,
+        mechanism=method,
+        public=public,
+        split=GIVEN if split is None else split.told(ratings),
+        verdict=verdict(keeps, question.keep, beaten=beaten) if many else Verdict.TOO_EARLY,
+        beaten=beaten,
+        method=paired.interval(one[0]),
+        floor=paired.interval(one[1]),
+        guess=ids[1],
+        reference=paired.interval(one[2]),
+        keeps=keeps,
+        pays=() if question.reference is not None else _payers(runs, question, public),
+        cost=_cost(question, advice, card),
+        attack=_attack(question, card),
+        users=paired.users,
+        seeds=paired.seeds,
+        provisional=many and paired.seeds < len({unit.seed for unit in units}),
+        fits=sum(kept.get(u.key) is not None for u in units if u.mechanism.id in noisy),
+    )
+
+
+def _error(runs: Sequence[ByUser]) -> float:
+    """The mean of what held-out ratings add to the metric; of predicted ratings their squares."""
+    total = sum(float(run.counts.sum()) for run in runs)
+    return sum(float(run.totals.sum()) for run in runs) / max(total, 1.0)
+
+
+def verdict(keeps: Bracket | None, limit: float, *, beaten: bool) -> Verdict:
+    """What the share that is kept says of a limit. beaten: as in `Finding`."""
+    if beaten:
+        return Verdict.BEATEN
+    if keeps is None:
+        return Verdict.NO_GAIN
+    if keeps.low >= limit:
+        return Verdict.AFFORDABLE
+    return Verdict.NOT_AFFORDABLE if keeps.high < limit else Verdict.CANNOT_TELL
+
+
+def _payers(
+    runs: Sequence[Sequence[ByUser]], question: Inquiry, public: PublicFacts
+) -> tuple[Payer, ...]:
+    """Groups that lose more than the others by a clear margin, the level shared by all asked."""
+    given = np.array([run[0].given for run in runs])  # seeds x users
+    tested = np.array([run[0].counts for run in runs])  # seeds x users x (head, tail)
+    few = FEW
+    if not _some(tested.sum(axis=2)[given < few].sum(), tested.sum()):
+        weights = tested.sum(axis=2).ravel()
+        order = np.argsort(given.ravel(), kind="stable")
+        half = np.searchsorted(np.cumsum(weights[order]), weights.sum() / 2)
+        few = int(given.ravel()[order][min(half, len(order) - 1)])
+    rest = np.array([0.0, 1.0])  # of items: those outside the head
+    asked = (
+        ("users", few, (given < few)[:, :, None] * np.ones(2)),
+        ("items", head(public.items), np.broadcast_to(rest, tested.shape)),
+    )
+    found = []
+    for by, limit, inside in asked:
+        if not _some((tested * inside).sum(), tested.sum()):
+            continue
+        parts = [
+            (
+                (np.array([run[method].totals for run in runs]) * part).sum(axis=2),
+                (tested * part).sum(axis=2),
+            )
+            for part in (inside, 1 - inside)
+            for method in (0, 2)
+        ]
+        if any((counts.sum(axis=1) == 0).any() for _, counts in parts):
+            continue
+        totals, counts = (np.stack(side, axis=2) for side in zip(*parts, strict=True))
+        paired = Paired.of(totals, counts, root=question.task is Task.RATINGS)
+        loss = question.metric.sign * np.array([-1.0, 1.0, 0.0, 0.0])
+        others = np.roll(loss, 2)
+        sure = 1 - 0.05 / _GROUPS
+        clear = paired.interval(loss - others, sure).sign > 0
+        if clear and paired.interval(loss, sure).sign > 0:
+            found.append(Payer(by, limit, paired.interval(loss), paired.interval(others)))
+    return tuple(found)
+
+
+def _some(part: float, total: float) -> bool:
+    return _RARE <= part / max(total, 1.0) <= 1 - _RARE
+
+
+def _cost(question: Inquiry, advice: Advice, card: Guarantee) -> Cost:
+    change, delta = question.change, question.delta
+    replaced = card.certified(USER_REPLACED, delta).epsilon if change.per_user else None
+    if question.times == 1:
+        once = advice.certified.epsilon
+        return Cost(advice.certified, replaced, once, once)
+
+    def at(setting: float) -> Guarantee:
+        method = registry.create(advice.mechanism.id, epsilon=setting, delta=delta)
+        return method.guarantee(card.public)
+
+    budget = Budget(question.epsilon, delta)
+    found = repeats(at, _epsilon(advice.mechanism), question.times, budget, change)
+    return Cost(advice.certified, replaced, *found)
+
+
+class Repeats(NamedTuple):
+    """Certified epsilons. total: of all publications; each: what one may spend so that they come
+    to the target."""
+
+    total: float
+    each: float
+
+
+def repeats(
+    card_at: Callable[[float], Guarantee],
+    setting: float,
+    times: int,
+    target: Budget,
+    change: Change | None = None,
+) -> Repeats:
+    """What `times` publications of the same ratings add up to, each with noise of its own.
+
+    card_at: of a setting of epsilon. Raises InvalidSetting where the certified value is infinite.
+    """
+    total = card_at(setting).repeated(times).certified(change, target.delta).epsilon
+    alone = calibrate(lambda at: card_at(at).repeated(times), target, change)
+    return Repeats(total, card_at(alone).certified(change).epsilon)
+
+
+def _attack(question: Inquiry, card: Guarantee) -> Attack:
+    (_, first), *more = card.releases
+    bit = not more and isinstance(first, RandomizedResponse) and len(first.channel) == 2
+    exact = bit or card.loss(question.change).epsilon == 0
+    return Attack(card.attacker(question.change), exact)
+
+
+def _epsilon(method: Mechanism) -> float:
+    found: float = method.epsilon  # type: ignore[attr-defined]  # every private method has one
+    return found

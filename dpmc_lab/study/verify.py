@@ -1,0 +1,396 @@
+"""What a released file says of itself, made again from its card and held against it.
+
+The card names the mechanism with its revision and settings, the public facts and the catalogue:
+from these everything else follows but the numbers themselves, and whatever is more, less or worded
+otherwise is refused. A file proves what its numbers are worth if they were drawn as it says, not
+that they were, nor by whom: `unnoticed`.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+import subprocess
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dpmc_core import archives, registry
+from dpmc_core.data import parse_step
+from dpmc_core.data.datasets import public_sources
+from dpmc_core.data.transforms import MOST
+from dpmc_core.errors import DpmcError, InvalidSetting, NotVerified, check_number, shown
+from dpmc_core.model import Mechanism
+from dpmc_core.paths import version
+from dpmc_core.privacy import Guarantee, Trust
+from dpmc_core.privacy.channels import MatrixChannel
+from dpmc_core.ratings import Catalogue, Origin, PublicFacts
+from dpmc_core.settings import parse_setting, settings_of
+from dpmc_lab.study.release import (
+    FEATURES,
+    NAMES,
+    PACKAGES,
+    USER_ROWS,
+    Found,
+    array_faults,
+    card_digest,
+    card_of,
+    check_covered,
+    check_facts,
+    check_steps,
+    coding_fault,
+    direct,
+    is_name,
+    on_grid,
+    parts_of,
+    reads_of,
+)
+
+NAMESPACE = "dpmc-release"  # of signatures: one for something else is none for a release
+_CLOSE = 1e-9  # relative: another release of SciPy may calibrate the last digits otherwise
+_LONGEST = 400  # characters of a fault
+_NEVER = 2.0**-45  # a chance
+ROLES = {"user", "item", "rating", "time"}  # of a file's columns
+_VERSION = re.compile(  # in JSON
+    r'"\d{1,6}(\.\d{1,6}){0,3}((a|b|rc)\d{1,4})?(\.post\d{1,4})?(\.dev\d{1,6})?'
+    r'(\+[a-z0-9]{1,20}(\.[a-z0-9]{1,20}){0,2})?"',
+    re.ASCII,
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Verified:
+    """A file that holds what its card says. notes: what a reader should know of it."""
+
+    mechanism: Mechanism
+    guarantee: Guarantee
+    card: Mapping[str, Any]
+    notes: tuple[str, ...]
+
+
+def verify(path: str | Path) -> Verified:
+    """Compute the certificate of a released file again and check its arrays.
+
+    Raises NotVerified with every field that is not as it follows from the others, DpmcError where
+    the file is no release at all.
+    """
+    place = Path(path)
+    card, found = _read(place)
+    try:
+        mechanism, guarantee, faults = _held(card, found)
+    except NotVerified as error:
+        faults = list(error.faults)
+    if not faults and card.get("sha256") != card_digest(card):
+        faults = [f"sha256 is {shown(card.get('sha256'))}, which is not that of the card"]
+    if faults:
+        raise NotVerified(place.name, [_escaped(fault) for fault in faults])
+    written = str(card["versions"]["dpmc-lab"])
+    notes = () if written == version() else (f"written by version {written}, this is {version()}",)
+    return Verified(mechanism, guarantee, card, notes)
+
+
+def unnoticed(found: Verified) -> tuple[str, ...]:
+    """What no look at a file can tell, a sentence each; the first is void where it is signed."""
+    arrays, guarantee = found.card["arrays"], found.guarantee
+    answers = all(name in NAMES or direct(guarantee, name) for name in arrays)
+    users = "" if USER_ROWS & set(arrays) else ", of whom no row here is one's own"
+    told = (
+        "digests notice accidents, not forgers: sign the file",
+        "whether the noise was drawn as the card says: less of it, or noise from a seed that"
+        " somebody kept, looks the same",
+        ""
+        if answers or guarantee.trust is Trust.LOCAL
+        else "what a forger hides in numbers that were computed from noisy answers: these are not"
+        " computed again",
+        "whose ratings they were, whether real ones, and whether somebody is in them twice",
+        f"whether the range, and that there are {guarantee.public.users:,} users{users}, was known"
+        " before any rating was read",
+        "what else was released of the same ratings, which spends its budget again",
+    )
+    return tuple(filter(None, told))
+
+
+def sign_lines(name: str) -> tuple[str, str]:
+    """The commands that sign a file, and that check its signature."""
+    tool = "ssh-keygen -Y"
+    return (
+        f"{tool} sign -f ~/.ssh/id_ed25519 -n {NAMESPACE} {name}",
+        f"{tool} verify -f allowed_signers -I NAME -n {NAMESPACE} -s {name}.sig < {name}",
+    )
+
+
+def signed(path: Path, allowed: Path, signer: str | None = None) -> str:
+    """Who signed a file, by its signature beside it, FILE.sig.
+
+    allowed: the signers, as ssh-keygen reads them; signer: which of them, None: whose key it is.
+    Raises NotVerified where it is none of them, DpmcError where that cannot be found out.
+    """
+    signature = path.with_name(f"{path.name}.sig")
+    for place, what in (
+        (path, "file"),
+        (allowed, "list of allowed signers"),
+        (signature, "signature beside the file,"),
+    ):
+        if not place.is_file():
+            raise DpmcError(f"there is no {what} {place}")
+    status, fault = 0, f"signature is of no key that {allowed.name} lists"
+    if signer is None:
+        status, told = _keygen("find-principals", signature, allowed)
+        signer, *others = re.split("[,\n]", told)
+        if not status and (others or set(signer) & set("*?!")):
+            limit = f"given, for the key is that of {_escaped(', '.join([signer, *others]))}"
+            raise InvalidSetting("--signer", limit, None)
+    if not status:
+        fault = f"signature is none of {signer} for this file in the namespace {NAMESPACE}"
+        status, told = _keygen("verify", signature, allowed, "-I", signer, "-n", NAMESPACE, of=path)
+    if status:
+        raise NotVerified(_escaped(path.name), [_escaped(f"{fault} ({told})")])
+    return signer
+
+
+def _keygen(
+    command: str, signature: Path, allowed: Path, *more: str, of: Path | None = None
+) -> tuple[int, str]:
+    """Exit status and words of ssh-keygen. Raises DpmcError where it does not run."""
+    words = ("ssh-keygen", "-Y", command, "-s", str(signature), "-f", str(allowed), *more)
+    try:
+        with Path(of or os.devnull).open("rb") as content:
+            done = subprocess.run(
+                words, stdin=content, capture_output=True, timeout=60, check=False
+            )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise DpmcError(
+            f"a signature is checked by ssh-keygen of OpenSSH, which does not run here ({error})"
+        ) from None
+    told = done.stderr if done.returncode else done.stdout
+    return done.returncode, told.decode(errors="backslashreplace").strip()
+
+
+def _read(path: Path) -> tuple[dict[str, Any], Found]:
+    if not path.is_file():
+        raise DpmcError(f"there is no file {path}")
+    wrong = f"{path} is no file that 'dpmc release' wrote: it has no card to verify"
+    try:
+        found = archives.arrays(path, alone=True)
+        text = found.pop("card", np.array(""))
+        card = archives.read_json(str(text))
+        if np.array(json.dumps(card)).tobytes() != text.tobytes():
+            raise ValueError("it is not written as there")
+    except archives.BadArchive as error:
+        raise DpmcError(f"{wrong} ({error.reason})") from None
+    except ValueError as error:
+        raise DpmcError(f"{wrong} ({error})") from None
+    if not isinstance(card, dict):
+        raise DpmcError(wrong)
+    return card, found
+
+
+def _held(card: Mapping[str, Any], arrays: Found) -> tuple[Mechanism, Guarantee, list[str]]:
+    """The mechanism and guarantee that the card names, and what does not follow from them.
+
+    Raises NotVerified where nothing can be computed.
+    """
+    mechanism = _part("mechanism", lambda: _mechanism(card))
+    public = _part("data", lambda: _facts(card["data"]))
+    catalogue = _part("catalogue", lambda: _catalogue(card["catalogue"], public))
+    steps = _part("data.prepare", lambda: _steps(card["data"]))
+    _part("data", lambda: check_facts(mechanism, public, steps))
+    if public.features and FEATURES not in arrays:
+        raise NotVerified(
+            "",
+            [
+                "data.features: the file does not hold the item features, so nothing shows what"
+                " they are: former versions wrote such files, release again"
+            ],
+        )
+    plain = _part("settings", lambda: mechanism.guarantee(public))
+    _part("data.prepare", lambda: check_steps(reads_of(steps), plain))
+    _part("mechanism", lambda: check_covered(mechanism, plain))
+    observed = _part("releases", lambda: _observed(card, plain, arrays))
+    parts, formula = _part(
+        "settings", lambda: parts_of(mechanism, plain, catalogue, observed, arrays)
+    )
+    of_arrays = array_faults(parts, arrays)
+    if public.features:
+        of_arrays = of_arrays or [*_feature_faults(public, arrays)]
+    if not arrays.keys() <= parts.keys() or (public.features and of_arrays):
+        raise NotVerified("", of_arrays)
+    rest = (steps, catalogue, arrays, parts, formula)
+    guarantee, wanted = _part("releases", lambda: card_of(mechanism, public, observed, *rest))
+    # Of the versions any is right that can be one.
+    given = card.get("versions")
+    of = given if isinstance(given, dict) else {}
+    wanted["versions"] = {
+        name: of[name] if _VERSION.fullmatch(json.dumps(of.get(name))) else "a version"
+        for name in ("dpmc-lab", *PACKAGES)
+    }
+    columns = card.get("columns")
+    if isinstance(columns, dict) and columns and columns.keys() <= ROLES:
+        wanted["columns"] = {role: n if is_name(n) else "a name" for role, n in columns.items()}
+    told = {name: value for name, value in card.items() if name != "sha256"}
+    faults = [*_differences(told, json.loads(json.dumps(wanted)), ""), *of_arrays]
+    if not of_arrays:
+        for name, array in arrays.items():
+            release = direct(guarantee, name)
+            if release is not None and not on_grid(release, array):
+                faults.append(f"arrays.{name} has values off the grid of '{release.query}'")
+        if guarantee.trust is Trust.LOCAL:
+            faults += _report_faults(plain, arrays)
+    return mechanism, guarantee, faults
+
+
+def _escaped(text: str) -> str:
+    """Text of a stranger, its control characters shown and its length cut."""
+    plain = "".join(c if c.isprintable() else repr(c)[1:-1] for c in text[:_LONGEST])
+    return plain if len(text) <= _LONGEST else f"{plain}..."
+
+
+def _part(field: str, made: Any) -> Any:
+    """What a part of the card gives. Raises NotVerified that names the field."""
+    try:
+        return made()
+    except NotVerified:
+        raise
+    except KeyError as error:
+        raise NotVerified("", [f"{field}: {error} is missing"]) from None
+    except DpmcError as error:
+        raise NotVerified("", [f"{field}: {error}"]) from None
+    except (TypeError, ValueError, AttributeError, IndexError, OverflowError):
+        raise NotVerified("", [f"{field} is not as a release writes it"]) from None
+
+
+def _mechanism(card: Mapping[str, Any]) -> Mechanism:
+    cls = registry.get(str(card["mechanism"]))
+    if card["revision"] != cls.revision:
+        written = shown(dict(card.get("versions") or {}).get("dpmc-lab", "unknown"))
+        raise NotVerified(
+            "",
+            [
+                f"revision of {cls.id} is {shown(card['revision'])}, and this version computes"
+                f" revision {cls.revision} alone: verify with the version that wrote it ({written})"
+            ],
+        )
+    declared = {s.name: s for s in settings_of(cls)}
+    if set(card["settings"]) != set(declared):
+        name = min(set(card["settings"]) ^ set(declared))
+        raise InvalidSetting(
+            name, "a setting that is on the card" if name in declared else "known", name
+        )
+    values = dict(card["settings"])
+    for name, value in values.items():
+        if isinstance(value, str) and declared[name].type is not str:
+            values[name] = parse_setting(cls, name, value)
+    return registry.create(cls.id, **values)
+
+
+def _facts(data: Mapping[str, Any]) -> PublicFacts:
+    for name in ("users", "items"):
+        check_number(name, data[name], at_least=1, at_most=MOST, integer=True)
+    facts = {name: data[name] for name in ("users", "items", "low", "high", "cap")}
+    return PublicFacts(**facts, features=data.get("features", ()))
+
+
+def _steps(data: Mapping[str, Any]) -> list[str]:
+    """The preparation, each step as it is written."""
+    return [str(parse_step(text)) for text in data["prepare"]]
+
+
+def _catalogue(found: Mapping[str, Any], public: PublicFacts) -> Catalogue:
+    origin, source, listed = (found[name] for name in ("origin", "source", "users_listed"))
+    catalogue = Catalogue(Origin(origin), source, listed)
+    if catalogue.origin is Origin.READ:
+        raise DpmcError(
+            "its users and items were read off the ratings, and nobody said they may be"
+        )
+    known = public_sources() if catalogue.origin is Origin.PUBLIC else {"": None}
+    if source not in known:
+        raise DpmcError(f"source is {shown(source)}, which names no such set")
+    if any(given > most for given, most in zip(public.shape, known[source] or (), strict=False)):
+        raise DpmcError(f"{source} has {known[source]} users and items, got {public.shape}")
+    if listed is not True and (listed is not False or catalogue.origin is not Origin.GIVEN):
+        raise DpmcError(f"users_listed is {shown(listed)}")
+    return catalogue
+
+
+def _observed(card: Mapping[str, Any], plain: Guarantee, arrays: Found) -> int:
+    """The number of ratings, where the shape of a release shows it; else any number does."""
+    for (_, release), line in zip(plain.releases, card["releases"], strict=True):
+        if None in release.shape:
+            count = len(arrays["symbols"]) if "symbols" in arrays else line["coordinates"]
+            users, items = plain.public.shape
+            if type(count) is not int or not 1 <= count <= users * (plain.public.cap or items):
+                raise NotVerified("", [f"releases: coordinates of '{release.query}' is {count!r}"])
+            return count
+    return 1
+
+
+def _differences(told: Any, wanted: Any, place: str) -> Iterator[str]:
+    """Each field that is another than it is when it is made again."""
+    if isinstance(wanted, dict) and isinstance(told, dict):
+        for name in [*wanted, *(name for name in told if name not in wanted)]:
+            at = f"{place}.{name}" if place else str(name)
+            if name not in told:
+                yield f"{at} is missing"
+            elif name not in wanted:
+                yield f"{at} does not belong there"
+            else:
+                yield from _differences(told[name], wanted[name], at)
+    elif isinstance(wanted, list) and isinstance(told, list) and len(wanted) == len(told):
+        for k, (one, other) in enumerate(zip(told, wanted, strict=True)):
+            name = other.get("name", k) if isinstance(other, dict) else k
+            yield from _differences(one, other, f"{place}[{name}]")
+    elif not _same(told, wanted):
+        yield f"{place} is {shown(told)} where {shown(wanted)} follows"
+
+
+def _same(told: Any, wanted: Any) -> bool:
+    """Equal, of one type: 3.0 is not 3, and True not 1. Numbers that were calibrated may differ a
+    little."""
+    if type(told) is not type(wanted):
+        return False
+    near = isinstance(wanted, float) and math.isclose(told, wanted, rel_tol=_CLOSE)
+    return near or bool(told == wanted)
+
+
+def _feature_faults(public: PublicFacts, arrays: Found) -> Iterator[str]:
+    """What keeps the item features from being some, and those that the item factors were made of.
+
+    These have at least as many columns that are sums of the features and a constant.
+    """
+    if fault := coding_fault(public, arrays[FEATURES]):
+        yield f"arrays.{FEATURES}: {fault}"
+    if "items" in arrays and arrays["items"].ndim == 2:
+        basis = np.column_stack([np.ones(public.items), arrays[FEATURES]])
+        items = arrays["items"]
+        rest = items - basis @ np.linalg.lstsq(basis, items, rcond=None)[0]
+        norms = (np.linalg.norm(one, axis=0) for one in (rest, items))
+        if sum(a <= 1e-6 * b for a, b in zip(*norms, strict=True)) < public.columns:
+            yield f"arrays.items was made of other features than arrays.{FEATURES} holds"
+
+
+def _report_faults(plain: Guarantee, arrays: Found) -> Iterator[str]:
+    """Reports of users under local privacy: cells in order, and as many as there can be."""
+    ((_, release),) = plain.releases
+    users, items = plain.public.shape
+    cells = arrays["users"].astype(np.int64) * items + arrays["items"]
+    if not (np.diff(cells) > 0).all():
+        yield "arrays.users and arrays.items: cells are repeated or out of order"
+    if None in release.shape:
+        most = int(np.bincount(arrays["users"]).max(initial=0))
+        if plain.public.cap is not None and most > plain.public.cap:
+            yield f"arrays.users has {most} ratings of one user where the cap is {plain.public.cap}"
+    elif isinstance(release, MatrixChannel):
+        # Each cell reports on its own, whatever is in it, with a chance between these.
+        from scipy.stats import binom
+
+        chances = [math.fsum(row[1:]) for row in release.channel]
+        few = binom.cdf(len(cells), users * items, min(chances))
+        many = binom.sf(len(cells) - 1, users * items, max(chances))
+        if min(few, many) < _NEVER:
+            told = f"{len(cells):,} reports of {users:,} users and {items:,} items"
+            yield f"data.users and data.items: {told} are too {'few' if few < many else 'many'}"

@@ -1,0 +1,571 @@
+"""Running a plan: every finished unit is stored at once, and nothing that is stored runs again.
+
+A worker runs one unit, remembering the data and solves that units share; units run in processes of
+this machine, or wherever another pool takes them; what the store has no row of is handed out until
+nothing is left.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import pickle
+import signal
+import sys
+import threading
+import time
+from collections import Counter, OrderedDict, deque
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from concurrent.futures import (
+    FIRST_COMPLETED,
+    BrokenExecutor,
+    CancelledError,
+    Future,
+    ProcessPoolExecutor,
+    wait,
+)
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from multiprocessing import resource_tracker
+from multiprocessing.connection import Connection
+from typing import Any, Protocol, TypeVar
+
+from dpmc_core import experiment, plugins
+from dpmc_core.data import parse_step
+from dpmc_core.errors import DpmcError, check_number
+from dpmc_core.experiment import Result, settings_dict
+from dpmc_core.model import Rounds
+from dpmc_core.paths import version
+from dpmc_core.problem import (
+    Problem,
+    build_problem,
+)
+from dpmc_core.ratings import Ratings
+from dpmc_core.stopping import Stop
+from dpmc_lab.locks import Claims
+from dpmc_lab.store import (
+    Record,
+    Store,
+    StoreError,
+    StoreLocked,
+    digest,
+    every_unit,
+    without_epsilon,
+)
+from dpmc_lab.sweep import toplists
+from dpmc_lab.sweep.grid import Unit
+from dpmc_lab.sweep.sources import SweepData
+
+T = TypeVar("T")
+
+# --- what a worker does --------------------------------------------------------------------------
+
+_LARGE = 2_000_000  # ratings from which on a process keeps one split: 32 MB
+LISTS_OF = 1  # the seed whose lists are kept
+THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
+
+
+class Memory:
+    """The most recent problems and solves of a process, which may run units in several threads."""
+
+    def __init__(self, size: int) -> None:
+        self.size, self._lock = size, threading.RLock()
+        self._kept: OrderedDict[Hashable, Any] = OrderedDict()
+
+    def get(self, key: Hashable, make: Callable[[], T]) -> T:
+        with self._lock:
+            if key not in self._kept:
+                while len(self._kept) >= self.size:  # before the new one takes its room
+                    self._kept.popitem(last=False)
+                self._kept[key] = make()
+            self._kept.move_to_end(key)
+            found: T = self._kept[key]
+            return found
+
+
+_sources: dict[str, SweepData] = {}
+_problems = Memory(4)
+_solves = Memory(2)
+
+
+class Shared:
+    """Data sets whose arrays all processes of a pool have in common, instead of a copy each.
+
+    The memory has no name, so nothing of it is left where processes are killed. It may travel only
+    to a process that is being started.
+    """
+
+    def __init__(self, sources: Mapping[str, SweepData], context: Any) -> None:
+        buffers: list[pickle.PickleBuffer] = []
+        self._rest = pickle.dumps(dict(sources), 5, buffer_callback=buffers.append)
+        self._arrays = [context.RawArray("b", buffer.raw().nbytes) for buffer in buffers]
+        for array, buffer in zip(self._arrays, buffers, strict=True):
+            memoryview(array).cast("B")[:] = buffer.raw()
+
+    def open(self) -> dict[str, SweepData]:
+        """The data sets; what reads their arrays reads the common memory, and cannot write it."""
+        parts = [memoryview(array).toreadonly() for array in self._arrays]
+        found: dict[str, SweepData] = pickle.loads(self._rest, buffers=parts)
+        return found
+
+
+def start(sources: Shared, lifeline: Connection, files: Mapping[str, bytes]) -> None:
+    """Make ready a process that lives only as long as the other end of its lifeline is open."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches everybody; the parent decides
+
+    def follow() -> None:
+        with suppress(EOFError, OSError):
+            lifeline.recv_bytes()
+        os._exit(1)
+
+    threading.Thread(target=follow, daemon=True).start()
+    _sources.update(sources.open())
+    for path, source in files.items():  # the same text in every worker, whatever is on disk by now
+        plugins.run(path, source)
+
+
+def run_unit(
+    unit: Unit,
+    source: SweepData | None = None,
+    pin: bool = False,
+    also: Callable[[Result], Any] | None = None,
+) -> Record | str:
+    """The record of a unit, or the sentence that says why there is none.
+
+    source: None in a process that `start` gave the data.
+    pin: hold linear algebra to one thread, where the environment has not done so already.
+    also: what else of the result is wanted, in the record as "also".
+    """
+    try:
+        if pin:
+            _pin()
+        result, record = run_here(unit, source or _sources[unit.source])
+        return record if also is None else {**record, "also": also(result)}
+    except DpmcError as error:
+        return str(error)
+    except MemoryError:
+        return "not enough memory; take smaller data or another method"
+    except Exception as error:  # a fault of ours must not end a sweep of a thousand units
+        return f"unexpected {type(error).__name__}: {error}"
+
+
+def run_here(unit: Unit, source: SweepData) -> tuple[Result, Record]:
+    """What a unit finds in this process, and its record. Raises DpmcError."""
+    key = unit.source, unit.steps, unit.split, unit.mechanism.task
+    seed = unit.seed if source.per_seed or unit.split is not None else 0
+    problem = _problems.get((*key, seed), lambda: problem_of(unit, source))
+    if len(problem.train) > _LARGE:
+        _problems.size = 1  # units come seed by seed, and a split is as large as its data
+    result = experiment.run(
+        unit.mechanism, problem, unit.seed, with_baselines=False, solve=shared_solve
+    )
+    record = result.as_dict()
+    del record["baselines"], record["evaluation"], record["raw"]
+    public = problem.train.public
+    record["data"] |= {
+        **public.as_dict(),
+        "source": unit.source,
+        "title": source.title,
+        "split": unit.tested,
+        "prepared": list(problem.train.prepared),
+    }
+    record["guarantee"] |= every_unit(result.guarantee)
+    if unit.seed == LISTS_OF:
+        record["lists"] = toplists.of(result.model, problem.train)
+    return result, {"key": unit.key, "version": version(), **record}
+
+
+def problem_of(unit: Unit, source: SweepData) -> Problem:
+    """What a unit is trained and tested on."""
+    steps = [parse_step(step) for step in unit.steps]
+    return build_problem(
+        source.at(unit.seed),
+        unit.mechanism.task,
+        steps=steps,
+        split=unit.split,
+        seed=unit.seed,
+        name=source.name,
+    )
+
+
+def shared_solve(mechanism: Any, ratings: Ratings) -> Rounds:
+    """The solve of a mechanism that adds its noise last, once for all its epsilons and seeds."""
+    settings = without_epsilon(settings_dict(mechanism))
+    key = digest(mechanism.id, mechanism.revision, settings, ratings.fingerprint)
+    return _solves.get(key, lambda: tuple(mechanism.before_noise(ratings)))
+
+
+def _pin() -> None:
+    if all(os.environ.get(name) == "1" for name in THREADS[:2]):
+        return
+    with suppress(ImportError):
+        from threadpoolctl import threadpool_limits
+
+        threadpool_limits(limits=1)
+        os.environ.update(dict.fromkeys(THREADS, "1"))
+
+
+# --- where units run -----------------------------------------------------------------------------
+
+
+def default_jobs() -> int:
+    """The processor cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def processes(jobs: int | None, name: str = "jobs") -> int:
+    """How many processes: those given, else one per core. Raises InvalidSetting.
+
+    name: what people know the number by.
+    """
+    if jobs is None:
+        return default_jobs()
+    check_number(name, jobs, at_least=1, at_most=1024, integer=True)
+    return jobs
+
+
+class Pool(Protocol):
+    """Workers that take units. size: how many units run at the same time."""
+
+    size: int
+
+    def submit(self, unit: Unit) -> Future[Record | str]:
+        """Hand a unit to a worker. Raises BrokenExecutor where the pool is lost."""
+
+    def close(self, *, at_once: bool) -> None:
+        """End the workers; at_once: drop the units that run."""
+
+
+class LocalPool:
+    """Processes of this machine, each with one thread of linear algebra.
+
+    size: how many units run at the same time. Units running are dropped when it is closed at once.
+    They never outlive this process: each watches a pipe whose other end only this process holds.
+    """
+
+    def __init__(self, sources: Mapping[str, SweepData], jobs: int | None = None) -> None:
+        self.size = processes(jobs)
+        context = _context()
+        self._reader, self._lifeline = context.Pipe(duplex=False)
+        arguments = Shared(sources, context), self._reader, dict(plugins.loaded())
+        self._executor = ProcessPoolExecutor(
+            self.size, context, initializer=start, initargs=arguments
+        )
+
+    def submit(
+        self, unit: Unit, also: Callable[[Result], Any] | None = None
+    ) -> Future[Record | str]:
+        try:
+            with _birth():
+                return self._executor.submit(run_unit, unit, also=also)
+        except (EOFError, OSError) as error:  # no process can be started
+            raise BrokenExecutor(str(error)) from None
+
+    def close(self, *, at_once: bool) -> None:
+        if at_once:
+            self._lifeline.close()
+        self._executor.shutdown(wait=True, cancel_futures=True)
+        self._lifeline.close()
+        self._reader.close()
+
+
+def warm_up() -> None:
+    """Begin to load the library in the process that workers are forked from, in the background."""
+    if _context().get_start_method() == "forkserver":
+        from multiprocessing import forkserver
+
+        with _birth():
+            forkserver.ensure_running()
+
+
+def _context() -> Any:
+    # Never a fork of this process: it may hold locks and threads. A fork server has loaded the
+    # library once and hands out copies in milliseconds; elsewhere each worker loads it anew.
+    if sys.platform != "linux":
+        return multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["dpmc_lab.sweep.engine"])
+    return context
+
+
+@contextmanager
+def _birth() -> Iterator[None]:
+    """Processes started inside the block have one thread of linear algebra, and no Ctrl-C."""
+    if os.name == "posix":
+        resource_tracker.ensure_running()  # first, because its start lets Ctrl-C through again
+    before = {name: os.environ.get(name) for name in THREADS}
+    os.environ.update(dict.fromkeys(THREADS, "1"))
+    masks = hasattr(signal, "pthread_sigmask")
+    held = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT}) if masks else set()
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+        if masks:
+            signal.pthread_sigmask(signal.SIG_SETMASK, held)
+
+
+# --- running all of them -------------------------------------------------------------------------
+
+TICK = 0.2  # seconds between two looks at the stop button
+COMPANY = 2  # times a unit may lose its worker beside others, before it runs on its own
+ALONE = 2  # times it may on its own, before it is given up
+BREAKS = 8  # broken pools in a row without one finished unit
+SPARING = 10  # how long the looks for others' rows rest, in their own times: there may be 100,000
+PATIENCE = 60.0  # seconds to go on trying a locked store once everything else is done
+ELSEWHERE = "what is left is being computed by another sweep on this store; waiting for its rows"
+
+
+@dataclass
+class SweepReport:
+    """How far a sweep is.
+
+    skipped: rows that were there or came from another sweep; done: those written by this one;
+    together the rows that the store has. failed: units without a result, with the reason in a
+    sentence.
+    """
+
+    total: int
+    skipped: int = 0
+    done: int = 0
+    failed: dict[Unit, str] = field(default_factory=dict)
+    stopped: bool = False
+    note: str = ""
+
+    @property
+    def ended(self) -> int:
+        """Units of this sweep that are over, written or failed."""
+        return self.done + len(self.failed)
+
+
+def run(
+    units: Sequence[Unit],
+    store: Store,
+    open_pool: Callable[[], Pool],
+    *,
+    on_progress: Callable[[SweepReport], None] = lambda _: None,
+    stop: Stop = lambda: False,
+    patience: float = PATIENCE,
+) -> SweepReport:
+    """Run every unit that the store has no row of; each finished one is written as it comes.
+
+    What another sweep on the store computes meanwhile is left to it, and taken over where it ends.
+    open_pool is called again where a worker was killed: its unit is tried again, in the end on its
+    own, and reported as failed if that kills its worker too. Once `stop()` is true the units
+    running are dropped. Raises StoreError where rows cannot be written; what was written stays.
+    """
+    present = store.present(unit.key for unit in units)
+    report = SweepReport(total=len(units), skipped=sum(unit.key in present for unit in units))
+    todo = deque(unit for unit in units if unit.key not in present)
+    on_progress(report)
+    if not todo:
+        return report
+    breaks = 0
+    with store.claims() as claims:
+        sweep = _Sweep(todo, store, report, claims, on_progress, stop)
+        try:
+            while todo and not report.stopped:
+                before = sweep.finished, len(report.failed)
+                pool = open_pool()
+                try:
+                    broken = sweep.drain(pool)
+                except BaseException:
+                    pool.close(at_once=True)
+                    raise
+                pool.close(at_once=report.stopped or broken)
+                sweep.sort_out()
+                finished = sweep.finished
+                onward = finished > before[0] or (finished and len(report.failed) > before[1])
+                breaks = breaks + 1 if broken and not onward else 0
+                if breaks == BREAKS:
+                    raise DpmcError(
+                        f"the worker processes ended {BREAKS} times before any unit was through:"
+                        " is there enough memory? The rows so far are kept"
+                    )
+                sweep.tell()
+        finally:
+            sweep.write_all(patience)
+        sweep.tell(at_once=True)
+    return report
+
+
+@dataclass(eq=False)
+class _Sweep:
+    """Units that are left, and rows on their way to the store; those it cannot take while it is
+    locked wait here. A unit stays claimed until its row is written.
+
+    _suspects: units that ran when a pool broke.
+    """
+
+    _todo: deque[Unit]
+    _store: Store
+    _report: SweepReport
+    _claims: Claims
+    _on_progress: Callable[[SweepReport], None]
+    _stop: Stop
+    _lost: Counter[str] = field(default_factory=Counter)
+    _suspects: list[Unit] = field(default_factory=list)
+    _waiting: list[Record] = field(default_factory=list)
+    _again: float = 0.0
+    _look: float = 0.0
+    _seen: int = -1
+
+    @property
+    def finished(self) -> int:
+        """How many units of this sweep have a result, written or waiting."""
+        return self._report.done + len(self._waiting)
+
+    def tell(self, *, at_once: bool = False) -> None:
+        self._find_others(at_once=at_once)
+        self._on_progress(self._report)
+
+    def drain(self, pool: Pool) -> bool:
+        """Work until nothing is left, the stop button, or a pool that broke: whether it did."""
+        todo, report = self._todo, self._report
+        running: dict[Future[Record | str], Unit] = {}
+        broken = False
+        while running or (todo and not broken):
+            report.stopped = bool(self._stop())
+            try:
+                for _ in range(0 if report.stopped else len(todo)):  # one look at each
+                    # A unit that was there twice when a worker died runs with no other beside it.
+                    there = (todo[0], *running.values())
+                    fragile = running and max(self._lost[one.key] for one in there) >= COMPANY
+                    # One more than there are workers, so that none waits while a row is written.
+                    if len(running) > pool.size or fragile:
+                        break
+                    if not self._claims.take(todo[0].key):
+                        todo.rotate(-1)
+                        continue
+                    known = set[str]()
+                    with suppress(StoreLocked):  # at worst it is computed twice
+                        known = self._store.present([todo[0].key])
+                    if known:  # looked up once nobody else can write it
+                        self._claims.drop(todo[0].key)
+                        report.skipped += 1
+                    else:
+                        running[pool.submit(todo[0])] = todo[0]
+                    todo.popleft()
+            except BrokenExecutor:
+                broken = True
+            elsewhere = bool(todo) and not running and not broken and not report.stopped
+            if elsewhere:
+                time.sleep(TICK)
+            done, _ = wait(running, 0 if report.stopped else TICK, FIRST_COMPLETED)
+            cut_off = False
+            for future in done:
+                unit = running.pop(future)
+                try:
+                    outcome = future.result()
+                except BrokenExecutor:  # all that run are told so, one after the other
+                    broken = True
+                    self._suspects.append(unit)
+                    continue
+                except CancelledError:  # a cluster lost the data, or is gone: connecting will tell
+                    broken = cut_off = True
+                    todo.appendleft(unit)
+                    continue
+                except Exception as error:  # the executor itself could not run it
+                    first = (str(error) or type(error).__name__).splitlines()[0]
+                    outcome = f"its worker was lost: {first}"
+                if isinstance(outcome, str):
+                    self._fail(unit, outcome)
+                else:
+                    self._waiting.append(outcome)
+            if cut_off:  # one handed over meanwhile would never answer
+                todo.extendleft(running.values())
+                running.clear()
+            self._write()
+            if not self._waiting:
+                report.note = ELSEWHERE if elsewhere else ""
+            self.tell()
+            if report.stopped:  # unless that was the last of it
+                todo.extendleft(running.values())
+                report.stopped = bool(todo)
+                break
+        return broken
+
+    def sort_out(self) -> None:
+        """Put units whose pool broke back to the front, except those that break it on their own."""
+        while self._suspects:
+            unit = self._suspects.pop()
+            self._lost[unit.key] += 1
+            if self._lost[unit.key] < COMPANY + ALONE:
+                self._todo.appendleft(unit)
+            else:
+                self._fail(
+                    unit,
+                    f"its worker process was killed {self._lost[unit.key]} times, the last times"
+                    " with nothing else running: out of memory, perhaps",
+                )
+
+    def write_all(self, patience: float) -> None:
+        """Write what still waits, for as long as `patience` in seconds allows."""
+        end = time.monotonic() + patience
+        while self._waiting:
+            self._again = 0.0
+            self._write()
+            self.tell()
+            if not self._waiting:
+                break
+            if time.monotonic() > end or self._stop():
+                lost = _rows(self._waiting)
+                self._waiting.clear()
+                raise StoreError(
+                    f"the result store {self._store.path} stayed locked by another program, so"
+                    f" {lost} could not be written: run the same command again"
+                )
+            time.sleep(TICK)
+
+    def _fail(self, unit: Unit, reason: str) -> None:
+        self._report.failed[unit] = reason
+        self._claims.drop(unit.key)
+
+    def _find_others(self, *, at_once: bool) -> None:
+        """Count the rows that other sweeps have written since, so that nothing runs twice and the
+        count is the store's."""
+        start = time.monotonic()
+        if start < self._look and not at_once:
+            return
+        with suppress(StoreLocked):
+            stamp = self._store.stamp()
+            if stamp == self._seen:
+                return
+            there = self._store.present(unit.key for unit in self._todo)
+            left = [unit for unit in self._todo if unit.key not in there]
+            self._report.skipped += len(self._todo) - len(left)
+            self._todo.clear()
+            self._todo.extend(left)
+            self._seen = stamp
+        self._look = start + SPARING * (time.monotonic() - start)
+
+    def _write(self) -> None:
+        """Write what waits. Raises StoreError unless the store is merely locked."""
+        if not self._waiting or time.monotonic() < self._again:
+            return
+        try:
+            new = self._store.add(self._waiting)
+        except StoreLocked as error:
+            self._report.note = f"{error}; waiting with {_rows(self._waiting)}"
+            self._again = time.monotonic() + 1.0
+            return
+        except StoreError as error:
+            lost = _rows(self._waiting)
+            self._waiting.clear()
+            raise StoreError(f"{error} ({lost} could not be written)") from None
+        for record in self._waiting:
+            self._claims.drop(record["key"])
+        self._report.done += new
+        self._report.skipped += len(self._waiting) - new
+        self._waiting.clear()
+        self._report.note = ""
+
+
+def _rows(waiting: Sequence[Record]) -> str:
+    return f"{len(waiting)} finished row{'' if len(waiting) == 1 else 's'}"

@@ -1,0 +1,364 @@
+"""A grid of data, mechanisms, settings, epsilons and seeds, and the units of work it stands for."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache, cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dpmc_core import registry
+from dpmc_core.data import parse_step
+from dpmc_core.errors import (
+    DpmcError,
+    InvalidSetting,
+    check_number,
+    number_text,
+    parsed,
+    unknown_name,
+)
+from dpmc_core.experiment import baselines_of, settings_dict
+from dpmc_core.model import Mechanism, Task
+from dpmc_core.problem import Split, build_problem, default_split, options_text, ranks_only
+from dpmc_core.registry import uses_facts
+from dpmc_core.settings import parse_setting, setting_text, settings_of
+from dpmc_lab.store import digest, unit_key, without_epsilon
+from dpmc_lab.sweep.sources import SweepData, open_source
+
+MOST_UNITS = 200_000
+MOST_VALUES = 10_000  # of a list that is typed in
+_TRIES = 5
+NUMBERS = "numbers > 0 separated by commas, or LO:HI:COUNT"
+INTEGERS = "integers separated by commas, or {}"
+LARGEST_SEED = 2**63 - 1  # what a database column holds
+
+
+@dataclass(frozen=True, kw_only=True)
+class Grid:
+    """What `dpmc sweep` is asked for, as plain values: every combination is a unit of work.
+
+    The floor and the twin of each mechanism come along. data: as `open_source` takes it. tests:
+    official test ratings, a file for each of data, or none. epsilons: unused by methods without
+    one. settings: texts to try, by setting, which reach every mechanism that has it, or by
+    'MECHANISM.setting'. steps: preparation as command-line text. split: None for the test ratings
+    that data bring, else for the default of each task. reading: how files are read.
+    """
+
+    data: Sequence[str]
+    mechanisms: Sequence[str]
+    epsilons: Sequence[float] = ()
+    seeds: Sequence[int] = (1, 2, 3, 4, 5)
+    settings: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    steps: Sequence[str] = ()
+    split: Split | None = None
+    tests: Sequence[str] = ()
+    reading: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name in ("data", "mechanisms", "epsilons", "seeds", "steps", "tests"):
+            object.__setattr__(self, name, tuple(getattr(self, name)))
+        settings = {name: tuple(texts) for name, texts in self.settings.items()}
+        object.__setattr__(self, "settings", settings)
+        for name in ("data", "mechanisms", "seeds"):
+            if not getattr(self, name):
+                raise InvalidSetting(name, "at least one: the grid is empty", "none")
+        for id in self.mechanisms:
+            registry.get(id)
+        if not self.epsilons and any(_noisy(id) for id in self.mechanisms):
+            raise InvalidSetting("epsilons", "at least one: the grid is empty", "none")
+        for epsilon in self.epsilons:
+            check_number("epsilon", epsilon, above=0)
+        for seed in self.seeds:
+            check_number("seed", seed, at_least=0, at_most=LARGEST_SEED, integer=True)
+        for step in self.steps:
+            parse_step(step)
+        for name, texts in self.settings.items():
+            self._check_setting(name, texts)
+        for id in self.mechanisms:
+            self.values_of(id)
+        if self.tests and len(self.tests) != len(self.data):
+            raise InvalidSetting("--test", "one file for each DATA", f"{len(self.tests)}")
+
+    def argv(self) -> list[str]:
+        """The arguments of `dpmc sweep`, as a researcher would type them."""
+        words = ["--data", *self.data, "--mechanisms", ",".join(self.mechanisms)]
+        if self.epsilons:
+            words += ["--epsilons", ",".join(map(number_text, self.epsilons))]
+        words += ["--seeds", seeds_text(self.seeds)]
+        for name, texts in self.settings.items():
+            words += ["--set", f"{name}={','.join(texts)}"]
+        words += options_text(self.reading, self.steps, self.split)
+        return [*words, "--test", *self.tests] if self.tests else words
+
+    def as_published(self) -> Grid:
+        """The same with the settings of the papers, but for those that are given."""
+        found = dict(self.settings)
+        for id in self.mechanisms:
+            for name, value in registry.published(id).settings.items():
+                if not {name, f"{id}.{name}"} & set(self.settings):
+                    found[f"{id}.{name}"] = (setting_text(value),)
+        return replace(self, settings=found)
+
+    def opened(self) -> list[SweepData]:
+        """The data, read. Raises DpmcError or OSError."""
+        tests: Sequence[str | None] = self.tests or [None] * len(self.data)
+        ranking = ranks_only((registry.get(id).task for id in self.mechanisms), self.steps)
+        return [
+            open_source(text, test, **self.reading, for_ranking=ranking)
+            for text, test in zip(self.data, tests, strict=True)
+        ]
+
+    def _check_setting(self, name: str, texts: Sequence[str]) -> None:
+        only, _, plain = name.rpartition(".")
+        if only and only not in self.mechanisms:
+            raise unknown_name("mechanism of a setting", only, self.mechanisms)
+        if not any(_applies(name, id) for id in self.mechanisms):
+            ids = [only] if only else self.mechanisms
+            known = {s.name for id in ids for s in settings_of(registry.get(id))} - {"epsilon"}
+            raise unknown_name(f"setting of {' or '.join(ids)}", plain, sorted(known))
+        if not texts:
+            raise InvalidSetting(name, "given at least one value", "none")
+
+    def values_of(self, id: str) -> dict[str, list[Any]]:
+        """The values to try of a mechanism's settings: its own, else those given for all."""
+        found = {}
+        for name, texts in self.settings.items():
+            only, _, plain = name.rpartition(".")
+            if _applies(name, id) and (only or f"{id}.{plain}" not in self.settings):
+                found[plain] = [parse_setting(registry.get(id), plain, text) for text in texts]
+        return found
+
+    def variants(self, id: str) -> Iterator[Mechanism]:
+        """A mechanism at every epsilon, where it has one, and all its settings to try."""
+        values = self.values_of(id)
+        epsilons: Sequence[float | None] = list(self.epsilons) if _noisy(id) else [None]
+        for epsilon, *chosen in itertools.product(epsilons, *values.values()):
+            settings = dict(zip(values, chosen, strict=True))
+            at = None if epsilon is None else float(epsilon)
+            yield registry.create(id, epsilon=at, **settings)
+
+
+@dataclass(frozen=True, eq=False)
+class Unit:
+    """What a worker needs to know beside the data; `key` decides the result, times aside.
+
+    source: fingerprint of the data; name: what it is called. steps: the whole preparation as
+    command-line text. split: None where the test ratings are given; tested: these in words.
+    """
+
+    source: str
+    name: str
+    steps: tuple[str, ...]
+    split: Split | None
+    tested: str
+    mechanism: Mechanism
+    seed: int
+
+    @cached_property
+    def key(self) -> str:
+        """Content hash: data, preparation, split, mechanism, revision, settings and seed."""
+        return unit_key(*self._fixed, self.settings, self.seed)
+
+    @cached_property
+    def curve(self) -> str:
+        """Key of the curve it is a point of: the same without epsilon and seed."""
+        return unit_key(*self._fixed, without_epsilon(self.settings))
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        return settings_dict(self.mechanism)
+
+    @property
+    def epsilon(self) -> float | None:
+        return getattr(self.mechanism, "epsilon", None)
+
+    @property
+    def _fixed(self) -> tuple[str, list[str], str, str, int]:
+        method = self.mechanism
+        return self.source, list(self.steps), self.tested, method.id, method.revision
+
+    def __str__(self) -> str:
+        at = "" if self.epsilon is None else f" at epsilon {self.epsilon:g}"
+        return f"{self.mechanism.id} on {self.name}{at}, seed {self.seed}"
+
+
+class Keys(NamedTuple):
+    """What a plan asks of a result store. name: of all of it; curves: mechanism id by key."""
+
+    name: str
+    units: tuple[str, ...]
+    curves: Mapping[str, str]
+
+
+class Plan(NamedTuple):
+    """The units of a grid, each once, with the sources they run on by fingerprint."""
+
+    units: tuple[Unit, ...]
+    sources: Mapping[str, SweepData]
+
+    @property
+    def keys(self) -> Keys:
+        """The same without the data: small enough to be kept."""
+        units = tuple(unit.key for unit in self.units)
+        curves = {unit.curve: unit.mechanism.id for unit in self.units}
+        return Keys(digest(sorted(units))[:16], units, curves)
+
+
+def plan(grid: Grid, data: Sequence[SweepData] | None = None) -> Plan:
+    """The units of work, in an order that shows the whole curve early and then fills it.
+
+    Seed by seed: first what needs no epsilon, then the ends of the epsilons, their middle, the
+    quarters. data: what the grid names, where it has been read already. Raises DpmcError where the
+    data cannot be read or the preparation does not fit them, OSError.
+    """
+    opened = {s.fingerprint: s for s in (grid.opened() if data is None else data)}
+    methods = [list(grid.variants(id)) for id in grid.mechanisms]
+    count = sum(map(len, methods)) * len(grid.seeds) * len(opened)
+    if count > MOST_UNITS:
+        raise InvalidSetting("size of the grid", f"<= {MOST_UNITS:,} units", f"{count:,}")
+    order = list(_spread([m for variants in methods for m in variants], grid))
+
+    @cache
+    def settled(mark: str, task: Task, facts: bool) -> tuple[tuple[str, ...], Split | None, str]:
+        return _settle(grid, opened[mark], task, facts)
+
+    units: dict[str, Unit] = {}
+    for seed, (mark, source), mechanism in itertools.product(grid.seeds, opened.items(), order):
+        about = settled(mark, mechanism.task, registry.takes_facts(type(mechanism)))
+        unit = Unit(mark, source.name, *about, mechanism, seed)
+        units.setdefault(unit.key, unit)
+    return Plan(tuple(units.values()), opened)
+
+
+def _settle(
+    grid: Grid, source: SweepData, task: Task, facts: bool
+) -> tuple[tuple[str, ...], Split | None, str]:
+    """The whole preparation of a task, the split and its words, tried out before anything runs.
+
+    facts: whether a method uses them. Tiny data may have splits that cannot be prepared: a few
+    seeds get their chance.
+    """
+    first: DpmcError | None = None
+    for seed in grid.seeds[:_TRIES]:
+        ratings = source.at(seed)
+        split = None if isinstance(ratings, tuple) else grid.split or default_split(task)
+        if isinstance(ratings, tuple) and grid.split is not None:
+            limit = f"left out: {source.name} has test ratings"
+            raise InvalidSetting("split", limit, str(grid.split))
+        steps = [parse_step(step) for step in grid.steps if facts or not uses_facts([step])]
+        try:
+            problem = build_problem(ratings, task, steps=steps, split=split, seed=seed)
+        except DpmcError as error:
+            first = first or error
+            continue
+        return problem.steps, split, problem.split
+    assert first is not None  # a grid has seeds
+    raise first
+
+
+def _applies(name: str, id: str) -> bool:
+    only, _, plain = name.rpartition(".")
+    if plain == "epsilon" or only not in ("", id):
+        return False
+    return registry.has_setting(registry.get(id), plain)
+
+
+def _noisy(id: str) -> bool:
+    return registry.adds_noise(registry.get(id))
+
+
+def _spread(methods: Sequence[Mechanism], grid: Grid) -> Iterator[Mechanism]:
+    """Whatever has no epsilon, then the others from coarse to fine, each behind its floor."""
+    by_epsilon: dict[float, list[Mechanism]] = {}
+    for m in itertools.chain.from_iterable((*baselines_of(m, grid.steps), m) for m in methods):
+        if not _noisy(m.id):
+            yield m
+        else:
+            by_epsilon.setdefault(m.epsilon, []).append(m)  # type: ignore[attr-defined]
+    for epsilon in coarse_to_fine(grid.epsilons):
+        yield from by_epsilon.pop(float(epsilon), [])
+
+
+def coarse_to_fine(values: Sequence[float]) -> Iterator[float]:
+    """Both ends, then the middle of every gap, again and again: each value once."""
+    ordered = sorted(dict.fromkeys(values))
+    gaps = [(0, len(ordered) - 1)]
+    yield from dict.fromkeys(ordered[:1] + ordered[-1:])
+    while gaps:
+        low, high = gaps.pop(0)
+        if high - low > 1:
+            middle = (low + high) // 2
+            yield ordered[middle]
+            gaps += [(low, middle), (middle, high)]
+
+
+def parse_epsilons(words: Sequence[str], name: str = "--epsilons") -> tuple[float, ...]:
+    """0.5,1,2 or LO:HI:COUNT, spaced evenly in the logarithm and rounded to 3 digits.
+
+    name: what people know the list by. Raises InvalidSetting.
+    """
+    found: list[float] = []
+    for word in pieces(words):
+        if ":" in word:
+            found += _log_spaced(word, name)
+        else:
+            found.append(parsed(float, word, name, NUMBERS))
+            check_number("epsilon", found[-1], above=0)
+    if not found:
+        raise InvalidSetting(name, "at least one number", " ".join(words))
+    return tuple(sorted(dict.fromkeys(found)))
+
+
+def parse_seeds(words: Sequence[str]) -> tuple[int, ...]:
+    """--seeds 1,2,3 or FIRST:LAST, both included. Raises InvalidSetting."""
+    name = "--seeds"
+    found: list[int] = []
+    for word in pieces(words):
+        first, colon, last = word.partition(":")
+        limit = INTEGERS.format("FIRST:LAST")
+        low = parsed(int, first, name, limit)
+        high = parsed(int, last, name, limit) if colon else low
+        if not low <= high < low + MOST_VALUES:
+            limit = f"FIRST:LAST with FIRST <= LAST, {MOST_VALUES:,} at most"
+            raise InvalidSetting(name, limit, word)
+        found += range(low, high + 1)
+    if not found:
+        raise InvalidSetting(name, "at least one integer", " ".join(words))
+    return tuple(dict.fromkeys(found))
+
+
+def pieces(words: Sequence[str]) -> list[str]:
+    """What is separated by commas or spaces."""
+    return [piece for word in words for piece in word.replace(",", " ").split()]
+
+
+def _log_spaced(word: str, name: str) -> list[float]:
+    parts = word.split(":")
+    if len(parts) != 3:
+        raise InvalidSetting(name, "numbers or LO:HI:COUNT, for example 0.1:10:11", word)
+    low, high = (parsed(float, part, name, NUMBERS) for part in parts[:2])
+    count = parsed(int, parts[2], name, INTEGERS.format("LO:HI:COUNT"))
+    check_number("epsilon", low, above=0)
+    check_number("epsilon", high, above=0)
+    check_number(f"COUNT of {name}", count, at_least=2, at_most=MOST_VALUES, integer=True)
+    if low >= high:
+        raise InvalidSetting(name, "LO:HI:COUNT with LO < HI", word)
+    return [low, *(float(f"{x:.3g}") for x in np.geomspace(low, high, count)[1:-1]), high]
+
+
+def seeds_text(seeds: Sequence[int]) -> str:
+    """Seeds as they are typed: the inverse of `parse_seeds`."""
+    whole = len(seeds) > 1 and tuple(seeds) == tuple(range(seeds[0], seeds[-1] + 1))
+    return f"{seeds[0]}:{seeds[-1]}" if whole else ",".join(map(str, seeds))
+
+
+def command(grid: Grid, *, store: Path | None = None, jobs: int | None = None) -> list[str]:
+    """The command line of a child process that sweeps a grid and reports on standard output."""
+    more = {"--store": store, "--jobs": jobs}
+    words = (word for name, v in more.items() if v is not None for word in (name, str(v)))
+    return [sys.executable, "-m", "dpmc_lab", "sweep", *grid.argv(), *words, "--json"]

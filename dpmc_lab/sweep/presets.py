@@ -1,0 +1,88 @@
+"""Named grids: the curves that ship with the sample data. Those of papers are in `papers`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from dpmc_core import registry
+from dpmc_core.data import SAMPLES
+from dpmc_core.model import Estimator, Task
+from dpmc_lab.sweep.grid import Grid
+
+EPSILONS = (0.1, 0.15, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 7.0, 10.0)
+BOTH = {"estimator": tuple(one.value for one in Estimator)}  # of methods that have two
+
+
+class Preset(NamedTuple):
+    """A grid with a name, every part of which can be replaced on the command line."""
+
+    summary: str
+    grid: Grid
+
+
+def _able(task: Task) -> list[str]:
+    """Ids of the mechanisms of a task that use what is publicly known of the items."""
+    return [id for id in registry.noisy(task) if registry.takes_facts(registry.get(id))]
+
+
+_RATED = [id for id, sample in SAMPLES.items() if not sample.clicks]
+_LARGE = "jokes"
+PRESETS: Mapping[str, Preset] = {
+    "samples": Preset(
+        "the curves that ship with the sample data",
+        Grid(
+            data=[id for id in _RATED if id != _LARGE],
+            mechanisms=registry.noisy(Task.BINARY),
+            epsilons=EPSILONS,
+            settings=BOTH,
+        ),
+    ),
+    "samples-ratings": Preset(
+        "the same for mechanisms that predict ratings",
+        Grid(
+            data=[id for id in _RATED if id != _LARGE and not id.startswith("one-bit")],
+            mechanisms=registry.noisy(Task.RATINGS),
+            epsilons=EPSILONS,
+            seeds=(1, 2, 3),
+            settings=BOTH,
+        ),
+    ),
+    _LARGE: Preset(
+        "the same for the largest sample: fewer epsilons, default estimators",
+        Grid(
+            data=[_LARGE],
+            mechanisms=registry.noisy(Task.BINARY) + registry.noisy(Task.RATINGS),
+            epsilons=(0.1, 0.3, 1.0, 3.0, 10.0),
+            seeds=(1, 2, 3),
+        ),
+    ),
+    "facts": Preset(
+        "the same for those that use public facts about items, with these",
+        Grid(
+            data=[id for id in _RATED if SAMPLES[id].facts],
+            mechanisms=_able(Task.RATINGS),
+            epsilons=EPSILONS,
+            seeds=(1, 2, 3),
+            steps=["features"],
+        ),
+    ),
+    "clicks-facts": Preset(
+        "the same for clicks",
+        Grid(
+            data=[id for id, sample in SAMPLES.items() if sample.clicks],
+            mechanisms=_able(Task.RANKING),
+            epsilons=EPSILONS,
+            steps=["features"],
+        ),
+    ),
+    "clicks": Preset(
+        "the curves that ship with the sample data of clicks",
+        Grid(
+            data=[id for id, sample in SAMPLES.items() if sample.clicks],
+            mechanisms=registry.noisy(Task.RANKING),
+            epsilons=EPSILONS,
+            settings=BOTH,
+        ),
+    ),
+}

@@ -1,0 +1,314 @@
+"""What a sweep runs on: a data set, an official pair of files, data drawn anew for each seed; and a
+folder for ratings that must not outlive their session.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import os
+import re
+import secrets
+import stat
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import IO, Any, ClassVar
+
+import numpy as np
+
+from dpmc_core import archives
+from dpmc_core.data import Dataset, datasets, public_sets, read_pair, synthetic
+from dpmc_core.data.datasets import EACH
+from dpmc_core.errors import BadRatings
+from dpmc_core.ratings import PublicFacts, Ratings
+from dpmc_lab import locks
+from dpmc_lab.store import digest
+
+SNAPSHOT = ".dpmc.npz"  # how the name of a private file of ratings ends
+_COLUMNS = ("users", "items", "values", "times")
+
+
+@dataclass(frozen=True, eq=False)
+class Whole:
+    """One data set, split by each unit."""
+
+    dataset: Dataset
+    per_seed: ClassVar[bool] = False
+
+    @property
+    def name(self) -> str:
+        return self.dataset.name
+
+    @property
+    def title(self) -> str:
+        return self.dataset.title
+
+    @cached_property
+    def fingerprint(self) -> str:
+        truth = self.dataset.truth
+        known = None if truth is None else [_hash(truth.left), _hash(truth.right)]
+        return digest("whole", _content(self.dataset.ratings), known)[:16]
+
+    def at(self, seed: int) -> Dataset:  # noqa: ARG002
+        return self.dataset
+
+
+@dataclass(frozen=True, eq=False)
+class Pair:
+    """Official training and test ratings over one index space."""
+
+    train: Ratings
+    test: Ratings
+    name: str
+    title: str
+    per_seed: ClassVar[bool] = False
+
+    @cached_property
+    def fingerprint(self) -> str:
+        return digest("pair", _content(self.train), _content(self.test))[:16]
+
+    def at(self, seed: int) -> tuple[Ratings, Ratings]:  # noqa: ARG002
+        return self.train, self.test
+
+
+@dataclass(frozen=True, eq=False)
+class Drawn:
+    """Generated ratings, a new draw for each seed. sample: one of `synthetic.DRAWN`; options: of
+    its generator, all but its seed."""
+
+    sample: str
+    options: Mapping[str, Any]
+    per_seed: ClassVar[bool] = True
+
+    @property
+    def name(self) -> str:
+        words = "".join(f",{name}={value}" for name, value in self.options.items())
+        return f"{self.sample}:seed={EACH}{words}"
+
+    @property
+    def title(self) -> str:
+        known = {**synthetic.SAMPLES, **synthetic.ON_DEMAND}
+        return f"{known[self.sample].title}, drawn anew for each seed"
+
+    @cached_property
+    def fingerprint(self) -> str:
+        # One draw stands for the generator: were that changed, old results would not be mixed in.
+        shown = {name: str(value) for name, value in self.options.items()}
+        return digest("drawn", shown, _content(self.at(0).ratings))[:16]
+
+    def at(self, seed: int) -> Dataset:
+        return datasets.load(self.sample, seed=seed, **self.options)
+
+
+# Where the ratings of a unit come from; small enough to travel to a worker process. fingerprint:
+# content hash of everything that results can depend on. per_seed: whether the ratings, before any
+# split, depend on the seed. at(seed): a data set to split, or (training, test) ratings.
+SweepData = Whole | Pair | Drawn
+
+
+def ratings_of(source: SweepData, seed: int = 0) -> Ratings:
+    """What is learned from, of a data set or of an official pair."""
+    found = source.at(seed)
+    return found.ratings if isinstance(found, Dataset) else found[0]
+
+
+def open_source(data: str, test: str | None = None, **options: Any) -> SweepData:
+    """DATA as typed: what `datasets.load` opens, an official fold, a snapshot, or generated data.
+
+    A fold: FOLDER/u1 where that has u1.base and u1.test, FOLDER a path or a downloaded set's name.
+    Generated: one-bit-lab:NAME=VALUE,... or another of `synthetic.DRAWN`; with seed=each drawn anew
+    for the seed of each unit.
+    test: official test ratings. options: of reading a file. Raises DpmcError or OSError.
+    """
+    fold = None if test else _fold(data)
+    if test is not None or fold is not None:
+        train, tested_on = (_located(data), _located(test or "")) if fold is None else fold
+        pair = read_pair(train, tested_on, **options)
+        name = f"{train.resolve().parent.name}/{train.stem if fold else train.name}"
+        return lean(Pair(*pair, name, f"{name}, tested on {tested_on.name}"))
+    if (anew := datasets.drawn(data)) is not None:
+        sample, given = anew
+        if given.get("seed") == EACH:
+            del given["seed"]
+            drawn = Drawn(sample, given)
+            drawn.at(0)  # a wrong option is told now
+            return drawn
+        plain = ",".join(f"{name}={value}" for name, value in given.items())
+        found = datasets.load(sample, **given)
+        return lean(Whole(dataclasses.replace(found, name=f"{sample}:{plain}")))
+    if data.endswith(SNAPSHOT) and Path(data).is_file():
+        return lean(Whole(read_snapshot(Path(data))))
+    return lean(Whole(datasets.load(data, **options)))
+
+
+def lean(source: Whole | Pair) -> Whole | Pair:
+    """The same without names of users and items, which no result depends on."""
+    if isinstance(source, Pair):
+        train, test = _nameless(source.train), _nameless(source.test)
+        return Pair(train, test, source.name, source.title)
+    return Whole(dataclasses.replace(source.dataset, ratings=_nameless(source.dataset.ratings)))
+
+
+def write_snapshot(dataset: Dataset, path: Path) -> None:
+    """Write cells, values, times and public facts, readable by this user alone (mode 0600).
+
+    What an upload becomes while a sweep of its own runs on it. Names of users and items are left
+    out. The file must not exist yet.
+    """
+    ratings = dataset.ratings
+    named: dict[str, Any] = {"name": dataset.name, "title": dataset.title}
+    named |= {"prepared": ratings.prepared, "told": ratings.told}
+    found = {name: getattr(ratings, name) for name in _COLUMNS}
+    arrays = {name: array for name, array in found.items() if array is not None}
+    arrays |= {f"known {name}": columns for name, columns in ratings.known.items()}
+    arrays["facts"] = np.array(json.dumps(named | ratings.public.as_dict()))
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        np.savez(file, allow_pickle=False, **arrays)
+
+
+def read_snapshot(path: Path) -> Dataset:
+    """The inverse of `write_snapshot`. Raises BadRatings where the file is not one of ours."""
+    try:
+        parts = archives.arrays(path)
+        facts = dict(archives.read_json(str(parts["facts"])))
+        name, title, prepared = (facts.pop(one) for one in ("name", "title", "prepared"))
+        told = facts.pop("told")
+        columns: dict[str, Any] = {name: parts.get(name) for name in _COLUMNS}
+        public = PublicFacts(**facts)
+        ratings = Ratings.build(**columns, public=public, prepared=tuple(map(str, prepared)))
+        known = {name.removeprefix("known "): parts[name] for name in parts if " " in name}
+        ratings = ratings.knowing(known, told=told)
+    except BadRatings:
+        raise
+    except (archives.BadArchive, LookupError, TypeError, ValueError, ArithmeticError) as error:
+        raise BadRatings(f"{path.name} is not a snapshot of ratings: {error}") from None
+    return Dataset(ratings, name, title, "a snapshot", "as its source", ())
+
+
+def _fold(data: str) -> tuple[Path, Path] | None:
+    """The two files of an official split, where `data` is their common stem."""
+    path = _located(data)
+    if not path.exists():
+        for train in (path.with_name(f"{path.name}.{end}") for end in ("base", "train")):
+            test = path.with_name(f"{path.name}.test")
+            if train.is_file() and test.is_file():
+                return train, test
+    return None
+
+
+def _located(data: str) -> Path:
+    """The path itself, or below the folder of a downloaded set that its first part names."""
+    path = Path(data)
+    if path.parent.exists() or path.parts[0] not in public_sets.ARCHIVES:
+        return path
+    return public_sets.downloaded(path.parts[0]).joinpath(*path.parts[1:])
+
+
+def _nameless(ratings: Ratings) -> Ratings:
+    return dataclasses.replace(ratings, user_ids=None, item_ids=None, titles=None)
+
+
+def _content(ratings: Ratings) -> list[str | None]:
+    return [ratings.fingerprint, None if ratings.times is None else _hash(ratings.times)]
+
+
+def _hash(array: np.ndarray[Any, Any]) -> str:
+    return hashlib.sha256(np.ascontiguousarray(array).tobytes()).hexdigest()
+
+
+# --- a folder for one upload -------------------------------------------------------------------
+
+_NAME = "dpmc-private-{}"
+_WATCH = "import pathlib, sys; from dpmc_lab import locks; locks.outlive(pathlib.Path(sys.argv[1]))"
+_NAMES = re.compile(_NAME.format("[0-9a-f]{16}"))
+
+
+class PrivateFolder:
+    """A folder of this user alone for sweeps on one upload: ratings, store and temporary files.
+
+    Nothing is on disk before `write`, and nothing after `close`. This process holds a lock in the
+    folder for as long as it lives: where it is killed its children end (`locks.end_with_owner`),
+    and a process that does nothing else removes the folder; what is left where the whole machine
+    stopped is known: see `orphans`.
+    Pass `environment` to the child, and its command `data` and `store`; end it before `close`.
+    """
+
+    def __init__(self, dataset: Dataset | None, name: str | None = None) -> None:
+        self.dataset = dataset
+        self.path = Path(tempfile.gettempdir(), name or _NAME.format(secrets.token_hex(8)))
+        self.data = self.path / f"ratings{SNAPSHOT}"
+        self.store = self.path / "results.sqlite"
+        self._lock: IO[str] | None = None
+        self._watch: subprocess.Popen[bytes] | None = None
+
+    @classmethod
+    def orphans(cls) -> list[PrivateFolder]:
+        """The folders that killed processes of this user left, held by this one from now on."""
+        found = []
+        for path in Path(tempfile.gettempdir()).glob(_NAME.format("*")):
+            folder = cls(None, path.name)
+            with suppress(OSError):
+                if locks.AVAILABLE and _NAMES.fullmatch(path.name) and _is_mine(path):
+                    folder._lock = locks.hold(_owner(path))
+            if folder._lock is not None:
+                found.append(folder)
+        return found
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The variables of the child: its home and its temporary files are here too."""
+        here = str(self.path)
+        names = (locks.OWNED, "DPMC_HOME", "TMPDIR", "TEMP", "TMP")
+        return {**os.environ, **dict.fromkeys(names, here)}
+
+    def write(self) -> None:
+        """Put the ratings there, unless they are: folders 0700, files 0600. Raises OSError."""
+        if self._lock is not None or self.dataset is None:
+            return
+        making = self.path.with_name(f".{self.path.name}")  # no orphan before it is locked
+        making.mkdir(mode=0o700)
+        try:
+            self._lock = locks.hold(_owner(making))
+            making.rename(self.path)
+            write_snapshot(self.dataset, self.data)
+            self.store.touch(mode=0o600, exist_ok=False)  # SQLite's other files take its mode
+        except BaseException:
+            self.close()
+            locks.remove(making)
+            raise
+        if locks.AVAILABLE:
+            self._watch = subprocess.Popen(
+                (sys.executable, "-c", _WATCH, str(self.path)),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,  # a closed terminal ends the server alone
+            )
+
+    def close(self) -> None:
+        """Remove the folder with everything in it."""
+        if self._lock is None:
+            return
+        locks.remove(self.path)
+        self._lock.close()
+        self._lock = None
+        if self._watch is not None:
+            self._watch.kill()
+            self._watch.wait()
+
+
+def _owner(folder: Path) -> Path:
+    return folder / locks.OWNER
+
+
+def _is_mine(folder: Path) -> bool:
+    status = folder.lstat()
+    return stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid()
