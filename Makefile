@@ -26,16 +26,17 @@ test: $(VENV)/.dev
 	@echo "==> Running the tests"
 	@$(BIN)/python -m pytest -m "not slow" -n 4 --dist loadfile --no-loadscope-reorder $(ARGS)
 
-# Files of tests by how their names begin. A group or step that has passed on this tree is not run
+# Files of tests by their folder and how their names begin. A group or step that has passed on this tree is not run
 # again (.ci/step); what each printed is in .slow/.
-SLOW_GROUPS := [ab][!r] [ap]r browser. browser_[a-d] browser_[e-l] browser_[m-r] browser_[s-z] \
-	[c-g] [h-o] p[!r] [q-s] [t-z]
+SLOW_GROUPS := core/test_[a-l] core/test_[m-z] lab/test_[a-l] lab/test_[m-r] lab/test_[s-z] \
+	pages/test_[a-o] pages/test_[p-z] browser/test_browser. browser/test_browser_[a-e] \
+	browser/test_browser_[f-m] browser/test_browser_[n-z] browser/test_[c-z] test_
 
 slow: $(VENV)/.dev
 	@for group in $(SLOW_GROUPS); do \
 		echo "==> The tests that take longer: $$group"; \
-		.ci/step "tests-$$group" $(BIN)/python -m pytest -m slow -n 3 --dist loadfile \
-			--no-loadscope-reorder tests/test_$$group* || exit 1; \
+		.ci/step "tests-$$(echo $$group | tr / -)" $(BIN)/python -m pytest -m slow -n 3 --dist loadfile \
+			--no-loadscope-reorder tests/$$group* || exit 1; \
 	done
 	@echo "==> Files of ratings against a plain reader"
 	@.ci/step reading $(BIN)/python benchmarks/reading_fuzz.py $(ARGS)

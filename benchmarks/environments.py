@@ -22,8 +22,12 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 NAMES = [f"python3.{minor}" for minor in range(11, 15)]
 TESTS = [  # with nothing but the app's own packages
-    *("tests/test_metrics.py", "tests/test_store.py", "tests/test_shipped.py"),
-    *("tests/test_page_noise.py", "tests/test_page_guarantees.py", "tests/test_page_answer.py"),
+    *("tests/core/test_metrics.py", "tests/lab/test_store.py", "tests/lab/test_shipped.py"),
+    *(
+        "tests/pages/test_page_noise.py",
+        "tests/pages/test_page_guarantees.py",
+        "tests/pages/test_page_answer.py",
+    ),
 ]
 
 

@@ -37,7 +37,7 @@ from dpmc_lab.cli import main as dpmc  # noqa: E402
 from dpmc_lab.cli.interface import table  # noqa: E402
 from dpmc_lab.store import Store, StoreError  # noqa: E402
 from tests import browser_helpers  # noqa: E402
-from tests import test_browser_server_ends as server_ends  # noqa: E402
+from tests.browser import test_browser_server_ends as server_ends  # noqa: E402
 from tests.browser_helpers import serving, settle, turn_to, upload_ratings, visit  # noqa: E402
 from tests.class_helpers import Phone  # noqa: E402
 from tests.processes import alive, descendants, members, start, wait_until  # noqa: E402

@@ -2,7 +2,7 @@
 
     python benchmarks/mutants.py [--only TEXT] [--family NAME] [--jobs N] [--list] [--resume FILE]
 
-Faults and tests are in tests/mutants. First all these tests run without a fault. Prints a line
+Faults and tests are in tests/faults. First all these tests run without a fault. Prints a line
 for each fault, then those that nothing noticed; ends with an error where there is one, where the
 program breaks instead of misbehaving, or where a test fails without a fault. FILE lists faults that
 were noticed on this very tree: they are left out, and those noticed now are added.
@@ -27,7 +27,7 @@ from queue import SimpleQueue
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from tests.mutants import MUTANTS, Mutant
+from tests.faults import MUTANTS, Mutant
 
 ROOT = Path(__file__).resolve().parent.parent
 COPIED = (
@@ -222,7 +222,7 @@ def _failing(tests: Sequence[str], copy: Path) -> set[str]:
 def _line(outcome: Outcome) -> str:
     mutant, (test, _, how) = outcome.mutant, outcome.by.partition(" - ")
     kind = f"{mutant.family:15} {mutant.operator.value:15}"
-    by = f"{test.removeprefix('tests/test_')[:120]} ({how[:50]})"
+    by = f"{test.rpartition('/test_')[2][:120]} ({how[:50]})"
     return f"{outcome.result:8} {outcome.seconds:5.1f} s  {kind} {mutant.name}  <- {by}"
 
 

@@ -35,7 +35,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="FILE.py",
         action="append",
         default=[],
-        help="a file with a mechanism of your own, for tests/test_contract.py (repeatable)",
+        help="a file with a mechanism of your own, for tests/core/test_contract.py (repeatable)",
     )
 
 

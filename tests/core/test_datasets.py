@@ -1,0 +1,625 @@
+"""Reading rating data: real sets by published counts, formats, every kind of bad input."""
+
+from __future__ import annotations
+
+import io
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dpmc_core.data import BadRows, Duplicates, datasets, public_sets
+from dpmc_core.data.source import FileShape
+from dpmc_core.errors import BadRatings, InvalidSetting
+from dpmc_core.links import Probit
+from tests.reading_helpers import cells, upload
+
+ROWS = [("ann", "tea", 4.0, 100), ("ann", "milk", 2.5, 300), ("bob", "tea", 5.0, 200)]
+
+
+EXPECTED = {(user, item): rating for user, item, rating, _ in ROWS}
+
+
+# Real sets ------------------------------------------------------------------------------------
+
+
+def test_movielens_100k(shared_data: Path) -> None:
+    data = datasets.load(shared_data / "ml-100k")
+    ratings = data.ratings
+    assert ratings.shape == (943, 1682)
+    assert np.unique(ratings.values, return_counts=True)[1].tolist() == [
+        6110, 11370, 27145, 34174, 21201,
+    ]  # fmt: skip
+    assert ratings.values.mean() == pytest.approx(3.52986, abs=1e-9)
+    assert (ratings.public.low, ratings.public.high) == (1, 5)
+    assert ratings.titles is not None
+    assert ratings.titles[0] == "Toy Story (1995)"
+    assert any("é" in title for title in ratings.titles)  # u.item is Latin-1
+    assert [(fact.name, fact.made) for fact in data.facts] == [
+        ("genre", "18 categories"),
+        ("year", "a number"),
+    ]
+    # The first line of u.data, independently.
+    assert cells(ratings)[("196", "242")] == 3
+    raw = np.loadtxt(shared_data / "ml-100k" / "u.data", dtype=np.int64)
+    order = np.lexsort((raw[:, 1], raw[:, 0]))
+    assert np.array_equal(ratings.users, raw[order, 0] - 1)
+    assert np.array_equal(ratings.items, raw[order, 1] - 1)
+    assert np.array_equal(ratings.values, raw[order, 2])
+    assert ratings.times is not None
+    assert np.array_equal(ratings.times, raw[order, 3])
+
+
+def test_official_split_shares_one_index_space(shared_data: Path) -> None:
+    folder = shared_data / "ml-100k"
+    train, test = datasets.read_pair(folder / "u1.base", folder / "u1.test")
+    assert (len(train), len(test)) == (80_000, 20_000)
+    assert train.public == test.public
+    assert train.shape == (943, 1682)
+    whole = datasets.load(folder).ratings
+    together = {**cells(train), **cells(test)}
+    assert together == cells(whole)
+    alone = datasets.load(folder / "u1.base")
+    assert alone.ratings.fingerprint == train.fingerprint
+    assert alone.name == "ml-100k/u1.base"
+
+
+def test_restaurants(shared_data: Path) -> None:
+    ratings = datasets.load(shared_data / "restaurant").ratings
+    assert ratings.shape == (138, 130)
+    assert np.unique(ratings.values, return_counts=True)[1].tolist() == [254, 421, 486]
+    assert (ratings.public.low, ratings.public.high) == (0, 2)
+    assert cells(ratings)[("U1077", "135060")] == 1
+
+
+def test_jester(shared_data: Path) -> None:
+    ratings = datasets.load(shared_data / "jester").ratings
+    assert ratings.shape == (24_983, 100)
+    assert len(ratings) == 1_810_455
+    assert (ratings.public.low, ratings.public.high) == (-10, 10)
+    assert ratings.values[0] == -7.82
+
+
+def test_amazon(shared_data: Path) -> None:
+    ratings = datasets.load(shared_data / "amazon-instant-video").ratings
+    assert ratings.shape == (5130, 1685)
+    assert len(ratings) == 37_126
+    assert (ratings.public.low, ratings.public.high) == (1, 5)
+    assert ratings.times is None
+
+
+# Formats --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("separator", [",", "\t", ";", "::", "|", " "])
+@pytest.mark.parametrize("header", [True, False])
+def test_separators_with_and_without_header(separator: str, header: bool) -> None:
+    lines = [separator.join(map(str, row)) for row in ROWS]
+    if header:
+        lines.insert(0, separator.join(("userId", "itemId", "rating", "timestamp")))
+    ratings = upload("\n".join(lines) + "\n").ratings
+    assert cells(ratings) == EXPECTED
+    assert ratings.times is not None
+    assert ratings.times.tolist() == [300, 100, 200]  # by user, then item: milk before tea
+
+
+def test_columns_are_found_by_their_names_in_any_order() -> None:
+    text = "when,Stars,extra,movie_id,User-ID\n" + "".join(
+        f"{t},{r},?,{i},{u}\n" for u, i, r, t in ROWS
+    )
+    ratings = upload(text, time="when").ratings
+    assert cells(ratings) == EXPECTED
+    assert ratings.times is not None
+
+
+def test_names_that_say_nothing_fall_back_to_the_order_and_say_so() -> None:
+    text = "a,b,c\n" + "".join(f"{u},{i},{r}\n" for u, i, r, _ in ROWS)
+    with pytest.raises(BadRatings, match="candidates are a, b, c"):  # but nobody is a user by order
+        upload(text, header="yes")
+    data = upload(text, header="yes", user="a")
+    assert cells(data.ratings) == EXPECTED
+    assert data.ratings.columns.guessed == ("item", "rating")
+    assert any("guessed by position" in line for line in data.report)
+
+
+def test_columns_can_be_chosen_by_name_or_number() -> None:
+    text = "".join(f"{r},{u},x,{i}\n" for u, i, r, _ in ROWS)
+    assert cells(upload(text, user=2, item="4", rating=1).ratings) == EXPECTED
+    named = "a,b,c,d\n" + text
+    assert cells(upload(named, user="b", item="d", rating="a").ratings) == EXPECTED
+
+
+def test_windows_and_spreadsheet_habits() -> None:
+    crlf = "user,item,rating\r\n" + "".join(f'"{u}","{i}",{r}\r\n' for u, i, r, _ in ROWS)
+    assert cells(upload("\ufeff" + crlf).ratings) == EXPECTED
+    decimal_comma = "user;item;rating\n" + "".join(
+        f"{u};{i};{str(r).replace('.', ',')}\n" for u, i, r, _ in ROWS
+    )
+    assert cells(upload(decimal_comma).ratings) == EXPECTED
+    assert cells(upload(crlf.encode("utf-16")).ratings) == EXPECTED
+    assert cells(upload("\n\n" + crlf + "\r\n\r\n").ratings) == EXPECTED
+    latin = "user,item,rating\nZoë,thé,3\nZoë,café,4\n".encode("latin-1")
+    assert cells(upload(latin, encoding="latin-1").ratings) == {
+        ("Zoë", "thé"): 3.0,
+        ("Zoë", "café"): 4.0,
+    }
+    quoted = 'user,item,rating\nann,"tea, green",4\nbob,"say ""hi""",5\n'
+    assert set(cells(upload(quoted).ratings)) == {("ann", "tea, green"), ("bob", 'say "hi"')}
+
+
+def test_ids_are_names_not_numbers() -> None:
+    ratings = upload("007,1,3\n7,1,4\n10,2,5\nNA,2,1\nnan,2,2\n").ratings
+    assert set(cells(ratings)) == {("007", "1"), ("7", "1"), ("10", "2"), ("NA", "2"), ("nan", "2")}
+
+
+def test_index_follows_the_ids_whatever_the_order_of_rows() -> None:
+    text = [f"{u},{i},{1 + (u + i) % 5}\n" for u in (1, 2, 10, 30) for i in (5, 100, 20)]
+    rng = np.random.default_rng(0)
+    first = upload("".join(text)).ratings
+    shuffled = upload("".join(rng.permutation(text))).ratings
+    assert first.fingerprint == shuffled.fingerprint
+    assert first.user_ids == ("1", "2", "10", "30")
+    assert first.item_ids == ("5", "20", "100")
+
+
+def test_times_as_dates_and_milliseconds() -> None:
+    dated = "user,item,rating,date\na,x,3,2024-03-31 18:00:00\nb,x,4,1970-01-02T00:00:00Z\n"
+    ratings = upload(dated).ratings
+    assert ratings.times is not None
+    assert ratings.times.tolist() == [1_711_908_000, 86_400]
+    millis = "user,item,rating,time\na,x,3,1711908000000\n"
+    times = upload(millis).ratings.times
+    assert times is not None
+    assert times.tolist() == [1_711_908_000]
+    unclear = "user,item,rating,time\na,x,3,soon\n"
+    data = upload(unclear)
+    assert data.ratings.times is None
+    assert any("1 row without a time" in line for line in data.report)
+    with pytest.raises(BadRatings, match=r"1 row without a time.*first line 2.*time=none"):
+        upload(unclear, time="time")
+
+
+def write_movielens(folder: Path, name: str, separator: str, header: str = "") -> Path:
+    lines = [separator.join((str(u), str(i), r, "978300760"))
+             for u, i, r in ((1, 10, "5"), (1, 30, "3"), (2, 10, "4"))]  # fmt: skip
+    path = folder / name
+    path.write_text(header + "\n".join(lines) + "\n")
+    return path
+
+
+# Where a file comes from -------------------------------------------------------------------------
+
+LATER = "userId,movieId,rating,timestamp\n"
+
+
+def unpacked(folder: Path, id: str, **texts: str) -> Path:
+    """What lies in a public set's archive, but its ratings: its README and empty files."""
+    known = public_sets.SETS[id]
+    for name in known.beside:
+        text = f"About MovieLens:\n{known.readme.replace(' ', chr(10))}." * (name[:6] == "README")
+        (folder / name).write_text(texts.get(name.replace(".", "_"), text), encoding="latin-1")
+    return folder
+
+
+def test_movielens_1m_and_10m_are_told_apart_by_their_neighbours(tmp_path: Path) -> None:
+    path = write_movielens(tmp_path, "ratings.dat", "::")
+    with pytest.raises(BadRatings, match=r"^ratings\.dat: the public rating range is not known"):
+        datasets.load(path)
+    films = "10::Amélie (2001)::Comedy|Romance\n30::Heat (1995)::Crime\n"
+    unpacked(tmp_path, "ml-1m", movies_dat=films)
+    data = datasets.load(tmp_path)
+    assert (data.name, data.ratings.public.low) == ("ml-1m", 1)
+    assert data.ratings.titles == ("Amélie (2001)", "Heat (1995)")
+    assert [fact.name for fact in data.facts] == ["genre", "year"]
+    (tmp_path / "users.dat").unlink()
+    unpacked(tmp_path, "ml-10m")
+    assert datasets.load(tmp_path).ratings.public.low == 0.5
+
+
+def test_movielens_25m_layout(tmp_path: Path) -> None:
+    write_movielens(tmp_path, "ratings.csv", ",", LATER)
+    films = 'movieId,title,genres\n10,"Kid, The (1921)",Comedy\n30,Heat (1995),(no genres listed)\n'
+    data = datasets.load(unpacked(tmp_path, "ml-25m", movies_csv=films))
+    assert data.name == "ml-25m"
+    assert (data.ratings.public.low, data.ratings.public.high) == (0.5, 5)
+    assert data.ratings.titles == ("Kid, The (1921)", "Heat (1995)")
+    assert [fact.name for fact in data.facts] == ["genre", "year"]
+
+
+def test_titles_are_kept_raw(tmp_path: Path) -> None:
+    write_movielens(tmp_path, "ratings.csv", ",", LATER)
+    unpacked(tmp_path, "ml-latest", movies_csv="movieId,title,genres\n10,<b>&amp;</b>,Comedy\n")
+    assert datasets.load(tmp_path).ratings.titles == ("<b>&amp;</b>", "30")
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("ratings.csv", LATER + "1,10,4.5,978300760\n2,10,3,978300761\n"),
+        ("rating_final.csv", "userID,placeID,rating,food_rating,service_rating\n1,2,1,2,0\n"),
+        ("u.data", "1\t10\t4\t978300760\n2\t10\t3\t978300761\n"),
+        ("ratings.dat", "1::10::4::978300760\n2::10::3::978300761\n"),
+        ("amazon.txt", "0\t0\t2\n1\t0\t5\n"),
+        ("jester-data-1.csv", ",".join(["1", "2.5", *["99"] * 99]) + "\n"),
+    ],
+)
+def test_a_name_and_a_first_line_name_no_source_and_give_no_range(
+    tmp_path: Path, name: str, content: str
+) -> None:
+    path = tmp_path / name
+    path.write_text(content)
+    with pytest.raises(BadRatings, match="the public rating range is not known"):
+        datasets.load(path)
+    with pytest.raises(BadRatings, match="the public rating range is not known"):
+        datasets.load_upload(content.encode(), name)
+    seen = datasets.preview_upload(content.encode(), name)
+    assert seen.known is None
+    data = datasets.load(path, low=0, high=6)
+    assert (data.name, data.source) == (name, "your file")
+    assert data.licence == "not stated in the file"
+    assert (data.ratings.public.low, data.ratings.public.high) == (0, 6)
+    assert data.ratings.titles is None
+
+
+def test_a_checksum_names_a_file_wherever_it_lies(shared_data: Path, tmp_path: Path) -> None:
+    content = (shared_data / "ml-100k" / "u1.test").read_bytes()
+    (tmp_path / "mine.csv").write_bytes(content)
+    found = [datasets.load(tmp_path / "mine.csv"), datasets.load_upload(content, "x")]
+    for data in found:
+        assert (data.name, data.title) == ("ml-100k/u1.test", "MovieLens 100K")
+        assert "from MovieLens 100K, by its checksum" in data.report
+        assert data.ratings.shape == (943, 1682)
+    for other in (content[:-1], content + b"1\t1\t5\t0\n", content.replace(b"\n", b"\r\n")):
+        with pytest.raises(BadRatings, match="range is not known"):
+            datasets.load_upload(other, "u1.test")
+
+
+def test_an_edited_file_is_named_by_its_neighbours_and_says_so(tmp_path: Path) -> None:
+    path = write_movielens(unpacked(tmp_path, "ml-latest-small"), "ratings.csv", ",", LATER)
+    public_sets.write_note(public_sets.SETS["ml-latest-small"], tmp_path, "https://x", "0" * 32)
+    noted = "from MovieLens latest, small, by its checksum in the note of its download"
+    assert noted in datasets.load(path).report
+    shutil.copy(path, tmp_path / "copy.csv")  # the note knows its content
+    assert datasets.load(tmp_path / "copy.csv").name == "ml-latest-small"
+    for text in (path.read_text() + "3,10,5,978300762\n", path.read_text()[: -len("x\n")]):
+        path.write_text(text)
+        data = datasets.load(path)
+        assert data.title == "MovieLens latest, small"
+        (line,) = [line for line in data.report if line.startswith("from ")]
+        assert "by its neighbours README.txt, movies.csv, links.csv and tags.csv" in line
+        assert "may have been changed" in line
+    shutil.copy(path, tmp_path / "own.csv")  # neighbours speak for the set's own names alone
+    for gone in ("own.csv", "README.txt"):
+        (tmp_path / "README.txt").write_text("Ratings of our shop, in the columns of MovieLens.")
+        with pytest.raises(BadRatings, match="range is not known"):
+            datasets.load(tmp_path / gone if gone == "own.csv" else path)
+
+
+@pytest.mark.parametrize(
+    "note",
+    ["", "{", "[]", '{"set": "x", "files": {}}', '{"set": [], "files": {}}', '{"set": "ml-1m"}',
+     '{"set": "ml-1m", "files": {"a": 3}}', '{"set": "ml-1m", "files": [1]}', "\xff" * 9],
+)  # fmt: skip
+def test_a_broken_note_says_nothing(tmp_path: Path, note: str) -> None:
+    path = write_movielens(tmp_path, "ratings.csv", ",", LATER)
+    (tmp_path / public_sets.NOTE).write_text(note, encoding="latin-1")
+    with pytest.raises(BadRatings, match="range is not known"):
+        datasets.load(path)
+
+
+def test_parquet(tmp_path: Path) -> None:
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(ROWS, columns=["user", "item", "rating", "time"])
+    path = tmp_path / "x.parquet"
+    frame.to_parquet(path)
+    data = datasets.load(path, low=1, high=5)
+    assert cells(data.ratings) == EXPECTED
+    assert cells(upload(path.read_bytes(), "x.parquet").ratings) == EXPECTED
+    with pytest.raises(BadRatings, match="more than 2 rows"):
+        datasets.load(path, low=1, high=5, max_rows=2)
+    with pytest.raises(BadRatings, match="not a readable Parquet file"):
+        upload(path.read_bytes()[:200], "x.parquet")
+    numbers = pandas.DataFrame({"user": [1, None, 3], "item": [1, 1, 2], "rating": [1, 2, 3]})
+    buffer = io.BytesIO()
+    numbers.to_parquet(buffer)
+    with pytest.raises(BadRatings, match="1 row without a user, first 2 in row 2"):
+        upload(buffer.getvalue(), "y.parquet")
+    left = upload(buffer.getvalue(), "y.parquet", bad_rows="leave-out").ratings
+    assert set(cells(left)) == {("1", "1"), ("3", "2")}
+
+
+def jester(rows: list[dict[int, float]], counts: list[int] | None = None) -> str:
+    lines = []
+    for k, row in enumerate(rows):
+        values = [f"{row.get(j, 99):g}" for j in range(100)]
+        lines.append(",".join([str(counts[k] if counts else len(row)), *values]))
+    return "\n".join(lines) + "\n"
+
+
+def test_jester_with_a_user_who_rated_nothing() -> None:
+    data = upload(jester([{0: -7.82, 99: 10}, {}, {5: 0}]), low=-10, high=10)
+    assert data.ratings.shape == (3, 100)
+    assert cells(data.ratings) == {("1", "1"): -7.82, ("1", "100"): 10, ("3", "6"): 0}
+    assert any(line.startswith("1 user has no ratings") for line in data.report)
+
+
+def test_jester_counts_must_agree() -> None:
+    text = jester([{0: 1.0}, {1: 2.0, 2: 3.0}], counts=[1, 3])
+    with pytest.raises(BadRatings, match=r"line 2 of x\.csv says 3 jokes were rated, but 2 are"):
+        upload(text)
+
+
+# Bad input: each a clear sentence -------------------------------------------------------------
+
+GOOD = "user,item,rating\nann,tea,4\nann,milk,2\nbob,tea,5\n"
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        ("", "x.csv is empty"),
+        ("\n \n\n", "only blank lines"),
+        ("1\n2\n3\n", "one column only: user, item and rating stand side by side"),
+        ("user,item,rating\n", "a header line but no ratings below it"),
+        (GOOD + "eve,tea,good\n", "1 row with a rating that is no number, first 'good' in line 5"),
+        ("u,i,rating\na,x,bad\nb,y,good\n", "'rating' may be the wrong column"),
+        (GOOD + "eve,tea,nan\n", "no number, first 'nan' in line 5"),
+        (GOOD + "eve,tea,inf\n", "not finite, first inf in line 5"),
+        (GOOD + "eve,tea,\n", "1 row without a rating, first in line 5: .*bad_rows=leave-out"),
+        (GOOD + "\n\n,tea,3\n", "1 row without a user, first 3 in line 7"),
+        (GOOD + "eve,,3\n", "1 row without an item"),
+        (GOOD + "eve,tea,7\neve,milk,-1\n", r"2 rows with .* outside 1\.\.5, first 7 in line 5"),
+        (GOOD + "ann,tea,1\n", r"1 row.* user 'ann' with item 'tea' \(line 2 and line 5"),
+        (GOOD + "eve,tea,3,5,6\n", "number of columns than 3, first 'eve,tea,3,5,6' in line 5"),
+        ("1::2::3\n4::5::1::9::9\n", "number of columns than 3, .* in line 2"),
+        ("user,item,rating\n1,ann,tea,4\n", "number of columns than 3, first '1,ann"),
+        (GOOD.encode() + b"Zo\xeb,tea,3\n", "not UTF-8 text in line 5"),
+        (b"PK\x03\x04rest", "Excel file"),
+        (b"\x80\x04\x95pickled", "pickle, which is never read"),
+        (b"\x00\x01\x02,\x00", "not a text file"),
+        (b"\x1f\x8b\x08", "compressed"),
+        ("user,item,rating\na,x,True\n", "'True'"),
+    ],
+)  # fmt: skip
+def test_bad_content_is_a_sentence(content: str | bytes, sentence: str) -> None:
+    with pytest.raises(BadRatings, match=sentence) as caught:
+        upload(content)
+    assert "\n" not in str(caught.value)
+
+
+def test_wrong_encoding_far_down_the_file() -> None:
+    content = b"".join(b"user%d,tea,3\n" % k for k in range(20_000)) + b"Zo\xeb,tea,3\n"
+    with pytest.raises(BadRatings, match="not UTF-8 text"):
+        upload(content)
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"user": "who"}, "no column 'who' for the user; its columns are user, item, rating"),
+        ({"user": 4}, r"columns are 1\.\.3, so user = 4 is none"),
+        ({"user": 1, "item": "user"}, "different columns"),
+    ],
+)
+def test_wrong_columns_are_a_sentence(options: dict[str, object], sentence: str) -> None:
+    with pytest.raises(BadRatings, match=sentence):
+        upload(GOOD, **options)
+
+
+def test_a_missing_header_is_a_sentence() -> None:
+    with pytest.raises(BadRatings, match=r"no header line, so there is no column 'userId'.*1\.\.3"):
+        upload("1,2,3\n4,5,1\n", user="userId")
+
+
+def test_the_range_is_never_taken_from_the_data() -> None:
+    with pytest.raises(BadRatings, match=r"public rating range is not known: give"):
+        datasets.load_upload(GOOD.encode(), "x.csv")
+    assert upload(GOOD, low=0, high=10).ratings.public.high == 10
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"low": 5, "high": 1}, {"low": 1, "high": None}, {"high": float("nan")},
+     {"duplicates": "first"}, {"bad_rows": "skip"}, {"separator": ":;:"},
+     {"separator": 1}, {"encoding": "klingon"}, {"encoding": "undefined"}, {"max_rows": 0}],
+)  # fmt: skip
+def test_bad_options_are_named(options: dict[str, object]) -> None:
+    with pytest.raises(InvalidSetting):
+        upload(GOOD, **options)
+
+
+def test_a_file_over_the_limit_is_refused_before_it_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "large.csv"
+    with path.open("wb") as file:
+        file.write(GOOD.encode())
+        os.truncate(file.fileno(), 300_000_000)  # sparse: takes no space
+    with pytest.raises(BadRatings, match=r"large\.csv has 300\.0 MB, the limit is 200 MB"):
+        datasets.load(path, low=1, high=5)
+    with pytest.raises(BadRatings, match="more than 2 rows, the limit"):
+        upload(GOOD, max_rows=2)
+
+
+def test_duplicates_can_be_resolved() -> None:
+    text = "user,item,rating,time\nann,tea,5,30\nbob,tea,3,1\nann,tea,1,20\nann,tea,3,10\n"
+    last = upload(text, duplicates=Duplicates.LAST)
+    assert cells(last.ratings) == {("ann", "tea"): 5, ("bob", "tea"): 3}
+    assert last.ratings.times is not None
+    assert last.ratings.times.tolist() == [30, 1]
+    assert any("2 rows repeat a user-item pair" in line for line in last.report)
+    assert cells(upload(text, duplicates="mean").ratings)[("ann", "tea")] == 3
+    untimed = "\n".join(line.rsplit(",", 1)[0] for line in text.splitlines())
+    assert cells(upload(untimed, duplicates="last").ratings)[("ann", "tea")] == 3
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_duplicates_against_brute_force(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    rows = [(int(u), int(i), float(r), int(t)) for u, i, r, t in zip(
+        rng.integers(0, 5, 60), rng.integers(0, 4, 60), rng.integers(1, 6, 60),
+        rng.permutation(60), strict=True)]  # fmt: skip
+    text = "".join(f"{u},{i},{r},{t}\n" for u, i, r, t in rows)
+    groups: dict[tuple[str, str], list[tuple[int, float]]] = {}
+    for u, i, r, t in rows:
+        groups.setdefault((str(u), str(i)), []).append((t, r))
+    last = {cell: max(group)[1] for cell, group in groups.items()}
+    mean = {cell: sum(r for _, r in group) / len(group) for cell, group in groups.items()}
+    assert cells(upload(text, duplicates="last").ratings) == last
+    assert cells(upload(text, duplicates="mean").ratings) == pytest.approx(mean)
+
+
+def test_bad_rows_can_be_left_out_and_are_reported() -> None:
+    text = GOOD + "eve,tea,7\neve,milk,\n,tea,3\nzed,cola,great\n"
+    data = upload(text, bad_rows=BadRows.LEAVE_OUT)
+    assert set(cells(data.ratings)) == {("ann", "tea"), ("ann", "milk"), ("bob", "tea")}
+    report = "\n".join(data.report)
+    for found in ("1 row without a user", "first 'great' in line 8", "1 row without a rating",
+                  "outside 1..5, first 7 in line 5"):  # fmt: skip
+        assert found in report
+    assert data.ratings.user_ids == ("ann", "bob")
+    with pytest.raises(BadRatings, match=r"no row of it can be used"):
+        upload("user,item,rating\na,x,9\n", bad_rows="leave-out")
+
+
+def test_equal_ratings_are_a_warning() -> None:
+    data = upload("a,x,3\nb,x,3\nb,y,3\n")
+    assert any("all ratings are equal (3)" in line for line in data.report)
+
+
+# Opening by name --------------------------------------------------------------------------------
+
+
+def test_unknown_names_suggest_a_sample(tmp_path: Path) -> None:
+    with pytest.raises(BadRatings, match=r"no file or folder 'movie-nigth' \(did you mean movie-"):
+        datasets.load("movie-nigth")
+    with pytest.raises(BadRatings, match="holds no ratings of a known set"):
+        datasets.load(tmp_path)
+
+
+def test_a_set_that_is_not_downloaded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("DPMC_HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(BadRatings, match="not downloaded yet: run 'dpmc data get ml-1m'"):
+        datasets.load("ml-1m")
+    folder = tmp_path / "data" / "ml-latest-small"
+    folder.mkdir(parents=True)
+    write_movielens(unpacked(folder, "ml-latest-small"), "ratings.csv", ",", LATER)
+    assert datasets.load("ml-latest-small").name == "ml-latest-small"
+
+
+def test_samples_come_with_what_is_known_about_them() -> None:
+    for name in ("movie-night", "restaurants", "jokes", "one-bit-lab", "one-bit-lab-strong"):
+        data = datasets.load(name)
+        assert data.name == name
+        assert "generated" in data.source
+        assert "CC0" in data.licence
+    assert datasets.load("one-bit-lab").truth is not None
+    assert datasets.load("movie-night").facts
+    with pytest.raises(InvalidSetting, match="samples are as they are"):
+        datasets.load("jokes", user="a")
+    assert datasets.load("jokes", low=-10, high=10).ratings.public.high == 10
+    with pytest.raises(InvalidSetting, match="high of jokes must be 10, got 5"):
+        datasets.load("jokes", low=-10, high=5)
+
+
+def test_one_bit_lab_takes_the_settings_of_its_generator() -> None:
+    data = datasets.load(
+        "one-bit-lab", d1=60, d2=50, alpha=5.0, observed=0.8, link=Probit(), seed=3
+    )
+    assert data.ratings.shape == (60, 50)
+    assert len(data.ratings) == 2400
+    assert data.truth is not None
+    assert np.abs(data.truth.left @ data.truth.right.T).max() == pytest.approx(5)
+    assert "observed = 0.8" in data.source
+    again = datasets.load(
+        "one-bit-lab", d1=60, d2=50, alpha=5.0, observed=0.8, link=Probit(), seed=3
+    )
+    assert again.ratings.fingerprint == data.ratings.fingerprint
+    with pytest.raises(InvalidSetting, match="option of one-bit-lab must be one of d1, d2"):
+        datasets.load("one-bit-lab", depth=3)
+
+
+def test_generated_sets_are_drawn_anew_by_name() -> None:
+    data = datasets.load("rank-one:users=50,items=20,per_user=5,seed=4")
+    assert (data.ratings.shape, len(data.ratings)) == ((50, 20), 250)
+    assert data.name == data.opened == "rank-one:users=50,items=20,per_user=5,seed=4"
+    again = datasets.load("rank-one", users=50, items=20, per_user=5, seed=4)
+    assert again.ratings.fingerprint == data.ratings.fingerprint
+    reopened = datasets.load(data.opened, **data.reading)
+    assert reopened.ratings.fingerprint == data.ratings.fingerprint
+    paper = datasets.load("jtt18-synthetic:users=600,per_user=20")  # 400 items, as in the paper
+    assert paper.ratings.shape == (600, 400)
+    assert paper.truth is not None
+    lab = datasets.load("one-bit-lab:observed=0.5,link=probit,seed=3")
+    same = datasets.load("one-bit-lab", observed=0.5, link=Probit(), seed=3)
+    assert lab.ratings.fingerprint == same.ratings.fingerprint
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("rank-one:depth=3", "option of rank-one must be one of users, items, per_user, levels"),
+        ("rank-one:users", "option of rank-one must be NAME=VALUE"),
+        ("rank-one:users=many", "users of rank-one must be a number"),
+        ("rank-one:users=2.5", "users must be an integer"),
+        ("rank-one:seed=each", "seed of rank-one must be"),
+        ("rank-one:seed=-1", "seed of rank-one must be >= 0"),
+        ("one-bit-lab:observed=2", "observed must be"),
+    ],
+)
+def test_wrong_options_of_a_generated_set_are_named(text: str, sentence: str) -> None:
+    with pytest.raises(InvalidSetting, match=sentence):
+        datasets.load(text)
+
+
+# Pairs ------------------------------------------------------------------------------------------
+
+
+def test_a_pair_keeps_users_and_items_of_the_test_file(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("1,x,3\n2,x,4\n")
+    (tmp_path / "b.csv").write_text("10,x,5\n1,y,1\n")
+    train, test = datasets.read_pair(tmp_path / "a.csv", tmp_path / "b.csv", low=1, high=5)
+    assert train.public == test.public
+    assert train.shape == (3, 2)
+    assert cells(train) == {("1", "x"): 3, ("2", "x"): 4}
+    assert cells(test) == {("10", "x"): 5, ("1", "y"): 1}
+
+
+def test_a_pair_must_not_overlap(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("1,x,3\n2,x,4\n")
+    (tmp_path / "b.csv").write_text("2,x,5\n1,y,1\n")
+    with pytest.raises(BadRatings, match="1 user-item pairs are in both files, first user '2'"):
+        datasets.read_pair(tmp_path / "a.csv", tmp_path / "b.csv", low=1, high=5)
+
+
+# Previews ---------------------------------------------------------------------------------------
+
+
+def test_preview_shows_columns_and_the_guess(shared_data: Path) -> None:
+    seen = datasets.preview_upload(b"when,stars,item,user\n1,4,tea,ann\n2,5,milk,bob\n", "x.csv")
+    assert seen.columns == ("when", "stars", "item", "user")
+    assert seen.roles == {"user": 3, "item": 2, "rating": 1}
+    assert seen.rows == (("1", "4", "tea", "ann"), ("2", "5", "milk", "bob"))
+    assert seen.known is None
+    file = shared_data / "restaurant" / "rating_final.csv"
+    real = datasets.preview_upload(file.read_bytes(), file.name)
+    assert real.known is not None
+    assert real.known.words == "Restaurant and consumer data, by its checksum"
+    assert (real.known.low, real.known.high) == (0, 2)
+    file = shared_data / "jester" / "jester-data-1.csv"
+    dense = datasets.preview_upload(file.read_bytes(), file.name)
+    assert dense.shape is FileShape.WIDE
+
+
+def test_importing_this_layer_leaves_pandas_alone() -> None:
+    code = (
+        "import sys, dpmc_core.data.datasets as d; d.load('movie-night');"
+        "late = {'pandas', 'pyarrow', 'urllib.request'} & set(sys.modules);"
+        "sys.exit(' '.join(late) or 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stderr == ""
+    assert done.returncode == 0

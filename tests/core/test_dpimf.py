@@ -1,0 +1,364 @@
+"""DPIMF: sensitivities against brute force, certified values, planted bugs, importance sampling."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy import integrate
+
+from dpmc_core import registry
+from dpmc_core.errors import InvalidSetting
+from dpmc_core.mechanisms.dpimf import Dpimf, Norms, Profiles
+from dpmc_core.privacy import CELL, USER_EMPTIED, USER_REPLACED, Laplace, Sums, witness
+from dpmc_core.privacy.sampled import (
+    importance_weights,
+    uniform_weights,
+    utility_weights,
+    weights_of_sample,
+)
+from dpmc_core.ratings import PublicFacts, Ratings
+from dpmc_core.solvers.factorization import binary_matrix
+from tests.statistics_helpers import assert_release_noise
+
+VARIANTS = ("strawman", "complementary", "symmetric", "optimal")
+USERS, ITEMS, RANK = 12, 9, 4
+
+
+def make(variant: str, **settings) -> Dpimf:
+    mechanism = registry.create(
+        f"dpimf-{variant}", **{"epsilon": 1.3, "rank": RANK, "rounds": 1} | settings
+    )
+    assert isinstance(mechanism, Dpimf)
+    return mechanism
+
+
+def cells_of(seed: int = 0, density: float = 0.4) -> np.ndarray:
+    return (np.random.default_rng(seed).random((USERS, ITEMS)) < density).astype(float)
+
+
+def ratings_of(cells: np.ndarray) -> Ratings:
+    u, i = np.nonzero(cells)
+    public = PublicFacts(users=cells.shape[0], items=cells.shape[1], low=0, high=1)
+    return Ratings.build(u, i, np.ones(len(u)), public)
+
+
+def private_terms(mechanism: Dpimf, cells: np.ndarray, factors: np.ndarray) -> dict:
+    """What goes into each release of one solve, by query; factors are fixed."""
+    rng = np.random.default_rng(0)
+    columns = binary_matrix(ratings_of(cells)).T.tocsr()
+    releases = mechanism.releases(columns.shape[0])
+    with witness() as seen:
+        mechanism.private_profiles(columns, factors, releases, rng)
+    return {p.release.query: (p.release, p.private) for p in seen}
+
+
+def change(mechanism: Dpimf, before: np.ndarray, after: np.ndarray, factors: np.ndarray) -> dict:
+    """How far each release's value moves, in the norm of its noise."""
+    one, other = (private_terms(mechanism, cells, factors) for cells in (before, after))
+    return {q: one[q][0].distance(one[q][1], other[q][1]) for q in one}
+
+
+def factor_sets(rng) -> list[np.ndarray]:
+    """Random rows and the worst ones: along one axis and spread over all, long and short."""
+    worst = np.zeros((USERS, RANK))
+    worst[::2, 0] = 5.0
+    worst[1::2] = 3.0
+    return [worst, *(rng.normal(size=(USERS, RANK)) * s for s in (0.01, 0.3, 10.0))]
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_one_cell_moves_no_release_further_than_stated_and_reaches_it(variant: str) -> None:
+    rng = np.random.default_rng(1)
+    mechanism = make(variant)
+    stated = {r.query: r.sensitivity for _, r in mechanism.releases(ITEMS)}
+    most = dict.fromkeys(stated, 0.0)
+    for factors in factor_sets(rng):
+        for _ in range(30):
+            before = cells_of(int(rng.integers(1000)))
+            after = before.copy()
+            u, i = rng.integers(USERS), rng.integers(ITEMS)
+            after[u, i] = 1 - after[u, i]
+            for query, moved in change(mechanism, before, after, factors).items():
+                most[query] = max(most[query], moved)
+    for query, moved in most.items():
+        bound = stated[query][CELL]
+        assert moved <= bound * (1 + 1e-9), query
+        assert moved >= 0.7 * bound, f"{query}: the bound is never approached"
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_a_whole_row_is_bounded_by_the_group_of_its_cells(variant: str) -> None:
+    rng = np.random.default_rng(2)
+    mechanism = make(variant)
+    card = mechanism.guarantee(ratings_of(cells_of()).public)
+    for change in (USER_EMPTIED, USER_REPLACED):
+        proved = card.certified(change).epsilon
+        assert proved == pytest.approx(1.3 * ITEMS)
+        for factors in factor_sets(rng):
+            before = cells_of(3)
+            after = before.copy()
+            after[4] = 0 if change is USER_EMPTIED else 1 - after[4]
+            one, other = (private_terms(mechanism, c, factors) for c in (before, after))
+            spent = sum(r.distance(v, other[q][1]) / r.scale for q, (r, v) in one.items())
+            assert spent <= proved * (1 + 1e-9)
+
+
+def test_parallel_composition_over_items_is_not_privacy_per_user() -> None:
+    """Ten lines: two items, one user who has both. Each item alone keeps the claim, the pair no."""
+    epsilon, p = 1.0, 0.5  # one user's public factor, d = 1
+    scale = 2 * p / epsilon  # as published: the sensitivity of one item's 2 sum p
+    sums = {"both": np.array([2 * p, 2 * p]), "neither": np.array([0.0, 0.0])}
+    output = np.array([2 * p, 2 * p])  # what the two published sums may come out as
+    loss = {who: np.abs(output - sums[who]) / scale for who in sums}
+    per_item = loss["neither"] - loss["both"]
+    assert per_item.max() <= epsilon  # "epsilon-DP for an arbitrary item"
+    assert per_item.sum() == pytest.approx(2 * epsilon)  # the same output shows both items
+    card = make("optimal", epsilon=epsilon, rank=1, clip=p, clip_l2=p).guarantee(
+        PublicFacts(users=1, items=2, low=0, high=1)
+    )
+    assert card.claimed is not None
+    assert card.claimed.epsilon == epsilon
+    assert card.certified().epsilon == pytest.approx(2 * epsilon)
+
+
+def test_certified_per_cell_for_one_solve_with_a_public_clip_only() -> None:
+    public = PublicFacts(users=USERS, items=ITEMS, low=0, high=1)
+    for variant in (*VARIANTS, "sampled"):
+        one = make(variant).guarantee(public)
+        assert one.certified(CELL).epsilon == pytest.approx(1.3)
+        assert one.certified(USER_EMPTIED).epsilon == pytest.approx(1.3 * ITEMS)
+        capped = PublicFacts(users=USERS, items=ITEMS, low=0, high=1, cap=2)
+        card = make(variant).guarantee(capped)
+        assert card.certified(USER_EMPTIED).epsilon == pytest.approx(2.6)
+        assert card.certified(USER_REPLACED).epsilon == pytest.approx(5.2)
+        users = make(variant, profiles=Profiles.USERS).guarantee(public).certified(CELL)
+        assert not users.finite
+        assert "item factors: fitted to every user's raw row" in users.reason
+        several = make(variant, rounds=2).guarantee(public).certified(CELL)
+        assert not several.finite
+        assert "refitted" in several.reason
+        read_off = make(variant, clip=None).guarantee(public).certified(CELL)
+        assert not read_off.finite
+        assert "read off the data" in read_off.reason
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_a_clip_read_off_the_data_scales_the_noise_by_the_largest_norm(variant: str) -> None:
+    factors = np.random.default_rng(3).normal(size=(USERS, RANK))
+    norms = Norms.read_off(factors)
+    outer = factors[:, :, None] * factors[:, None, :]
+    assert norms.full == pytest.approx(np.abs(outer).sum(axis=(1, 2)).max())
+    assert norms.upper == pytest.approx(np.abs(np.triu(outer)).sum(axis=(1, 2)).max())
+    mechanism = make(variant, clip=None)
+    stated = mechanism.noised(norms, ITEMS)
+    used = [release for release, _ in private_terms(mechanism, cells_of(), factors).values()]
+    assert [r.scale for r in used] == pytest.approx([release.scale for _, release in stated])
+    assert not any(r.sensitivity for r in used)
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_noise_is_fresh_in_every_coefficient_of_every_round(variant: str) -> None:
+    rng = np.random.default_rng(4)
+    for _, release in make(variant).releases(3):
+        assert_release_noise(release, rng, runs=1500)
+
+
+class _HalfNoise(Laplace):
+    def _noise(self, shape, rng):
+        return super()._noise(shape, rng) / 2
+
+
+class _SharedDraw(Laplace):
+    def _noise(self, shape, rng):
+        return np.full(shape, super()._noise((1,), rng)[0])
+
+
+@pytest.mark.parametrize("bug", [_HalfNoise, _SharedDraw])
+def test_planted_bugs_in_the_noise_are_caught(bug) -> None:
+    release = make("optimal").releases(3).first
+    wrong = bug(
+        query=release.query, shape=release.shape, sensitivity=release.sensitivity, scale=0.2
+    )
+    with pytest.raises(AssertionError):
+        assert_release_noise(wrong, np.random.default_rng(5), runs=1500)
+
+
+def test_planted_bug_a_clip_that_is_not_applied_is_caught(monkeypatch) -> None:
+    monkeypatch.setattr(Dpimf, "clipped", lambda self, factors: factors)  # noqa: ARG005
+    with pytest.raises(AssertionError):
+        test_one_cell_moves_no_release_further_than_stated_and_reaches_it("optimal")
+
+
+def test_planted_bug_a_round_without_noise_is_caught(monkeypatch) -> None:
+    """What the contract test counts: one publication of each release per round."""
+    from collections import Counter
+
+    mechanism = make("optimal", rounds=3)
+    honest = Dpimf.private_profiles
+
+    def skipping(self, columns, factors, releases, rng, rounds=[]):  # noqa: B006
+        rounds.append(1)
+        if len(rounds) == 2:
+            return rng.random((columns.shape[0], self.rank))
+        return honest(self, columns, factors, releases, rng)
+
+    monkeypatch.setattr(Dpimf, "private_profiles", skipping)
+    with witness() as published:
+        list(mechanism.fit(ratings_of(cells_of()), np.random.default_rng(0)))
+    stated = {r.query: r.times for _, r in mechanism.releases(ITEMS)}
+    assert Counter(seen.release.query for seen in published) != stated
+
+
+def test_symmetric_noise_needs_the_clip_of_the_second_norm() -> None:
+    """One-hot rows have upper = full, so under an l1 clip alone mirrored noise is no smaller."""
+    loose = make("symmetric", clip=0.2, clip_l2=0.2).norms()
+    assert loose.upper == pytest.approx(loose.full)
+    tight = make("symmetric", clip=0.2, clip_l2=0.08).norms()
+    assert tight.upper < 0.65 * tight.full
+
+
+def test_clipping_keeps_short_rows_and_bounds_both_norms() -> None:
+    mechanism = make("optimal", clip=0.3, clip_l2=0.2)
+    rows = np.random.default_rng(6).normal(size=(200, RANK)) * 0.2
+    rows[0] = 0.0
+    clipped = mechanism.clipped(rows)
+    assert np.abs(clipped).sum(axis=1).max() <= 0.3 * (1 + 1e-12)
+    assert np.linalg.norm(clipped, axis=1).max() <= 0.2 * (1 + 1e-12)
+    within = (np.abs(rows).sum(axis=1) <= 0.3) & (np.linalg.norm(rows, axis=1) <= 0.2)
+    assert within.sum() > 5
+    assert np.array_equal(clipped[within], rows[within])
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"beta1": 0.5}, "beta1 . beta2 . beta3 must be 1, got 0.7"),
+        ({"beta1": 0.9, "beta2": 0.1, "beta3": 0.0}, "beta3 must be > 0 where alpha < 1, got 0"),
+        ({"alpha": 1.2}, "alpha must be >= 0 and <= 1, got 1.2"),
+        ({"alpha": -0.1}, "alpha must be >= 0 and <= 1, got -0.1"),
+        ({"regularisation": 0}, "regularisation must be > 0"),
+        ({"rank": 0}, "rank must be >= 1"),
+        ({"clip": 0}, "clip must be > 0"),
+    ],
+)
+def test_bad_settings_are_sentences(settings: dict, sentence: str) -> None:
+    with pytest.raises(InvalidSetting, match=sentence):
+        make("complementary", **settings)
+
+
+def test_noise_that_would_not_fit_in_memory_is_refused() -> None:
+    mechanism = make("complementary", rank=256)
+    with pytest.raises(InvalidSetting, match="rank must be small enough"):
+        mechanism.check_size(10_000)
+
+
+@pytest.mark.parametrize("variant", [*VARIANTS, "sampled"])
+@pytest.mark.parametrize("profiles", list(Profiles))
+def test_a_user_who_saw_everything_and_an_item_nobody_saw(variant: str, profiles) -> None:
+    cells = cells_of()
+    cells[3], cells[:, 5] = 1, 0
+    cells[7] = 0
+    mechanism = make(variant, rounds=3, profiles=profiles)
+    steps = list(mechanism.fit(ratings_of(cells), np.random.default_rng(0)))
+    scores = steps[-1].model.predict(np.arange(USERS)[:, None], np.arange(ITEMS))
+    assert np.isfinite(scores).all()
+
+
+# -- importance sampling -------------------------------------------------------------------------
+
+
+def test_weights_solve_their_equation_and_short_terms_weigh_more() -> None:
+    a = np.array([0.01, 0.2, 0.5, 0.9, 1.0, 1.5, 0.0])
+    w = importance_weights(a, 1.0)
+    inside = w[:4]
+    assert np.expm1(a[:4] * inside) / inside == pytest.approx(np.full(4, math.expm1(1.0)))
+    assert (np.diff(inside) < 0).all()
+    assert w[4] == w[5] == 1
+    assert w[6] == math.inf
+    large = importance_weights(np.array([10.0, 1000.0]), 1e5)
+    assert np.isfinite(large).all()
+
+
+def test_a_sampled_cell_loses_epsilon_and_not_more() -> None:
+    """The exact loss of 'add w 2p with chance 1/w, then Laplace' over all outputs, d = 1."""
+    epsilon, scale = 0.8, 1.0
+    for a in (0.1, 0.4, 0.79):
+        w = float(importance_weights([a], epsilon)[0])
+        outputs = np.linspace(-30, 60, 20001)
+        with_cell = (1 - 1 / w) * np.exp(-np.abs(outputs) / scale) + 1 / w * np.exp(
+            -np.abs(outputs - a * w * scale) / scale
+        )
+        loss = np.abs(np.log(with_cell) + np.abs(outputs) / scale)
+        assert loss.max() <= epsilon * (1 + 1e-9)
+        assert loss.max() >= 0.99 * epsilon
+        mass = integrate.trapezoid(with_cell, outputs) / (2 * scale)
+        assert mass == pytest.approx(1, abs=1e-3)
+
+
+def test_no_weight_allows_less_noise_than_none() -> None:
+    """(e^{a w} - 1)/w grows with w, so at w > 1 the same noise costs more, never less."""
+    w = np.linspace(1, 50, 500)
+    for a in (0.05, 0.5, 2.0):
+        assert (np.diff(np.expm1(a * w) / w) > 0).all()
+
+
+def test_sampled_sums_are_unbiased() -> None:
+    mechanism = make("sampled", epsilon=1.0)
+    cells = cells_of(8)
+    factors = mechanism.clipped(np.abs(np.random.default_rng(9).normal(size=(USERS, RANK))) * 0.03)
+    columns = binary_matrix(ratings_of(cells)).T.tocsr()
+    releases = mechanism.releases(ITEMS)
+    rng = np.random.default_rng(10)
+    sums = Sums(columns, 2 * factors)
+    runs = np.array([releases.first._counted(sums, np.asarray(sums), rng) for _ in range(1000)])
+    exact = 2 * columns @ factors
+    error = runs.std(axis=0) / math.sqrt(len(runs))
+    # 36 cells within 5 standard errors: false alarm rate about 2e-5.
+    assert (np.abs(runs.mean(axis=0) - exact) <= 5 * error + 1e-12).all()
+
+
+def test_utility_weights_minimise_the_variance_at_their_sample_size() -> None:
+    rng = np.random.default_rng(11)
+    norms = rng.gamma(1.0, 1.0, 300)
+
+    def variance(w):
+        return float(np.sum(norms**2 * (w - 1)))
+
+    for sample in (5, 30, 120):
+        best = utility_weights(norms, sample)
+        assert np.sum(1 / best) == pytest.approx(sample)
+        assert best.min() >= 1
+        assert variance(best) < variance(uniform_weights(300, sample))
+        for _ in range(50):  # any small move between two terms of a fixed sample is worse
+            share = 1 / best
+            i, j = rng.choice(300, 2, replace=False)
+            step = 0.2 * min(share[j], 1 - share[i])
+            share[i] += step
+            share[j] -= step
+            assert variance(1 / share) >= variance(best) - 1e-9
+
+
+def test_importance_weights_that_no_float_can_hold_are_infinite() -> None:
+    with np.errstate(all="raise", under="ignore"):
+        weights = importance_weights([1e-306, 1e-310, 0.0, 1e-300, 2.0], 1.0)
+    assert weights[:3].tolist() == [math.inf] * 3
+    assert 1e300 < weights[3] < math.inf
+    assert weights[4] == 1
+    assert math.log(np.expm1(1.0)) == pytest.approx(
+        1e-300 * weights[3] - math.log(weights[3]), abs=1e-9
+    )
+
+
+def test_importance_weights_of_a_given_sample_lie_near_the_utility_optimum() -> None:
+    """What figure 6 shows: close to utility-optimal sampling, far from uniform."""
+    rng = np.random.default_rng(12)
+    norms = np.abs(rng.normal(size=(2000, 20))).sum(axis=1) * rng.gamma(2.0, 0.1, 2000)
+    for sample in (20, 100):
+        private, epsilon = weights_of_sample(norms, sample)
+        assert epsilon > 0
+        assert np.sum(1 / private) == pytest.approx(sample, rel=1e-3)
+        useful, uniform = utility_weights(norms, sample), uniform_weights(2000, sample)
+        cost = [float(np.sum(norms**2 * (w - 1))) for w in (useful, private, uniform)]
+        assert cost[0] <= cost[1] < cost[2]

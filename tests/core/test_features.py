@@ -1,0 +1,437 @@
+"""Public facts about items: what becomes of a table, and what methods make of them."""
+
+import dataclasses
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from dpmc_core import registry
+from dpmc_core.data import datasets, features
+from dpmc_core.data.source import Source
+from dpmc_core.data.transforms import UseFacts, parse_step
+from dpmc_core.errors import BadRatings
+from dpmc_core.mechanisms.user_ranking import Per
+from dpmc_core.metrics import ranking, rmse
+from dpmc_core.model import Task
+from dpmc_core.privacy import CELL, USER_EMPTIED, USER_REPLACED, witness
+from dpmc_core.problem import build_problem
+from dpmc_core.ratings import Here, PublicFacts, Ratings
+from dpmc_core.solvers import ranking as ranking_solver
+from dpmc_core.solvers import sizes
+from dpmc_core.solvers.linalg import Pattern
+from dpmc_core.solvers.rows import Rows
+from tests.replay import moves
+from tests.user_level_helpers import (
+    FAMILY,
+    ITEMS,
+    RANKING,
+    USERS,
+    build,
+    make,
+    neighbouring,
+    rows_of,
+)
+
+PER_USER = [
+    id
+    for id, cls in registry.MECHANISMS.items()
+    if cls.task is Task.RATINGS and registry.has_setting(cls, "delta")
+]
+RANKERS = ["private-popularity", "private-taste"]
+
+
+@pytest.fixture
+def ratings():
+    rng = np.random.default_rng(0)
+    users, items = np.nonzero(rng.random((40, 12)) < 0.5)
+    return Ratings.build(
+        *(users, items, rng.integers(1, 6, len(users)).astype(float)),
+        PublicFacts(users=40, items=12, low=1, high=5),
+        item_ids=[f"i{k}" for k in range(12)],
+    )
+
+
+def table(tmp_path, text):
+    path = tmp_path / "items.csv"
+    path.write_text(text)
+    return Source.file(path)
+
+
+def using(ratings, known):
+    known = ratings.knowing(known)
+    return UseFacts().apply(known, known)
+
+
+def shuffled(ratings, seed=1):
+    order = np.random.default_rng(seed).permutation(ratings.public.items)
+    return using(ratings, {name: columns[order] for name, columns in ratings.known.items()})
+
+
+# --- a table becomes columns ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("texts", "made", "columns"),
+    [
+        (["a|b", "a", "b", "", "a|b"], "2 categories", 2),
+        (["a", "a", "b", "b", "rare"], "2 categories; 1 rarer ones left aside", 2),
+        (["1", "2.5", "", "4", "1e2"], "a number", 2),
+        (["Up (2009)", "It (1990)", "no year", "Elf (2003)", "Heat (1995)"], "the year", 2),
+        (["x"] * 5, "left aside: the same for all", None),
+        ([""] * 5, "left aside: the same for all", None),
+        (list("abcde"), "left aside: 5 texts", None),
+    ],
+)
+def test_a_column_becomes(texts, made, columns):
+    fact = features.coded("it", texts)
+    assert fact.made.startswith(made)
+    assert (fact.columns is None) == (columns is None)
+    if columns is not None:
+        assert fact.columns.shape == (5, columns)
+        assert np.isfinite(fact.columns).all()
+
+
+def test_of_many_categories_those_of_most_items_stay():
+    texts = [f"c{k % 500}" for k in range(2_000)] + ["common"] * 30
+    fact = features.coded("maker", texts)
+    assert fact.columns.shape == (2_030, features.CATEGORIES)
+    assert fact.columns[-1].sum() == 1.0
+    assert fact.made == "50 categories; 451 rarer ones left aside"
+
+
+def test_missing_cells_say_nothing():
+    fact = features.coded("price", ["1", None, "", "9", "4"])
+    assert not fact.columns[1:3].any()
+    assert features.coded("kind", ["a", None, "a", "b", "b"]).columns[1].tolist() == [0, 0]
+
+
+def test_columns_are_of_mean_square_one_where_an_item_has_them():
+    rows = features.coded("kind", ["a|b", "a", "b", "", "a|b"]).columns
+    assert np.linalg.norm(rows, axis=1) == pytest.approx([1, 1, 1, 0, 1])
+    line = features.coded("price", [str(k) for k in range(2_000)]).columns
+    assert line.mean(axis=0) == pytest.approx([0, 0], abs=1e-3)
+    assert (line**2).mean(axis=0) == pytest.approx([0.5, 0.5], rel=1e-2)
+
+
+def test_a_table_is_matched_by_the_items_ids(tmp_path, ratings):
+    rows = "".join(f"{k},i{k},{k % 3}\n" for k in reversed(range(1, 12)))
+    text = f"row,film,kind\n{rows}0,unknown,1\n"
+    facts = features.read_items(table(tmp_path, text), ratings)
+    assert [fact.name for fact in facts] == ["film", "row", "kind"]
+    assert facts[0].made == "names the items; 1 of 12 are not in the table"
+    kind = facts[2].columns
+    assert not kind[0].any()
+    assert np.array_equal(kind[1], kind[4])
+
+
+@pytest.mark.parametrize("content", ["", "a,b\n1,2\n", "\0\0", "a,b\n1\n"])
+def test_what_is_no_table_of_these_items_is_a_sentence(tmp_path, ratings, content):
+    with pytest.raises(BadRatings, match=r"items\.csv"):
+        features.read_items(table(tmp_path, content), ratings)
+
+
+def test_what_goes_along_with_what_users_did_is_marked(tmp_path, ratings):
+    counts = np.bincount(ratings.items, minlength=12)
+    rows = "".join(f"i{k},{counts[k]},{(7 * k) % 12}\n" for k in range(12))
+    _, sold, number = features.read_items(table(tmp_path, "id,sold,number\n" + rows), ratings)
+    assert "how often" in sold.mark
+    assert number.mark == ""
+
+
+def test_a_step_uses_them_and_names_them(ratings):
+    known = {"genre": np.eye(12)[:, :3], "year": np.ones((12, 2))}
+    step = parse_step("features=year")
+    given = ratings.knowing(known)
+    used = step.apply(given, given)
+    assert used.public.features == (("year", 2),)
+    assert str(step) == "features=year"
+    assert used.features.shape == (12, 2)
+    assert used.fingerprint != given.fingerprint == ratings.fingerprint
+    card = registry.create("private-effects", epsilon=1.0).guarantee(used.public)
+    (caveat,) = card.given(used.prepared).caveats[-1:]
+    assert caveat == "certified given that what is known of the items (year) is public"
+    with pytest.raises(BadRatings, match="by the name 'price'; known: genre, year"):
+        parse_step("features=price").apply(given, given)
+    with pytest.raises(BadRatings, match="give a table of them with --items"):
+        parse_step("features").apply(ratings, ratings)
+
+
+def test_results_name_a_table_that_somebody_gave(tmp_path, ratings):
+    """Another table under the same names is another preparation: stored rows are not mixed up."""
+    found = []
+    for shift in (0, 1):
+        rows = "".join(f"i{k},{(k + shift) % 3}\n" for k in range(12))
+        facts = features.read_items(table(tmp_path, "id,kind\n" + rows), ratings)
+        known = features.knowing(ratings, facts, told=True)
+        assert known.fingerprint == ratings.fingerprint
+        found.append((known, build_problem((known, known), Task.RATINGS, steps=[UseFacts()])))
+    (first, one), (second, other) = found
+    assert one.steps != other.steps
+    assert parse_step(one.steps[0]).apply(first, first).public.features == (("kind", 2),)
+    with pytest.raises(BadRatings, match="another table"):
+        parse_step(one.steps[0]).apply(second, second)
+
+
+# --- what methods make of them --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("id", [*PER_USER, *RANKERS])
+def test_no_certificate_moves_by_a_digit(id, ratings):
+    public = using(ratings, {"genre": np.eye(12)[:, :3], "year": np.ones((12, 2))}).public
+    for epsilon in (0.1, 1.0, 10.0):
+        mechanism = registry.create(id, epsilon=epsilon)
+        cards = (mechanism.guarantee(one) for one in (ratings.public, public))
+        before, after = (card.certified(USER_EMPTIED).epsilon for card in cards)
+        assert after == pytest.approx(before, rel=1e-12)
+        assert after <= epsilon
+
+
+HALF = np.where(np.arange(ITEMS) < ITEMS // 2, 1.0, -1.0)[:, None]
+
+
+@pytest.mark.parametrize("relation", [USER_EMPTIED, USER_REPLACED])
+@pytest.mark.parametrize("id", FAMILY)
+def test_no_row_moves_what_facts_are_worth_further_than_the_card_says(id, relation):
+    """Each release of the family where facts are used; rows that follow the fact come near."""
+    mechanism, used = make(id), {}
+    for pair in neighbouring(relation):
+        one, other = (using(side, {"half": HALF}) for side in pair)
+        for a, b in ((one, other), (other, one)):
+            for moved in moves(mechanism, a, b, relation):
+                used[moved.query] = max(used.get(moved.query, 0.0), moved.change / moved.allowed)
+    (told,) = (share for query, share in used.items() if "public fact" in query)
+    assert max(used.values()) <= 1 + 1e-9
+    assert told > 0.9
+
+
+@pytest.mark.parametrize("id", [*FAMILY, *RANKERS])
+def test_where_facts_are_used_what_is_published_is_on_the_card(id):
+    """Every release of the card as often as it says, and nothing else."""
+    mechanism = make(id) if id in FAMILY else registry.create(id, epsilon=2.0)
+    cells = np.random.default_rng(3).random((USERS, ITEMS)) < 0.4
+    train = using(build(rows_of()) if id in FAMILY else clicks(cells), {"half": HALF})
+    with witness() as published:
+        list(mechanism.fit(train, np.random.default_rng(0)))
+    card = mechanism.guarantee(train.public)
+    said = Counter({release.query: release.times for _, release in card.releases})
+    assert Counter(one.release.query for one in published) == said
+    assert any("public fact" in query for query in said)
+
+
+@pytest.mark.parametrize("change", [CELL, USER_EMPTIED, USER_REPLACED])
+@pytest.mark.parametrize("id", RANKERS)
+def test_no_click_and_no_user_moves_what_facts_are_worth_to_rankings_further(id, change):
+    mechanism, used = registry.create(id, epsilon=2.0), {}
+    cells = np.random.default_rng(3).random((USERS, ITEMS)) < 0.4
+    cells[4] = HALF[:, 0] > 0
+    for kind in range(3):
+        other = cells.copy()
+        other[4] = [np.zeros(ITEMS, bool), HALF[:, 0] < 0, cells[4]][kind]
+        other[4, 0] ^= kind == 2
+        if (kind == 2) != (change is CELL) or (kind == 0) != (change is USER_EMPTIED):
+            continue
+        pair = (using(clicks(side), {"half": HALF}) for side in (cells, other))
+        for moved in moves(mechanism, *pair, change):
+            used[moved.query] = max(used.get(moved.query, 0.0), moved.change / moved.allowed)
+    assert used
+    assert max(used.values()) <= 1 + 1e-9
+
+
+@pytest.fixture(scope="module")
+def films():
+    return build_problem(datasets.load("movie-night"), Task.RATINGS)
+
+
+@pytest.fixture(scope="module")
+def books():
+    return build_problem(datasets.load("bookshop-clicks"), Task.RANKING)
+
+
+def error(id, train, test, epsilon, seeds=3):
+    found = []
+    for seed in range(seeds):
+        *_, last = registry.create(id, epsilon=epsilon).fit(train, np.random.default_rng(seed))
+        predicted = np.clip(last.model.predict(test.users, test.items), 1, 5)
+        found.append(rmse(predicted, test.values))
+    return np.mean(found)
+
+
+def hits(id, train, test, epsilon):
+    *_, last = registry.create(id, epsilon=epsilon).fit(train, np.random.default_rng(0))
+    return ranking(last.model, train, test, np.random.default_rng(0)).hr
+
+
+@pytest.mark.parametrize("id", ["private-effects", "private-item-mean", "dpals"])
+def test_facts_that_tell_help_and_others_do_no_harm(id, films):
+    train, test = films.train, films.test
+    plain = error(id, train, test, 1.0)
+    assert error(id, using(train, train.known), test, 1.0) < plain - 0.005
+    assert error(id, shuffled(train), test, 1.0) < plain + 0.002
+
+
+@pytest.mark.parametrize("id", [*RANKERS, "dplcf"])
+def test_rankings_gain_by_facts_that_tell(id, books):
+    train, test = books.train, books.test
+    plain = hits(id, train, test, 1.0)
+    assert hits(id, using(train, train.known), test, 1.0) > plain + 0.05
+    assert hits(id, shuffled(train), test, 1.0) > plain - 0.01
+
+
+def test_alone_learns_nothing_from_anybody_else(films):
+    """Whatever others rate, a user's own predictions stay."""
+    train = using(films.train, films.train.known)
+    method = registry.create("alone")
+    (step,) = method.fit(train, np.random.default_rng(0))
+    kept = train.users < 5
+    (own,) = method.fit(train.select(kept), np.random.default_rng(0))
+    items = np.arange(train.public.items)
+    for user in range(5):
+        assert np.array_equal(step.model.predict(user, items), own.model.predict(user, items))
+
+
+@pytest.mark.parametrize("id", PER_USER)
+def test_what_is_known_and_not_used_changes_nothing(id, ratings):
+    unused = ratings.knowing({"genre": np.eye(12)[:, :3]})
+    found = []
+    for one in (ratings, unused):
+        *_, last = registry.create(id, epsilon=1.0).fit(one, np.random.default_rng(0))
+        found.append(last.model.predict(0, np.arange(12)))
+    assert np.array_equal(*found)
+    assert unused.fingerprint == ratings.fingerprint
+
+
+# --- the worst rows, and what is chosen by what was published ------------------------------------
+
+
+def ends(change):
+    """Clicks that differ in user 4, whose rare items a fact speaks for, or against.
+
+    A fact of one column that is +1 on two rare items, -1 on two others and 0 elsewhere has
+    x = +-6 there. For the user of the first two it is worth 36/21, for the user of one of either
+    kind -36/21, and for the user of three of them -36/33: the bounds +-1 are all reached.
+    """
+    items, users = 40, 300
+    rare = np.array(RARE)
+    fact = np.zeros((items, 1))
+    fact[rare, 0] = 1.0, 1.0, -1.0, -1.0
+    common = np.setdiff1d(np.arange(items), rare)
+    rng = np.random.default_rng(3)
+    cells = np.zeros((users, items), bool)
+    cells[:, common] = rng.random((users, len(common))) < 0.3
+    cells[:4, rare] = np.eye(4)
+    for row in {
+        CELL: (rare[:2], rare[:3]),
+        USER_EMPTIED: (rare[:2], []),
+        USER_REPLACED: (rare[:2], rare[1:3]),
+    }[change]:
+        cells[4] = np.isin(np.arange(items), row)
+        yield using(clicks(cells), {"rare": fact})
+
+
+RARE = (3, 8, 15, 22)
+DIRECTED = [
+    ("private-popularity", {"delta": 1e-6}, USER_EMPTIED),
+    ("private-popularity", {"delta": 1e-6}, USER_REPLACED),
+    ("private-popularity", {"delta": 0.0}, USER_EMPTIED),
+    ("private-popularity", {"per": Per.CELL}, CELL),
+    ("private-popularity", {"per": Per.CELL, "delta": 0.0}, CELL),
+    ("private-taste", {}, USER_EMPTIED),
+    ("private-taste", {}, USER_REPLACED),
+]
+
+
+@pytest.mark.parametrize(("id", "settings", "change"), DIRECTED)
+def test_the_worst_rows_move_what_facts_are_worth_as_far_as_the_card_says(id, settings, change):
+    mechanism = registry.create(id, epsilon=1e3, **settings)
+    for pair in (tuple(ends(change)), tuple(ends(change))[::-1]):
+        (moved,) = (m for m in moves(mechanism, *pair, change) if "public fact" in m.query)
+        assert 0.95 <= moved.change / moved.allowed <= 1 + 1e-9
+
+
+def test_what_facts_are_worth_is_what_its_definition_says():
+    """User by user and pair by pair: x_j'x_k over the other own items, less that of the same facts
+    dealt to other items; x is white over ratings, and no longer than 6."""
+    rng = np.random.default_rng(5)
+    cells, counts = rng.random((20, ITEMS)) < 0.5, 1 + 9 * rng.random(ITEMS)
+    facts = [rng.normal(size=(ITEMS, 2)) ** 3, HALF]
+    order = np.random.default_rng(0).permutation(ITEMS)
+    expected = np.zeros(2)
+    for k, fact in enumerate(facts):
+        worth = []
+        for dealt in (fact, fact[order]):
+            x = dealt - np.average(dealt, axis=0, weights=counts)
+            covariance = np.cov(dealt.T, aweights=counts, bias=True).reshape(x.shape[1], -1)
+            gram = x @ np.linalg.inv(covariance) @ x.T
+            length = np.maximum(np.sqrt(np.diag(gram)), 6.0) / 6
+            gram = gram / length[:, None] / length
+            own = [gram[np.ix_(row, row)] for row in cells]
+            sums = [np.sum(g) - np.trace(g) for g in own]
+            worth.append(
+                [s / max(len(g) * (len(g) + 19), 1) for s, g in zip(sums, own, strict=True)]
+            )
+        expected[k] = np.clip(np.subtract(*worth), -1, 1).sum()
+    found = ranking_solver.facts_apart(Pattern.of(clicks(cells)), facts, counts)
+    assert found == pytest.approx(expected, rel=1e-9)
+
+
+def clicks(cells):
+    users, items = np.nonzero(cells)
+    public = PublicFacts(users=len(cells), items=cells.shape[1], low=0, high=1)
+    return Ratings.build(users, items, np.ones(len(users)), public)
+
+
+def leaves(value):
+    """The arrays, numbers and texts that something consists of."""
+    if dataclasses.is_dataclass(value):
+        value = [getattr(value, field.name) for field in dataclasses.fields(value)]
+    elif isinstance(value, dict):
+        value = [*value, *value.values()]
+    if not isinstance(value, list | tuple):
+        return [value]
+    return [leaf for one in value for leaf in leaves(one)]
+
+
+@pytest.mark.parametrize(
+    ("id", "settings"),
+    [*FAMILY.items(), ("private-effects", {"epsilon": 40.0, "rank": 3}), *RANKING[:4]],
+)
+def test_what_users_are_asked_follows_from_what_was_published(id, settings, monkeypatch):
+    """Two data sets without a row in common meet the same answers: everybody is asked the same,
+    the same items are kept, and features are taken over the same counts."""
+    monkeypatch.setattr(sizes, "GRAM_LIMIT", 8)
+    mechanism = make(id, **settings) if id in FAMILY else registry.create(id, **settings)
+    asked = []
+
+    def spy(owner, name, first):
+        honest = getattr(owner, name)
+
+        def spying(*arguments):
+            asked.append((name, leaves(arguments[first:])))
+            return honest(*arguments)
+
+        monkeypatch.setattr(owner, name, spying)
+
+    for name in ("total", "map", "model"):
+        spy(Here, name, 2)
+    spy(Rows, "on", 1)
+    spy(ranking_solver, "uncorrelated", 1)
+    seen, published = [], None
+    for seed in (1, 9):
+        if id in FAMILY:
+            data = build(rows_of(seed))
+        else:
+            data = clicks(np.random.default_rng(seed).random((USERS, ITEMS)) < 0.4)
+        with witness(answers=published) as publications:
+            list(mechanism.fit(using(data, {"half": HALF}), np.random.default_rng(0)))
+        published = published or publications
+        seen.append(list(asked))
+        asked.clear()
+    one, other = seen
+    assert [name for name, _ in one] == [name for name, _ in other]
+    for (name, mine), (_, theirs) in zip(one, other, strict=True):
+        assert len(mine) == len(theirs), name
+        for a, b in zip(mine, theirs, strict=True):
+            assert np.array_equal(a, b), name
+    holds_gram = getattr(registry.get(id), "holds_gram", id == "svd-after-cleansing")
+    assert any(name == "on" for name, _ in one) == holds_gram

@@ -1,0 +1,215 @@
+"""DPLCF and LDPICF: the channel, unbiased and likeliest pair estimates, neighbourhoods."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+from scipy import sparse, stats
+from scipy.optimize import minimize
+
+from dpmc_core import registry
+from dpmc_core.errors import BadRatings, InvalidSetting
+from dpmc_core.mechanisms.plain import Similarity
+from dpmc_core.model import Estimator
+from dpmc_core.privacy import USER_EMPTIED, witness
+from dpmc_core.ratings import PublicFacts, Ratings
+from dpmc_core.solvers import ranking as ranks
+from dpmc_core.solvers.factorization import binary_matrix
+from dpmc_core.solvers.ranking import FlippedPairs, ItemScores, cosine, jaccard, nearest
+from tests.statistics_helpers import assert_channel
+
+USERS, ITEMS = 40, 12
+
+
+def ratings_of(seed: int = 0, users: int = USERS, items: int = ITEMS) -> Ratings:
+    rng = np.random.default_rng(seed)
+    u, i = np.nonzero(rng.random((users, items)) < 0.35)
+    public = PublicFacts(users=users, items=items, low=0, high=1)
+    return Ratings.build(u, i, np.ones(len(u)), public)
+
+
+def flipped(bits: np.ndarray, flip: float, rng) -> np.ndarray:
+    return np.where(rng.random(bits.shape) < flip, 1 - bits, bits)
+
+
+@pytest.mark.parametrize("id", ["dplcf", "ldpicf"])
+def test_each_bit_passes_the_stated_channel(id: str) -> None:
+    public = PublicFacts(users=30, items=20, low=0, high=1)
+    card = registry.create(id, epsilon=1.7).guarantee(public)
+    assert card.certified().epsilon == pytest.approx(1.7)
+    assert card.certified(USER_EMPTIED).epsilon == pytest.approx(1.7 * 20)
+    assert_channel(
+        dataclasses.replace(card.releases.bits, shape=(None,), sensitivity={}),
+        np.random.default_rng(1),
+    )
+
+
+@pytest.mark.parametrize("epsilon", [0.01, 1.0, 3.0, 9.0])
+def test_rows_of_bits_pass_the_stated_channel_a_byte_each(epsilon: float) -> None:
+    """Zeros and ones alike and on their own; false alarms: one in a million each."""
+    users, items = 3000, 1001
+    public = PublicFacts(users=users, items=items, low=0, high=1)
+    release = registry.create("dplcf", epsilon=epsilon).guarantee(public).releases.bits
+    truth = np.zeros((users, items), dtype=np.uint8)
+    truth[::2] = 1
+    packed = release.publish_rows(sparse.csr_array(truth), np.random.default_rng(2))
+    flips = np.unpackbits(packed, axis=1, count=items) ^ truth
+    chance = release.channel[0][1]
+    for half in (flips[::2], flips[1::2]):
+        assert stats.binomtest(int(half.sum()), half.size, chance).pvalue > 1e-6
+    line, error = flips.ravel() - chance, math.sqrt(flips.size) * chance * (1 - chance)
+    for lag in (1, 2, 4, 8, items):  # of a word, of a row
+        assert abs(float(line[lag:] @ line[:-lag])) < 4.9 * error
+    with witness() as seen:
+        again = release.publish_rows(sparse.csr_array(truth), np.random.default_rng(2))
+    assert np.array_equal(again, packed)
+    assert np.array_equal(seen[0].private, truth)
+    assert np.array_equal(seen[0].published, flips ^ truth)
+
+
+@pytest.mark.parametrize("epsilon", [40.0, 300.0, 1000.0, 1e6])
+@pytest.mark.parametrize("iterations", [20, 2000])
+def test_bits_that_are_hardly_ever_flipped_count_as_they_are(epsilon, iterations) -> None:
+    """Pairs with empty cells: nothing is divided by a chance that is no longer a number."""
+    rng = np.random.default_rng(3)
+    bits = (rng.random((60, 8)) < 0.3).astype(np.int64)
+    bits[:, 1], bits[:, 2], bits[:, 3], bits[:, 4] = bits[:, 0], 1 - bits[:, 0], 0, 1
+    flip = registry.create("ldpicf", epsilon=epsilon).flip
+    both, one, other = FlippedPairs(bits, flip).likeliest(np.arange(8), iterations)
+    counts = bits.sum(axis=0).astype(float)
+    off = ~np.eye(8, dtype=bool)
+    assert both[off] == pytest.approx((bits.T @ bits)[off], abs=1e-6)
+    assert one[off] == pytest.approx(np.broadcast_to(counts[:, None], (8, 8))[off], abs=1e-6)
+    assert other[off] == pytest.approx(np.broadcast_to(counts, (8, 8))[off], abs=1e-6)
+
+
+def test_pair_counts_are_unbiased() -> None:
+    rng = np.random.default_rng(2)
+    truth = (rng.random((60, 6)) < 0.4).astype(int)
+    flip = 0.25
+    runs = []
+    for _ in range(4000):
+        pairs = FlippedPairs(flipped(truth, flip, rng), flip)
+        runs.append(np.vstack([pairs.both(np.arange(6)), pairs.counts]))
+    both, mean, error = truth.T @ truth, np.mean(runs, axis=0), np.std(runs, axis=0)
+    exact = np.vstack([both, truth.sum(axis=0)]).astype(float)
+    off = ~np.eye(6, dtype=bool)
+    wanted = np.vstack([off, np.ones((1, 6), dtype=bool)])
+    # 36 estimates within 5 standard errors: false alarm rate about 2e-5.
+    assert (np.abs(mean - exact)[wanted] <= 5 * error[wanted] / math.sqrt(len(runs))).all()
+
+
+def test_without_flips_the_counts_are_exact() -> None:
+    truth = (np.random.default_rng(3).random((50, 7)) < 0.4).astype(int)
+    pairs = FlippedPairs(truth, 0.0)
+    both = truth.T @ truth
+    off = ~np.eye(7, dtype=bool)
+    assert pairs.both(np.arange(7))[off] == pytest.approx(both[off])
+    likely, first, second = pairs.likeliest(np.arange(7), 50)
+    assert likely[off] == pytest.approx(both[off])
+    assert first[off] == pytest.approx(np.broadcast_to(truth.sum(0)[:, None], (7, 7))[off])
+    assert second[off] == pytest.approx(np.broadcast_to(truth.sum(0), (7, 7))[off])
+
+
+def test_the_likeliest_shares_beat_a_general_solver() -> None:
+    """Log-likelihood of four cells through the channel, maximised over the simplex."""
+    rng = np.random.default_rng(4)
+    flip, m = 0.3, 200
+    truth = (rng.random((m, 5)) < 0.15).astype(int)
+    reports = flipped(truth, flip, rng)
+    pairs = FlippedPairs(reports, flip)
+    keep = np.array([[1 - flip, flip], [flip, 1 - flip]])
+    channel = np.kron(keep, keep)
+    both, first, second = pairs.likeliest(np.arange(5), 3000)
+    outside = 0
+    for i in range(5):
+        for j in range(5):
+            if i == j:
+                continue
+            cells = 2 * (1 - reports[:, i]) + (1 - reports[:, j])
+            seen = np.bincount(cells, minlength=4) / m
+            one, a, b = both[i, j] / m, first[i, j] / m, second[i, j] / m
+            share = np.array([one, a - one, b - one, 1 - a - b + one])
+            assert share.min() >= -1e-9
+            assert share.sum() == pytest.approx(1)
+            outside += int((np.linalg.solve(channel, seen) < 0).any())
+
+            def loss(theta, seen=seen):
+                return -float(seen @ np.log(np.maximum(theta @ channel, 1e-12)))
+
+            best = minimize(
+                loss,
+                np.full(4, 0.25),
+                bounds=[(0, 1)] * 4,
+                constraints=[{"type": "eq", "fun": lambda t: t.sum() - 1}],
+                method="SLSQP",
+            ).fun
+            assert loss(share) <= best + 1e-5
+    assert outside >= 3  # the constrained part was exercised
+
+
+@pytest.mark.parametrize(
+    ("id", "similarity"), [("dplcf", Similarity.JACCARD), ("ldpicf", Similarity.COSINE)]
+)
+def test_without_noise_the_similarities_are_the_plain_ones(id: str, similarity) -> None:
+    ratings = ratings_of(5)
+    private = registry.create(id, epsilon=60.0, neighbours=4, estimator=Estimator.PUBLISHED)
+    plain = registry.create("item-knn", similarity=similarity, neighbours=4)
+    models = [[*m.fit(ratings, np.random.default_rng(0))][-1].model for m in (private, plain)]
+    grid = np.arange(USERS)[:, None], np.arange(ITEMS)
+    assert models[0].predict(*grid) == pytest.approx(models[1].predict(*grid), abs=1e-6)
+
+
+def test_jaccard_and_cosine_of_sets() -> None:
+    one, other = {1, 2, 3, 4}, {3, 4, 5}
+    sizes = [np.array([[float(s)]]) for s in (len(one & other), len(one), len(other))]
+    assert jaccard(*sizes)[0, 0] == 2 / 5
+    assert cosine(*sizes)[0, 0] == pytest.approx(2 / math.sqrt(12))
+    empty = np.zeros((1, 1))
+    assert jaccard(empty, empty, empty)[0, 0] == 0
+    assert cosine(empty, empty - 1, empty)[0, 0] == 0
+
+
+@pytest.mark.parametrize("block", [5, 2_000_000])
+def test_nearest_keeps_the_most_similar_others(block: int, monkeypatch) -> None:
+    monkeypatch.setattr(ranks, "BLOCK", block)
+    similarity = np.random.default_rng(6).normal(size=(ITEMS, ITEMS))
+    found = nearest(ITEMS, 3, lambda rows: similarity[rows].copy()).toarray()
+    for i, row in enumerate(similarity):
+        others = [j for j in np.argsort(-row) if j != i and row[j] > 0][:3]
+        assert set(np.flatnonzero(found[i])) == set(others)
+        assert found[i, others] == pytest.approx(row[others])
+
+
+@pytest.mark.parametrize("block", [20, 2_000_000])
+def test_scores_are_sums_over_own_items(block: int, monkeypatch) -> None:
+    monkeypatch.setattr(ranks, "BLOCK", block)
+    ratings = ratings_of(7)
+    rows = binary_matrix(ratings)
+    similar = nearest(ITEMS, 5, lambda b: np.random.default_rng(int(b[0])).random((len(b), ITEMS)))
+    model = ItemScores(rows, similar.T.tocsr())
+    dense = rows.toarray() @ similar.toarray().T
+    assert model.predict(np.arange(USERS)[:, None], np.arange(ITEMS)) == pytest.approx(dense)
+    assert model.predict([3, 3, 1], [0, 5, 5]) == pytest.approx(dense[[3, 3, 1], [0, 5, 5]])
+
+
+def test_limits_and_bad_settings_are_sentences() -> None:
+    with pytest.raises(InvalidSetting, match="neighbours must be >= 1"):
+        registry.create("dplcf", epsilon=1.0, neighbours=0)
+    big = Ratings.build([0], [0], [1.0], PublicFacts(users=200_000, items=2_000, low=0, high=1))
+    published = registry.create("ldpicf", epsilon=1.0, estimator=Estimator.PUBLISHED)
+    with pytest.raises(BadRatings, match="200,000 x 2,000 cells are more than 200,000,000"):
+        list(published.fit(big, np.random.default_rng(0)))
+    big = Ratings.build([0], [0], [1.0], PublicFacts(users=10**7, items=2_000, low=0, high=1))
+    with pytest.raises(BadRatings, match="cells are more than 8,000,000,000"):
+        list(registry.create("dplcf", epsilon=1.0).fit(big, np.random.default_rng(0)))
+    small = ratings_of(8, users=5, items=3)  # k above the catalogue: every other item
+    for id in ("dplcf", "ldpicf", "item-knn"):
+        settings = {} if id == "item-knn" else {"estimator": Estimator.PUBLISHED}
+        *_, last = registry.create(id, epsilon=1.0, neighbours=100, **settings).fit(
+            small, np.random.default_rng(0)
+        )
+        assert np.isfinite(last.model.predict(np.arange(5)[:, None], np.arange(3))).all()

@@ -1,0 +1,407 @@
+"""Private popularity and taste: sensitivities, both branches, exact accounting, what it learns."""
+
+from __future__ import annotations
+
+import math
+from typing import ClassVar
+
+import numpy as np
+import pytest
+from dp_accounting import dp_event
+from dp_accounting.pld import pld_privacy_accountant
+
+from benchmarks import generated
+from dpmc_core import metrics, registry
+from dpmc_core.data import synthetic
+from dpmc_core.errors import BadRatings, InvalidSetting
+from dpmc_core.mechanisms import user_ranking
+from dpmc_core.mechanisms.user_ranking import Per, PrivateTaste
+from dpmc_core.privacy import USER_EMPTIED, USER_REPLACED, Change, Gaussian, witness
+from dpmc_core.problem import LeaveLast
+from dpmc_core.ratings import PublicFacts, Ratings
+from dpmc_core.settings import parse_setting
+from dpmc_core.solvers.linalg import Pattern
+from dpmc_core.solvers.ranking import Audiences, Counts, cross_moments, profiles
+from dpmc_core.solvers.rows import contributions
+from tests.replay import moves
+from tests.statistics_helpers import assert_release_noise
+
+USERS, ITEMS = 14, 10
+FACTS = PublicFacts(users=USERS, items=ITEMS, low=0, high=1)
+ASKS = 6
+
+
+def ratings_of(cells: np.ndarray) -> Ratings:
+    u, i = np.nonzero(cells)
+    public = PublicFacts(users=len(cells), items=cells.shape[1], low=0, high=1)
+    return Ratings.build(u, i, np.ones(len(u)), public)
+
+
+def cells_of(seed: int, density: float = 0.4) -> np.ndarray:
+    return (np.random.default_rng(seed).random((USERS, ITEMS)) < density).astype(float)
+
+
+@pytest.fixture(params=[True, False], ids=["taste", "counts"])
+def branch(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
+    monkeypatch.setattr(user_ranking, "_heard", lambda _: request.param)
+    rounds = tuple((asks, 0.0) for asks, _ in user_ranking._ROUNDS)
+    monkeypatch.setattr(user_ranking, "_ROUNDS", rounds)
+    return request.param
+
+
+def neighbours(change: Change, trial: int) -> tuple[np.ndarray, np.ndarray]:
+    """Full, single, half and random rows against an empty one or each other."""
+    rows = [np.ones(ITEMS), np.eye(ITEMS)[0], np.arange(ITEMS) < 5, np.arange(ITEMS) >= 5]
+    rows += [np.arange(ITEMS) < 2, np.random.default_rng(trial).random(ITEMS) < 0.5]
+    before = cells_of(trial)
+    after = before.copy()
+    before[3] = rows[trial % 6]
+    after[3] = 0 if change is USER_EMPTIED else rows[(trial // 6 + trial + 1) % 6]
+    return before, after
+
+
+@pytest.mark.usefixtures("branch")
+@pytest.mark.parametrize("change", [USER_EMPTIED, USER_REPLACED])
+@pytest.mark.parametrize("epsilon", [0.5, 1e3])
+def test_no_user_moves_a_release_further_than_stated(change, epsilon) -> None:
+    """Under one history, neighbouring data meet the same queries, each within its sensitivity."""
+    mechanism = PrivateTaste(epsilon=epsilon, rank=3)
+    most: dict[str, float] = {}
+    for trial in range(24):
+        pair = (ratings_of(cells) for cells in neighbours(change, trial))
+        found = moves(mechanism, *pair, change, seed=trial)
+        assert len(found) == 1 + 2 * ASKS
+        for moved in found:
+            most[moved.query] = max(most.get(moved.query, 0.0), moved.change / moved.allowed)
+    assert max(most.values()) <= 1 + 1e-9
+    if change is USER_EMPTIED:  # and the counts use all of theirs
+        assert most["how many users have each item, rows scaled to length 1"] >= 1 - 1e-9
+        assert max(v for k, v in most.items() if "profiles without it" in k) >= 1 - 1e-9
+
+
+def test_the_stated_bounds_are_approached_by_profiles_that_turn_round() -> None:
+    """Two rows that share all but one item, whose feature outweighs the others'."""
+    items = 400
+    features = np.ones((items, 1))
+    features[-2:, 0] = 2.0 * items, -2.0 * items
+    ends = []
+    for last in (items - 2, items - 1):
+        cells = np.zeros((1, items))
+        cells[0, : items - 2] = cells[0, last] = 1
+        ratings = ratings_of(cells)
+        weights = contributions(ratings, 1)
+        rows = np.bincount(ratings.items, weights, minlength=items)
+        sums = cross_moments(Pattern.of(ratings), weights, features)
+        ends.append(np.hstack([math.sqrt(0.2) * rows[:, None], math.sqrt(0.8) * sums]))
+    stated = PrivateTaste(epsilon=1.0, rank=1).guarantee(FACTS).releases.rounds
+    assert stated.sensitivity[USER_REPLACED] == pytest.approx(math.sqrt(3.2))
+    moved = np.linalg.norm(ends[0] - ends[1])
+    assert 0.99 * math.sqrt(3.2) <= moved <= math.sqrt(3.2) * (1 + 1e-9)
+    gram = np.array([1.0, 1.0]), np.array([-1.0, 1.0])
+    assert np.linalg.norm(np.outer(gram[0], gram[0]) - np.outer(gram[1], gram[1])) == pytest.approx(
+        math.sqrt(8)
+    )
+
+
+def test_nothing_leaks_onto_items_the_user_does_not_have(branch) -> None:
+    mechanism = PrivateTaste(epsilon=5.0, rank=3)
+    before = cells_of(1)
+    before[3] = np.arange(ITEMS) < 4
+    after = before.copy()
+    after[3] = 0
+    values = []
+    for cells in (before, after):
+        with witness() as seen:
+            next(mechanism.fit(ratings_of(cells), np.random.default_rng(0)))
+        values.append([p.private for p in seen])
+    assert np.array_equal(values[0][0][4:], values[1][0][4:])
+    if not branch:  # features of taste depend on the counts heard, which differ here
+        assert np.array_equal(values[0][1][4:], values[1][1][4:])
+    features = np.random.default_rng(2).normal(size=(ITEMS, 3))
+    sums = [
+        cross_moments(Pattern.of(r), contributions(r, 1), features)
+        for r in map(ratings_of, (before, after))
+    ]
+    assert sums[0][4:] == pytest.approx(sums[1][4:], abs=1e-12)
+
+
+def test_both_branches_publish_what_is_on_the_card(branch) -> None:
+    mechanism = PrivateTaste(epsilon=2.0, rank=3)
+    ratings = ratings_of(cells_of(1))
+    with witness() as seen:
+        steps = list(mechanism.fit(ratings, np.random.default_rng(0)))
+    assert len(steps) == ASKS
+    releases = mechanism.guarantee(ratings.public).releases
+    assert [p.release for p in seen] == [
+        releases.popularity,
+        *([releases.rounds, releases.moments] * ASKS),
+    ]
+    for p in seen[1::2]:
+        part = math.sqrt(0.2) if branch else 1.0
+        assert p.private[:, 0] == pytest.approx(part * seen[0].private)
+        assert p.private[:, 1:].any() == branch
+    for p in seen[2::2]:
+        assert p.private.any() == branch
+
+
+def test_counts_alone_are_the_mean_of_all_answers_by_precision() -> None:
+    mechanism = PrivateTaste(epsilon=0.5, rank=3)
+    with witness() as seen:
+        *_, last = mechanism.fit(ratings_of(cells_of(1)), np.random.default_rng(0))
+    heard = [seen[0].published, *(p.published[:, 0] for p in seen[1::2])]
+    weights = [p.release.scale**-2 for p in (seen[0], *seen[1::2])]
+    mean = np.average(heard, axis=0, weights=weights) / USERS
+    scores = last.model.predict(np.arange(USERS)[:, None], np.arange(ITEMS))
+    assert scores == pytest.approx(np.tile(mean, (USERS, 1)))
+    floor = registry.create("private-popularity", epsilon=0.5).guarantee(FACTS).releases.counts
+    lost = 1 - sum(weights) * floor.scale**2  # what the moments cost
+    assert lost == pytest.approx(0.75 * 0.03, abs=1e-6)
+
+
+@pytest.mark.parametrize("epsilon", [0.3, 1.0, 5.0])
+@pytest.mark.parametrize("id", ["private-taste", "private-popularity"])
+def test_certified_is_claimed_and_what_an_independent_accountant_finds(id, epsilon) -> None:
+    public = PublicFacts(users=943, items=1682, low=0, high=1)
+    card = registry.create(id, epsilon=epsilon, delta=1e-6).guarantee(public)
+    proved = card.certified()
+    assert proved.epsilon <= epsilon
+    assert proved.epsilon == pytest.approx(epsilon, rel=1e-6)
+    accountant = pld_privacy_accountant.PLDAccountant()
+    for _, release in card.releases:
+        assert isinstance(release, Gaussian)
+        event = dp_event.GaussianDpEvent(release.scale / release.sensitivity[USER_EMPTIED])
+        accountant.compose(event, release.times)
+    assert proved.epsilon == pytest.approx(accountant.get_epsilon(1e-6), rel=2e-3)
+    assert epsilon < card.certified(USER_REPLACED).epsilon
+
+
+@pytest.mark.usefixtures("branch")
+def test_planted_bug_rows_that_are_not_scaled_are_caught(monkeypatch) -> None:
+    monkeypatch.setattr(user_ranking, "contributions", lambda ratings, _: np.ones(len(ratings)))
+    before = cells_of(0)
+    before[3] = 1
+    after = before.copy()
+    after[3] = 0
+    pair = (ratings_of(c) for c in (before, after))
+    found = moves(PrivateTaste(epsilon=1.0, rank=3), *pair, USER_EMPTIED)
+    assert found[0].change > 2 * found[0].allowed
+    assert any(m.change > 2 * m.allowed for m in found[1:])
+
+
+def test_planted_bug_a_choice_by_the_private_counts_is_caught(monkeypatch) -> None:
+    """One user more or less then decides what is asked: a release moves beyond its bound."""
+    before = cells_of(0)
+    before[3] = 1
+    after = before.copy()
+    after[3] = 0
+    of = {c.sum(): bool(c[3].any()) for c in (before, after)}
+    private: list[bool] = []
+    honest = user_ranking.contributions
+
+    def spying(ratings, count):
+        private.append(of[len(ratings)])
+        return honest(ratings, count)
+
+    monkeypatch.setattr(user_ranking, "contributions", spying)
+    monkeypatch.setattr(user_ranking, "_heard", lambda _: private[-1])
+    pair = (ratings_of(c) for c in (before, after))
+    found = moves(PrivateTaste(epsilon=1.0, rank=3), *pair, USER_EMPTIED)
+    assert any(m.change > m.allowed for m in found)
+
+
+class _Half(Gaussian):
+    norm: ClassVar[str] = "l2"
+
+    def _noise(self, shape, rng):
+        return super()._noise(shape, rng) / 2
+
+
+@pytest.mark.parametrize("name", ["popularity", "rounds", "moments"])
+def test_planted_bug_half_the_noise_is_caught(name) -> None:
+    release = dict(PrivateTaste(epsilon=1.0, rank=3).guarantee(FACTS).releases)[name]
+    wrong = _Half(
+        query="q", shape=release.shape, sensitivity=release.sensitivity, scale=release.scale
+    )
+    assert_release_noise(release, np.random.default_rng(8), runs=1500)
+    with pytest.raises(AssertionError):
+        assert_release_noise(wrong, np.random.default_rng(8), runs=1500)
+
+
+@pytest.mark.usefixtures("branch")
+@pytest.mark.parametrize("epsilon", [0.01, 1.0, 50.0, 1e6])
+@pytest.mark.parametrize("shape", [(2, 1), (2, 2), (1, 3), (30, 4), (4, 30)])
+def test_no_size_and_no_budget_breaks_it(epsilon, shape) -> None:
+    cells = np.zeros(shape)
+    cells[0] = 1  # every other row is empty
+    for step in PrivateTaste(epsilon=epsilon).fit(ratings_of(cells), np.random.default_rng(0)):
+        scores = step.model.predict(np.arange(shape[0])[:, None], np.arange(shape[1]))
+        assert np.isfinite(scores).all()
+        assert np.isfinite(list(step.trace.values())).all()
+
+
+def test_believed_counts_are_positive_and_keep_the_order() -> None:
+    for noise in (1e-3, 1.0, 50.0):
+        noisy = noise * np.concatenate([np.linspace(-12, 12, 500), [1e3, 1e6]])
+        believed = Counts(noisy, noise).believed
+        assert (believed > 0).all()
+        assert (np.diff(believed) > 0).all()
+        assert believed[-1] == pytest.approx(noisy[-1])
+
+
+def test_a_profile_leaves_the_item_out() -> None:
+    rng = np.random.default_rng(4)
+    cells = cells_of(5)
+    ratings, features = ratings_of(cells), rng.normal(size=(ITEMS, 3))
+    weights = rng.random(len(ratings))
+    expected = np.zeros((ITEMS, 3))
+    for u, i, w in zip(ratings.users, ratings.items, weights, strict=True):
+        others = cells[u].copy()
+        others[i] = 0
+        total = others @ features
+        if others.any():
+            expected[i] += w * total / np.linalg.norm(total)
+    assert cross_moments(Pattern.of(ratings), weights, features) == pytest.approx(expected)
+    lengths = np.linalg.norm(profiles(Pattern.of(ratings), features), axis=1)
+    assert lengths == pytest.approx(cells.any(axis=1).astype(float))
+
+
+def test_features_that_cancel_have_no_direction() -> None:
+    """Their sum is 5.6e-17, which is rounding: a direction would be of length 1."""
+    pattern = Pattern.of(ratings_of(np.ones((1, 3))))
+    assert not profiles(pattern, np.array([[0.1], [0.2], [-0.3]])).any()
+
+
+def audiences(strength: float, rng: np.random.Generator, again: int = 0, second_noise: float = 0):
+    """t ~ N(0, G) and its noise drawn as the model has it; and other answers to the question."""
+    items, users, d, noise = 800, 5000, 3, 10.0
+    believed = rng.gamma(2.0, 40.0, items)
+    taste = strength * rng.normal(size=(items, 1)) * np.eye(d)[0]
+    spread = np.eye(d) / d
+    which = np.sqrt(users / believed.sum() / believed)[:, None] * rng.normal(size=(items, d))
+    exact = believed[:, None] * (taste + which / math.sqrt(d))
+    answers = [exact + noise * rng.normal(size=(items, d)) for _ in range(1 + again)]
+    second = np.block([[users * spread, np.zeros((d, 1))], [np.zeros((1, d)), users]])
+    second = second + second_noise * rng.normal(size=second.shape)
+    found = Audiences.of(answers[0], noise, second, second_noise, believed, users)
+    return found, taste, believed, answers[1:]
+
+
+def test_taste_is_recovered_from_noisy_sums() -> None:
+    found, taste, *_ = audiences(0.15, np.random.default_rng(6))
+    assert np.corrcoef(found.taste[:, 0], taste[:, 0])[0, 1] > 0.7
+    assert math.sqrt(found.prior[0, 0]) == pytest.approx(0.15, rel=0.2)
+    assert found.told > 0.1
+    assert np.trace(found.prior[1:, 1:]) < 0.002
+    assert not found.taste[:, 1:].any() or np.abs(found.taste[:, 1:]).max() < 0.1
+
+
+@pytest.mark.parametrize("second_noise", [0.0, 300.0])
+def test_noise_alone_tells_nothing(second_noise) -> None:
+    """The edge is the largest of 20 draws of noise, times a margin: beyond it in a draw by a chance
+    far below 5 %, so in one of 20 draws at most, but for a chance below 1e-3."""
+    told = [
+        audiences(0.0, np.random.default_rng(seed), second_noise=second_noise)[0].told
+        for seed in range(20)
+    ]
+    assert np.count_nonzero(told) <= 1
+
+
+def test_another_answer_agrees_with_taste_and_not_with_noise_taken_for_it() -> None:
+    found, _, believed, (other,) = audiences(0.15, np.random.default_rng(7), again=1)
+    agreed, own = found.agreement(other, believed)
+    assert agreed / own == pytest.approx(1.0, abs=0.15)
+    noisy, _, believed, (other,) = audiences(0.0, np.random.default_rng(8), again=1)
+    mistaken = noisy._replace(taste=noisy.faint + np.random.default_rng(9).normal(size=(800, 3)))
+    agreed, own = mistaken.agreement(other, believed)
+    assert abs(agreed) < 0.1 * own
+
+
+def hit_ratio(id: str, epsilon: float | None, train: Ratings, test: Ratings, seed: int = 0):
+    *_, last = registry.create(id, epsilon=epsilon).fit(train, np.random.default_rng(seed))
+    return metrics.ranking(last.model, train, test, np.random.default_rng(0)).hr
+
+
+def test_in_a_shop_it_ranks_above_private_popularity_and_with_much_budget_like_ials() -> None:
+    ratings = synthetic.shop(1).ratings
+    train, test = LeaveLast()(ratings, np.random.default_rng(0))
+    floor = hit_ratio("private-popularity", 5.0, train, test)
+    assert hit_ratio("private-taste", 5.0, train, test) > floor + 0.05
+    assert (
+        hit_ratio("private-taste", 1e5, train, test) > hit_ratio("ials", None, train, test) - 0.06
+    )
+
+
+@pytest.mark.slow
+def test_in_a_large_shop_it_beats_private_popularity_by_ten_points_at_epsilon_1() -> None:
+    ratings = generated.large_bookshop(5, users=20_000, items=1_000)
+    train, test = LeaveLast()(ratings, np.random.default_rng(0))
+    floor = hit_ratio("private-popularity", 1.0, train, test)
+    assert hit_ratio("private-taste", 1.0, train, test) > floor + 0.1
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+@pytest.mark.parametrize("per", ["user", "cell"])
+def test_private_popularity_counts_within_its_sensitivity(delta: float, per: str) -> None:
+    kind = registry.get("private-popularity")
+    mechanism = registry.create(
+        "private-popularity",
+        epsilon=0.7,
+        delta=delta,
+        per=parse_setting(kind, "per", per),
+        contributions=3,
+    )
+    card = mechanism.guarantee(FACTS)
+    assert card.certified().epsilon == pytest.approx(0.7)
+    release = card.releases.counts
+    rng = np.random.default_rng(7)
+    for trial in range(100):
+        before = cells_of(trial)
+        after = before.copy()
+        if per == "user":
+            after[3] = 0
+        else:
+            after[3, rng.integers(ITEMS)] = 1 - after[3, rng.integers(ITEMS)]
+            if np.abs(after - before).sum() != 1:
+                continue
+        values = []
+        for cells in (before, after):
+            with witness() as seen:
+                list(mechanism.fit(ratings_of(cells), np.random.default_rng(0)))
+            values.append(seen[0].private)
+        bound = release.sensitivity[card.change]
+        assert release.distance(*values) <= bound * (1 + 1e-9)
+    assert_release_noise(release, rng, runs=1500)
+
+
+def test_contributions_bound_every_user_by_the_own_row_alone() -> None:
+    ratings = ratings_of(cells_of(6, density=0.8))
+    for norm, power in ((1, 1), (2, 2)):
+        weights = contributions(ratings, 3, norm)
+        lengths = np.bincount(ratings.users, weights**power, minlength=USERS)
+        assert lengths.max() <= 3 * (1 + 1e-12)
+    short = np.diff(ratings.indptr)[ratings.users] <= 3
+    assert (contributions(ratings, 3)[short] == 1).all()
+
+
+def test_bad_input_is_a_sentence() -> None:
+    with pytest.raises(InvalidSetting, match="delta must be > 0 and < 1, got 0"):
+        PrivateTaste(epsilon=1.0, delta=0.0)
+    rated = Ratings.build([0, 1], [0, 1], [1.0, 3.0], PublicFacts(users=2, items=2, low=1, high=5))
+    for id in ("private-taste", "private-popularity", "popularity", "dplcf", "local-popularity"):
+        with pytest.raises(BadRatings, match="ranking takes interactions of value 1"):
+            list(registry.create(id, epsilon=1.0).fit(rated, np.random.default_rng(0)))
+
+
+@pytest.mark.parametrize("id", ["private-taste", "private-popularity"])
+def test_a_delta_of_one_over_the_users_is_refused(id: str) -> None:
+    public = PublicFacts(users=40, items=12, low=0, high=1)
+    for delta in (0.025, 0.5):
+        with pytest.raises(InvalidSetting, match=r"delta must be < 1/users = 0.025, got"):
+            registry.create(id, epsilon=1.0, delta=delta).guarantee(public)
+    assert registry.create(id, epsilon=1.0, delta=0.0249).guarantee(public).certified().finite
+
+
+def test_a_delta_per_cell_may_be_larger_than_one_over_the_users() -> None:
+    public = PublicFacts(users=40, items=12, low=0, high=1)
+    cell = registry.create("private-popularity", epsilon=1.0, delta=0.05, per=Per.CELL)
+    assert cell.guarantee(public).certified().finite

@@ -1,0 +1,214 @@
+"""Rankings from flipped bits: unbiased products, the edge of the noise, planted tastes, memory."""
+
+from __future__ import annotations
+
+import tracemalloc
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+
+from dpmc_core import metrics, registry
+from dpmc_core.data import synthetic
+from dpmc_core.model import Estimator
+from dpmc_core.problem import LeaveLast
+from dpmc_core.ratings import PublicFacts, Ratings
+from dpmc_core.solvers import ranking
+from dpmc_core.solvers.ranking import ClickTaste, FlippedBits, _Edge
+from tests.replay import replayed
+
+
+def flipped(truth: np.ndarray, flip: float, rng: np.random.Generator) -> FlippedBits:
+    bits = truth ^ (rng.random(truth.shape) < flip)
+    return FlippedBits(np.packbits(bits, axis=1), truth.shape[1], flip)
+
+
+def clicks(truth: np.ndarray) -> Ratings:
+    u, i = np.nonzero(truth)
+    public = PublicFacts(users=truth.shape[0], items=truth.shape[1], low=0, high=1)
+    return Ratings.build(u, i, np.ones(len(u)), public)
+
+
+def two_crowds(rng: np.random.Generator, users: int = 1500, items: int = 120) -> np.ndarray:
+    """Half of the users take the first half of the items more often, the others the second."""
+    crowd = np.where(rng.random(users) < 0.5, 1, -1)[:, None]
+    half = np.where(np.arange(items) < items // 2, 1, -1)
+    fame = rng.uniform(0.1, 0.4, items)
+    return rng.random((users, items)) < fame * (1 + 0.7 * crowd * half)
+
+
+@pytest.mark.parametrize("block", [500, 4_000_000])
+def test_products_are_those_of_the_unbiased_rows(block, monkeypatch):
+    monkeypatch.setattr(ranking, "_CELLS", block)
+    rng = np.random.default_rng(0)
+    reports = flipped(rng.random((50, 30)) < 0.3, 0.2, rng)
+    unbiased = (reports.whole() - 0.2) / 0.6
+    right, left = rng.normal(size=(30, 4)), rng.normal(size=(50, 4))
+    assert reports.times(right) == pytest.approx(unbiased @ right, abs=1e-4)
+    assert reports.transposed(left) == pytest.approx(unbiased.T @ left, abs=1e-4)
+    assert reports.shares == pytest.approx(unbiased.mean(axis=0))
+
+
+def test_with_equal_variances_the_edge_and_shrinkage_are_marchenko_and_pasturs():
+    n, m, s2 = 300, 700, 2.5
+    edge, beta = _Edge(np.full(n, s2), m), n / m
+    assert edge.height == pytest.approx(s2 * (1 + np.sqrt(beta)) ** 2)
+    for y in (1.8, 2.5, 9.0):  # the spike's value over the noise, by the closed form
+        signal = s2 * (y**2 - beta - 1 + np.sqrt((y**2 - beta - 1) ** 2 - 4 * beta)) / 2
+        assert edge.population(s2 * y**2) - s2 == pytest.approx(signal)
+
+
+def test_noise_of_unequal_columns_ends_at_its_edge():
+    rng = np.random.default_rng(1)
+    t = rng.uniform(0.2, 5.0, 200)
+    tops = []
+    for _ in range(20):
+        noise = rng.normal(size=(800, 200)) * np.sqrt(t)
+        tops.append(np.linalg.eigvalsh(noise.T @ noise / 800)[-1])
+    assert np.mean(tops) == pytest.approx(_Edge(t, 800).height, rel=0.02)
+
+
+def test_without_taste_hardly_any_direction_clears_the_noise():
+    """Activity is no taste: items move in step with their popularity."""
+    found = 0
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        active = rng.uniform(0.2, 2.0, 900)[:, None]
+        truth = rng.random((900, 150)) < active * rng.uniform(0.02, 0.4, 150)
+        found += ClickTaste.of(flipped(truth, 0.2, rng)).loadings.shape[1]
+    assert found <= 3  # about 0.02 of an edge are left for its wobble
+
+
+def test_a_planted_taste_is_found_at_its_strength_and_ranks_the_own_half_first():
+    rng = np.random.default_rng(2)
+    truth = two_crowds(rng)
+    taste = ClickTaste.of(flipped(truth, 0.2, rng))
+    assert taste.loadings.shape[1] == 1
+    half = np.where(np.arange(120) < 60, 1, -1)
+    planted = 0.7 * taste.expected * half
+    loading = taste.loadings[:, 0] * np.sign(taste.loadings[:, 0] @ planted)
+    cosine = loading @ planted / np.linalg.norm(loading) / np.linalg.norm(planted)
+    assert cosine > 0.85
+    assert np.linalg.norm(loading) == pytest.approx(np.linalg.norm(planted), rel=0.15)
+    own = csr_array((np.arange(120) < 60).astype(float)[None, :])
+    scores = taste.scores(csr_array(own)).predict(0, np.arange(120))
+    assert scores[:60].mean() > 2 * scores[60:].mean()
+
+
+def test_where_nothing_clears_the_noise_the_ranking_is_the_debiased_popularity():
+    rng = np.random.default_rng(3)
+    ratings = clicks(rng.random((60, 40)) < 0.2)
+    one, other = (
+        list(registry.create(id, epsilon=0.3).fit(ratings, np.random.default_rng(4)))[-1]
+        for id in ("dplcf", "local-popularity")
+    )
+    assert one.trace["tastes clear of the noise"] == 0
+    order = [np.argsort(s.model.predict(0, np.arange(40))).tolist() for s in (one, other)]
+    assert order[0] == order[1]
+
+
+@pytest.mark.parametrize("epsilon", [0.01, 1.0, 50.0, 1e6])
+@pytest.mark.parametrize("shape", [(2, 1), (1, 3), (2, 2), (30, 4), (4, 30)])
+def test_no_size_and_no_budget_breaks_it(epsilon, shape):
+    truth = np.zeros(shape, dtype=bool)
+    truth[0] = True  # every other row is empty
+    for id in ("dplcf", "ldpicf", "local-popularity"):
+        *_, last = registry.create(id, epsilon=epsilon).fit(clicks(truth), np.random.default_rng(0))
+        scores = last.model.predict(np.arange(shape[0])[:, None], np.arange(shape[1]))
+        assert np.isfinite(scores).all()
+
+
+def test_the_same_reports_give_both_methods_the_same_ranking_and_a_row_moves_its_own_scores_alone():
+    rng = np.random.default_rng(5)
+    truth = two_crowds(rng, users=400, items=60)
+    models = [
+        list(registry.create(id, epsilon=2.0).fit(clicks(truth), np.random.default_rng(6)))[-1]
+        for id in ("dplcf", "ldpicf")
+    ]
+    grid = np.arange(400)[:, None], np.arange(60)
+    one, other = (m.model.predict(*grid) for m in models)
+    assert np.array_equal(one, other)
+    assert models[0].trace["tastes clear of the noise"] >= 1
+    changed = truth.copy()
+    changed[7] = ~changed[7]
+    mechanism = registry.create("dplcf", epsilon=2.0)
+    first, second = replayed(mechanism, clicks(truth), clicks(changed), 7)
+    assert first.shown == second.shown
+    assert np.array_equal(first.others[-1], second.others[-1])
+    assert not np.array_equal(first.own[-1], second.own[-1])
+
+
+def test_on_a_generated_shop_it_is_above_its_debiased_popularity():
+    gaps = {1.0: [], 2.0: [], 4.0: []}
+    for seed in (1, 2):
+        ratings = synthetic.shop(seed).ratings
+        train, test = LeaveLast()(ratings, np.random.default_rng(seed))
+        for epsilon, found in gaps.items():
+            hits = []
+            for id in ("dplcf", "local-popularity"):
+                rng = np.random.default_rng(seed)
+                *_, last = registry.create(id, epsilon=epsilon).fit(train, rng)
+                hits.append(metrics.ranking(last.model, train, test, np.random.default_rng(0)).hr)
+            found.append(hits[0] - hits[1])
+    assert np.mean(gaps[1.0]) >= -0.005  # nothing is heard there
+    assert np.mean(gaps[2.0]) > 0.06
+    assert np.mean(gaps[4.0]) > 0.1
+
+
+@pytest.mark.slow
+def test_a_million_ratings_stay_below_400_megabytes():
+    ratings = synthetic.long_tail(0).ratings
+    ratings = Ratings.build(
+        ratings.users,
+        ratings.items,
+        np.ones(len(ratings)),
+        PublicFacts(users=6_000, items=3_700, low=0, high=1),
+    )
+    tracemalloc.start()
+    *_, last = registry.create("dplcf", epsilon=1.0).fit(ratings, np.random.default_rng(0))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert last.model.factors is not None
+    assert peak < 400e6
+
+
+def test_the_published_estimator_stays():
+    ratings = clicks(two_crowds(np.random.default_rng(8), users=200, items=30))
+    for id in ("dplcf", "ldpicf"):
+        mechanism = registry.create(id, epsilon=2.0, estimator=Estimator.PUBLISHED)
+        *_, last = mechanism.fit(ratings, np.random.default_rng(0))
+        assert last.model.factors is None
+        assert "neighbours per item" in last.trace
+        default = registry.create(id, epsilon=2.0).guarantee(ratings.public)
+        assert mechanism.guarantee(ratings.public).certified() == default.certified()
+
+
+# Without noise: what is found through the sparse or the smaller side is what the text says
+
+
+@pytest.mark.parametrize("alike", [ranking.jaccard, ranking.cosine])
+@pytest.mark.parametrize("count", [1, 7, 200])
+def test_items_that_share_users_are_the_nearest_of_all(alike, count, monkeypatch):
+    monkeypatch.setattr(ranking, "BLOCK", 500)
+    rng = np.random.default_rng(2)
+    for share in (0.02, 0.3):  # ties at few users, and items without one
+        truth = (rng.random((40, 60)) < share).astype(float)
+        counts = truth.sum(axis=0)
+
+        def similarities(block, truth=truth, counts=counts):
+            return alike(truth.T[block] @ truth, counts[block][:, None], counts)
+
+        exact = ranking.nearest(60, count, similarities).toarray()
+        assert np.array_equal(ranking.sharing(csr_array(truth), count, alike).toarray(), exact)
+
+
+@pytest.mark.parametrize(("users", "items"), [(30, 80), (80, 30), (50, 50)])
+def test_ease_regresses_every_item_on_all_others(users, items):
+    truth = np.random.default_rng(3).random((users, items)) < 0.2
+    x, found = truth.astype(float), ranking.ease_weights(clicks(truth), 4.0)
+    for item in range(items):
+        others = np.arange(items) != item
+        square = x[:, others].T @ x[:, others] + 4.0 * np.eye(items - 1)
+        exact = np.linalg.solve(square, x[:, others].T @ x[:, item])
+        assert np.allclose(found[others, item], exact)
+    assert not found.diagonal().any()

@@ -1,0 +1,465 @@
+"""Faults of item features, of choices by raw values, and of users in partitions.
+
+The places of most of them were drawn with the seed 4382.
+"""
+
+from __future__ import annotations
+
+from tests.faults.base import CLIP, OTHER, SCALE, SKIPPED, UNIT, family_of, moves, named
+
+_WORST = named("features", "test_the_worst_rows_move_what_facts_are_worth_as_far_as_the_card_says")
+_DEFINED = named("features", "test_what_facts_are_worth_is_what_its_definition_says")
+_CODED = named("features", "test_columns_are_of_mean_square_one_where_an_item_has_them")
+_FOLLOWS = "test_what_users_are_asked_follows_from_what_was_published"
+_NEAR = named("noise", "test_no_difference_of_two_products_is_without_noise")
+_CERTIFICATE = "test_no_certificate_moves_by_a_digit"
+_HELD_OUT = named(
+    "cluster_sums", "test_what_is_held_out_and_the_fingerprint_do_not_depend_on_partitions"
+)
+_SUMS = "test_sums_over_partitions_are_those_of_one_machine"
+_RAW = "1.0 + __import__('numpy').bincount(ratings.items, minlength=ratings.public.items)"
+_KEPT = "rows.on(items.most_rated(gram_items(public)))"
+_RAW_KEPT = f"rows.on(np.sort(np.argsort(-({_RAW}))[: gram_items(public)]))"
+_COUNTED = "private_taste", "test_private_popularity_counts_within_its_sensitivity[user-0.0]"
+
+FEATURES = [
+    *family_of(
+        "features",
+        "solvers/ranking.py",
+        (
+            "what facts tell one user is bounded twice as wide",
+            CLIP,
+            "np.clip(found - chance, -1.0, 1.0)",
+            "np.clip(found - chance, -2.0, 2.0)",
+            _WORST,
+        ),
+        (
+            "how facts are shuffled hangs on how many ratings there are",
+            OTHER,
+            "np.random.default_rng(0).permutation(len(believed))",
+            "np.random.default_rng(len(pattern.items)).permutation(len(believed))",
+            _WORST,
+        ),
+        (
+            "facts are white over items and not over ratings",
+            OTHER,
+            "share = counts / counts.sum()",
+            "share = np.full(len(counts), 1 / len(counts))",
+            _DEFINED,
+        ),
+        (
+            "nobody is taken to have average items",
+            OTHER,
+            "(self.counts - 1 + _AVERAGE), 1.0)",
+            "(self.counts - 1), 1.0)",
+            _DEFINED,
+        ),
+        (
+            "two answers are weighed by their deviations",
+            SCALE,
+            "old, new = self.noise**-2, noise**-2",
+            "old, new = self.noise**-1, noise**-1",
+            named("private_taste", "test_counts_alone_are_the_mean_of_all_answers_by_precision"),
+        ),
+        (
+            "rounding is made a direction",
+            OTHER,
+            "np.where(length > shortest, vectors / length, 0.0)",
+            "np.where(length > 0, vectors / length, 0.0)",
+            named("private_taste", "test_features_that_cancel_have_no_direction"),
+        ),
+    ),
+    *family_of(
+        "features",
+        "mechanisms/user_ranking.py",
+        (
+            "one cell moves what facts are worth half as far",
+            UNIT,
+            "rest, most if user else 2 * most, 2 * most)",
+            "rest, most, 2 * most)",
+            _WORST,
+        ),
+        (
+            "a replaced row moves what facts are worth as an emptied one",
+            UNIT,
+            "math.sqrt(known), 2 * math.sqrt(known))\n        first",
+            "math.sqrt(known), math.sqrt(known))\n        first",
+            _WORST,
+        ),
+        (
+            "a replaced row counts as an emptied one",
+            UNIT,
+            "table[USER_REPLACED] = replaced",
+            "table[USER_REPLACED] = moved",
+            _WORST,
+        ),
+        (
+            "facts are white over raw counts",
+            OTHER,
+            "return facts_apart(Pattern.of(ratings), ratings.facts, believed)",
+            f"return facts_apart(Pattern.of(ratings), ratings.facts, {_RAW})",
+            named("features", f"{_FOLLOWS}[private-popularity-settings11]"),
+        ),
+        (
+            "what facts are worth is asked by raw counts",
+            OTHER,
+            "counts.believed, rng)\n        model",
+            f"{_RAW}, rng)\n        model",
+            named("features", f"{_FOLLOWS}[private-popularity-settings11]"),
+        ),
+        (
+            "facts are added by raw counts",
+            OTHER,
+            "    return _with_facts(model, ratings, tells, counts.believed)",
+            f"    return _with_facts(model, ratings, tells, {_RAW})",
+            named("features", f"{_FOLLOWS}[private-popularity-settings11]"),
+        ),
+        (
+            "features are centred by raw counts",
+            OTHER,
+            "counts.believed @ features / counts.believed.sum()",
+            "rows @ features / rows.sum()",
+            named("features", f"{_FOLLOWS}[private-taste-settings10]"),
+        ),
+        (
+            "everybody's scores are raw counts",
+            SKIPPED,
+            "scores = counts.noisy / parts if tells",
+            "scores = _rows(ratings) / parts if tells",
+            named(
+                "replayed_answers",
+                "test_rankings_and_collected_ratings_show_nothing_but_the_answers"
+                "[private-popularity-settings2]",
+            ),
+        ),
+        (
+            "profiles count in full",
+            CLIP,
+            "math.sqrt(1 - share) * heard",
+            "heard",
+            named(
+                "private_taste",
+                "test_no_user_moves_a_release_further_than_stated[taste-0.5-Change.USER_EMPTIED]",
+            ),
+        ),
+        (
+            "one ask is not paid",
+            SCALE,
+            "rounds / asks, 1.0, turned, asks),",
+            "rounds / (asks - 1), 1.0, turned, asks),",
+            named(
+                "private_taste",
+                "test_certified_is_claimed_and_what_an_independent_accountant_finds"
+                "[private-taste-1.0]",
+            ),
+        ),
+        (
+            "rows are short in l2 where the noise is Laplace",
+            CLIP,
+            "norm = 2 if self.delta else 1",
+            "norm = 2",
+            named(*_COUNTED),
+        ),
+        (
+            "any delta will do per user",
+            OTHER,
+            "        if user:\n            check_delta",
+            "        if not user:\n            check_delta",
+            named("private_taste", "test_a_delta_of_one_over_the_users_is_refused"),
+        ),
+        (
+            "facts cost taste nothing",
+            SCALE,
+            "budget, part = budget.split(1 - _FACTS, _FACTS)",
+            "_, part = budget.split(1 - _FACTS, _FACTS)",
+            named("features", f"{_CERTIFICATE}[private-taste]"),
+        ),
+        (
+            "facts cost popularity nothing",
+            SCALE,
+            "whole.split(1 - _FACTS, _FACTS) if facts",
+            "(whole, whole.split(1 - _FACTS, _FACTS)[1]) if facts",
+            named("features", f"{_CERTIFICATE}[private-popularity]"),
+        ),
+    ),
+    *family_of(
+        "features",
+        "mechanisms/per_user.py",
+        (
+            "facts cost what users differ by nothing",
+            SCALE,
+            "own, part = own.split(0.5, 0.5)",
+            "part = own",
+            named("features", f"{_CERTIFICATE}[private-item-mean]"),
+        ),
+        (
+            "the items kept are those with the most raw ratings",
+            OTHER,
+            _KEPT,
+            _RAW_KEPT,
+            named("features", f"{_FOLLOWS}[private-svd-settings2]"),
+        ),
+        (
+            "a delta of one over the users passes",
+            OTHER,
+            "if delta >= 1 / public.users:",
+            "if delta > 1 / public.users:",
+            named("user_level", "test_a_delta_of_one_over_the_users_is_refused[private-svd]"),
+        ),
+        (
+            "long rows count by the fourth root",
+            CLIP,
+            "1.0 / np.sqrt(np.maximum(cells.counts, 1))",
+            "np.maximum(cells.counts, 1) ** -0.25",
+            moves("private-item-mean-6-EMPTIED"),
+        ),
+    ),
+    *family_of(
+        "features",
+        "mechanisms/cleansing.py",
+        (
+            "the items kept are those with the most raw ratings, after cleansing",
+            OTHER,
+            _KEPT,
+            _RAW_KEPT,
+            named("features", f"{_FOLLOWS}[svd-after-cleansing-settings4]"),
+        ),
+        (
+            "users' equations may be singular",
+            OTHER,
+            "_LEAST_RIDGE * float(kept.max())",
+            "0.0",
+            named("user_level_solvers", "test_cleansing_as_published_has_no_singular_system"),
+        ),
+    ),
+    *family_of(
+        "features",
+        "solvers/effects.py",
+        (
+            "how facts are shuffled for ratings hangs on how many there are",
+            OTHER,
+            "np.random.default_rng(0).permutation(len(items.features))",
+            "np.random.default_rng(len(cells.items)).permutation(len(items.features))",
+            named(
+                "features",
+                "test_no_row_moves_what_facts_are_worth_further_than_the_card_says"
+                "[private-item-mean-Change.USER_EMPTIED]",
+            ),
+        ),
+    ),
+    *family_of(
+        "features",
+        "solvers/rows.py",
+        (
+            "only the first 50,000 cells are clipped",
+            CLIP,
+            "values[k] *= part.along(factor[rows])",
+            "values[k] *= part.along(factor[rows]) if k.start == 0 else 1.0",
+            named("user_level_solvers", "test_rows_beyond_the_first_part_are_clipped_too"),
+        ),
+        (
+            "weights are short in l2 whatever the norm",
+            CLIP,
+            "np.sqrt(share) if norm == 2 else share",
+            "np.sqrt(share)",
+            named(*_COUNTED),
+        ),
+    ),
+    *family_of(
+        "features",
+        "data/features.py",
+        (
+            "a column that says the same of all is kept",
+            OTHER,
+            "if len(set(filled)) < 2:",
+            "if len(set(filled)) < 1:",
+            named("features", "test_a_column_becomes"),
+        ),
+        (
+            "several categories make an item's row short",
+            SCALE,
+            "1 / np.sqrt(max(len(own), 1))",
+            "1 / max(len(own), 1)",
+            _CODED,
+        ),
+        (
+            "numbers do not lie about their middle",
+            OTHER,
+            "(rank - 0.5)\n",
+            "rank\n",
+            _CODED,
+        ),
+        (
+            "numbers are of mean square one each",
+            SCALE,
+            "(line**2 - 1)]) / np.sqrt(2)",
+            "(line**2 - 1)])",
+            _CODED,
+        ),
+        (
+            "an item without a row is like the first one",
+            OTHER,
+            "rows[j]] if j in rows else None",
+            "rows[j]] if j in rows else column[-1]",
+            named("features", "test_a_table_is_matched_by_the_items_ids"),
+        ),
+    ),
+    *family_of(
+        "features",
+        "ratings.py",
+        (
+            "one rating less than the cap",
+            CLIP,
+            "(priority <= last)[inside]",
+            "(priority < last)[inside]",
+            named("user_level", "test_the_cap_is_drawn_by_each_users_own_randomness"),
+        ),
+    ),
+    *family_of(
+        "products",
+        "privacy/noise.py",
+        (
+            "directions asked nearly before take the answers of those",
+            OTHER,
+            "_NOTHING_NEW = 1e-10",
+            "_NOTHING_NEW = 1e-3",
+            _NEAR,
+        ),
+        (
+            "what is left of a column is answered without noise",
+            SKIPPED,
+            "images.T @ (directions @ block)\n",
+            "images.T @ (directions @ block) + self._private(\n"
+            "            block - directions.T @ (directions @ block)\n        )\n",
+            _NEAR,
+        ),
+    ),
+]
+
+PARTITIONS = (
+    family_of(
+        "partitions",
+        "dpmc_lab/sweep/cluster.py",
+        (
+            "another lower end of the range passes",
+            OTHER,
+            "(public.low, public.high) != (first.low, first.high)",
+            "public.high != first.high",
+            named("cluster_sums", "test_files_with_other_ranges_are_refused_by_name"),
+        ),
+        (
+            "another upper end of the range passes",
+            OTHER,
+            "(public.low, public.high) != (first.low, first.high)",
+            "public.low != first.low",
+            named("cluster_sums", "test_files_with_other_ranges_are_refused_by_name"),
+        ),
+        (
+            "the last two sums are not added",
+            OTHER,
+            "while len(sums) > 1:",
+            "while len(sums) > 2:",
+            named("cluster_sums", f"{_SUMS}[private-popularity-8]"),
+        ),
+        (
+            "users stand in the order of their letters",
+            OTHER,
+            "enumerate(natural_order(names))",
+            "enumerate(sorted(range(len(names)), key=names.__getitem__))",
+            named("cluster_sums", f"{_SUMS}[private-item-mean-0]"),
+        ),
+    )
+    + family_of(
+        "partitions",
+        "dpmc_lab/sweep/partitions.py",
+        (
+            "the earliest rating of a partition is held out",
+            OTHER,
+            "(-ratings.times,)",
+            "(ratings.times,)",
+            named("cluster_sums", "test_the_latest_rating_is_held_out_in_a_partition"),
+        ),
+        (
+            "users are numbered anew in each partition",
+            OTHER,
+            "times=ratings.times, places=places",
+            "times=ratings.times, places=None",
+            _HELD_OUT,
+        ),
+        (
+            "of several sums the first partition's stand for all",
+            OTHER,
+            "return tuple(map(added, one, *other))",
+            "return one",
+            named("cluster_sums", f"{_SUMS}[private-item-mean-0]"),
+        ),
+        (
+            "a partition without test ratings counts one",
+            OTHER,
+            "return 0, np.zeros(1, dtype=np.uint64)",
+            "return 1, np.zeros(1, dtype=np.uint64)",
+            named("cluster_sums", "test_the_latest_rating_is_held_out_in_a_partition"),
+        ),
+        (
+            "a user's last rating may be held out in a partition",
+            OTHER,
+            "(place_in_row(ratings, ~number) > 0)",
+            "(place_in_row(ratings, ~number) >= 0)",
+            named("cluster_sums", "test_the_latest_rating_is_held_out_in_a_partition"),
+        ),
+        (
+            "half of the share is held out",
+            SCALE,
+            "share * 2.0**64",
+            "share * 2.0**63",
+            _HELD_OUT,
+        ),
+        (
+            "the mean square stands for its root",
+            OTHER,
+            "float(np.sqrt(mean) if metric.lower else mean)",
+            "float(mean)",
+            named("cluster_sums", "test_the_error_of_partitions_is_that_of_all_their_test_ratings"),
+        ),
+        (
+            "a file written anew with the same size is read on",
+            OTHER,
+            "return found.st_size, found.st_mtime_ns",
+            "return found.st_size, 0",
+            named("cluster_sums", "test_a_file_that_changed_is_not_read_again"),
+        ),
+    )
+    + family_of(
+        "partitions",
+        "ratings.py",
+        (
+            "hashes hang on where a user is in the partition",
+            OTHER,
+            "own = users if ratings.places is None else ratings.places[users]",
+            "own = users",
+            _HELD_OUT,
+        ),
+    )
+)
+
+SESSIONS = family_of(
+    "pages",
+    "pages/ui/state.py",
+    (
+        "one private folder for all sessions",
+        UNIT,
+        'scope="session", on_release=lambda own: own.close(), show_spinner=False',
+        "show_spinner=False",
+        named("pages", "test_every_session_has_a_private_folder_and_jobs_of_its_own"),
+    ),
+) + family_of(
+    "pages",
+    "pages/ui/sources.py",
+    (
+        "an answer outlives a forgotten upload",
+        OTHER,
+        ', "answer found"',
+        "",
+        named("pages", "test_forgetting_an_upload_leaves_nothing_of_it_in_the_session"),
+    ),
+)

@@ -1,0 +1,209 @@
+"""Faults of reading."""
+
+from __future__ import annotations
+
+from tests.faults.base import CLIP, OTHER, UNIT, family_of, named
+
+_EXACT_IDS = "test_ids_that_a_float_no_longer_tells_apart_are_refused_with_its_type"
+_ANY_LENGTH = "test_ids_of_any_length_keep_their_order_and_are_never_one"
+_ASKED_CLICKS = "test_with_a_range_a_file_is_read_as_clicks_only_if_asked"
+_BY_HAND = named("reading_fuzz", "test_by_hand")
+
+READING = (
+    family_of(
+        "reading",
+        "data/reading.py",
+        (
+            "float ids: the first two that run together pass",
+            OTHER,
+            "(np.abs(values[~np.isnan(values)]) >= 2.0",
+            "(np.abs(values[~np.isnan(values)]) > 2.0",
+            named("reading", _EXACT_IDS),
+        ),
+        (
+            "float ids: those of float32 held to the bound of float64",
+            OTHER,
+            "32: 24,",
+            "32: 53,",
+            named("reading", _EXACT_IDS),
+        ),
+        (
+            "float ids: half floats one bit longer",
+            OTHER,
+            "16: 11,",
+            "16: 12,",
+            named("reading", _EXACT_IDS),
+        ),
+        (
+            "float ids: negative ones not looked at",
+            OTHER,
+            "(np.abs(values[~np.isnan(values)]) >=",
+            "(values[~np.isnan(values)] >=",
+            named("reading", _EXACT_IDS),
+        ),
+        (
+            "ids that differ by capitals are one person",
+            OTHER,
+            "texts = compute.utf8_trim_whitespace(column.dictionary)",
+            "texts = compute.utf8_lower(compute.utf8_trim_whitespace(column.dictionary))",
+            named("reading", "test_two_ids_are_one_only_if_their_text_is_equal"),
+        ),
+        (
+            "ids told apart by their first seven bytes alone",
+            OTHER,
+            "if lengths.max() > 7:",
+            "if lengths.max() > 99:",
+            named("reading", _ANY_LENGTH),
+        ),
+        (
+            "ids not told apart by their length",
+            OTHER,
+            ">> rest << rest | lengths",
+            ">> rest << rest",
+            named("reading", "test_ids_that_differ_by_a_null_character_are_different"),
+        ),
+        (
+            "ids of each row are kept however long",
+            OTHER,
+            "again and plain and column.nbytes <= 2 * SHORT * len(column)",
+            "again and plain",
+            named("reading", "test_long_ids_after_short_ones_are_kept_once"),
+        ),
+        (
+            "ids without their leading zeros",
+            OTHER,
+            "texts = compute.utf8_trim_whitespace(column.dictionary)",
+            'texts = compute.utf8_ltrim(compute.utf8_trim_whitespace(column.dictionary), "0")',
+            named("reading", "test_two_ids_are_one_only_if_their_text_is_equal"),
+        ),
+    )
+    + family_of(
+        "reading",
+        "data/text.py",
+        (
+            "a file with a range is clicks unasked",
+            UNIT,
+            "bool(unknown) or options.low is not None",
+            "bool(unknown)",
+            named("reading", _ASKED_CLICKS),
+        ),
+        (
+            "under a header the first free column is the user",
+            UNIT,
+            'layout.format is Format.JSON or (header and "user" in missing)',
+            "layout.format is Format.JSON",
+            named("columns", "test_a_header_that_does_not_name_the_user_is_asked"),
+        ),
+        (
+            "a column called id is a user's",
+            UNIT,
+            "known[k] in absent or plain[k] in _ROW_NUMBERS or",
+            "known[k] in absent or",
+            _BY_HAND,
+        ),
+        (
+            "a column that counts up is a user's",
+            UNIT,
+            "len(names) > _GUESSABLE or _counts_up(first)",
+            "len(names) > _GUESSABLE",
+            named("columns", "test_without_a_header_other_columns_are_asked"),
+        ),
+        (
+            "of many columns without names the first is the user's",
+            UNIT,
+            "len(names) > _GUESSABLE or _counts_up(first)",
+            "_counts_up(first)",
+            named("columns", "test_without_a_header_other_columns_are_asked"),
+        ),
+        (
+            "a guess is not marked",
+            UNIT,
+            "guessed=tuple(taken),",
+            "guessed=(),",
+            named("columns", "test_without_a_header_the_usual_order_is_a_guess"),
+        ),
+    )
+    + family_of(
+        "reading",
+        "dpmc_lab/cli/options.py",
+        (
+            "a guessed person is promised something",
+            UNIT,
+            'if "user" in ratings.columns.guessed:',
+            'if "user" in ratings.columns.names:',
+            named("columns", "test_a_guessed_person_is_promised_nothing"),
+        ),
+        (
+            "a table of items is left aside without --prepare",
+            OTHER,
+            "if not table or registry.uses_facts(steps):",
+            "if table or registry.uses_facts(steps):",
+            named("columns", "test_items_alone_are_used"),
+        ),
+    )
+    + family_of(
+        "reading",
+        "data/reading.py",
+        (
+            "the range is read off the data",
+            CLIP,
+            'low, high, origin = options.low, options.high, "the public range as given"',
+            "low, high = float(np.nanmin(table.ratings)), float(np.nanmax(table.ratings))\n"
+            '        origin = "the public range as given"',
+            _BY_HAND,
+        ),
+        (
+            "users with one rating each are not asked about",
+            UNIT,
+            "np.count_nonzero(counts[0] == 1) >= _ONCE * users",
+            "np.count_nonzero(counts[0] == 0) >= users",
+            named("columns", "test_counts_that_speak_against_the_column_are_asked_about"),
+        ),
+        (
+            "items for users are not asked about",
+            UNIT,
+            '"user" in layout.guessed and 2 * users <= items',
+            '"user" in layout.guessed and 200 * users <= items',
+            named("columns", "test_counts_that_speak_against_the_column_are_asked_about"),
+        ),
+        (
+            "ratings below the range are kept",
+            CLIP,
+            "((table.ratings < low) | (table.ratings > high))",
+            "(table.ratings > high)",
+            _BY_HAND,
+        ),
+        (
+            "who has no usable row stays in the lists",
+            OTHER,
+            "used = np.full(len(names), whole)",
+            "used = np.full(len(names), True)",
+            _BY_HAND,
+        ),
+        (
+            "of a repeated pair the first is kept for the last",
+            OTHER,
+            "last = np.append(np.diff(cells) != 0, True)[: len(cells)]",
+            "last = np.append(True, np.diff(cells) != 0)[: len(cells)]",
+            _BY_HAND,
+        ),
+    )
+    + family_of(
+        "reading",
+        "pages/data.py",
+        (
+            "the upload page asks for clicks by itself",
+            UNIT,
+            'NONE if role == "time" else None)',
+            "NONE if role in NO_COLUMN else None)",
+            named("pages", "test_with_a_range_an_upload_is_read_as_clicks_only_if_asked"),
+        ),
+        (
+            "the upload page reads a guessed column of users",
+            UNIT,
+            "disabled=not sure)",
+            "disabled=False)",
+            named("pages", "test_an_upload_waits_until_its_column_of_users_is_confirmed"),
+        ),
+    )
+)

@@ -1,0 +1,516 @@
+"""Faults of a class: its room, phones and server."""
+
+from __future__ import annotations
+
+from tests.faults.base import CLIP, OTHER, REUSED, SCALE, SKIPPED, UNIT, family_of, named
+
+_UNANIMOUS = "test_unanimous_reports_leave_the_likelihood_ratio_interval_open"
+_WITHIN = "test_no_share_lies_outside_0_to_100_and_each_interval_holds_its_share"
+
+ROOM = family_of(
+    "room",
+    "dpmc_lab/classroom/room.py",
+    (
+        "a phone: the opposite too rarely",
+        SCALE,
+        "math.ceil(flip_chance(epsilon) * DRAWS)",
+        "math.ceil(0.97 * flip_chance(epsilon) * DRAWS)",
+        named("room", "test_a_phone_lies_as_often_as_its_epsilon_asks"),
+    ),
+    (
+        "a phone: rounded to the side that tells more",
+        OTHER,
+        "math.ceil(flip_chance(epsilon) * DRAWS)",
+        "math.floor(flip_chance(epsilon) * DRAWS)",
+        named("room", "test_a_phone_lies_as_often_as_its_epsilon_asks"),
+    ),
+    (
+        "coins tell more than a phone",
+        CLIP,
+        "least <= rule.chance < 0.5",
+        "0.9 * least <= rule.chance < 0.5",
+        named("room", "test_coins_never_tell_more_than_a_phone"),
+    ),
+    (
+        "simulated phones: answers as they are",
+        SKIPPED,
+        "told = replace(channel, shape=answers.shape).publish(answers.astype(np.uint8), rng)",
+        "told = answers.astype(np.uint8)",
+        named("room", "test_a_thousand_classes"),
+    ),
+    (
+        "simulated phones: one draw for all classes",
+        REUSED,
+        ".publish(answers.astype(np.uint8), rng)",
+        ".publish(answers.astype(np.uint8), np.random.default_rng(0))",
+        named("room", "test_simulated_phones_draw_anew"),
+    ),
+    (
+        "asked again, spent once",
+        UNIT,
+        "return sum(coin(one.epsilon).loss(1).epsilon for one in self.askings)",
+        "return max((coin(one.epsilon).loss(1).epsilon for one in self.askings), default=0.0)",
+        named("room", "test_asking_again_spends_again_and_makes_the_attacker_surer"),
+    ),
+    (
+        "unanimous reports make a class certain",
+        CLIP,
+        "(min(_fewest(side, tail), _fewest_supported(side)) for side in",
+        "(_fewest(side, tail) for side in",
+        named("room", _UNANIMOUS),
+    ),
+    (
+        "unanimous reports make a population certain",
+        CLIP,
+        "low, high = min(low, _least_supported(parts)), max",
+        "low, high = low, max",
+        named("room", _UNANIMOUS),
+    ),
+    (
+        "the likelihood-ratio interval of no yes is forgotten",
+        OTHER,
+        "max(high, 1 - _least_supported(mirrored))",
+        "high",
+        named("room", _UNANIMOUS),
+    ),
+    (
+        "a share is shown past its end",
+        CLIP,
+        "return min(max(self.share, 0.0), 1.0)",
+        "return self.share",
+        named("room", _UNANIMOUS),
+    ),
+    (
+        "rounding errors of a transform are taken for likelihoods",
+        OTHER,
+        "    told = min(told, np.flatnonzero(best > _ROUNDING)[-1])\n",
+        "",
+        named("room", _WITHIN + "[100-0.5-1]"),
+    ),
+    (
+        "more phones resolve without the coin",
+        SKIPPED,
+        "yes = round(phones * (chance + self.shown_share * (1 - 2 * chance)))",
+        "yes = round(phones * self.shown_share)",
+        named("room", "test_more_phones_resolve_more_around_the_share_of_the_class[9]"),
+    ),
+    (
+        "equal reports tell what one report tells",
+        UNIT,
+        "opposite, honest = _flips(channel) ** times, (1 - _flips(channel)) ** times",
+        "opposite, honest = _flips(channel), (1 - _flips(channel))",
+        named("room", "test_what_equal_reports_tell_an_attacker[2-0.5]"),
+    ),
+    (
+        "equal reports tell the same whatever was believed before",
+        OTHER,
+        "cases = (prior * honest, (1 - prior) * opposite),",
+        "prior = 0.5\n    cases = (prior * honest, (1 - prior) * opposite),",
+        named("room", "test_what_equal_reports_tell_an_attacker[2-0.99]"),
+    ),
+    (
+        "a guess replaces an open question",
+        OTHER,
+        "if isinstance(view.open, Asking) and not view.locked:",
+        "if False:",
+        named("room", "test_a_guess_replaces_no_open_question_and_is_locked_wherever_it_is"),
+    ),
+    (
+        "what is on is locked in place of a guess",
+        OTHER,
+        "self._view.ballots[-1 - ballot] if ballot else self._view.open",
+        "self._view.open",
+        named("room", "test_a_guess_replaces_no_open_question_and_is_locked_wherever_it_is"),
+    ),
+    (
+        "a guess against an option counts",
+        OTHER,
+        "type(bit) is int and bit == 1",
+        "type(bit) is int",
+        named("room", "test_what_is_no_guess_is_refused[picks7]"),
+    ),
+    (
+        "guesses take the places of phones",
+        OTHER,
+        "guesses = asking < 0",
+        "guesses = False",
+        named("room", "test_guesses_take_no_place_from_phones_and_have_an_end"),
+    ),
+    (
+        "the end keeps a question from being shown",
+        OTHER,
+        "            else:\n                self._set(on=rounds[-1].number, beside=0)",
+        "            else:\n                self._unended()\n"
+        "                self._set(on=rounds[-1].number, beside=0)",
+        named("room", "test_after_the_end_every_question_that_was_asked_can_be_reached"),
+    ),
+)
+
+_COUNTED = "test_guesses_are_counted_as_they_are_and_shown_when_they_are_locked"
+_FAILS = "test_whatever_fails_on_the_wall_the_buttons_the_end_and_the_table_stay"
+_GUESSED = "test_a_guess_waits_for_the_open_question_and_changes_no_shortcut"
+
+WALL = [
+    *family_of(
+        "class",
+        "dpmc_lab/classroom/room_view.py",
+        (
+            "guesses on the wall before the lock",
+            SKIPPED,
+            "        if not (ballot.locked or view.ended):\n            rows",
+            "        if False:\n            rows",
+            named("room", _COUNTED),
+        ),
+        (
+            "guesses in the table before the lock",
+            SKIPPED,
+            "        if ballot.locked or view.ended:\n",
+            "        if True:\n",
+            named("room", _COUNTED),
+        ),
+        (
+            "an interval that fails takes the table away",
+            OTHER,
+            "    except Exception as error:\n        if note",
+            "    except ValueError as error:\n        if note",
+            named("page_room", f"{_FAILS}[interval of the class]"),
+        ),
+        (
+            "a half width is half of what is cut off at an end",
+            SCALE,
+            "max(share - low, high - share)",
+            "(high - low) / 4",
+            named(
+                "room_views",
+                "test_a_question_shows_estimate_reports_and_what_more_people_might_say",
+            ),
+        ),
+    ),
+    *family_of(
+        "class",
+        "pages/ui/blocks.py",
+        (
+            "a part that fails takes the page away",
+            OTHER,
+            "        return None\n\n\ndef log_once",
+            "        raise\n\n\ndef log_once",
+            named("page_room", f"{_FAILS}[chart]"),
+        ),
+        (
+            "a fault is logged every second",
+            OTHER,
+            "if fault not in _logged:",
+            "if True:",
+            named("page_room", f"{_FAILS}[chart]"),
+        ),
+    ),
+    *family_of(
+        "class",
+        "pages/room.py",
+        (
+            "a key asks a question again that is not on the wall",
+            OTHER,
+            "disabled=bool(view.ballot),",
+            "disabled=False,",
+            named("page_room", _GUESSED),
+        ),
+        (
+            "the code takes the way to the first question away",
+            OTHER,
+            'show_safely("The QR code", phones_link, True)',
+            "phones_link(True)",
+            named("page_room", "test_the_way_to_the_first_question_stays_without_a_code"),
+        ),
+        (
+            "after the end only questions that follow each other in the list are reached",
+            OTHER,
+            "places = words.asked(view) if view.ended else range(len(view.questions))",
+            "places = [] if view.ended else range(len(view.questions))",
+            named("page_room", "test_after_the_end_every_question_can_be_reached"),
+        ),
+    ),
+    *family_of(
+        "class",
+        "pages/learn.py",
+        (
+            "a guess that is revealed replaces the open question",
+            OTHER,
+            "room.lock(ballot=ballot.number)",
+            "room.show(ballot.number)",
+            named("page_room", _GUESSED),
+        ),
+    ),
+]
+
+_GUESS = "test_a_guess_is_one_tap_under_another_name_and_costs_nothing"
+
+PHONE = family_of(
+    "phone",
+    "pages/ui/phone.html",
+    (
+        "one draw less than the epsilon asks for",
+        SCALE,
+        "Math.ceil(DRAWS / (1 + Math.exp(told)))",
+        "Math.floor(DRAWS / (1 + Math.exp(told)))",
+        named("browser_phone", "test_a_phone_wants_the_exact_threshold_at_every_epsilon"),
+    ),
+    (
+        "nothing is refused where epsilon is large",
+        CLIP,
+        "Math.max(1, Math.ceil(",
+        "Math.max(0, Math.ceil(",
+        named("browser_phone", "test_a_phone_wants_the_exact_threshold_at_every_epsilon"),
+    ),
+    (
+        "more than a fair coin is taken",
+        CLIP,
+        "below >= least && 2 * below < DRAWS",
+        "below >= least && below < DRAWS",
+        named("browser_phone", "test_a_phone_wants_the_exact_threshold_at_every_epsilon"),
+    ),
+    (
+        "more is granted than the epsilon that is shown",
+        UNIT,
+        "Math.min(epsilon, Number(round(epsilon)))",
+        "epsilon",
+        named("browser_phone", "test_the_epsilon_that_is_shown_is_never_less_than_what_is_spent"),
+    ),
+    (
+        "what is spent is rounded to the nearest",
+        SCALE,
+        "Math.ceil(100 * value - 1e-6)",
+        "Math.round(100 * value)",
+        named("browser_phone", "test_the_epsilon_that_is_shown_is_never_less_than_what_is_spent"),
+    ),
+    (
+        "a number of the question that is kept nowhere",
+        OTHER,
+        "(whole(told.asking) && ",
+        "(",
+        named("browser_phone", "test_a_phone_draws_nothing_for_a_hostile_server[asking]"),
+    ),
+    (
+        "a guess is sent as it is though an epsilon is promised",
+        SKIPPED,
+        "(told.asking >= 0 || told.epsilon === 0)",
+        "true",
+        named("browser_phone", "test_a_phone_draws_nothing_for_a_hostile_server[coined guess]"),
+    ),
+    (
+        "the answer is drawn though the threshold is not the epsilon's",
+        SKIPPED,
+        "!now.open || !sounds()) return",
+        "!now.open) return",
+        named("browser_phone", "test_a_phone_draws_nothing_for_a_hostile_server[both]"),
+    ),
+    (
+        "the answer as it is",
+        SKIPPED,
+        "u < below ? 1 - answer : answer",
+        "answer",
+        named("browser_phone", "test_the_raw_answer_never_leaves_a_phone_that_lies[Yes-1]"),
+    ),
+    (
+        "the raw answer is sent",
+        SKIPPED,
+        "picks ? { picks } : { bit })",
+        "picks ? { picks } : { bit: fallen ? fallen.yes : bit })",
+        named("browser_phone", "test_the_raw_answer_never_leaves_a_phone_that_lies[Yes-1]"),
+    ),
+    (
+        "the raw answer is kept",
+        OTHER,
+        "{ ...report, epsilon: now.epsilon }",
+        "{ ...report, ...told, epsilon: now.epsilon }",
+        named("browser_phone", "test_the_raw_answer_never_leaves_a_phone_that_lies[Yes-1]"),
+    ),
+    (
+        "one token for all rooms",
+        REUSED,
+        "token: newToken(), guesser",
+        "token: memory.token || newToken(), guesser",
+        named("browser_phone", "test_before_and_after_a_class"),
+    ),
+    (
+        "a guess under the name of the coins",
+        REUSED,
+        "token: epsilon ? memory.token : memory.guesser",
+        "token: memory.token",
+        named("browser_phone", _GUESS),
+    ),
+    (
+        "a guess is called private",
+        OTHER,
+        '$("honest").hidden = $("remembers").hidden = asked && guesses()',
+        '$("honest").hidden = $("remembers").hidden = false',
+        named("browser_phone", _GUESS),
+    ),
+    (
+        "a guess that was sent is not called public any more",
+        OTHER,
+        'guesses() && "A guess',
+        'guesses() && !report && "A guess',
+        named("browser_phone", _GUESS),
+    ),
+    (
+        "one number for coins and guesses",
+        REUSED,
+        "memory = { room, token: newToken(), guesser: newToken(), sent: {} }",
+        "const one = newToken(); memory = { room, token: one, guesser: one, sent: {} }",
+        named("browser_phone", _GUESS),
+    ),
+)
+
+_DOOR = "test_the_door_by_itself"
+
+SERVER = family_of(
+    "server",
+    "pages/ui/door.py",
+    (
+        "any name is its own",
+        SKIPPED,
+        "if host is None or not self._is_own(host, scope):",
+        "if host is None:",
+        named("door", _DOOR),
+    ),
+    (
+        "any address is its own",
+        CLIP,
+        "return address.is_loopback or",
+        "return True or",
+        named("door", _DOOR),
+    ),
+    (
+        "a page of another site shows it in a frame",
+        SKIPPED,
+        '[*message.get("headers", ()), POLICY]',
+        '[*message.get("headers", ())]',
+        named("door", "test_no_response_may_be_shown_in_a_frame_of_another_site"),
+    ),
+    (
+        "its own policy takes the place of a stricter one",
+        OTHER,
+        '[*message.get("headers", ()), POLICY]',
+        '[h for h in message.get("headers", ()) if h[0] != POLICY[0]] + [POLICY]',
+        named("door", "test_no_response_may_be_shown_in_a_frame_of_another_site"),
+    ),
+    (
+        "a stranger's text is code on the page that refuses it",
+        SKIPPED,
+        "html.escape(str(why))",
+        "str(why)",
+        named("door", "test_a_browser_is_refused_with_a_page_and_everything_else_with_a_line"),
+    ),
+    (
+        "a stranger fills the log",
+        CLIP,
+        "and len(self._logged) < MAX_LOGGED:",
+        "and len(self._logged) >= 0:",
+        named("door", "test_a_refusal_is_written_down_once_and_nobody_fills_the_log"),
+    ),
+    (
+        "a name that begins with its own",
+        CLIP,
+        "_HOST.fullmatch(",
+        "_HOST.match(",
+        named("door", _DOOR),
+    ),
+    (
+        "pages of other sites are answered",
+        SKIPPED,
+        'if scheme not in ("http", "https") or site != told.lower():',
+        'if scheme not in ("http", "https"):',
+        named("door", _DOOR),
+    ),
+    (
+        "websockets pass by",
+        SKIPPED,
+        'if scope["type"] in ("http", "websocket"):',
+        'if scope["type"] == "http":',
+        named("door", _DOOR),
+    ),
+    (
+        "a class's address without a class",
+        OTHER,
+        "if classroom.on():",
+        "if True:",
+        named("door", "test_it_answers_to_the_address_it_was_bound_to"),
+    ),
+) + family_of(
+    "server",
+    "dpmc_lab/locks.py",
+    (
+        "an upload's folder stays",
+        SKIPPED,
+        "            remove(folder)\n",
+        "            pass\n",
+        named(
+            "sweep_kills",
+            "test_a_private_sweep_ends_with_its_owner_and_its_folder_goes[SIGKILL-False]",
+        ),
+    ),
+)
+
+CLASSROOM = family_of(
+    "class",
+    "pages/ui/classroom.py",
+    (
+        "the right link counts as a guess",
+        OTHER,
+        '    if not _is_secret(request.path_params["secret"]):\n        _pace(_guesses, request)',
+        '    _pace(_guesses, request)\n    if not _is_secret(request.path_params["secret"]):',
+        named("classroom", "test_secrets_cannot_be_tried_one_after_the_other"),
+    ),
+    (
+        "the beginning of the secret opens",
+        CLIP,
+        "hmac.compare_digest(given.encode(), secret().encode())",
+        "secret().startswith(given)",
+        named("classroom", "test_a_wrong_secret_is_refused"),
+    ),
+    (
+        "everybody uploads",
+        SKIPPED,
+        "if upload and on() and not _is_secret(",
+        "if upload and not on() and not _is_secret(",
+        named("classroom", "test_nobody_but_the_teacher_uploads"),
+    ),
+    (
+        "visitors take the teacher's places",
+        OTHER,
+        "return jobs.PLACES if teacher() else jobs.VISITORS",
+        "return jobs.PLACES",
+        named("classroom", "test_strangers_open_no_room"),
+    ),
+    (
+        "visitors switch themselves on",
+        SKIPPED,
+        "    _only_the_teacher()\n    _server.visitors = may",
+        "    _server.visitors = may",
+        named("classroom", "test_strangers_open_no_room"),
+    ),
+) + family_of(
+    "class",
+    "dpmc_lab/classroom/room.py",
+    (
+        "nobody waits to be let in",
+        SKIPPED,
+        "if token not in self._inside and len(self._inside) < self._places:",
+        "if token not in self._inside:",
+        named("room", "test_one_address_fills_no_room"),
+    ),
+    (
+        "one address fills the queue",
+        CLIP,
+        "token not in self._waiting and same < self._places and",
+        "token not in self._waiting and",
+        named("room", "test_one_address_fills_no_room"),
+    ),
+    (
+        "all that wait are let in",
+        OTHER,
+        "list(self._waiting)[:phones]",
+        "list(self._waiting)",
+        named("room", "test_no_more_are_let_in_than_were_seen_to_wait"),
+    ),
+)

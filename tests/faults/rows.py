@@ -1,0 +1,317 @@
+"""Faults of the result store and of sweeps."""
+
+from __future__ import annotations
+
+from tests.faults.base import CLIP, OTHER, REUSED, UNIT, family_of, named
+
+_PARTITIONS = "test_sums_over_partitions_are_those_of_one_machine"
+
+STORE = (
+    family_of(
+        "store",
+        "dpmc_lab/store.py",
+        (
+            "every epsilon is a curve of its own",
+            OTHER,
+            "plain = without_epsilon(settings)",
+            "plain = settings",
+            named("store", "test_curves_collect_what_differs_in_epsilon_and_seed_only"),
+        ),
+        (
+            "seeds share a row",
+            OTHER,
+            "mechanism, revision, settings, *seed)",
+            "mechanism, revision, settings)",
+            named("sweep", "test_everything_that_decides_a_result_is_in_its_key"),
+        ),
+        (
+            "rows of an older revision are found",
+            OTHER,
+            "return digest(source, list(prepare), split, mechanism, revision, settings, *seed)",
+            "return digest(source, list(prepare), split, mechanism, settings, *seed)",
+            named("sweep", "test_a_raised_revision_is_another_unit"),
+        ),
+        (
+            "the split is not in the key of a row",
+            OTHER,
+            "return digest(source, list(prepare), split, mechanism,",
+            "return digest(source, list(prepare), mechanism,",
+            named("sweep", "test_everything_that_decides_a_result_is_in_its_key"),
+        ),
+    )
+    + family_of(
+        "store",
+        "dpmc_lab/store.py",
+        (
+            "rows finished since are pruned",
+            OTHER,
+            "finished < :before",
+            "finished > :before",
+            named("store", "test_prune_takes_rows_and_what_only_they_used"),
+        ),
+        (
+            "cards and curves that nothing uses stay",
+            OTHER,
+            'for table in ("curve", "card"):',
+            'for table in ("curve",):',
+            named("store", "test_prune_takes_rows_and_what_only_they_used"),
+        ),
+        (
+            "half of the rows are written where one cannot be",
+            OTHER,
+            'self.connection.execute("ROLLBACK")',
+            'self.connection.execute("COMMIT")',
+            named("store", "test_rows_are_written_all_or_none"),
+        ),
+    )
+    + family_of(
+        "store",
+        "dpmc_lab/store.py",
+        (
+            "points of the highest seeds",
+            OTHER,
+            '"ORDER BY seed LIMIT ?"',
+            '"ORDER BY seed DESC LIMIT ?"',
+            named("store", "test_points_are_the_values_of_the_lowest_seeds"),
+        ),
+        (
+            "small epsilons of a curve are left out",
+            OTHER,
+            "last = -1.0  #",
+            "last = 1.0  #",
+            named("store", "test_what_is_certified_comes_with_its_reasons"),
+        ),
+    )
+    + family_of(
+        "store",
+        "dpmc_lab/store.py",
+        (
+            "a formula is exported as it is",
+            OTHER,
+            '        return f"\'{value}"\n    return value',
+            "        return value\n    return value",
+            named("store", "test_csv_and_parquet_hold_the_same_rows"),
+        ),
+        (
+            "numbers are exported as text",
+            OTHER,
+            "    try:\n        float(value)",
+            "    try:\n        raise ValueError",
+            named("store", "test_csv_and_parquet_hold_the_same_rows"),
+        ),
+    )
+    + family_of(
+        "store",
+        "registry.py",
+        (
+            "a shipped curve comes without its line without privacy",
+            OTHER,
+            "cls.twin, REFERENCES[cls.task]",
+            "cls.twin",
+            named("shipped", "test_a_line_is_looked_at_from_one_epsilon"),
+        ),
+    )
+    + family_of(
+        "store",
+        "dpmc_lab/shipped.py",
+        (
+            "shipped rows of an older revision are drawn",
+            OTHER,
+            'if cls is not None and cls.revision == stamp["revisions"][name]:',
+            "if cls is not None:",
+            named("shipped", "test_curves_of_another_revision_or_setting_are_left_out"),
+        ),
+        (
+            "numbers of a shipped curve are cut to two digits",
+            OTHER,
+            'f"{value:.6g}"',
+            'f"{value:.2g}"',
+            named("shipped", "test_a_file_comes_back_as_it_went"),
+        ),
+    )
+)
+
+SWEEP = (
+    family_of(
+        "sweep",
+        "dpmc_lab/cli/sweep.py",
+        (
+            "a new curve has no lists without privacy to be compared with",
+            OTHER,
+            "if any(unit.curve not in known for unit in first):",
+            "if not first:",
+            named(
+                "pages_compare", "test_with_a_new_curve_the_reference_runs_once_more_for_its_lists"
+            ),
+        ),
+    )
+    + family_of(
+        "sweep",
+        "dpmc_lab/sweep/grid.py",
+        (
+            "the largest epsilon is never run",
+            OTHER,
+            "yield from dict.fromkeys(ordered[:1] + ordered[-1:])",
+            "yield from dict.fromkeys(ordered[:1])",
+            named("sweep", "test_the_curve_is_seen_early_and_then_filled"),
+        ),
+        (
+            "the last seed of a range is left out",
+            OTHER,
+            "found += range(low, high + 1)",
+            "found += range(low, max(high, low + 1))",
+            named("sweep_cli", "test_seeds_are_lists_or_ranges"),
+        ),
+        (
+            "epsilons are spaced evenly and not in the logarithm",
+            OTHER,
+            "np.geomspace(low, high, count)",
+            "np.linspace(low, high, count)",
+            named("sweep_cli", "test_epsilons_are_lists_or_ranges"),
+        ),
+    )
+    + family_of(
+        "sweep",
+        "dpmc_lab/sweep/engine.py",
+        (
+            "all seeds share the first one's split",
+            REUSED,
+            "unit.seed if source.per_seed or unit.split is not None else 0",
+            "unit.seed if source.per_seed else 0",
+            named("sweep", "test_all_mechanisms_of_a_seed_share_its_split"),
+        ),
+        (
+            "a solve is taken for that of other data",
+            REUSED,
+            "key = digest(mechanism.id, mechanism.revision, settings, ratings.fingerprint)",
+            "key = digest(mechanism.id, mechanism.revision, settings)",
+            named("sweep", "test_a_row_is_what_a_run_of_its_own_gives"),
+        ),
+        (
+            "a solve is taken for that of other settings",
+            REUSED,
+            "key = digest(mechanism.id, mechanism.revision, settings, ratings",
+            "key = digest(mechanism.id, mechanism.revision, ratings",
+            named("sweep", "test_two_radii_of_a_sweep_have_a_solve_each"),
+        ),
+    )
+    + family_of(
+        "sweep",
+        "dpmc_lab/sweep/sources.py",
+        (
+            "one draw of generated data for all seeds",
+            REUSED,
+            "return datasets.load(self.sample, seed=seed, **self.options)",
+            "return datasets.load(self.sample, seed=0, **self.options)",
+            named("sweep_data", "test_generated_data_is_one_matrix_or_a_new_one_for_each_seed"),
+        ),
+        (
+            "an upload's cap is forgotten on its way to a sweep",
+            OTHER,
+            "named | ratings.public.as_dict()",
+            'named | ratings.public.as_dict() | {"cap": None}',
+            named("sweep_data", "test_a_snapshot_gives_the_same_ratings_back"),
+        ),
+        (
+            "times do not name the data",
+            OTHER,
+            "None if ratings.times is None else _hash(ratings.times)",
+            "None",
+            named("sweep_data", "test_the_fingerprint_knows_all_that_results_depend_on"),
+        ),
+    )
+    + family_of(
+        "sweep",
+        "dpmc_lab/sweep/engine.py",
+        (
+            "rows that wait for a locked store are dropped",
+            OTHER,
+            "self._again = time.monotonic() + 1.0",
+            "self._again = time.monotonic() + 1.0\n            self._waiting.clear()",
+            named("sweep", "test_a_store_that_stays_locked_is_a_sentence"),
+        ),
+    )
+    + family_of(
+        "sweep",
+        "dpmc_lab/sweep/cluster.py",
+        (
+            "the last partition is left out of sums",
+            OTHER,
+            "sums = self.map(function, *state).parts\n",
+            "sums = self.map(function, *state).parts[: max(1, len(self.parts) - 1)]\n",
+            named("cluster_sums", _PARTITIONS),
+        ),
+        (
+            "a user may be in two files",
+            UNIT,
+            "if owner.setdefault(id, path) != path:",
+            "if owner.setdefault(id, path) is None:",
+            named("cluster_sums", "test_a_user_of_two_files_is_refused_on_a_cluster_alone"),
+        ),
+    )
+    + family_of(
+        "sweep",
+        "dpmc_lab/sweep/partitions.py",
+        (
+            "a partition counts twice in sums",
+            OTHER,
+            "return sum(other, one)",
+            "return sum(other, one) + (0 if other else one)",
+            named("cluster_sums", _PARTITIONS),
+        ),
+        (
+            "what is held out hangs on the partition",
+            OTHER,
+            "times=ratings.times, places=places)",
+            "times=ratings.times)",
+            named(
+                "cluster_sums",
+                "test_what_is_held_out_and_the_fingerprint_do_not_depend_on_partitions",
+            ),
+        ),
+    )
+    + family_of(
+        "sweep",
+        "mechanisms/per_user.py",
+        (
+            "each partition has noise of its own",
+            REUSED,
+            "releases.counts.publish(ratings.total(_counts), rng)",
+            "ratings.total(lambda part: releases.counts.publish(_counts(part), rng))",
+            named("cluster_sums", _PARTITIONS),
+        ),
+        (
+            "a partition forgets to clip",
+            CLIP,
+            "weighted, gains = weighted_rows(part, values, weights, clip)",
+            "weighted, gains = weighted_rows(part, values, weights, clip"
+            " if ratings.places is None else math.inf)",
+            named("cluster_sums", _PARTITIONS),
+        ),
+        (
+            "a sum is drawn where users are",
+            OTHER,
+            "return item_sums(cells, factor=1.0 / np.sqrt(np.maximum(cells.counts, 1)))",
+            "return item_sums(cells) + np.random.random(cells.shape[1])",
+            named("cluster_sums", "test_what_is_run_again_changes_nothing_and_draws_nothing"),
+        ),
+    )
+    + family_of(
+        "sweep",
+        "dpmc_lab/sweep/toplists.py",
+        (
+            "what is rated already is recommended",
+            OTHER,
+            "scores[train.items[train.indptr[user] : train.indptr[user + 1]]] = -np.inf",
+            "scores[train.items[train.indptr[user] : train.indptr[user]]] = -np.inf",
+            named("views", "test_top_items_are_the_best_unrated"),
+        ),
+        (
+            "the worst items are recommended",
+            OTHER,
+            'np.argsort(-scores, kind="stable")[:length]',
+            'np.argsort(scores, kind="stable")[-length:]',
+            named("views", "test_top_items_are_the_best_unrated"),
+        ),
+    )
+)

@@ -1,0 +1,486 @@
+"""Faults of views and pages."""
+
+from __future__ import annotations
+
+from tests.faults.base import OTHER, REUSED, UNIT, family_of, named
+
+VIEWS = family_of(
+    "views",
+    "dpmc_lab/curves/lines.py",
+    (
+        "a band of one side",
+        OTHER,
+        "stdtrit(n - 1, 0.5 + level / 2)",
+        "stdtrit(n - 1, level)",
+        named("compare", "test_the_band_is_the_t_interval_of_each_row"),
+    ),
+    (
+        "a band of seeds and not of their mean",
+        OTHER,
+        "ddof=1)) / math.sqrt(n), n)",
+        "ddof=1)), n)",
+        named("compare", "test_the_band_is_the_t_interval_of_each_row"),
+    ),
+    (
+        "per rating and per user change places",
+        UNIT,
+        "{Count.RATING: RATING, Count.USER: USER_EMPTIED}[count]",
+        "{Count.RATING: USER_EMPTIED, Count.USER: RATING}[count]",
+        named("compare", "test_in_the_same_unit_the_crossover_moves_with_the_certified_values"),
+    ),
+    (
+        "a line without a bound in a unit is certified there",
+        OTHER,
+        "if np.isfinite(x).all():",
+        "if np.isfinite(shown).all():",
+        named(
+            "compare",
+            "test_without_a_finite_value_in_the_unit_a_line_is_hollow_and_not_dropped",
+        ),
+    ),
+    (
+        "the best of all is measured on the seeds that chose it",
+        REUSED,
+        "halves = [(name, row[::2], row[1::2]) for name, row in rows]",
+        "halves = [(name, row[::2], row[::2]) for name, row in rows]",
+        named(
+            "views",
+            "test_there_is_an_envelope_of_certified_lines_of_one_unit_with_several_seeds_only",
+        ),
+    ),
+    (
+        "the best of all takes claims too",
+        OTHER,
+        "solid = [one for one in placed if one.solid and len(one.line.seeds) > 1]",
+        "solid = [one for one in placed if len(one.line.seeds) > 1]",
+        named(
+            "views",
+            "test_there_is_an_envelope_of_certified_lines_of_one_unit_with_several_seeds_only",
+        ),
+    ),
+    (
+        "the best of all is the worst",
+        OTHER,
+        "key=lambda one: sign * float(np.nanmean(one[1]))",
+        "key=lambda one: -sign * float(np.nanmean(one[1]))",
+        named(
+            "views",
+            "test_there_is_an_envelope_of_certified_lines_of_one_unit_with_several_seeds_only",
+        ),
+    ),
+    (
+        "a line's last seed is left out",
+        OTHER,
+        "seeds=np.array(drawn),",
+        "seeds=np.array(drawn[:-1]),",
+        named("compare", "test_lines_come_from_the_store_with_what_they_certify"),
+    ),
+    (
+        "epsilons that were not asked for are drawn",
+        OTHER,
+        "if place[0] is None or epsilons is None or place[0] in epsilons",
+        "if True",
+        named("compare", "test_lines_come_from_the_store_with_what_they_certify"),
+    ),
+) + family_of(
+    "views",
+    "dpmc_lab/curves/comparison.py",
+    (
+        "many epsilons are as sure as one",
+        OTHER,
+        "level = 1 - (1 - LEVEL) / len(x)",
+        "level = LEVEL",
+        named("compare", "test_equal_lines_cannot_be_told_apart"),
+    ),
+    (
+        "seeds are not compared in pairs",
+        OTHER,
+        "found = [interval(row, level) for row in difference]",
+        "found = [at._replace(half_width=at.half_width * difference.std(ddof=1) / row.std(ddof=1))"
+        " for row in difference for at in [interval(row, level)]]",
+        named("compare", "test_each_line_stands_at_each_epsilon_as_the_duels_say"),
+    ),
+)
+VIEWS += family_of(
+    "views",
+    "dpmc_lab/curves/trade.py",
+    (
+        "all ratings together cost what one costs",
+        UNIT,
+        "cards.spent(self.of(card), self.change)",
+        "cards.spent(card, card.change)",
+        named("page_guarantees", "test_the_question_decides_what_may_change"),
+    ),
+    (
+        "who is removed is asked about as replaced",
+        UNIT,
+        "yes, USER_EMPTIED, rated)",
+        "yes, USER_REPLACED, rated)",
+        named("trade", "test_gaussian_noise_by_its_own_law_and_by_epsilon_and_delta_alone"),
+    ),
+    (
+        "a certificate stands where epsilon and delta alone put it",
+        OTHER,
+        "value, stand, right, alone,",
+        "value, stand, alone, alone,",
+        named("trade", "test_a_flip_and_one_number_of_laplace_noise"),
+    ),
+    (
+        "a curator's server is held off",
+        OTHER,
+        "if not held and card.trust is Trust.CURATOR:",
+        "if not held and card.trust is Trust.AGGREGATOR:",
+        named(
+            "trade",
+            "test_who_runs_the_server_sees_what_a_curator_sees_and_no_more_of_reports",
+        ),
+    ),
+    (
+        "a tick measured of one thing stands in the trade of another",
+        UNIT,
+        "if sensitivity_at({question.change: 1.0}, found.change, here) > 1:",
+        "if sensitivity_at({question.change: 1.0}, found.change, here) > math.inf:",
+        named(
+            "trade",
+            "test_a_tick_lies_below_what_is_certified_and_only_where_it_tells_of_the_question",
+        ),
+    ),
+    (
+        "a recommender with a third party counts as held off",
+        OTHER,
+        "not (held or card.trust is not Trust.AGGREGATOR)",
+        "False",
+        named("trade", "test_a_recommender_beside_a_third_party_is_held_off_by_no_proof_of_ours"),
+    ),
+)
+
+VIEWS += family_of(
+    "pages",
+    "pages/ui/charts/compare.py",
+    (
+        "the filled bead stands where the paper's claim does",
+        OTHER,
+        "_odds(bead.right)",
+        "_odds(bead.claimed or bead.right)",
+        named("trade", "test_hollow_where_the_paper_puts_it_and_filled_where_the_releases_do"),
+    ),
+)
+
+PAGES = (
+    family_of(
+        "pages",
+        "pages/ui/shelf.py",
+        (
+            "a third tick takes the place of the second",
+            OTHER,
+            "self.ticked = [*self.ticked[-1:], number]",
+            "self.ticked = [*self.ticked[:1], number]",
+            named(
+                "page_train",
+                "test_a_run_that_is_known_better_replaces_itself_and_a_third_tick_the_first",
+            ),
+        ),
+        (
+            "the newest run makes room and not the oldest",
+            OTHER,
+            "next(one for one in self.runs if one.number not in self.pinned)",
+            "next(one for one in self.runs[::-1] if one.number not in self.pinned)",
+            named("page_train", "test_the_oldest_run_that_is_not_pinned_makes_room"),
+        ),
+        (
+            "pinned runs are pushed out",
+            OTHER,
+            "next(one for one in self.runs if one.number not in self.pinned)",
+            "next(iter(self.runs))",
+            named("page_train", "test_the_oldest_run_that_is_not_pinned_makes_room"),
+        ),
+    )
+    + family_of(
+        "pages",
+        "pages/ui/jobs.py",
+        (
+            "time left as if nothing were done",
+            OTHER,
+            "seconds * (self.total - self.done) / done",
+            "seconds * self.total / done",
+            named("jobs", "test_time_left_is_told_after_three_rounds_and_two_seconds"),
+        ),
+        (
+            "the last in the queue begins first",
+            OTHER,
+            "self._waiting[0] is job",
+            "self._waiting[-1] is job",
+            named("jobs", "test_at_most_so_many_at_once_and_then_in_order"),
+        ),
+    )
+    + family_of(
+        "pages",
+        "pages/ui/sources.py",
+        (
+            "what was made of a forgotten upload stays",
+            REUSED,
+            "    state.drop_kept()\n",
+            "",
+            named("pages", "test_forgetting_an_upload_drops_the_file_and_all_that_came_of_it"),
+        ),
+    )
+    + family_of(
+        "pages",
+        "pages/ui/state.py",
+        (
+            "the page shows what was kept of other choices",
+            REUSED,
+            "if last is None or last[0] != marks:",
+            "if last is None:",
+            named("pages_compare", "test_the_same_unit_uses_certified_values_and_drops_nothing"),
+        ),
+    )
+    + family_of(
+        "pages",
+        "pages/compare.py",
+        (
+            "the command of a comparison leaves the last seed out",
+            OTHER,
+            "seeds=range(1, int(seeds) + 1)",
+            "seeds=range(1, int(seeds))",
+            named("pages_compare", "test_more_seeds_are_computed_beside_the_shipped_ones"),
+        ),
+        (
+            "the hold-out that was chosen is not the one compared on",
+            OTHER,
+            "split=None if split == default_split(task) else split",
+            "split=None",
+            named("pages_compare", "test_the_hold_out_is_the_one_chosen_for_every_task"),
+        ),
+        (
+            "the unit that was chosen is not the one drawn",
+            UNIT,
+            "[lines.place(line, count) for line in side]",
+            "[lines.place(line, Count.PAPER) for line in side]",
+            named("pages_compare", "test_the_same_unit_uses_certified_values_and_drops_nothing"),
+        ),
+    )
+    + family_of(
+        "pages",
+        "pages/train.py",
+        (
+            "training takes no notice of the preparation",
+            OTHER,
+            "lambda: build_problem(dataset, cls.task, steps=steps, split=split, seed=number)",
+            "lambda: build_problem(dataset, cls.task, split=split, seed=number)",
+            named("pages", "test_training_uses_the_settings_preparation_and_hold_out_on_the_page"),
+        ),
+        (
+            "a new run waits for what the last one is compared with",
+            OTHER,
+            "possible and (not now.active or now.result is not None)",
+            "possible and not now.active",
+            named(
+                "page_train", "test_train_is_available_while_the_reference_runs_and_then_ends_it"
+            ),
+        ),
+    )
+)
+
+PAGES += family_of(
+    "pages",
+    "pages/answer.py",
+    (
+        "the command of an answer reads a file as nobody did",
+        OTHER,
+        "dataset.reading if where.private else {}",
+        "{}",
+        named("page_answer", "test_the_printed_page_of_an_upload_has_what_repeats_its_verdict"),
+    ),
+    (
+        "the answer asks for a task before the data are read",
+        OTHER,
+        "            dataset = sources.get(data)  # without it there is no task to choose\n"
+        "            task = predicted(data, protect)\n",
+        "            task = predicted(data, protect)\n            dataset = sources.get(data)\n",
+        named(
+            "absurd_links",
+            "test_the_answer_on_data_that_cannot_be_read_is_the_sentence_of_other_pages",
+        ),
+    ),
+)
+
+PAGES += family_of(
+    "pages",
+    "pages/ui/rows.py",
+    (
+        "what ships with the samples is computed again",
+        OTHER,
+        '[*command, "--skip-shipped"]',
+        "command",
+        named(
+            "pages_compare", "test_start_runs_only_what_is_missing_and_its_progress_never_goes_back"
+        ),
+    ),
+    (
+        "progress counts what was there as missing",
+        OTHER,
+        "progress(now, there.done, total)",
+        "progress(now, there.present, total)",
+        named(
+            "pages_compare", "test_start_runs_only_what_is_missing_and_its_progress_never_goes_back"
+        ),
+    ),
+)
+
+VIEWS += [
+    *family_of(
+        "views",
+        "dpmc_lab/curves/lines.py",
+        (
+            "clearly better by the means alone",
+            OTHER,
+            "> one.half_width + other.half_width",
+            "> 0",
+            named("people", "test_a_share_is_told_only_of_a_gain_that_the_seeds_show"),
+        ),
+    ),
+    *family_of(
+        "views",
+        "dpmc_lab/curves/comparison.py",
+        (
+            "lines whose epsilons count other things are compared",
+            UNIT,
+            "if a.counts == b.counts and a.line.metric == b.line.metric",
+            "if a.line.metric == b.line.metric",
+            named("compare", "test_lines_in_different_units_are_never_compared"),
+        ),
+        (
+            "better than one is best of all",
+            OTHER,
+            "return tuple(0 < rivals == len(ahead) for ahead, rivals in pairs)",
+            "return tuple(0 < len(ahead) for ahead, rivals in pairs)",
+            named(
+                "compare",
+                "test_the_leader_is_told_with_its_epsilons_and_only_where_something_was_decided",
+            ),
+        ),
+    ),
+    *family_of(
+        "views",
+        "dpmc_lab/curves/numbers.py",
+        (
+            "resampled means are not stretched",
+            OTHER,
+            "mean + stretch * (values",
+            "mean + (values",
+            named("compare", "test_stretched_means_of_five_seeds_cover_the_truth"),
+        ),
+        (
+            "an interval from the quarters",
+            OTHER,
+            "tail = (1 - LEVEL) / 2",
+            "tail = 0.25",
+            named("compare", "test_a_percentile_interval_holds_95_percent_of_what_is_drawn"),
+        ),
+        (
+            "errors are planned as if more were better",
+            OTHER,
+            "isotonic(np.nanmean(direction * there, axis=1), weights)",
+            "isotonic(np.nanmean(there, axis=1), weights)",
+            named("compare", "test_errors_shrink_as_epsilon_grows"),
+        ),
+        (
+            "the largest epsilon of the fit and not the smallest",
+            OTHER,
+            "k = np.argmax(above, axis=1)\n",
+            "k = above.shape[1] - 1 - np.argmax(above[:, ::-1], axis=1)\n",
+            named("compare", "test_the_smallest_epsilon_is_near_the_true_one"),
+        ),
+        (
+            "what is only claimed is named before what is certified",
+            OTHER,
+            "proved = [one for one in there if one.placed.solid]",
+            "proved = there",
+            named("compare", "test_the_title_names_what_a_wanted_quality_costs"),
+        ),
+    ),
+    *family_of(
+        "views",
+        "dpmc_lab/curves/cards.py",
+        (
+            "a proved limit is rounded up to certainty",
+            OTHER,
+            "if 100 * share >= 100 - least / 2:",
+            "if share > 1:",
+            named("people", "test_certainty_is_not_rounded_up"),
+        ),
+    ),
+    *family_of(
+        "views",
+        "dpmc_lab/curves/data.py",
+        (
+            "busy users come last in the picture of cells",
+            OTHER,
+            'np.argsort(-count, kind="stable")[:most]',
+            'np.argsort(count, kind="stable")[:most]',
+            named("views", "test_sparsity_accounts_for_every_rating"),
+        ),
+    ),
+    *family_of(
+        "views",
+        "dpmc_lab/curves/training.py",
+        (
+            "groups of calibration in the order of the file",
+            OTHER,
+            'order = np.argsort(predicted, kind="stable")',
+            "order = np.arange(len(predicted))",
+            named("views", "test_calibration_groups_split_the_test_ratings"),
+        ),
+        (
+            "chances without the mechanism's own link",
+            OTHER,
+            'return getattr(mechanism, "link", LOGISTIC)',
+            "return LOGISTIC",
+            named("views", "test_chances_go_through_the_mechanisms_own_link"),
+        ),
+    ),
+    *family_of(
+        "views",
+        "dpmc_lab/curves/people.py",
+        (
+            "the median person is the busiest",
+            OTHER,
+            'order = np.argsort(counts[users], kind="stable")',
+            'order = np.argsort(-counts[users], kind="stable")',
+            named("people", "test_people_stand_at_the_quantiles_of_their_ratings"),
+        ),
+        (
+            "reports change their mind as epsilon grows",
+            REUSED,
+            "rng = np.random.default_rng(person.place)",
+            "rng = np.random.default_rng()",
+            named("people", "test_what_is_told_truly_stays_so_as_epsilon_grows"),
+        ),
+        (
+            "lists of another curve",
+            OTHER,
+            'next((text for text in texts if key in text["curves"]), None)',
+            'next(texts, None)\n    key = next((k for k in text["curves"]), key) if text else key',
+            named("people", "test_the_file_of_lists_is_read_as_it_was_written"),
+        ),
+    ),
+    *family_of(
+        "views",
+        "dpmc_lab/curves/cards.py",
+        (
+            "a refuted claim is called claimed only",
+            OTHER,
+            "    if refuted:\n        return State.REFUTED",
+            "    if False:\n        return State.REFUTED",
+            named("page_guarantees", "test_a_refuted_claim_is_told_from_one_that_is_not_proved"),
+        ),
+        (
+            "the epsilon of a year is rounded in one's favour",
+            OTHER,
+            "math.ceil(steps - 1e-6)",
+            "math.floor(steps + 1e-6)",
+            named("answer", "test_epsilons_are_rounded_against_the_one_who_promises"),
+        ),
+    ),
+]

@@ -1,0 +1,133 @@
+"""Faults of the answer and of what verifies."""
+
+from __future__ import annotations
+
+from tests.faults.base import OTHER, family_of, named
+
+ANSWER = (
+    family_of(
+        "answer",
+        "dpmc_lab/study/answer.py",
+        (
+            "the command of an answer has a rounded limit",
+            OTHER,
+            '"--keep", number_text(question.keep)',
+            '"--keep", f"{question.keep:.2f}"',
+            named("page_answer", "test_the_printed_page_of_an_upload_has_what_repeats_its_verdict"),
+        ),
+        (
+            "affordable by the value and not by its interval",
+            OTHER,
+            "if keeps.low >= limit:",
+            "if keeps.value >= limit:",
+            named("answer", "test_the_verdict_is_where_the_interval_lies"),
+        ),
+        (
+            "the share kept is of the reference and not of its gain",
+            OTHER,
+            "keeps = paired.share(sign * (one[0] - one[1]), sign * (one[2] - one[1]))",
+            "keeps = paired.share(sign * one[0], sign * one[2])",
+            named("answer", "test_the_share_kept_is_between_floor_and_reference"),
+        ),
+        (
+            "a smaller error is a loss",
+            OTHER,
+            "one, sign = np.eye(3), question.metric.sign",
+            "one, sign = np.eye(3), 1.0",
+            named("answer", "test_the_share_kept_is_between_floor_and_reference"),
+        ),
+        (
+            "who gains is said to pay",
+            OTHER,
+            "loss = question.metric.sign * np.array([-1.0, 1.0, 0.0, 0.0])",
+            "loss = question.metric.sign * np.array([1.0, -1.0, 0.0, 0.0])",
+            named("answer", "test_who_pays_most_is_said_where_it_is_clear"),
+        ),
+        (
+            "one standard deviation tells a count from noise",
+            OTHER,
+            "np.count_nonzero(counts > CLEAR * spread)",
+            "np.count_nonzero(counts > spread)",
+            named("answer", "test_items_told_from_noise_are_those_counted_above_it"),
+        ),
+        (
+            "the noise of a debiased count is not debiased",
+            OTHER,
+            "chance * (1 - chance)) / gain",
+            "chance * (1 - chance))",
+            named("answer", "test_locally_the_noise_is_that_of_a_debiased_count"),
+        ),
+    )
+    + family_of(
+        "answer",
+        "dpmc_lab/study/paired.py",
+        (
+            "seeds do not widen an interval",
+            OTHER,
+            "variance = max(user + seed - both, user, seed)",
+            "variance = user",
+            named("paired", "test_a_root_is_the_delta_method"),
+        ),
+        (
+            "an interval of one side",
+            OTHER,
+            "stdtrit(free, 0.5 + level / 2)",
+            "stdtrit(free, level)",
+            named("paired", "test_equal_seeds_give_the_paired_t_interval_of_users"),
+        ),
+        (
+            "users are not independent of themselves",
+            OTHER,
+            "by_user = mine.T @ mine / (users * (users - 1))",
+            "by_user = mine.T @ mine / (users - 1)",
+            named("paired", "test_the_ends_of_a_share_are_where_the_difference_may_be_zero"),
+        ),
+        (
+            "a share of a gain that may be nothing",
+            OTHER,
+            "if gain.sign < 1:",
+            "if gain.value <= 0:",
+            named("paired", "test_no_share_of_a_gain_that_may_be_nothing"),
+        ),
+        (
+            "users without a rating count",
+            OTHER,
+            "seen = counts.any(axis=(0, 2))",
+            "seen = np.full(counts.shape[1], True)",
+            named("paired", "test_users_without_a_rating_do_not_count"),
+        ),
+    )
+    + family_of(
+        "answer",
+        "dpmc_lab/study/advice.py",
+        (
+            "a setting is rounded up beyond what was asked",
+            OTHER,
+            "math.floor(exact / unit * (1 + 1e-12))",
+            "math.ceil(exact / unit * (1 + 1e-12))",
+            named("recommend", "test_a_method_certified_for_what_was_asked_or_a_sentence"),
+        ),
+    )
+    + family_of(
+        "answer",
+        "mechanisms/private_effects.py",
+        (
+            "a person is protected from the server by a curator's method",
+            OTHER,
+            "if wanted.trust is Trust.LOCAL:",
+            "if wanted.trust is Trust.LOCAL and not wanted.change.per_user:",
+            named("recommend", "test_a_method_certified_for_what_was_asked_or_a_sentence"),
+        ),
+    )
+    + family_of(
+        "answer",
+        "mechanisms/collection.py",
+        (
+            "rounded ratings for few users below three and not from there",
+            OTHER,
+            "wanted.epsilon >= _HEARD and public.users < public.items",
+            "wanted.epsilon < _HEARD and public.users < public.items",
+            named("recommend", "test_the_rule"),
+        ),
+    )
+)

@@ -1,0 +1,66 @@
+"""The list of faults to plant is up to date: each applies, and its tests exist.
+
+What they find is for `benchmarks/mutants.py`, which takes its time.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tests.faults import MUTANTS, Mutant, Operator
+
+ROOT = Path(__file__).resolve().parents[2]
+MECHANISMS = {  # each with every operator
+    *("one_bit", "collection", "factorization", "dpimf", "frank_wolfe", "per_user"),
+    *("private_effects", "user_ranking", "local_ranking", "cleansing", "dpals", "protocol"),
+    *("federated", "secure path", "kernel", "room"),
+}
+
+# What stands around them.
+AROUND = {
+    *("reading", "command line", "verify", "release", "catalogue", "local"),
+    *(
+        "baselines",
+        "item effects",
+        "own side",
+        "taste",
+        "composition",
+        "sampled sums",
+        "rounding",
+        "products",
+    ),
+    *("phone", "server", "class"),
+    *("features", "partitions"),
+    *("metrics", "experiment", "preparation", "store", "sweep", "answer", "views", "pages"),
+}
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda m: f"{m.family}-{m.name}")
+def test_a_fault_still_applies_in_one_place_and_is_a_program(mutant: Mutant) -> None:
+    source = (ROOT / mutant.path).read_text(encoding="utf-8")
+    assert source.count(mutant.before) == 1
+    assert mutant.before != mutant.after
+    if mutant.path.endswith(".py"):
+        compile(source.replace(mutant.before, mutant.after), mutant.file, "exec")
+    assert mutant.tests
+
+
+def test_every_family_has_every_operator_and_names_are_their_own() -> None:
+    for family in MECHANISMS:
+        assert {m.operator for m in MUTANTS if m.family == family} >= {*Operator} - {Operator.OTHER}
+    assert {m.family for m in MUTANTS} == MECHANISMS | AROUND
+    assert max(Counter((m.family, m.name) for m in MUTANTS).values()) == 1
+
+
+def test_the_tests_that_must_notice_exist() -> None:
+    """Their functions; whether each parameter is among theirs, `benchmarks/mutants.py` sees."""
+    wanted = {test.partition("[")[0] for mutant in MUTANTS for test in mutant.tests}
+    found = set()
+    for path in {test.partition("::")[0] for test in wanted}:
+        body = ast.parse((ROOT / path).read_text(encoding="utf-8")).body
+        found |= {f"{path}::{node.name}" for node in body if isinstance(node, ast.FunctionDef)}
+    assert not wanted - found

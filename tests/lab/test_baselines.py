@@ -1,0 +1,238 @@
+"""Baselines: one released number per user unit, its noise and its charge; the best kind is chosen
+once, and no constant beats it."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from dpmc_core import experiment, privacy, registry
+from dpmc_core.data import datasets
+from dpmc_core.model import Task
+from dpmc_core.privacy import USER_EMPTIED, USER_REPLACED
+from dpmc_core.ratings import PublicFacts, Ratings
+from dpmc_lab import shipped, sweep
+from dpmc_lab.curves import answer as answer_words
+from dpmc_lab.curves import lines, numbers
+from dpmc_lab.study.answer import Inquiry, Kept, answer, collect
+from tests.statistics_helpers import assert_release_noise
+
+FAMILY = registry.BASELINES["private-own-mean"]
+ITEMS = 120
+
+
+def drawn(counts, seed=0, *, person=0.4, facts=0):
+    """Training and test ratings: a user has so many of the former and one of the latter."""
+    rng = np.random.default_rng(seed)
+    m = len(counts)
+    known = rng.normal(size=(ITEMS, facts))
+    users = np.repeat(np.arange(m), np.add(counts, 1))
+    first = np.cumsum(np.add(counts, 1)) - np.add(counts, 1)
+    items = np.concatenate([rng.choice(ITEMS, k + 1, replace=False) for k in counts])
+    score = 3.7 + person * rng.normal(size=m)[users] + 0.3 * rng.normal(size=ITEMS)[items]
+    score += np.einsum("kf,kf->k", rng.normal(0, 0.5, (m, facts))[users], known[items])
+    values = np.clip(np.rint(score + 0.8 * rng.normal(size=len(users))), 1, 5)
+    held = np.zeros(len(users), dtype=bool)
+    held[first] = True
+    public = PublicFacts(users=m, items=ITEMS, low=1, high=5)
+    both = [Ratings.build(users[k], items[k], values[k], public) for k in (~held, held)]
+    if facts:
+        both = [one.knowing({"facts": known}).using(["facts"]) for one in both]
+    return tuple(both)
+
+
+def fitted(id, ratings, seed=0, **settings):
+    noise = {"epsilon": 1.0} | settings if registry.adds_noise(registry.get(id)) else {}
+    *_, last = registry.create(id, **noise).fit(ratings, np.random.default_rng(seed))
+    return last.model
+
+
+@pytest.mark.parametrize("person", [0.4, 0.0], ids=["people-differ", "people-alike"])
+@pytest.mark.parametrize("median", [1, 2, 5, 13])
+def test_no_constant_beats_the_baseline_on_a_long_tail(median, person):
+    """The best constant in hindsight is the mean of the test ratings; its error is their spread."""
+    rng = np.random.default_rng(median)
+    counts = np.clip(np.rint(median * rng.lognormal(0, 1, 3_000)), 1, 80).astype(int)
+    train, test = drawn(counts, median, person=person)
+    for epsilon in (0.1, 1.0):
+        method = registry.create("private-effects", epsilon=epsilon)
+        found = {
+            one.id: experiment.run(one, (train, test), with_baselines=False).metrics["rmse"]
+            for one in experiment.baselines_of(method)
+            if one.id not in registry.REFERENCES.values()
+        }
+        chosen = registry.floor_of(type(method), [], found)
+        assert found[chosen] <= float(test.values.std()) + 0.005
+
+
+def test_own_means_are_shrunk_by_three_ratings_to_the_released_mean():
+    train, test = drawn([1, 2, 5, 13] * 50)
+    model = fitted("private-own-mean", train, epsilon=2.0)
+    mean = float(model.own["mean"])
+    card = registry.create("private-own-mean", epsilon=2.0).guarantee(train.public)
+    noise = card.releases.mean.scale / len(np.unique(train.users))
+    doubt = (noise * 2) ** 2 / (1 + (noise / 0.25) ** 2)  # of half a range of 2 points
+    ridge = 3 / (1 + 3 * doubt / (0.21 * 4) ** 2)
+    sums = np.bincount(train.users, train.values, 200)
+    counts = np.bincount(train.users, minlength=200)
+    wanted = (sums + ridge * mean) / (counts + ridge)
+    assert np.allclose(model.predict(test.users, test.items), wanted[test.users])
+    exact = np.mean(sums / counts)
+    shrunk = (sums + 3 * exact) / (counts + 3)
+    assert np.allclose(fitted("own-mean", train).predict(test.users, 0), shrunk[test.users])
+    assert np.allclose(fitted("mean-of-users", train).predict(0, 0), exact)
+
+
+def test_features_are_used_by_one_baseline_alone():
+    """The others find the same with them as without."""
+    train, test = drawn([6] * 400, facts=2)
+    bare = train.using([])
+    for id in ("private-constant", "private-own-mean", "mean-of-users", "own-mean"):
+        a, b = (fitted(id, one).predict(test.users, test.items) for one in (train, bare))
+        assert np.array_equal(a, b)
+    rmse = {
+        id: float(
+            np.sqrt(np.mean((fitted(id, train).predict(test.users, test.items) - test.values) ** 2))
+        )
+        for id in ("private-own-mean", "private-alone")
+    }
+    assert rmse["private-alone"] < rmse["private-own-mean"] - 0.02
+    a, b = (fitted(id, bare).predict(test.users, test.items) for id in rmse)
+    assert np.allclose(a, b)
+
+
+# --- the adversary: who knows all others looks for one user in the released number ----------------
+
+
+def published(id, ratings, seed, **settings):
+    with privacy.witness() as found:
+        fitted(id, ratings, seed, **settings)
+    return found
+
+
+@pytest.mark.parametrize("id", FAMILY)
+def test_the_released_mean_has_the_noise_of_its_card(id):
+    """Planted bugs: half the noise, no noise, one draw for both numbers; 400 fits, false alarm
+    1e-6 each."""
+    train, _ = drawn([1, 2, 5, 13] * 10)
+    (release,) = (r for _, r in registry.create(id, epsilon=1.0).guarantee(train.public).releases)
+    z = []
+    for seed in range(400):
+        (one,) = published(id, train, seed)
+        z.append((one.published - one.private) / release.scale)
+    z = np.array(z)
+    low, high = 0.83, 1.18  # of a standard deviation of 800 normal numbers, five errors away
+    assert low < z.std() < high
+    assert abs(np.corrcoef(z.T)[0, 1]) < 0.25
+    assert_release_noise(release, np.random.default_rng(1))
+
+
+@pytest.mark.parametrize("id", FAMILY)
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 8.0])
+def test_the_card_charges_the_released_mean_with_all_of_the_budget(id, epsilon):
+    card = registry.create(id, epsilon=epsilon).guarantee(
+        PublicFacts(users=50, items=9, low=1, high=5)
+    )
+    assert 0.999 * epsilon <= card.certified(USER_EMPTIED, 1e-6).epsilon <= epsilon
+    assert not card.unaccounted
+    assert len(list(card.releases)) == 1
+
+
+@pytest.mark.parametrize("id", FAMILY)
+def test_one_user_moves_the_release_as_far_as_stated_and_no_further(id):
+    train, _ = drawn([4] * 20)
+    others = train.users != 0
+
+    def told(values):
+        count = len(values)
+        users = np.append(train.users[others], np.zeros(count, dtype=int))
+        items = np.append(train.items[others], np.arange(count))
+        rows = np.append(train.values[others], values)
+        (one,) = published(id, Ratings.build(users, items, rows, train.public), 0)
+        return one
+
+    empty, top, bottom = told([]), told([5.0] * 7), told([1.0])
+    moved = {
+        USER_EMPTIED: np.linalg.norm(top.private - empty.private),
+        USER_REPLACED: np.linalg.norm(top.private - bottom.private),
+    }
+    for change, distance in moved.items():
+        assert distance == pytest.approx(empty.release.sensitivity[change], rel=1e-9)
+
+
+@pytest.mark.parametrize("id", FAMILY)
+def test_nothing_but_the_release_and_the_own_row_reaches_a_prediction(id):
+    """With the answer given, another user's row changes no prediction of user 0."""
+    train, _ = drawn([4] * 20, facts=2)
+    (answer,) = published(id, train, 0)
+    told = dataclasses.replace(answer, published=np.array([3.0, 17.0]))
+    predicted = []
+    for values in (train.values, np.where(train.users == 1, 1.0, train.values)):
+        with privacy.witness(answers=[told]):
+            ratings = dataclasses.replace(train, values=values)
+            predicted.append(fitted(id, ratings).predict(0, np.arange(ITEMS)))
+    assert np.array_equal(*predicted)
+
+
+# --- one kind for a data set ----------------------------------------------------------------------
+
+
+def test_the_kind_is_the_best_one_without_noise():
+    cls = registry.get("private-effects")
+    errors = {"mean-of-users": 1.1, "own-mean": 1.0, "own-features": 0.9}
+    assert registry.floor_of(cls, [], errors) == "private-own-mean"
+    assert registry.floor_of(cls, ["features"], errors) == "private-alone"
+    assert registry.floor_of(cls, ["features"], errors | {"mean-of-users": 0.8}) == FAMILY[0]
+    assert registry.floor_of(cls, ["features"]) == "private-alone"
+    assert registry.floor_of(registry.get("dpmf"), [], errors) == "private-mean"
+
+
+@pytest.mark.parametrize("data", ["movie-night", "restaurants", "long-tail", "jokes"])
+def test_every_shipped_curve_per_user_has_one_baseline_and_names_it(data):
+    """Every line is measured against the same kind at every epsilon, and words name it."""
+    ids = [id for id in shipped.ready(data, Task.RATINGS) if registry.get(id).floor in FAMILY]
+    (picture,) = {p.metric.name: p for id in ids for p in lines.shipped(data, id)}.values()
+    for id in set(ids) - {*FAMILY}:
+        (found,) = lines.shipped(data, id)
+        (line, *_) = found.lines
+        kind = found.baseline(line)
+        assert kind == picture.baseline(line)
+        for epsilon in line.epsilon.tolist():
+            start, _ = numbers.ends(found, line, epsilon)
+            kept = numbers.kept(found, line, epsilon)
+            assert start is not None
+            assert not kept.clear or lines.guess_name(kind) in kept.words
+    assert lines.guess_name(kind) != lines.GUESSING
+
+
+def test_a_run_and_its_data_have_the_same_baseline_at_every_epsilon():
+    data = datasets.load("restaurants")
+    runs = [
+        experiment.run(registry.create("private-item-mean", epsilon=e), data, 1) for e in (0.1, 10)
+    ]
+    assert len({run.guess for run in runs}) == 1
+    assert runs[0].guess in runs[0].baselines
+
+
+@pytest.mark.parametrize(("person", "kind"), [(0.0, "private-constant"), (0.6, "private-own-mean")])
+def test_the_answer_counts_from_the_best_kind_of_the_data(person, kind):
+    """Where people rate alike one number is the better baseline, else each one's own average."""
+    train, test = drawn([3] * 600, person=person)
+    both = [
+        np.concatenate(pair)
+        for pair in zip(*((one.users, one.items, one.values) for one in (train, test)), strict=True)
+    ]
+    ratings = Ratings.build(*both, train.public)
+    source = sweep.Whole(datasets.Dataset(ratings, "drawn", "", "", "", ()))
+    kinds = []
+    for epsilon in (0.5, 5.0):
+        question = Inquiry(task=Task.RATINGS, epsilon=epsilon)
+        advice, kept = question.advice(ratings.public), Kept()
+        units = sweep.plan(question.grid(advice, "drawn", seeds=(1, 2)), [source]).units
+        collect(units, source, kept)
+        found = answer(question, advice, units, kept, ratings)
+        told = answer_words.as_dict(found)
+        assert told["baseline"] == found.guess
+        assert told["floor"]["value"] == found.floor.value
+        kinds.append(found.guess)
+    assert kinds == [kind, kind]

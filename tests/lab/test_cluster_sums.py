@@ -1,0 +1,403 @@
+"""Sums over users in partitions are those of one machine, and noise is drawn once in the sum."""
+
+import json
+import os
+import pickle
+import signal
+from concurrent.futures import Future
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+from dpmc_core import registry
+from dpmc_core.data import ReadOptions, load
+from dpmc_core.errors import BadRatings, DpmcError, InvalidSetting
+from dpmc_core.experiment import run
+from dpmc_core.mechanisms.dpals import ItemBudget
+from dpmc_core.model import Estimator, Factors, Task
+from dpmc_core.privacy import witness
+from dpmc_core.problem import RandomShare, prepare_all
+from dpmc_core.ratings import PublicFacts, Ratings
+from dpmc_lab.cli import main
+from dpmc_lab.sweep import cluster as clusters
+from dpmc_lab.sweep import partitions
+from dpmc_lab.sweep.cluster import partitioned
+
+METHODS = [
+    ("private-item-mean", {}),
+    ("private-effects", {"rounds": 2}),
+    ("private-effects", {"epsilon": 60.0, "rounds": 2, "rank": 3}),  # with taste
+    ("private-svd", {"cap": 20}),
+    ("private-svd", {"cap": 20, "estimator": Estimator.PUBLISHED}),
+    ("dpals", {"rounds": 2, "cap": 20}),
+    ("dpals", {"rounds": 2, "cap": 20, "estimator": Estimator.PUBLISHED}),
+    ("dpals", {"rounds": 2, "cap": 20, "items": ItemBudget.TAIL}),
+    ("private-popularity", {}),
+    ("private-popularity", {"delta": 0.0}),
+    ("private-taste", {}),
+    ("private-taste", {"epsilon": 1e4, "rank": 3}),  # where taste is heard
+]
+IDS = [f"{id}-{k}" for k, (id, _) in enumerate(METHODS)]
+COUNTS = (1, 2, 3, 7)
+
+
+class Immediate:
+    """Runs what is submitted at once, `times` times over, as where a worker is lost with its
+    results; the last ones count. Everything travels as between processes."""
+
+    def __init__(self, times=1):
+        self.times = times
+
+    def submit(self, function, *arguments, pure):
+        assert pure is False
+        answer = Future()
+        try:
+            plain = [a.result() if isinstance(a, Future) else a for a in arguments]
+            for _ in range(self.times):
+                found = function(*pickle.loads(pickle.dumps(plain)))
+            answer.set_result(found)
+        except Exception as error:
+            answer.set_exception(error)
+        return answer
+
+    def close(self):
+        pass
+
+
+def people(users=90, items=25):
+    """Ids that natural order and the order of files put differently; some long rows."""
+    rng = np.random.default_rng(4)
+    rows = []
+    for user in range(users):
+        count = int(rng.integers(2, items + 1))  # of one alone taste is rounding, made a unit
+        for item in rng.choice(items, count, replace=False):
+            like = (user + item) % 3 == 0
+            rows.append(
+                (f"{user}", f"i{item}", float(np.clip(rng.integers(1, 4) + 2 * like, 1, 5)))
+            )
+    return rows
+
+
+def write(folder, rows, count, of=lambda _, row: int(row[0]) * 7 % 11):
+    folder.mkdir(parents=True)
+    for k in range(count):
+        mine = [row for number, row in enumerate(rows) if of(number, row) % count == k]
+        columns = dict(
+            zip(("user", "item", "rating"), map(list, zip(*mine, strict=True)), strict=True)
+        )
+        parquet.write_table(pa.table(columns), folder / f"part-{k}.parquet")
+    return folder
+
+
+def spread(folder, task, client=None):
+    files = sorted(folder.glob("*.parquet"))
+    return clusters.spread(client or Immediate(), files, task, {"low": 1, "high": 5})
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+    place = tmp_path_factory.mktemp("partitions")
+    return {count: write(place / str(count), people(), count) for count in COUNTS}
+
+
+def made(id, settings):
+    return registry.create(id, **{"epsilon": 2.0} | settings)
+
+
+def fitted(mechanism, ratings, answers=None):
+    with witness(answers=answers) as found:
+        *_, last = mechanism.fit(ratings, np.random.default_rng(8))
+    return found, last
+
+
+@pytest.mark.parametrize(("id", "settings"), METHODS, ids=IDS)
+def test_sums_over_partitions_are_those_of_one_machine(id, settings, folders):
+    mechanism = made(id, settings)
+    whole, _ = prepare_all(load(folders[3], low=1, high=5).ratings, mechanism.task)
+    releases = [release for _, release in mechanism.guarantee(whole.public).releases]
+    expected, step = fitted(mechanism, whole)
+    for count, folder in folders.items():
+        parts = spread(folder, mechanism.task)
+        assert len(parts.parts) == count
+        assert parts.public == whole.public
+        assert (
+            mechanism.guarantee(parts.public).as_dict()
+            == mechanism.guarantee(whole.public).as_dict()
+        )
+        # Under one history of answers the private sums are equal before noise ...
+        found, _ = fitted(mechanism, parts, answers=expected)
+        assert len(found) == len(expected) == sum(release.times for release in releases)
+        for mine, one in zip(found, expected, strict=True):
+            far = np.linalg.norm(mine.private - one.private)
+            assert far <= 1e-12 * np.linalg.norm(one.private), (count, one.release.query)
+        # ... and with one seed so is what comes of it, the noise being drawn once.
+        found, last = fitted(mechanism, parts)
+        for mine, one in zip(found, expected, strict=True):
+            far = np.linalg.norm(mine.published - one.published)
+            assert far <= 1e-9 * np.linalg.norm(one.published), (count, one.release.query)
+        model, left = step.model.factors, np.full(step.model.factors.left.shape, np.nan)
+        for held, ratings in zip(last.model.parts.parts, parts.parts, strict=True):
+            own = last.model.function(held.result(), *last.model.state)
+            left[ratings.result().places] = own.left
+            assert np.allclose(own.right, model.right, rtol=1e-7, atol=1e-8)
+        assert np.allclose(left, model.left, rtol=1e-7, atol=1e-8)
+
+
+@pytest.mark.parametrize(("id", "settings"), METHODS, ids=IDS)
+def test_what_is_run_again_changes_nothing_and_draws_nothing(id, settings, folders):
+    mechanism = made(id, settings)
+    once, again = (
+        fitted(mechanism, spread(folders[3], mechanism.task, Immediate(times)))[0]
+        for times in (1, 2)
+    )
+    assert len(once) == len(again)
+    for one, other in zip(once, again, strict=True):
+        assert np.array_equal(one.private, other.private)
+        assert np.array_equal(one.published, other.published)
+
+
+@pytest.mark.parametrize("task", [Task.RATINGS, Task.RANKING])
+def test_what_is_held_out_and_the_fingerprint_do_not_depend_on_partitions(task, folders):
+    seen = set()
+    for folder in folders.values():
+        whole = spread(folder, task)
+        problem = partitions.problem(whole, "here", task, None, 3)
+        train, test = problem.train, problem.test
+        assert len(train) + len(test) == len(whole) == len(people())
+        for part in test.parts:
+            left, held = part.result()
+            assert (np.diff(left.indptr) > 0).all()  # one rating stays with every user
+            if task is Task.RANKING:
+                assert np.bincount(held.users, minlength=1).max() == 1
+        if task is Task.RATINGS:
+            assert 0.15 < len(test) / len(whole) < 0.25
+        metric = problem.evaluate(task, train.model(_same_for_all), np.random.default_rng(0))
+        seen.add((train.fingerprint, len(test), *(round(v, 12) for v in metric.values())))
+    assert len(seen) == 1
+
+
+def test_the_latest_rating_is_held_out_in_a_partition():
+    public = PublicFacts(users=2, items=3, low=1, high=5)
+    times = np.array([5, 9, 1, 7, 2])
+    ratings = Ratings.build([0, 0, 0, 1, 1], [0, 1, 2, 0, 2], np.full(5, 3.0), public, times=times)
+    train, test = partitions.split_ratings(ratings, None, 1)
+    assert (test.users.tolist(), test.items.tolist()) == ([0, 1], [1, 0])
+    assert len(train) == 3
+    train, _ = partitions.split_ratings(ratings, 1.0, 1)  # all but one of each user
+    assert train.users.tolist() == [0, 1]
+    assert partitions.content_of(None)[0] == 0
+    assert partitions.content_of(train)[0] == 2
+
+
+def _same_for_all(ratings):
+    items = np.arange(ratings.public.items, dtype=float)[:, None]
+    return Factors(np.ones((ratings.public.users, 1)), 1 + items % 5)
+
+
+def test_the_error_of_partitions_is_that_of_all_their_test_ratings(folders):
+    problem = partitions.problem(spread(folders[7], Task.RATINGS), "here", Task.RATINGS, None, 3)
+    found = problem.evaluate(
+        Task.RATINGS, problem.train.model(_same_for_all), np.random.default_rng(0)
+    )
+    held = [part.result()[1] for part in problem.test.parts]
+    errors = np.concatenate([1 + one.items % 5 - one.values for one in held if one is not None])
+    assert found["rmse"] == pytest.approx(float(np.sqrt(np.mean(errors**2))), rel=1e-12)
+
+
+def test_another_rating_is_another_fingerprint(folders, tmp_path):
+    rows = people()
+    user, item, rating = rows[5]
+    changed = [*rows[:5], (user, item, 6 - rating if rating != 3 else 4.0), *rows[6:]]
+    one = spread(folders[3], Task.RATINGS)
+    other = spread(write(tmp_path / "changed", changed, 3), Task.RATINGS)
+    assert one.fingerprint != other.fingerprint
+
+
+def test_a_user_of_two_files_is_refused_on_a_cluster_alone(tmp_path):
+    folder = write(tmp_path / "across", people(), 3, of=lambda number, _: number)
+    with pytest.raises(BadRatings, match=r"user '0' is in part-0\.parquet and part-1\.parquet"):
+        spread(folder, Task.RATINGS)
+    whole = load(folder, low=1, high=5).ratings
+    one = load(write(tmp_path / "one", people(), 1), low=1, high=5).ratings
+    assert whole.fingerprint == one.fingerprint
+    assert whole.user_ids == one.user_ids
+
+
+@pytest.mark.parametrize("other", [(1, 10), (0, 5)])
+def test_files_with_other_ranges_are_refused_by_name(other, folders, monkeypatch):
+    honest = partitions.read_file
+
+    def read(path, options, stamp):
+        low, high = other if path.endswith("part-1.parquet") else (1, 5)
+        return honest(path, replace(options, low=low, high=high), stamp)
+
+    monkeypatch.setattr(partitions, "read_file", read)
+    with pytest.raises(BadRatings, match=r"part-0\.parquet and part-1\.parquet .* ranges"):
+        clusters.spread(Immediate(), sorted(folders[2].glob("*.parquet")), Task.RATINGS, {})
+
+
+def test_a_folder_is_read_as_one_file_would_be(tmp_path, folders, capsys):
+    one = load(folders[1] / "part-0.parquet", low=1, high=5)
+    for folder in folders.values():
+        found = load(folder, low=1, high=5)
+        assert found.ratings.fingerprint == one.ratings.fingerprint
+        assert found.count == one.count
+    folder = write(tmp_path / "data", people(), 2)
+    (folder / "_metadata.parquet").write_bytes(b"no file of ratings")
+    assert load(folder, low=1, high=5).ratings.fingerprint == one.ratings.fingerprint
+    assert main(["data", "check", str(folder), "--range", "1:5"]) == 0
+    assert "90 users, 25 items" in capsys.readouterr().out
+    with pytest.raises(BadRatings, match=r"no ratings of a known set: .* folder of Parquet files"):
+        load(tmp_path)
+
+
+def test_a_pair_of_two_files_is_refused_with_both_named_or_settled(tmp_path):
+    folder = tmp_path / "twice"
+    folder.mkdir()
+    for k, value in enumerate((2.0, 4.0)):
+        table = pa.table({"user": ["a", f"b{k}"], "item": ["x", "y"], "rating": [value, 1.0]})
+        parquet.write_table(table, folder / f"part-{k}.parquet")
+    with pytest.raises(BadRatings, match=r"row 1 of part-0\.parquet and row 1 of part-1\.parquet"):
+        load(folder, low=1, high=5)
+    for how, value in (("last", 4.0), ("mean", 3.0)):
+        assert load(folder, low=1, high=5, duplicates=how).ratings.values[0] == value
+
+
+def test_files_with_other_columns_are_refused_by_name(tmp_path):
+    folder = write(tmp_path / "columns", people(), 2)
+    table = pa.table({"user": ["a"], "item": ["x"], "stars": [1.0]})
+    parquet.write_table(table, folder / "part-2.parquet")
+    with pytest.raises(
+        BadRatings, match=r"part-2\.parquet and part-0\.parquet .* different columns"
+    ):
+        load(folder, low=1, high=5, for_ranking=True)
+
+
+@pytest.mark.parametrize(
+    ("data", "id", "words"),
+    [
+        ("movie-night", "dpals", "DATA is a folder of Parquet files"),
+        (None, "private-frank-wolfe", "the mechanism one of private-effects"),
+    ],
+)
+def test_what_a_cluster_does_not_do_is_told_before_it_is_reached(data, id, words, folders):
+    mechanism = registry.create(id, epsilon=1)
+    asked = data or str(folders[3]), mechanism, {"low": 1, "high": 5}, None, 1
+    with pytest.raises(InvalidSetting, match=words), partitioned("tcp://127.0.0.1:9", *asked):
+        pass
+
+
+def test_a_file_that_changed_is_not_read_again(tmp_path):
+    folder = write(tmp_path / "data", people(), 1)
+    path, options = folder / "part-0.parquet", ReadOptions(low=1, high=5)
+    stamp = partitions.stamp(path)
+    assert len(partitions.read_file(str(path), options, stamp)) == len(people())
+    write(tmp_path / "other", people()[:-1], 1)
+    (tmp_path / "other" / "part-0.parquet").replace(path)
+    with pytest.raises(BadRatings, match=r"part-0\.parquet has changed while it was used"):
+        partitions.read_file(str(path), options, stamp)
+    stamp = partitions.stamp(path)
+    os.utime(path, ns=(0, stamp[1] + 1))  # as large as before
+    assert partitions.stamp(path) != stamp
+
+
+def test_what_cannot_be_finished_is_one_sentence(folders):
+    parts = spread(folders[3], Task.RATINGS)
+    with pytest.raises(DpmcError, match="the cluster could not finish: division by zero"):
+        parts.total(_broken)
+
+
+def _broken(_):
+    return 1 / 0
+
+
+def test_every_method_for_partitions_is_tested_here():
+    known = {id for id, cls in registry.MECHANISMS.items() if cls.partitioned}
+    assert known == {id for id, _ in METHODS}
+
+
+# A real scheduler with two workers.
+
+
+def _killing(part, marker, function, state):
+    """Ends its worker where it runs for the first time."""
+    if not Path(marker).exists():
+        Path(marker).touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return function(part, *state)
+
+
+class Deadly(clusters.Parts):
+    """Each sum loses a worker once."""
+
+    def total(self, function, *state):
+        Deadly.asked += 1
+        marker = str(Deadly.folder / f"{Deadly.asked}")
+        whole = clusters.Parts(self.client, self.parts, self.public)
+        return whole.total(_killing, marker, function, state)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("id", ["private-item-mean", "private-popularity"])
+def test_a_killed_worker_changes_nothing_of_what_is_published(id, cluster, tmp_path, monkeypatch):
+    pytest.importorskip("distributed", reason="needs the extra 'cluster'")
+    tests = Path(__file__).parents[1]
+    monkeypatch.setenv("PYTHONPATH", f"{tests.parent}{os.pathsep}{tests}")
+    two, folder = cluster(), write(tmp_path / "data", people(), 3)
+    mechanism = registry.create(id, epsilon=2.0)
+    expected, _ = fitted(mechanism, spread(folder, mechanism.task))
+    client = clusters.connect(two.address)
+    try:
+        parts = spread(folder, mechanism.task, client)
+        Deadly.folder, Deadly.asked = tmp_path, 0
+        found, _ = fitted(mechanism, Deadly(client, parts.parts, parts.public))
+    finally:
+        client.close()
+        for one in two.processes[1:]:
+            one.kill()  # busy with a worker to replace, they would not listen for a minute
+    assert Deadly.asked > 0
+    assert all((tmp_path / str(k)).exists() for k in range(1, Deadly.asked + 1))
+    releases = [release for _, release in mechanism.guarantee(parts.public).releases]
+    assert len(found) == len(expected) == sum(release.times for release in releases)
+    for mine, one in zip(found, expected, strict=True):
+        assert np.array_equal(mine.private, one.private)
+        assert np.array_equal(mine.published, one.published)
+
+
+@pytest.mark.slow
+def test_a_fit_outlives_a_worker_between_its_rounds(cluster, tmp_path):
+    pytest.importorskip("distributed", reason="needs the extra 'cluster'")
+    two, folder = cluster(), write(tmp_path / "data", people(), 3)
+    mechanism = registry.create("dpals", epsilon=2.0, rounds=3)
+    reading = {"low": 1, "high": 5}
+    results = []
+    for lost in (False, True):
+
+        def lose(_, step, lost=lost):
+            if lost and step.index == 1:
+                two.processes[-1].kill()
+
+        with partitioned(two.address, str(folder), mechanism, reading, RandomShare(0.2), 1) as one:
+            results.append(run(mechanism, one, 1, on_step=lose, with_baselines=False))
+    assert results[0].metrics == pytest.approx(results[1].metrics, rel=1e-12)
+    assert results[0].as_dict()["data"] == results[1].as_dict()["data"]
+
+
+@pytest.mark.slow
+def test_the_command_line_fits_a_folder_where_it_lies(cluster, tmp_path, capsys):
+    pytest.importorskip("distributed", reason="needs the extra 'cluster'")
+    two, folder = cluster(), write(tmp_path / "data", people(), 3)
+    words = ["fit", str(folder), "private-effects", "--epsilon", "2", "--range", "1:5", "--json"]
+    assert main([*words, "--cluster", two.address]) == 0
+    there = json.loads(capsys.readouterr().out)
+    assert main(words) == 0
+    here = json.loads(capsys.readouterr().out)
+    assert there["guarantee"] == here["guarantee"]
+    assert there["settings"] == here["settings"]
+    assert {*there["metrics"]} == {"rmse"}
+    for name in ("users", "items"):
+        assert there["data"][name] == here["data"][name]

@@ -1,0 +1,245 @@
+"""The column that names the person: taken, confirmed or asked for, and a guess is no promise."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+from dpmc_core.data import datasets, on_catalogue
+from dpmc_core.errors import BadRatings, DpmcError
+from dpmc_core.problem import build_problem
+from dpmc_core.registry import create
+from dpmc_lab.cli import main
+from dpmc_lab.curves import cards
+from tests.reading_helpers import upload
+
+WILD = Path(__file__).parents[3] / "shared" / "data" / "wild"
+# 40 people, 20 items, 400 ratings.
+CELLS = [(u, i) for u in range(40) for i in range(20) if (u + i) % 2]
+ROWS = [(f"p{u}", f"film {i}", 1 + (u * i) % 5) for u, i in CELLS]
+
+
+def text(head: str, *columns: list[object], separator: str = ",") -> str:
+    lines = [separator.join(map(str, row)) for row in zip(*columns, strict=True)]
+    return "\n".join([*[head] * bool(head), *lines]) + "\n"
+
+
+USERS, ITEMS, VALUES = (list(column) for column in zip(*ROWS, strict=True))
+NUMBERS = list(range(1, len(ROWS) + 1))
+
+
+@pytest.mark.parametrize("name", ["id", "no", "#", "index", "rank", "No.", ""])
+@pytest.mark.parametrize("user", ["rater_id", "reader", "User ID", "customer", "voter", "Benutzer"])
+def test_a_row_number_is_never_a_user(name: str, user: str) -> None:
+    data = upload(text(f"{name},{user},title,score", NUMBERS, USERS, ITEMS, VALUES))
+    assert data.ratings.shape == (40, 20)
+    assert dict(data.ratings.columns.names)["user"] == user
+    assert "user" not in data.ratings.columns.guessed
+
+
+@pytest.mark.parametrize(
+    "head", ["id,name,film,stars", "when,who,film,stars", "Date,Name,Year,Rating", "movie,a,b,c"]
+)
+def test_a_header_that_does_not_name_the_user_is_asked(head: str) -> None:
+    content = text(head, NUMBERS, USERS, ITEMS, VALUES)
+    with pytest.raises(BadRatings, match=r"x\.csv.*candidates are.*--user COLUMN"):
+        upload(content)
+    told = upload(content, user=2, item=3, rating=4).ratings
+    assert told.shape == (40, 20)
+    assert "user" not in told.columns.guessed
+
+
+def test_without_a_header_the_usual_order_is_a_guess() -> None:
+    ratings = upload(text("", USERS, ITEMS, VALUES)).ratings
+    assert ratings.columns.names[0] == ("user", "column 1")
+    assert ratings.columns.guessed == ("user", "item", "rating")
+    confirmed = upload(text("", USERS, ITEMS, VALUES), user=1).ratings
+    assert confirmed.columns.guessed == ("item", "rating")
+
+
+@pytest.mark.parametrize(
+    "columns", [(NUMBERS, USERS, VALUES), (USERS, ITEMS, VALUES, NUMBERS, NUMBERS)]
+)
+def test_without_a_header_other_columns_are_asked(columns: tuple[list[object], ...]) -> None:
+    with pytest.raises(BadRatings, match=r"no column holds the user.*--user COLUMN"):
+        upload(text("", *columns))
+
+
+def test_counts_that_speak_against_the_column_are_asked_about() -> None:
+    once = text("user,item,rating", NUMBERS, ITEMS, VALUES)
+    with pytest.raises(BadRatings, match=r"'user' have one rating.*--user COLUMN"):
+        upload(once)
+    assert upload(once, user="user").ratings.public.users == len(ROWS)
+    swapped = text("", ITEMS, USERS, VALUES)
+    with pytest.raises(BadRatings, match="column 1 would be 20 users, and column 2 40 items"):
+        upload(swapped)
+    assert upload(swapped, user=2).ratings.shape == (40, 20)
+    assert upload(text("item,user,rating", ITEMS, USERS, VALUES)).ratings.shape == (40, 20)
+
+
+def test_of_test_ratings_everybody_may_have_one(tmp_path: Path) -> None:
+    n = 120
+    people = [f"p{k}" for k in range(n)]
+    train = text("user,item,rating", people * 2, ["a"] * n + ["b"] * n, [3, 4] * n)
+    (tmp_path / "train.csv").write_text(train)
+    (tmp_path / "test.csv").write_text(text("user,item,rating", people, ["c"] * n, [5] * n))
+    both = datasets.read_pair(tmp_path / "train.csv", tmp_path / "test.csv", low=1, high=5)
+    assert [len(side) for side in both] == [2 * n, n]
+
+
+def test_other_formats_say_their_columns_too(tmp_path: Path) -> None:
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+
+    def parquet(*names: str) -> bytes:
+        stream = io.BytesIO()
+        pq.write_table(pa.table(dict(zip(names, (USERS, ITEMS, VALUES), strict=True))), stream)
+        return stream.getvalue()
+
+    read = upload(parquet("rater", "film", "stars"), "x.parquet").ratings
+    assert read.columns.names == (("user", "rater"), ("item", "film"), ("rating", "stars"))
+    for wrong in (parquet("who", "film", "stars"), b'{"who": 1, "film": "x", "stars": 3}\n'):
+        with pytest.raises(BadRatings, match="no column holds the user"):
+            upload(wrong, "x.parquet")
+    for part in ("a", "b"):
+        (tmp_path / f"{part}.parquet").write_bytes(parquet(f"member_{part * 0}id", "film", "stars"))
+    folder = datasets.load(tmp_path, low=1, high=5, duplicates="last").ratings
+    assert dict(folder.columns.names)["user"] == "member_id"
+    wide = upload("student,x,y,z\na,3,,4\nb,,5,\n").ratings
+    assert wide.columns.names == (("user", "student"), ("item", "every other column"))
+    assert not wide.columns.guessed
+    unnamed = ",x,y,z\na,3,,4\nb,,5,\n"
+    assert upload(unnamed, header="yes").ratings.columns.guessed == ("user",)
+    assert not upload(unnamed, layout="wide").ratings.columns.guessed
+
+
+def test_samples_have_no_columns_and_preparation_keeps_them() -> None:
+    assert not datasets.load("movie-night").ratings.columns.names
+    data = upload(text("", USERS, ITEMS, VALUES))
+    method = create("private-effects", epsilon=1)
+    problem = build_problem(data, method.task)
+    assert problem.train.columns == problem.test.columns == data.ratings.columns
+    placed, _ = on_catalogue(data.ratings, data.ratings.item_ids or (), 50)
+    assert placed.columns == data.ratings.columns
+    shown = cards.card(method.guarantee(problem.train.public), columns=problem.train.columns)
+    assert dict(shown.facts)["users"] == "each value of column 1 (guessed) counts as one person"
+
+
+@pytest.fixture
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("DPMC_HOME", str(tmp_path / "home"))
+    (tmp_path / "plain.csv").write_text(text("", USERS, ITEMS, VALUES))
+    (tmp_path / "rails.csv").write_text(
+        text("id,rater_id,film_id,stars", NUMBERS, USERS, ITEMS, VALUES)
+    )
+    kinds = [f"kind {k % 3}" for k in range(20)]
+    years = [1990 + k for k in range(20)]
+    table = text("film,kind,year", [f"film {k}" for k in range(20)], kinds, years)
+    (tmp_path / "items.csv").write_text(table)
+    return tmp_path
+
+
+def test_a_guessed_person_is_promised_nothing(
+    files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plain, out = str(files / "plain.csv"), files / "x.npz"
+    release = ["release", plain, "private-effects", "--epsilon", "1", "--range", "1:5"]
+    release += ["--catalogue", "from-data", "--out", str(out)]
+    for words in (release, ["answer", plain, "--range", "1:5", "--json"]):
+        assert main(words) == 1
+        said = capsys.readouterr().err
+        assert "plain.csv: the column of users is guessed (column 1)" in said
+        assert "--user COLUMN" in said
+    assert not out.exists()
+    fit = ["fit", plain, "private-effects", "--epsilon", "1", "--range", "1:5"]
+    guessed = "columns: user = column 1 (guessed), item = column 2 (guessed)"
+    assert main(fit) == 0
+    shown = capsys.readouterr().out
+    assert guessed in shown
+    assert "each value of column 1 (guessed) counts as one person" in " ".join(shown.split())
+    assert main([*fit, "--json", "--user", "1"]) == 0
+    both = capsys.readouterr()
+    json.loads(both.out)
+    assert "columns: user = column 1, item" in both.err
+
+
+def test_answer_sweep_and_release_print_the_columns(
+    files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("opendp")
+    rails, line = str(files / "rails.csv"), "columns: user = rater_id, item = film_id"
+    ranged = ["--range", "1:5"]
+    sweep = ["sweep", "--data", rails, "--mechanisms", "user-mean", "--epsilons", "1", "--seeds"]
+    release = ["release", rails, "private-effects", "--epsilon", "1", "--catalogue", "from-data"]
+    for words in (
+        [*sweep, "1", *ranged, "--store", str(files / "s.sqlite"), "--jobs", "1"],
+        ["answer", rails, "--no-curve", "--seeds", "1:2", *ranged],
+        [*release, *ranged, "--out", str(files / "x.npz")],
+    ):
+        assert main(words) == 0
+        assert line in capsys.readouterr().out
+
+
+def test_items_alone_are_used(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rails, items = str(files / "rails.csv"), ["--items", str(files / "items.csv")]
+
+    def fitted(id: str, *more: str) -> tuple[list[str], str]:
+        words = ["fit", rails, id, "--epsilon", "1", "--range", "1:5", "--json", *more]
+        assert main(words) == 0
+        found = capsys.readouterr()
+        return json.loads(found.out)["data"]["prepare"], found.err
+
+    (alone,), _ = fitted("private-effects", *items)
+    (same,), _ = fitted("private-effects", *items, "--prepare", "features")
+    assert alone == same
+    assert alone.startswith(("features#", "features=#"))
+    (some,), _ = fitted("private-effects", *items, "--prepare", "features=kind")
+    assert some.startswith("features=kind#")
+    steps, said = fitted("input-flip", *items)
+    assert steps == ["binarise=middle"]
+    assert "--items is not used by input-flip" in said
+    assert fitted("private-effects")[0] == []
+
+
+def test_items_alone_are_used_by_sweep_answer_and_release(
+    files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rails, store = str(files / "rails.csv"), str(files / "s.sqlite")
+    both = ["--range", "1:5", "--items", str(files / "items.csv")]
+    sweep = ["sweep", "--data", rails, "--mechanisms", "private-effects,input-flip", "--seeds", "1"]
+    assert main([*sweep, "--epsilons", "1", *both, "--store", store, "--jobs", "1"]) == 0
+    capsys.readouterr()
+    assert main(["store", "list", "--store", store, "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    used = {row["mechanism"]: any("features" in one for one in row["prepare"]) for row in rows}
+    assert used["private-effects"]
+    assert not used["input-flip"]
+    assert main(["answer", rails, "--no-curve", "--seeds", "1:2", *both, "--store", store]) == 0
+    capsys.readouterr()
+    pytest.importorskip("opendp")
+    release = ["release", rails, "private-effects", "--epsilon", "1", "--catalogue", "from-data"]
+    assert main([*release, *both, "--out", str(files / "x.npz"), "--json"]) == 0
+    assert "features" in capsys.readouterr().out
+
+
+@pytest.mark.skipif(not WILD.is_dir(), reason="the files of ../shared/data are not here")
+def test_files_as_people_bring_them() -> None:
+    """No file is read with another column as its users than the right one."""
+    right = json.loads((WILD / "right.json").read_text())
+    exact = {"rails-id.csv", "no-id-col.csv", "pandas-index.csv", "django-id.csv", "ml-25m.csv"}
+    refused = {"letterboxd-like.csv", "goodreads-like.csv", "imdb-like.csv", "dense-floats.csv"}
+    read = {}
+    for name, about in right.items():
+        ends = about.get("range", "1:5")
+        low, high = map(float, ends.split(":")) if ends else (None, None)
+        try:
+            read[name] = datasets.load(WILD / name, low=low, high=high).ratings
+        except DpmcError:
+            continue
+    assert exact <= {*read}
+    assert not {*read} & {*refused, "amazon2018-item-first.csv"}
+    wrong = [name for name in read if read[name].public.users != right[name].get("users")]
+    assert wrong == ["wide-average-row.csv"]  # a row of means, not a column
+    assert datasets.load(WILD / "amazon2018-item-first.csv", low=1, high=5, user=2).ratings.shape

@@ -1,0 +1,333 @@
+"""A mechanism of one's own, from a file or an installed package, takes part in everything."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from importlib import metadata
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import dpmc_core as dpmc
+from dpmc_core import plugins, registry
+from dpmc_core.errors import DpmcError, InvalidSetting
+from dpmc_core.mechanisms.plain import Clear
+from dpmc_lab.cli import main
+from dpmc_lab.store import Store, curves, records
+
+ROOT = Path(__file__).resolve().parents[2]
+SECTION = (ROOT / "docs" / "adding-a-mechanism.md").read_text(encoding="utf-8")
+(EXAMPLE,) = re.findall(r"```python\n(.*?)```", SECTION, flags=re.DOTALL)
+(PYPROJECT,) = re.findall(r"```toml\n(.*?)```", SECTION, flags=re.DOTALL)
+TWIN, FLOOR = "twin: ClassVar[str]", "floor: ClassVar[str]"
+SWEEP = [
+    *("sweep", "--data", "restaurants", "--mechanisms", "noisy-mean", "--epsilons", "0.1,1"),
+    *("--seeds", "1:2"),
+]
+
+
+def change(old, new):
+    """The example with one thing different."""
+    assert old in EXAMPLE
+    return EXAMPLE.replace(old, new)
+
+
+@pytest.fixture(autouse=True)
+def own_registry(monkeypatch):
+    """What a test registers is gone after it."""
+    monkeypatch.setattr(registry.MECHANISMS, "_classes", dict(registry.MECHANISMS))
+    before = dict(plugins.loaded())
+    yield
+    plugins._loaded.clear()
+    plugins._loaded.update(before)
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "my_method.py"
+    path.write_text(EXAMPLE)
+    return path
+
+
+def in_child(*words, **environment):
+    return subprocess.run(
+        [sys.executable, *map(str, words)],
+        cwd=ROOT,
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+    )
+
+
+def rows(path):
+    with Store(path, read_only=True) as store:
+        return {row["key"]: row["metrics"] for row in records(store)}
+
+
+def test_the_example_of_the_readme_is_fitted(file, capsys):
+    assert (
+        main(
+            ["fit", "restaurants", "noisy-mean", "--epsilon", "1", "--plugin", str(file), "--json"]
+        )
+        == 0
+    )
+    found = json.loads(capsys.readouterr().out)
+    assert found["guarantee"]["certified"]["epsilon"] == pytest.approx(1.0)
+    assert set(found["baselines"]) == {"global-mean", "reference-ratings"}
+    assert found["metrics"]["rmse"] == pytest.approx(found["baselines"]["global-mean"]["rmse"], 0.1)
+
+
+def test_it_is_listed_with_its_settings_and_its_guarantee(file, capsys):
+    assert main(["list", "noisy-mean", "--plugin", str(file)]) == 0
+    assert "privacy budget per rating" in capsys.readouterr().out
+    assert main(["guarantees", "--epsilon", "2", "--plugin", str(file), "--json"]) == 0
+    cards = {card["mechanism"]: card for card in json.loads(capsys.readouterr().out)}
+    assert cards["noisy-mean"]["claimed"]["epsilon"] == 2.0
+
+
+def test_a_sweep_runs_it_in_its_workers_and_the_store_lives_without_it(file, tmp_path, capsys):
+    stores = [tmp_path / f"{jobs}.sqlite" for jobs in (1, 2)]
+    for jobs, store in enumerate(stores, start=1):
+        words = [*SWEEP, "--plugin", file, "--jobs", jobs, "--store", store]
+        done = in_child("-m", "dpmc_lab", *words)
+        assert done.returncode == 0, done.stderr
+        assert "8 rows (8 new)" in done.stdout
+    assert rows(stores[0]) == rows(stores[1])
+    again = in_child("-m", "dpmc_lab", *words)
+    assert "8 rows (0 new)" in again.stdout
+    store = ["--store", str(stores[0])]
+    assert main(["store", "list", *store]) == 0
+    assert "noisy-mean (not loaded)" in capsys.readouterr().out
+    assert main(["store", "list", "--mechanism", "noisy-mean", "--json", *store]) == 0
+    (info,) = json.loads(capsys.readouterr().out)
+    assert (info["rows"], info["current"]) == (4, False)
+    assert main(["store", "prune", "--outdated", *store]) == 0  # nobody knows whether it is
+    assert "0 rows deleted" in capsys.readouterr().out
+    plugins.load(file)
+    with Store(stores[0], read_only=True) as opened:
+        (curve,) = curves(opened, mechanism="noisy-mean")
+    assert curve.revision == registry.get("noisy-mean").revision
+
+
+@pytest.mark.slow
+def test_the_contract_test_takes_it_in(file):
+    words = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/core/test_contract.py"]
+    done = in_child(*words, "--plugin", file, "-k", "noisy-mean")
+    assert done.returncode == 0, done.stdout
+    assert re.search(r"^\d\d passed", done.stdout, flags=re.MULTILINE)
+    bad = in_child(*words, "--plugin", file.with_name("absent.py"))
+    assert bad.returncode == pytest.ExitCode.USAGE_ERROR
+    assert "cannot be read: No such file" in bad.stderr
+
+
+def test_the_contract_test_finds_noise_that_is_not_on_the_card(file):
+    file.write_text(
+        EXAMPLE.replace("total.publish([ratings.values.sum()], rng)", "[ratings.values.sum()]")
+    )
+    done = in_child(
+        *("-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/core/test_contract.py"),
+        *("--plugin", file, "-k", "noisy-mean and records_of_the_card"),
+    )
+    assert done.returncode == 1
+    assert "1 failed" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        ("", "it defines no mechanism"),
+        ("class _Base:\n    def fit(self): ...", "it defines no mechanism"),
+        ("from dpmc_core.mechanisms.plain import Clear", "it defines no mechanism"),
+        ("def fit(:", r"SyntaxError: .* \(my_method.py, line 1\)"),
+        ("\nraise ValueError('two\\nlines')", r"ValueError: two lines \(my_method.py, line 2\)"),
+        ("import sys\nsys.exit()", "SystemExit"),
+        ("import no_such_package", "No module named 'no_such_package'"),
+        ("\0", "null bytes"),
+        (change('    id: ClassVar[str] = "noisy-mean"\n', ""), "needs the class variable id"),
+        (change("Task.RATINGS", "'ratings'"), r"class variable task \(.*\), got 'ratings'"),
+        (change("[int] = 1", "[int] = 0"), "class variable revision .*, got 0"),
+        (change("noisy-mean", "Noisy Mean"), "must be words like my-method, got 'Noisy Mean'"),
+        (change("noisy-mean", "clear"), "the id 'clear' of NoisyMean is taken by Clear"),
+        (change("frozen=True, ", ""), r"must be a @dataclass\(frozen=True, kw_only=True\)"),
+        (change(", kw_only=True", ""), r"must be a @dataclass\(frozen=True, kw_only=True\)"),
+        (change("@dataclass(frozen=True, kw_only=True)\n", ""), "must be a @dataclass"),
+        (change("def guarantee", "def card"), "needs the method guarantee"),
+        (change('"global-mean"', '"nothing"'), "the twin of NoisyMean must be .*, got 'nothing'"),
+        (change(f'{FLOOR} = "global-mean"', f"{FLOOR} = 'majority'"), "the floor of"),
+        (change(f'{TWIN} = "global-mean"', f"{TWIN} = 'noisy-mean'"), "without noise"),
+        (change("epsilon: float = setting(", "epsilon: float = 1.0  # ("), "declared with setting"),
+        (change("epsilon: float", 'epsilon: "Unknown"'), "settings of NoisyMean cannot be read"),
+        (change("epsilon: float", "epsilon: list[float]"), "setting epsilon .* must be an int"),
+        (change("epsilon: float", "rank: int"), "setting rank of NoisyMean needs a default"),
+    ],
+)
+def test_what_is_wrong_with_a_file_is_a_sentence(file, source, words, capsys):
+    file.write_text(source)
+    before = dict(registry.MECHANISMS)
+    assert main(["list", "--plugin", str(file)]) == 1
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith(f"dpmc: the plugin '{file}' cannot be used: ")
+    assert err.count("\n") == 1
+    assert re.search(words, err)
+    assert dict(registry.MECHANISMS) == before
+
+
+def test_a_setting_needs_no_limits(file):
+    file.write_text(change(", above=0", ""))
+    (cls,) = plugins.load(file)
+    assert registry.create("noisy-mean", epsilon=2.0) == cls(epsilon=2.0)
+
+
+@pytest.mark.parametrize("name", ["absent.py", "."])
+def test_a_file_that_cannot_be_read_is_a_sentence(tmp_path, name, capsys):
+    assert main(["fit", "jokes", "clear", "--plugin", str(tmp_path / name)]) == 1
+    assert re.fullmatch(r"dpmc: the plugin '.*' cannot be read: .*\n", capsys.readouterr().err)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("yield Step", "raise KeyError; yield Step", r"KeyError: *\(my_method.py, line \d+\)"),
+        ("return Guarantee", "return; Guarantee", r"'releases' \(my_method.py, line \d+\)"),
+        ("yield Step", "return Step", "object is not iterable"),
+        ("model=Constant(noisy / len(ratings))", "model=None", "noisy-mean yielded none"),
+    ],
+)
+def test_a_fault_of_its_code_is_a_sentence_with_the_line(file, old, new, words, capsys):
+    file.write_text(change(old, new))
+    assert main(["fit", "restaurants", "noisy-mean", "--epsilon", "1", "--plugin", str(file)]) == 1
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert re.search(words, err)
+    assert "Traceback" not in err
+
+
+def test_a_cluster_knows_no_file(file, tmp_path, capsys):
+    store = tmp_path / "s.sqlite"
+    words = [*SWEEP, "--cluster", "tcp://127.0.0.1:1", "--plugin", str(file), "--store", str(store)]
+    assert main(words) == 1
+    assert "whose workers know installed packages alone" in capsys.readouterr().err
+
+
+def test_a_file_may_be_named_twice_and_loaded_again_when_it_has_changed(file):
+    (first,) = plugins.load(file)
+    assert plugins.load(file) == (first,)
+    assert plugins.loaded() == {str(file): EXAMPLE.encode()}
+    file.write_text(change("[int] = 1", "[int] = 2"))
+    (second,) = plugins.load(file)
+    assert registry.get("noisy-mean") is second
+    assert second.revision == 2
+    file.write_text("broken(")
+    with pytest.raises(DpmcError, match="SyntaxError"):
+        plugins.load(file)
+    assert registry.get("noisy-mean") is second
+
+
+def test_two_files_of_one_name_are_two_plugins(file, tmp_path):
+    other = tmp_path / "elsewhere" / file.name
+    other.parent.mkdir()
+    other.write_text(change("noisy-mean", "other-mean"))
+    plugins.load(file)
+    plugins.load(other)
+    assert {"noisy-mean", "other-mean"} <= set(registry.MECHANISMS)
+
+
+def test_a_file_may_bring_its_own_twin(file):
+    file.write_text(
+        change(f'{TWIN} = "global-mean"', f"{TWIN} = 'their-mean'")
+        + "\n\nfrom dpmc_core.mechanisms.plain import GlobalMean\n\n\n"
+        "@dataclass(frozen=True, kw_only=True)\n"
+        "class TheirMean(GlobalMean):\n"
+        '    id: ClassVar[str] = "their-mean"\n'
+        '    twin: ClassVar[str] = "their-mean"\n'
+    )
+    assert [cls.id for cls in plugins.load(file)] == ["noisy-mean", "their-mean"]
+    result = dpmc.run(dpmc.create("noisy-mean", epsilon=1.0), dpmc.load("restaurants"))
+    assert set(result.baselines) == {"their-mean", "global-mean", "reference-ratings"}
+
+
+def test_a_class_can_be_added_in_python(file):
+    (cls,) = plugins.load(file)
+    with pytest.raises(DpmcError, match="is taken by NoisyMean"):
+        registry.add(cls)
+    with pytest.raises(DpmcError, match="must be a class, got 3"):
+        registry.add(3)
+    assert registry.MECHANISMS["clear"] is Clear
+
+
+# --- installed packages ---------------------------------------------------------------------------
+
+
+@pytest.fixture
+def site(tmp_path):
+    """A folder with an installed package that has the example, and one that is broken."""
+    folder = tmp_path / "site"
+    (folder / "my_package").mkdir(parents=True)
+    (folder / "my_package" / "__init__.py").touch()
+    (folder / "my_package" / "my_method.py").write_text(EXAMPLE)
+    points = PYPROJECT.replace('[project.entry-points."dpmc_lab.mechanisms"]', "").replace('"', "")
+    for name, lines in (("my_package", points), ("broken", "lost = no_such_package:Lost")):
+        info = folder / f"{name}-1.0.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+        (info / "entry_points.txt").write_text(f"[{registry.ENTRY_POINTS}]\n{lines.strip()}\n")
+    return folder
+
+
+@pytest.mark.slow
+def test_an_installed_package_takes_part_without_an_option(site, tmp_path):
+    def run(*words):
+        return in_child("-m", "dpmc_lab", *words, PYTHONPATH=str(site))
+
+    listed = run("list")
+    assert "noisy-mean" in listed.stdout
+    assert "the package broken cannot be loaded: ModuleNotFoundError" in listed.stderr
+    fitted = run("fit", "restaurants", "noisy-mean", "--epsilon", "1", "--json")
+    assert fitted.stderr == ""
+    assert json.loads(fitted.stdout)["mechanism"] == "noisy-mean"
+    swept = run(*SWEEP, "--jobs", 2, "--store", tmp_path / "s.sqlite")
+    assert swept.returncode == 0, swept.stderr
+    assert "8 rows (8 new)" in swept.stdout
+    assert "noisy-mean" in run("guarantees").stdout
+    lost = run("fit", "restaurants", "lost")
+    assert lost.returncode == 1
+    assert "the package broken cannot be loaded" in lost.stderr
+
+
+def test_packages_are_asked_when_somebody_looks(monkeypatch, file):
+    (cls,) = plugins.load(file)
+    asked = []
+
+    class Point:
+        dist = None
+        value = "my_package:NoisyMean"
+
+        def load(self):
+            return cls
+
+    monkeypatch.setattr(metadata, "entry_points", lambda group: asked.append(group) or [Point()])
+    fresh = registry._Mechanisms(lambda _: [registry.get("global-mean")])
+    assert asked == []
+    assert list(fresh) == ["global-mean", "noisy-mean"]
+    assert len(fresh) == 2
+    assert asked == ["dpmc_lab.mechanisms"]
+    alone = registry._Mechanisms(lambda _: [])  # without its twin it cannot be
+    assert list(alone) == []
+    assert "the twin of NoisyMean" in alone.broken[0]
+    monkeypatch.setattr(registry, "MECHANISMS", alone)
+    with pytest.raises(InvalidSetting, match="the twin of NoisyMean"):
+        registry.get("noisy-mean")
+
+
+def test_the_same_text_gives_the_same_run_in_every_process(file):
+    """Workers are given the text: the file may have changed on disk meanwhile."""
+    (cls,) = plugins.load(file)
+    file.write_text("")
+    assert plugins.run(str(file), plugins.loaded()[str(file)]) == (cls,)
+    ratings = dpmc.load("restaurants").ratings
+    first, second = (list(cls(epsilon=1.0).fit(ratings, np.random.default_rng(0))) for _ in "ab")
+    assert first[-1].model == second[-1].model

@@ -1,0 +1,631 @@
+"""Files as people have them: ids stay text, every line is accounted for, all faults are told."""
+
+from __future__ import annotations
+
+import io
+import json
+import pickle
+import tracemalloc
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from dpmc_core.data import Refused, datasets
+from dpmc_core.data.source import BLOCK, LineCount
+from dpmc_core.data.text import QUOTE
+from dpmc_core.errors import BadRatings, DpmcError
+from dpmc_lab.cli import main
+from tests.reading_helpers import cells, upload
+
+HEAD = "user,item,rating\n"
+
+
+def counted(count: LineCount | None) -> LineCount:
+    """The count, which must add up."""
+    assert count is not None
+    assert count.lines == count.header + count.blank + count.continued + count.rows
+    assert count.entries == count.used + sum(count.left_out.values()) + count.repeated
+    return count
+
+
+# Ids ----------------------------------------------------------------------------------------------
+
+IDS = [
+    "007", "7", "07", "1", "01", "1.0", "1.00", "+1", "1e0", "True", "true", "TRUE", "NA", "nan",
+    "None", "null", "12345678901234567", "12345678901234568", "0306406152", "306406152",
+    "080442957X", "é", "e\u0301", "\u0661", "1_0", "10", "inf", "a b", "a  b", "=1+1", "-1", "1,5",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("separator", [",", "\t", ";", "::", "|"])
+def test_two_ids_are_one_only_if_their_text_is_equal(separator: str) -> None:
+    lines = [f'"{u}"{separator}"{i}"{separator}{1 + k % 5}' for k, u in enumerate(IDS) for i in IDS]
+    ratings = upload("\n".join(lines)).ratings
+    assert set(ratings.user_ids or ()) == set(ratings.item_ids or ()) == set(IDS)
+    assert len(ratings) == len(IDS) ** 2
+
+
+def test_blanks_around_an_id_are_no_part_of_it() -> None:
+    ratings = upload(HEAD + "ann ,tea,3\n ann,\tmilk ,4\n\u00a0ann,  cola,5\n").ratings
+    assert ratings.user_ids == ("ann",)
+    assert ratings.item_ids == ("cola", "milk", "tea")
+
+
+def test_ids_that_look_like_floats_of_whole_numbers_are_kept_and_told_once() -> None:
+    data = upload(HEAD + "1.0,a,3\n2.0,b,4\n")
+    assert data.ratings.user_ids == ("1.0", "2.0")
+    assert sum("look like 1.0" in line for line in data.report) == 1
+
+
+def test_million_and_one_ids_keep_their_order() -> None:
+    numbers = [str(k) for k in (10, 9, 100, 1, 123456789012345678)]
+    text = ["b", "a", "a" * 70, "Z", "é"]
+    for ids in (numbers, text, [*numbers, "01"]):
+        ratings = upload(HEAD + "".join(f"{id},x,3\n" for id in ids)).ratings
+        whole = all(id == str(int(id)) for id in ids if id.isdigit()) and ids is numbers
+        assert list(ratings.user_ids or ()) == sorted(ids, key=int if whole else str)
+
+
+# Lines --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize("inside", ["\x0c", "\x1c", "\x1d", "\x1e", "\x85", "\u2028", "\x0b"])
+def test_a_line_ends_at_line_ends_alone(end: str, inside: str) -> None:
+    rows = [("u1", f"a{inside}b", 3.0), ("u2", "c", 4.0)]
+    text = end.join(["user,item,rating", *(f"{u},{i},{r:g}" for u, i, r in rows)])
+    data = upload(text)
+    assert cells(data.ratings) == {(u, i): r for u, i, r in rows}
+    assert counted(data.count).lines == 3
+
+
+def test_ends_of_lines_may_be_mixed() -> None:
+    data = upload("user,item,rating\ra,x,1\nb,y,2\r\nc,z,3\r")
+    assert list(cells(data.ratings).values()) == [1, 2, 3]
+    assert counted(data.count).lines == 4
+
+
+def test_a_stray_quote_spoils_its_own_line_alone() -> None:
+    text = HEAD + 'ann,tea,3\nbob,"tea,4\neve,milk,5\nzoe,"milk,1\n'
+    with pytest.raises(Refused) as refused:
+        upload(text)
+    assert [fault.options for fault in refused.value.faults] == [("bad_rows=leave-out",)]
+    data = upload(text, bad_rows="leave-out")
+    assert cells(data.ratings) == {("ann", "tea"): 3, ("eve", "milk"): 5}
+    assert counted(data.count).left_out == {QUOTE: 2}
+
+
+def test_a_well_formed_quoted_text_may_hold_line_ends() -> None:
+    head = "user,item,rating,review\n"
+    text = head + 'ann,tea,3,"good,\n""very"" good\n"\nbob,tea,4,bad\neve,tea,5,"\n"\n'
+    data = upload(text)
+    assert list(cells(data.ratings).values()) == [3, 4, 5]
+    assert counted(data.count).continued == 3
+    with pytest.raises(BadRatings, match="quote"):
+        upload('user,item,rating\n"an\nn",tea,3\n')  # an id of two lines is a stray quote
+
+
+def test_quotes_over_the_border_of_blocks() -> None:
+    rows = "".join(f"u{k},i{k},3,plain\n" for k in range(BLOCK // 12))
+    text = "user,item,rating,review\n" + rows + 'ann,tea,4,"' + "word\n" * 9 + '"\n' + rows
+    data = upload(text, duplicates="last", user="user")
+    assert cells(data.ratings)["ann", "tea"] == 4
+    assert counted(data.count).continued == 9
+
+
+@pytest.mark.parametrize("first", ["ann,tea,", "ann,tea,nan", "1,2,oops", "ann,,3", "a,b,NA"])
+def test_a_first_row_without_a_usable_rating_is_no_header(first: str) -> None:
+    text = f"{first}\nbob,milk,4\n"
+    with pytest.raises(Refused, match="line 1"):
+        upload(text)
+    data = upload(text, bad_rows="leave-out")
+    assert cells(data.ratings) == {("bob", "milk"): 4}
+    assert counted(data.count).header == 0
+
+
+def test_what_may_be_a_header_or_a_rating_is_asked() -> None:
+    text = "ann,tea,great\nbob,milk,4\n"
+    with pytest.raises(Refused) as refused:
+        upload(text)
+    assert refused.value.faults[0].options == ("header=yes", "header=no")
+    assert counted(upload(text, header="yes", user=1).count).header == 1
+    with pytest.raises(Refused, match="no number, first 'great' in line 1"):
+        upload(text, header="no")
+
+
+def test_a_tab_file_is_not_cut_at_blanks() -> None:
+    text = "ann lee\tgreen tea\t4\nbob lee\tred tea\nkim lee\tred tea\t5\n"
+    with pytest.raises(Refused, match="columns"):
+        upload(text)
+    data = upload(text, bad_rows="leave-out")
+    assert cells(data.ratings) == {("ann lee", "green tea"): 4, ("kim lee", "red tea"): 5}
+
+
+def test_decimal_commas_beside_a_bad_row() -> None:
+    text = "user;item;rating\nann;tea;oops\nann;milk;3,5\nbob;tea;4\n"
+    data = upload(text, bad_rows="leave-out")
+    assert cells(data.ratings) == {("ann", "milk"): 3.5, ("bob", "tea"): 4}
+    mixed = "user;item;rating\nann;tea;3.5\nann;milk;1,000\nbob;tea;4\n"
+    with pytest.raises(Refused, match="1 row with a rating that is no number, first '1,000'"):
+        upload(mixed)
+
+
+@pytest.mark.parametrize("text", ["4_0", "\u0664", "0x4", "1e", "--4", "4 5", "True", "४"])
+def test_a_rating_is_a_number_as_people_write_it(text: str) -> None:
+    with pytest.raises(Refused, match="no number"):
+        upload(HEAD + f"ann,tea,4\nbob,tea,{text}\n")
+
+
+def test_lines_add_up_whatever_is_in_them() -> None:
+    text = (
+        "\n \n" + HEAD + "ann,tea,4\n,,\n\nann,tea,5\nbob,tea\nbob,tea,9\n,tea,3\n"
+        'bob,"x,3\nbob,milk,\nbob,milk,x\nbob,cola,inf\nbob,cola,5'
+    )
+    data = upload(text, bad_rows="leave-out", duplicates="last")
+    count = counted(data.count)
+    assert count.lines == text.count("\n") + 1
+    assert (count.header, count.blank, count.rows, count.used, count.repeated) == (1, 4, 10, 2, 1)
+    assert sum(count.left_out.values()) == 7
+
+
+# Nothing of what is left out ----------------------------------------------------------------------
+
+
+def test_users_and_items_of_left_out_rows_are_gone(tmp_path: Path) -> None:
+    text = HEAD + "ann,tea,4\nsecret,tea,9\nann,hidden,\n"
+    data = upload(text, bad_rows="leave-out")
+    assert data.ratings.shape == (1, 1)
+    assert (data.ratings.user_ids, data.ratings.item_ids) == (("ann",), ("tea",))
+    (tmp_path / "a.csv").write_text(text)
+    (tmp_path / "b.csv").write_text(HEAD + "ann,milk,3\nother,milk,0\n")
+    train, test = datasets.read_pair(
+        tmp_path / "a.csv", tmp_path / "b.csv", low=1, high=5, bad_rows="leave-out"
+    )
+    assert train.shape == test.shape == (1, 2)
+
+
+# Columns and options ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("head", ["user,time,rating", "user,rating,timestamp", "rating,time,stars"])
+def test_columns_that_cannot_be_found_are_named(head: str) -> None:
+    with pytest.raises(Refused, match="no column holds the"):
+        upload(head + "\n1,2,3\n4,5,1\n")
+
+
+@pytest.mark.parametrize(
+    "option",
+    ["user=\u00b2", "user=\u0662", "user=0", "user=4", "user=", "separator=1",
+     "separator=\"", "separator=ab", "encoding=undefined", "encoding=hex", "encoding=klingon",
+     "encoding=\0", "header=maybe", "layout=tall",
+     "low=1e400", "max_rows=0", "max_bytes=-1", "max_rows=2.5", "rating=time"],
+)  # fmt: skip
+def test_absurd_options_are_a_sentence(
+    option: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "x.csv"
+    file.write_text(HEAD + "1,2,3\n4,5,1\n")
+    assert main(["data", "describe", str(file), "--range", "1:5", "--read", option]) == 1
+    said = capsys.readouterr().err
+    assert said.startswith("dpmc: ")
+    assert "Traceback" not in said
+
+
+def test_a_column_may_be_called_like_a_number(tmp_path: Path) -> None:
+    file = tmp_path / "x.csv"
+    file.write_text("007,user,rating\na,b,3\n")
+    words = ["data", "describe", str(file), "--range", "1:5", "--read", "header=yes"]
+    assert main([*words, "--read", "item=007"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("times", "expected"),
+    [
+        (["1711908000", "1711908001"], [1711908000, 1711908001]),
+        (["1711908000000", "1711908001999"], [1711908000, 1711908001]),
+        (["1711908000000000", "1711908001000000"], [1711908000, 1711908001]),
+        (["1711908000000000000", "1711908001000000000"], [1711908000, 1711908001]),
+        (["2024-03-31T18:00:00Z", "2024-03-31 20:00:01+02:00"], [1711908000, 1711908001]),
+        (["2024-03-31", "1969-12-31"], [1711843200, -86400]),
+        (["1711908000", "1e300"], None),
+        (["1711908000", ""], None),
+        (["1711908000", "2024-03-31"], None),
+        (["soon", "later"], None),
+        (["nan", "1"], None),
+    ],
+)
+def test_times_are_seconds_or_left_alone_with_a_word(
+    times: list[str], expected: list[int] | None
+) -> None:
+    text = "user,item,rating,time\n" + "".join(f"u{k},x,3,{t}\n" for k, t in enumerate(times))
+    data = upload(text)
+    assert len(data.ratings) == 2
+    if expected is not None:
+        assert data.ratings.times is not None
+        assert data.ratings.times.tolist() == expected
+        return
+    assert data.ratings.times is None
+    assert any(line.startswith("times are left alone") for line in data.report)
+    with pytest.raises(Refused):
+        upload(text, time="time")
+    assert upload(text, time="none").ratings.times is None
+
+
+def test_a_time_of_a_left_out_row_does_not_matter() -> None:
+    data = upload("user,item,rating,time\na,x,3,10\nb,x,9,soon\n", bad_rows="leave-out")
+    assert data.ratings.times is not None
+    assert data.ratings.times.tolist() == [10]
+
+
+# Refusals -----------------------------------------------------------------------------------------
+
+
+def test_a_refusal_lists_everything_at_once_with_its_options() -> None:
+    text = HEAD + 'ann,tea,9\nbob,tea,x\n,tea,3\nbob,,3\nbob,milk,\na,"b,3\na,b\nx,y,3\nx,y,4\n'
+    with pytest.raises(Refused) as refused:
+        upload(text)
+    faults = refused.value.faults
+    assert len(faults) == 8
+    assert {fault.answer for fault in faults} == {
+        ("bad_rows", "leave-out"),
+        ("duplicates", "last"),
+    }
+    assert "--read bad_rows=leave-out" in str(refused.value)
+    assert pickle.loads(pickle.dumps(refused.value)).faults == faults
+    options = dict(fault.answer for fault in faults if fault.answer)
+    assert cells(upload(text, **options).ratings) == {("x", "y"): 4}
+
+
+def test_the_range_is_asked_before_a_long_read() -> None:
+    told: list[int] = []
+    text = "name,thing,points\n" + "a,b,3\n" * BLOCK
+    with pytest.raises(Refused) as refused:
+        datasets.load_upload(text.encode(), "x.csv", lambda done, _: told.append(done))
+    assert [fault.options[0] for fault in refused.value.faults] == ["header=yes", "range=LOW:HIGH"]
+    assert not told
+
+
+def test_reading_can_be_followed_and_stopped() -> None:
+    text = (HEAD + "".join(f"u{k},i{k},3\n" for k in range(60_000))).encode()
+    seen: list[tuple[int, int]] = []
+    datasets.load_upload(text, "x.csv", lambda *at: seen.append(at), low=1, high=5, user=1)
+    assert [done for done, _ in seen] == sorted(done for done, _ in seen)
+    assert seen[-1] == (len(text), len(text))
+
+    def stop(*_: int) -> None:
+        raise DpmcError("stopped")
+
+    with pytest.raises(DpmcError, match=r"^stopped$"):
+        datasets.load_upload(text, "x.csv", stop, low=1, high=5)
+
+
+@pytest.mark.parametrize("once", [True, False])
+@pytest.mark.parametrize("begin", ["", "user", "\u00e9t\u00e9"])
+@pytest.mark.parametrize("most", [3, 7, 8, 9, 30])
+def test_ids_of_any_length_keep_their_order_and_are_never_one(
+    most: int, begin: str, once: bool
+) -> None:
+    """Short ones are told apart by numbers, longer ones by their texts: as Python sorts them."""
+    rng = np.random.default_rng(most)
+    letters = np.array(list("ab0\u00e9-"))
+    ids = {"".join(rng.choice(letters, rng.integers(0, most + 1))) for _ in range(400)}
+    ids = [begin + end for end in {*ids, "a" * most, "a" * (most - 1), "a" * (most - 2) + "b"}]
+    ids = [id for id in ids if id] * (1 if once else 5)
+    text = "user,item,rating\n" + "".join(f"{id},i{k},3\n" for k, id in enumerate(ids))
+    ratings = upload(text, user="user").ratings
+    assert ratings.user_ids == tuple(sorted({*ids}, key=str.encode))
+    item_ids = ratings.item_ids or ()
+    told = [
+        (ratings.user_ids[u], item_ids[i])
+        for u, i in zip(ratings.users, ratings.items, strict=True)
+    ]
+    assert sorted(told) == sorted((id, f"i{k}") for k, id in enumerate(ids))
+
+
+def test_ids_that_differ_by_a_null_character_are_different() -> None:
+    ids = ["a", "a\0", "a\0\0", "a\0b", "b"]
+    content = parquet(user=ids[::-1], item=["x"] * 5, rating=[3] * 5)
+    assert upload(content, "x.parquet").ratings.user_ids == tuple(ids)
+
+
+@pytest.mark.parametrize("edge", [10**17, 10**18])
+def test_whole_numbers_sort_as_numbers_up_to_eighteen_digits(edge: int) -> None:
+    ids = [str(edge + 1), "9", "10", "0", str(edge - 1)]
+    text = HEAD + "".join(f"{id},x,3\n" for id in ids)
+    key = int if edge < 10**18 else str
+    assert upload(text).ratings.user_ids == tuple(sorted(ids, key=key))
+
+
+def test_names_are_a_sequence_and_survive_a_copy() -> None:
+    names = upload(HEAD + "b,x,3\na,x,4\nc,x,5\n").ratings.user_ids
+    assert names is not None
+    assert [*names] == ["a", "b", "c"] == list(names[:]) == list(np.array(names, dtype=str))
+    assert (names[0], names[-1], names[np.int64(1)], names[1:]) == ("a", "c", "b", ("b", "c"))
+    assert "b" in names
+    assert "z" not in names
+    assert names.index("c") == 2
+    again = pickle.loads(pickle.dumps(names))
+    assert again == names == ("a", "b", "c") != names[:2]
+
+
+def test_long_ids_after_short_ones_are_kept_once() -> None:
+    """The first piece of the file promises ids of one row each; the rest breaks it."""
+    first = "".join(f"u{k},i{k},3\n" for k in range(BLOCK // 10))
+    rows = 40_000
+    long = "".join(f"{'y' * 900}{k % 3},j{k},3\n" for k in range(rows))
+    before, held = pa.total_allocated_bytes(), []
+
+    def tell(*_: int) -> None:
+        held.append(pa.total_allocated_bytes() - before)
+
+    content = (HEAD + first + long).encode()
+    ratings = datasets.load_upload(content, "x.csv", tell, low=1, high=5, user=1).ratings
+    assert ratings.public.users == BLOCK // 10 + 3
+    assert np.bincount(ratings.users).max() == -(-rows // 3)
+    assert max(held) < 15_000_000
+
+
+# Clicks and other shapes --------------------------------------------------------------------------
+
+
+def test_two_columns_are_clicks() -> None:
+    data = datasets.load_upload(b"user,item\nann,tea\nann,milk\nbob,tea\nann,tea\n", "x.csv")
+    assert data.ratings.clicks
+    assert len(data.ratings) == 3
+    assert counted(data.count).repeated == 1
+    timed = datasets.load_upload(b"user,item,timestamp\nann,tea,10\nann,tea,20\n", "x.csv")
+    assert timed.ratings.times is not None
+    assert timed.ratings.times.tolist() == [20]
+    assert datasets.load_upload(b"1,2\n3,4\n", "x.csv").ratings.clicks
+    assert upload(HEAD + "a,x,3\n", rating="none").ratings.clicks
+
+
+def test_counts_need_no_range_where_only_ranking_follows(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "plays.csv"
+    rows = [
+        f"u{u},i{i},{1 + 37 * u * i % 900}" for u in range(12) for i in range(14) if (u + i) % 3
+    ]
+    rows += [f"u{u},i{i},5" for u in range(2) for i in range(14, 40)]
+    file.write_text("user,item,plays\n" + "\n".join(rows) + "\n")
+    assert main(["fit", str(file), "popularity", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["data"]["ratings"] > 0
+    assert main(["fit", str(file), "clear"]) == 1
+    assert "range" in capsys.readouterr().err
+    assert main(["fit", str(file), "popularity", "--prepare", "implicit=4"]) == 1
+    assert "range" in capsys.readouterr().err
+
+
+def test_json_lines_with_named_fields() -> None:
+    text = (
+        '{"user": 7, "item": "007", "rating": 4, "time": 10, "extra": {"a": [1]}}\n'
+        '{"item": "7", "user": "7", "rating": "3.5", "time": 12345678901}\n\n'
+        '{"user": true, "item": 12345678901234567890, "rating": 1e0, "time": 3}\n'
+    )
+    data = upload(text, "x.jsonl", low=1, high=5)
+    assert cells(data.ratings) == {
+        ("7", "007"): 4,
+        ("7", "7"): 3.5,
+        ("true", "12345678901234567890"): 1,
+    }
+    assert counted(data.count).blank == 1
+    assert data.ratings.times is not None
+    bad = (
+        text + '{"user": 1, "user": 2, "item": 3, "rating": 4}\n{"user": [1]}\nnonsense\n{}\n[1]\n'
+    )
+    with pytest.raises(Refused, match=r"4 rows without a JSON object of plain values.* in line 5"):
+        upload(bad)
+    left = upload(bad, bad_rows="leave-out")
+    assert cells(left.ratings) == cells(data.ratings)
+    assert counted(left.count).lines == 9
+
+
+def test_half_a_character_in_a_name_spoils_its_line() -> None:
+    good = '{"user": "a", "item": "x", "rating": 3, "more": 1}\n'
+    data = upload(
+        good + good.replace("more", "\\ud800").replace('"a"', '"b"'), bad_rows="leave-out"
+    )
+    assert cells(data.ratings) == {("a", "x"): 3}
+
+
+def test_a_matrix_of_users_and_items() -> None:
+    text = "user,tea,milk,cola\nann,5,,1\nbob,,3,\neve,,,\n"
+    data = upload(text)
+    assert cells(data.ratings) == {("ann", "tea"): 5, ("ann", "cola"): 1, ("bob", "milk"): 3}
+    count = counted(data.count)
+    assert (count.lines, count.rows, count.entries, count.used) == (4, 3, 3, 3)
+    numbered = ",101,102,103\nann,5,,1\nbob,,9,\n"
+    with pytest.raises(Refused) as refused:
+        upload(numbered)
+    assert refused.value.faults[0].options == ("layout=wide", "header=no")
+    with pytest.raises(Refused, match=r"outside 1\.\.5, first 9 in line 3"):
+        upload(numbered, layout="wide")
+    left = upload(numbered, layout="wide", bad_rows="leave-out")
+    assert cells(left.ratings) == {("ann", "101"): 5, ("ann", "103"): 1}
+    with pytest.raises(Refused, match="two columns are called 'x'"):
+        upload("user,x,x,y\na,1,2,3\n", layout="wide")
+
+
+@pytest.mark.parametrize(
+    ("content", "word"),
+    [
+        ('[{"user": 1, "item": 2, "rating": 3}]', "JSON array"),
+        ('{\n"ratings": [\n{"user": 1}\n]}', "one object per line"),
+        ("% ratings\n@relation ratings\n@data\n1,2,3\n", "ARFF"),
+        ("@RELATION ratings\n@DATA\n1,2,3\n", "ARFF"),
+        ("<html><body></body></html>", "HTML"),
+        (b"%PDF-1.7\n", "PDF"),
+        (b"PK\x03\x04", "Excel"),
+        ("a\0b,c,3\n", "not a text file"),
+        (HEAD + "x" * 200_000 + ",y,3\n", "more than 131,072 characters"),
+    ],
+)  # fmt: skip
+def test_other_formats_are_named_in_the_refusal(content: str | bytes, word: str) -> None:
+    with pytest.raises(BadRatings, match=word):
+        upload(content)
+
+
+def test_a_line_without_end_is_refused_in_bounded_memory() -> None:
+    content = b"user,item,rating\n" + b"x" * 40_000_000
+    tracemalloc.start()
+    with pytest.raises(BadRatings, match=r"more than 16,000,000 characters"):
+        upload(content)
+    assert tracemalloc.get_traced_memory()[1] < 120_000_000
+    tracemalloc.stop()
+
+
+@pytest.mark.parametrize(
+    "encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-32", "cp1252", "latin-1"]
+)
+def test_encodings(encoding: str) -> None:
+    content = (HEAD + "Zoë,thé,3\nJosé,café,4\n").encode(encoding)
+    told = {"encoding": encoding} if encoding in ("cp1252", "latin-1") else {}
+    if told:
+        with pytest.raises(Refused, match="encoding=cp1252"):
+            upload(content)
+    assert set(cells(upload(content, **told).ratings)) == {("Zoë", "thé"), ("José", "café")}
+
+
+# Parquet ------------------------------------------------------------------------------------------
+
+
+def parquet(names: list[str] | None = None, **columns: object) -> bytes:
+    stream = io.BytesIO()
+    arrays = [
+        c if isinstance(c, pa.Array | pa.ChunkedArray) else pa.array(c) for c in columns.values()
+    ]
+    pq.write_table(pa.table(arrays, names=names or list(columns)), stream)
+    return stream.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("ids", "expected"),
+    [
+        ([7, 12345678901234567], ["7", "12345678901234567"]),
+        (["007", "7 "], ["007", "7"]),
+        (pa.array(["007", "7"]).dictionary_encode(), ["007", "7"]),
+        (pa.array(["a", "b"], pa.large_string()), ["a", "b"]),
+        ([1.0, 2.5], ["1", "2.5"]),
+        ([True, False], ["True", "False"]),
+    ],
+)  # fmt: skip
+def test_parquet_ids_are_text(ids: object, expected: list[str]) -> None:
+    data = upload(parquet(user=ids, item=["x", "y"], rating=[3, 4]), "x.parquet")
+    assert set(cells(data.ratings)) == set(zip(expected, ["x", "y"], strict=True))
+    assert counted(data.count).lines == 2
+
+
+def test_parquet_columns_that_cannot_be_used_are_named() -> None:
+    lists = parquet(user=[[1], [2]], item=["x", "y"], rating=[3, 4])
+    with pytest.raises(Refused, match="'user' holds list"):
+        upload(lists, "x.parquet")
+    twice = parquet(["user", "user", "item", "rating"], a=[1], b=[2], c=[3], d=[4])
+    with pytest.raises(BadRatings, match="user"):
+        upload(twice, "x.parquet")
+
+
+@pytest.mark.parametrize(("bits", "digits"), [(16, 11), (32, 24), (64, 53)])
+def test_ids_that_a_float_no_longer_tells_apart_are_refused_with_its_type(
+    bits: int, digits: int
+) -> None:
+    """2^24 and 2^24 + 1 are one number as float32; 2^24 - 1 is its own."""
+    kind = np.dtype(f"float{bits}").type
+    edge = 2**digits
+    assert kind(edge) == kind(edge + 1)
+    assert len({kind(edge - 1), kind(edge - 2), kind(edge)}) == 3
+
+    def read(*ids: float) -> datasets.Dataset:
+        column = pa.array(np.array([*ids, 1], dtype=kind))
+        return upload(parquet(user=column, item=list("xyz"), rating=[3, 4, 5]), "x.parquet")
+
+    assert read(edge - 1, 1 - edge).ratings.user_ids == (str(1 - edge), "1", str(edge - 1))
+    for wrong in (edge, -edge, edge + 2, np.inf):
+        with pytest.raises(Refused, match=f"'user' holds ids as float{bits}.* 2\\^{digits} "):
+            read(2, wrong)
+
+
+@pytest.mark.parametrize(
+    ("content", "name"),
+    [
+        (b"user,item\nann,tea\n", "x.csv"),
+        (b"1,2\n3,4\n", "x.csv"),
+        (b"user,item,time\nann,tea,978300760\n", "x.csv"),
+        (b'{"user": "ann", "item": "tea"}\n', "x.jsonl"),
+        (parquet(user=["ann"], item=["tea"]), "x.parquet"),
+    ],
+)
+def test_with_a_range_a_file_is_read_as_clicks_only_if_asked(content: bytes, name: str) -> None:
+    for ranking in (False, True):
+        with pytest.raises(Refused, match="no column holds the rating") as refused:
+            datasets.load_upload(content, name, low=0, high=5, for_ranking=ranking)
+        assert "rating=none" in refused.value.faults[0].options
+    for asked in ({"low": 0, "high": 5, "rating": "none"}, {}):
+        assert datasets.load_upload(content, name, **asked).ratings.clicks
+
+
+def test_parquet_with_an_index_of_pandas() -> None:
+    pandas = pytest.importorskip("pandas")
+    stream = io.BytesIO()
+    frame = pandas.DataFrame({"user": ["a", "b"], "item": ["x", "y"], "rating": [3.5, 4]})
+    frame[frame.rating > 0].set_index("user").to_parquet(stream)
+    assert cells(upload(stream.getvalue(), "x.parquet").ratings) == {("a", "x"): 3.5, ("b", "y"): 4}
+
+
+def test_damaged_parquet_is_a_sentence() -> None:
+    good = parquet(
+        user=[f"u{k}" for k in range(500)], item=list(range(500)), rating=[3] * 500
+    )  # fmt: skip
+    rng = np.random.default_rng(0)
+    refused = 0
+    for _ in range(150):
+        bad = bytearray(good)
+        for at in rng.integers(4, len(good) - 4, size=rng.integers(1, 5)):
+            bad[at] ^= 1 << int(rng.integers(0, 8))
+        try:
+            upload(bytes(bad), "x.parquet")
+        except DpmcError:  # and nothing else
+            refused += 1
+    assert refused > 30
+
+
+def test_parquet_is_read_in_bounded_memory() -> None:
+    """11 MB that unpack to gigabytes as plain columns: a long text a million times."""
+    rows = 1_000_000
+    long = pa.DictionaryArray.from_arrays(
+        pa.array(np.arange(rows, dtype=np.int32) % 4), pa.array([f"{k}" * 2_000 for k in range(4)])
+    )
+    content = parquet(user=np.arange(rows), item=long, rating=np.full(rows, 3.0))
+    before = pa.total_allocated_bytes()
+    pool = pa.default_memory_pool()
+    data = upload(content, "x.parquet", user="user")
+    assert data.ratings.shape == (rows, 4)
+    assert pool.max_memory() - before < 400_000_000
+
+
+# dpmc data check ----------------------------------------------------------------------------------
+
+
+def test_check_tells_all_and_gives_the_command_that_reads_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "mine.csv"
+    file.write_bytes(
+        "ann;tea;great\nZoë;tea;4,5\nbob;tea;9\nbob;tea;3\nbob;tea;4\n".encode("cp1252")
+    )
+    assert main(["data", "check", str(file), "--user", "1", "--json"]) == 1
+    found = json.loads(capsys.readouterr().out)
+    options = [option for fault in found["faults"] for option in fault["options"]]
+    for needed in ("encoding=cp1252", "header=yes", "range=LOW:HIGH", "duplicates=last"):
+        assert needed in options
+    assert found["command"].endswith("--range LOW:HIGH")
+    assert main(["data", "check", str(file), "--user", "1", "--range", "1:5", "--json"]) == 1
+    command = json.loads(capsys.readouterr().out)["command"].split()
+    assert main(command[1:]) == 0
+    assert "2 users x 1 items" in capsys.readouterr().out
+    good = tmp_path / "good.csv"
+    good.write_text(HEAD + "a,x,3\n")
+    assert main(["data", "check", str(good), "--range", "1:5"]) == 0

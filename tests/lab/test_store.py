@@ -1,0 +1,473 @@
+"""The result store: nothing stored is ever lost, and every trouble is a sentence."""
+
+import csv
+import errno
+import json
+import os
+import re
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dpmc_core import metrics, registry
+from dpmc_core.errors import DpmcError, InvalidSetting
+from dpmc_core.metrics import METRICS
+from dpmc_core.model import Constant, Task
+from dpmc_core.ratings import PublicFacts, Ratings
+from dpmc_lab import store
+from dpmc_lab.store import Store, StoreError, StoreLocked
+from dpmc_lab.sweep import Grid, plan
+from tests.store_helpers import as_nobody, needs_modes, open_folder, record
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "new" / "results.sqlite"
+
+
+@pytest.fixture
+def opened(path):
+    with Store(path) as found:
+        yield found
+
+
+def everything(opened):
+    return list(store.records(opened))
+
+
+def test_a_record_comes_back_as_it_went_in(opened):
+    there = [record(), record("majority", None), record(epsilon=2.5, seed=7, accuracy=0.7)]
+    there[1]["guarantee"]["reasons"] = {"value": "no noise"}
+    assert opened.add(there) == 3
+    back = {found.pop("key"): found for found in everything(opened)}
+    for one in there:
+        found = back[one.pop("key")]
+        assert found.pop("finished").endswith("+00:00")
+        assert found == one
+
+
+def test_a_unit_that_is_there_stays_as_it_is(opened):
+    first = record(accuracy=0.6)
+    assert opened.add([first, record(seed=2)]) == 2
+    assert opened.add([record(accuracy=0.1), record(seed=3)]) == 1
+    assert opened.present([first["key"], "other"]) == {first["key"]}
+    assert [r["metrics"]["accuracy"] for r in everything(opened)] == [0.6, 0.6, 0.6]
+
+
+def test_many_keys_are_looked_up_in_parts(opened):
+    rows = [record(seed=seed) for seed in range(1, 1203)]
+    opened.add(rows)
+    keys = [row["key"] for row in rows]
+    assert opened.present([*keys, "x", "y"]) == set(keys)
+
+
+def test_rows_are_written_all_or_none(opened):
+    wrong = record(seed=2)
+    wrong["metrics"] = {"fame": 1.0}
+    with pytest.raises(DpmcError, match="no column for the metric fame"):
+        opened.add([record(seed=1), wrong])
+    broken = record(seed=3)
+    broken["rounds"] = None
+    with pytest.raises(StoreError):
+        opened.add([record(seed=4), broken])
+    assert everything(opened) == []
+    assert opened.add([record(seed=5)]) == 1
+
+
+def test_every_metric_of_every_task_has_a_column():
+    rng = np.random.default_rng(0)
+    users, items = np.nonzero(rng.random((20, 30)) < 0.5)
+    signs = rng.choice([-1.0, 1.0], len(users))
+    facts = PublicFacts(users=20, items=30, low=-1, high=1)
+    ratings = Ratings.build(users, items, signs, facts)
+    half = rng.random(len(users)) < 0.5
+    for task in Task:
+        train, test = ratings.select(half), ratings.select(~half)
+        assert set(metrics.evaluate(task, Constant(1.0), train, test, rng)) <= set(METRICS)
+    assert "are" in METRICS
+
+
+def test_curves_collect_what_differs_in_epsilon_and_seed_only(opened):
+    other = record(seed=2)
+    other["settings"] = other["settings"] | {"radius": 0.5}
+    revision = registry.get("input-flip").revision
+    newer = record(seed=3, revision=revision + 1)
+    elsewhere = record(seed=4)
+    elsewhere["data"] = elsewhere["data"] | {"source": "6" * 16, "name": "moons"}
+    for k, row in enumerate((other, newer, elsewhere)):
+        row["key"] = f"key {k}"
+    opened.add([record(epsilon=e, seed=s) for e in (1.0, 2.0) for s in (1, 2, 3)])
+    opened.add([other, newer, elsewhere])
+    found = store.curves(opened)
+    assert [info.rows for info in found] == [6, 1, 1, 1]
+    assert "epsilon" not in found[0].settings
+    assert found[0].public == PublicFacts(users=40, items=30, low=-1, high=1)
+    assert [info.name for info in store.curves(opened, data="moons")] == ["moons"]
+    assert len(store.curves(opened, mechanism="input-flip", source="5" * 16)) == 3
+    assert store.curves(opened, keys=[found[1].key])[0].settings["radius"] == 0.5
+    expected = store.unit_key(
+        "5" * 16,
+        ["binarise=mean"],
+        "a random 0.2 of the ratings",
+        "input-flip",
+        revision,
+        store.without_epsilon(record()["settings"]),
+    )
+    assert found[0].key == expected
+
+
+def test_points_are_the_values_of_the_lowest_seeds(opened):
+    opened.add([record(epsilon=e, seed=s, accuracy=s / 10) for s in (5, 3, 1) for e in (2.0, 1.0)])
+    (info,) = store.curves(opened)
+    assert list(store.points(opened, info.id, "accuracy", seeds=2).items()) == [
+        ((1.0, 1), 0.1),
+        ((1.0, 3), 0.3),
+        ((2.0, 1), 0.1),
+        ((2.0, 3), 0.3),
+    ]
+    assert store.points(opened, info.id, "accuracy", seeds=[9, 5]) == {(1.0, 5): 0.5, (2.0, 5): 0.5}
+    assert store.points(opened, info.id, "rmse") == {}
+    with pytest.raises(InvalidSetting, match="did you mean accuracy"):
+        store.points(opened, info.id, "acuracy")
+
+
+def test_what_is_certified_comes_with_its_reasons(opened):
+    opened.add([record(epsilon=e, seed=s) for e in (2.0, 1.0) for s in (1, 2)])
+    (info,) = store.curves(opened)
+    found = store.certified(opened, info.id)
+    one, two = found.values()
+    assert (list(found), one.claimed, one.change.unit) == ([1.0, 2.0], 1.0, "value")
+    assert (two.units["value"], two.units["row_values"], two.units["entry"]) == (2.0, 60.0, None)
+    assert two.reasons == {"entry": "the pattern is public"}
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_one_metric_of_one_curve_is_read_from_its_index_alone(opened, metric):
+    query = f'SELECT AVG("{metric}") FROM result WHERE curve = 1 AND "{metric}" IS NOT NULL'
+    rows = opened.connection.execute(f"EXPLAIN QUERY PLAN {query} GROUP BY epsilon").fetchall()
+    assert any(f"COVERING INDEX result_{metric}" in row["detail"] for row in rows)
+
+
+def test_last_row_tells_that_something_arrived(opened, path):
+    with Store(path, read_only=True) as reader:
+        before = store.last_row(reader)
+        opened.add([record()])
+        assert store.last_row(reader) > before
+
+
+def test_prune_takes_rows_and_what_only_they_used(opened):
+    opened.add([record(epsilon=e, seed=s) for e in (1.0, 2.0) for s in (1, 2)])
+    opened.add([record("majority", None)])
+    first, second = store.curves(opened)
+    assert opened.prune([first.id], dry=True) == 4
+    assert opened.prune([first.id], before="2000-01-01") == 0
+    assert len(everything(opened)) == 5
+    assert opened.prune([first.id], before="2999-01-01") == 4
+    assert [info.key for info in store.curves(opened)] == [second.key]
+    cards = opened.connection.execute("SELECT COUNT(*) FROM card").fetchone()[0]
+    assert cards == 1
+
+
+# --- stores of earlier versions ----------------------------------------------------------------
+
+
+@pytest.fixture
+def old(tmp_path):
+    """A store as version 1 of the tables was written."""
+    path = tmp_path / "store-v1.sqlite"
+    path.write_bytes((ROOT / "tests" / "data" / path.name).read_bytes())
+    return path
+
+
+@pytest.mark.parametrize("read_only", [True, False])
+def test_an_old_store_opens_and_its_curves_are_listed(old, read_only):
+    with Store(old, read_only=read_only) as opened:
+        found = {info.mechanism: info for info in store.curves(opened)}
+        assert {"input-flip", "output", "clear", "majority"} <= set(found)
+        assert (found["output"].rows, found["majority"].rows) == (4, 2)
+        assert found["output"].name == "movie-night"
+        assert len(list(store.records(opened))) == sum(info.rows for info in found.values())
+        (first, *_) = store.certified(opened, found["input-flip"].id).values()
+        assert first.units["value"] == pytest.approx(1.0)
+
+
+def test_nothing_of_an_old_store_is_computed_again(old):
+    """Planted bug: a key that depends on how a grid is written down.
+
+    What stands beside a method has changed since, and so has the revision of input perturbation.
+    """
+    there = ("output", "clear", "majority")
+    grid = Grid(
+        data=["movie-night"],
+        mechanisms=["input-flip", *there],
+        epsilons=[1, 4],
+        seeds=[1, 2],
+        steps=["binarise=mean"],
+    )
+    units = plan(grid).units
+    known = [unit for unit in units if unit.mechanism.id in there]
+    assert len(known) == 2 * 2 + 2 + 2
+    with Store(old) as opened:
+        assert opened.present([unit.key for unit in units]) == {unit.key for unit in known}
+        assert {info.key for info in store.curves(opened)} >= {unit.curve for unit in known}
+
+
+# --- files -----------------------------------------------------------------------------------
+
+
+def test_csv_and_parquet_hold_the_same_rows(opened, tmp_path):
+    pandas = pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")
+    opened.add([record(epsilon=e, seed=s) for e in (1.0, 2.0) for s in (1, 2)])
+    opened.add([record("majority", None, data=record()["data"] | {"title": "=1+1", "name": "-5"})])
+    found = store.curves(opened)
+    for name in ("rows.csv", "rows.parquet"):
+        assert store.write_file(opened, found, tmp_path / name) == 5
+    with (tmp_path / "rows.csv").open(newline="") as file:
+        text = list(csv.DictReader(file))
+    table = pandas.read_parquet(tmp_path / "rows.parquet")
+    assert list(table.columns) == list(text[0])
+    assert [float(row["metrics.accuracy"]) for row in text] == table["metrics.accuracy"].tolist()
+    assert [row["settings.epsilon"] for row in text] == ["1.0", "1.0", "2.0", "2.0", ""]
+    assert table["settings.epsilon"].isna().sum() == 1
+    assert text[0]["guarantee.units.row_values"] == "30.0"
+    assert [row["data.title"] for row in text[3:]] == ["Stars", "'=1+1"]  # no spreadsheet runs it
+    assert table["data.title"].tolist()[3:] == ["Stars", "=1+1"]
+    assert text[4]["data.name"] == "-5"  # a number, and no formula
+    assert json.loads(text[0]["guarantee.caveats"]) == ["one", "two"]
+    assert {path.name for path in tmp_path.iterdir()} == {"new", "rows.csv", "rows.parquet"}
+
+
+def test_an_export_is_complete_or_not_there(opened, tmp_path, monkeypatch):
+    opened.add([record()])
+    old = tmp_path / "rows.csv"
+    old.write_text("what was here")
+    monkeypatch.setattr("dpmc_lab.store.records", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        store.write_file(opened, store.curves(opened), old)
+    assert old.read_text() == "what was here"
+    assert {path.name for path in tmp_path.iterdir()} == {"new", "rows.csv"}
+
+
+def test_an_export_onto_a_full_disk_names_the_file_and_leaves_nothing(
+    opened, tmp_path, monkeypatch
+):
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    opened.add([record()])
+    monkeypatch.setattr("dpmc_lab.store.records", full)
+    with pytest.raises(DpmcError, match=r"rows\.csv could not be written: no space"):
+        store.write_file(opened, store.curves(opened), tmp_path / "rows.csv")
+    assert {path.name for path in tmp_path.iterdir()} == {"new"}
+
+
+def test_an_export_needs_a_known_kind_and_a_folder(opened, tmp_path):
+    with pytest.raises(InvalidSetting, match=r"\.csv or \.parquet"):
+        store.write_file(opened, [], tmp_path / "rows.xls")
+    with pytest.raises(DpmcError, match="there is no folder"):
+        store.write_file(opened, [], tmp_path / "none" / "rows.csv")
+
+
+# --- trouble ---------------------------------------------------------------------------------
+
+
+def test_a_newer_store_is_left_alone(path):
+    with Store(path) as opened:
+        opened.add([record()])
+        opened.connection.execute(f"PRAGMA user_version = {store.VERSION + 1}")
+    for read_only in (False, True):
+        with pytest.raises(StoreError, match="from a newer version of this program"):
+            Store(path, read_only=read_only)
+
+
+@pytest.mark.parametrize("content", [b"user,item,rating\n" * 100, b"x"])
+def test_a_file_of_another_kind_is_left_alone(tmp_path, content):
+    path = tmp_path / "ratings.csv"
+    path.write_bytes(content)
+    with pytest.raises(StoreError, match="is not a result store"):
+        Store(path)
+    assert path.read_bytes() == content
+
+
+def test_another_database_is_left_alone(tmp_path):
+    path = tmp_path / "other.sqlite"
+    with sqlite3.connect(path) as other:
+        other.execute("CREATE TABLE mine (x)")
+    other.close()
+    with pytest.raises(StoreError, match="is not a result store"):
+        Store(path)
+
+
+def test_a_damaged_store_says_so(path):
+    with Store(path) as opened:
+        opened.add([record(seed=s) for s in range(1, 400)])
+    content = bytearray(path.read_bytes())
+    content[8192:] = os.urandom(len(content) - 8192)
+    path.write_bytes(content)
+    with pytest.raises(StoreError, match="is damaged"), Store(path) as opened:
+        everything(opened)
+
+
+def test_a_folder_is_not_a_file(tmp_path):
+    with pytest.raises(StoreError, match="is a folder"):
+        Store(tmp_path)
+
+
+def test_a_missing_store_is_not_made_by_reading(path):
+    with pytest.raises(StoreError, match="'dpmc sweep' makes one"):
+        Store(path, read_only=True)
+    assert not path.exists()
+    path.parent.mkdir()
+    path.touch()  # begun by another program
+    with pytest.raises(StoreError, match="'dpmc sweep' makes one"):
+        Store(path, read_only=True)
+
+
+@needs_modes
+def test_a_read_only_folder_can_be_read_and_not_written():
+    with open_folder() as folder:
+        path = folder / "results.sqlite"
+        with Store(path) as opened:
+            opened.add([record()])
+        path.chmod(0o444)
+        folder.chmod(0o555)
+        with as_nobody():
+            with Store(path, read_only=True) as reader:
+                assert len(everything(reader)) == 1
+            with pytest.raises(StoreError, match="read-only"), Store(path) as writer:
+                writer.add([record(seed=2)])
+            with pytest.raises(StoreError, match="read-only"):
+                Store(folder / "another.sqlite")
+            with pytest.raises(StoreError, match="read-only"):
+                Store(folder / "below" / "another.sqlite")
+
+
+@needs_modes
+def test_rows_of_a_killed_program_in_a_read_only_folder_are_not_passed_over():
+    with open_folder() as folder:
+        path, kept = folder / "results.sqlite", {}
+        with Store(path) as opened:
+            opened.add([record()])
+            for part in (path, folder / "results.sqlite-wal"):
+                kept[part] = part.read_bytes()  # as it is before the last program closes it
+        for part, content in kept.items():
+            part.write_bytes(content)
+            part.chmod(0o444)
+        folder.chmod(0o555)
+        with as_nobody(), pytest.raises(StoreError, match="rows that a killed program left in"):
+            Store(path, read_only=True)
+
+
+def fill(opened):
+    """Add rows until that fails; how many went in, and the sentence."""
+    for seed in range(1, 10_000):
+        try:
+            opened.add([record(seed=seed)])
+        except StoreError as error:
+            return seed - 1, str(error)
+    raise AssertionError("nothing was full")
+
+
+def test_a_full_disk_keeps_every_row_before_it(path):
+    with Store(path) as opened:
+        opened.connection.execute("PRAGMA max_page_count = 60")
+        stored, error = fill(opened)
+        assert re.search("on a full disk.*every row stored before is kept", error)
+    with Store(path) as opened:
+        assert len(everything(opened)) == stored > 0
+        assert opened.add([record(seed=stored + 1)]) == 1
+
+
+def test_a_full_file_system_keeps_every_row_before_it(tmp_path):
+    small = tmp_path / "small"
+    small.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=500k", "tmpfs", str(small)]
+    try:
+        subprocess.run(mount, check=True, capture_output=True)
+    except (OSError, subprocess.CalledProcessError):
+        pytest.skip("needs the right to mount a small file system")
+    try:
+        path = small / "results.sqlite"
+        with Store(path) as opened:
+            stored, error = fill(opened)
+            assert "full" in error
+        with Store(path, read_only=True) as opened:
+            assert len(everything(opened)) == stored > 0
+    finally:
+        subprocess.run(["umount", str(small)], check=True)
+
+
+def test_a_locked_store_says_so_and_takes_rows_again_later(path, monkeypatch):
+    monkeypatch.setattr(store, "WAIT", 0.1)
+    with Store(path) as opened:
+        opened.add([record()])
+        other = sqlite3.connect(path, isolation_level=None)
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(StoreLocked, match="locked by another program"):
+            opened.add([record(seed=2)])
+        assert len(everything(opened)) == 1  # reading goes on
+        other.execute("COMMIT")
+        other.close()
+        assert opened.add([record(seed=2)]) == 1
+
+
+WRITER = """
+import itertools, sys
+from tests.store_helpers import record
+from dpmc_lab.store import Store
+with Store(sys.argv[1]) as opened:
+    seeds = itertools.count(int(sys.argv[2]), int(sys.argv[3]))
+    for seed in itertools.islice(seeds, int(sys.argv[4])):
+        row = record(seed=seed)
+        opened.add([row])
+        print(row["key"], flush=True)
+"""
+
+
+def writer(path, start, step, rows=1_000_000):
+    return subprocess.Popen(
+        [sys.executable, "-c", WRITER, *map(str, (path, start, step, rows))],
+        cwd=ROOT,
+        env=os.environ | {"PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tests'}"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def test_programs_that_make_the_same_store_at_once_all_can(path):
+    for k in range(2):
+        here = path.with_name(f"{k} ? # %20.sqlite")
+        children = [writer(here, start, 4, 3) for start in (1, 2, 3, 4)]
+        for child in children:
+            out, err = child.communicate(timeout=200)
+            assert (child.returncode, err, len(out.split())) == (0, "", 3)
+        with Store(here, read_only=True) as opened:
+            assert len(everything(opened)) == 12
+
+
+def test_rows_of_killed_writers_are_kept(path):
+    """Two programs write at the same time, and both are killed without warning."""
+    children = [writer(path, start, 2) for start in (1, 2)]
+    for child in children:
+        assert child.stdout.readline()  # it is at work
+    time.sleep(0.3)
+    for child in children:
+        child.send_signal(getattr(signal, "SIGKILL", signal.SIGTERM))
+    told = [line for child in children for line in child.communicate()[0].split("\n") if line]
+    told = {line for line in told if len(line) == 32}
+    with Store(path) as opened:
+        kept = {row["key"] for row in everything(opened)}
+        assert told <= kept
+        assert len(told) >= 2
+        check = opened.connection.execute("PRAGMA integrity_check").fetchone()[0]
+    assert check == "ok"

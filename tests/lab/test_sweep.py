@@ -1,0 +1,681 @@
+"""Sweeps: which units there are, the same rows however they run, and what no trouble loses."""
+
+import dataclasses
+import itertools
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import threading
+from collections import Counter
+from concurrent.futures import BrokenExecutor, Future, ThreadPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dpmc_core import experiment, registry
+from dpmc_core.errors import DpmcError, InvalidSetting
+from dpmc_core.model import AddsNoiseLast, Constant, Step, Task
+from dpmc_core.privacy import witness
+from dpmc_core.problem import LeaveLast, build_problem
+from dpmc_lab import locks, store, sweep
+from dpmc_lab.store import Store, StoreError
+from dpmc_lab.sweep import engine
+from dpmc_lab.sweep import grid as grids
+from dpmc_lab.sweep.engine import ALONE, BREAKS, COMPANY
+from tests.sweep_helpers import (
+    ExecutorPool,
+    InThisProcess,
+    make_dataset,
+    make_pair,
+    make_plan,
+    make_source,
+    rows_of,
+)
+
+GUESS, REFERENCE = "private-majority", "reference-binary"  # what stands beside one-bit methods
+
+
+@pytest.fixture
+def opened(tmp_path):
+    with Store(tmp_path / "results.sqlite") as found:
+        yield found
+
+
+def run(plan, opened, units=None, threads=2, **options):
+    units = plan.units if units is None else units
+    with ThreadPoolExecutor(threads) as executor:
+        pool = ExecutorPool(executor, plan.sources, threads)
+        return sweep.run(units, opened, lambda: pool, **options)
+
+
+@pytest.fixture(scope="module")
+def plan():
+    return make_plan()
+
+
+@pytest.fixture(scope="module")
+def undisturbed(plan, tmp_path_factory):
+    with Store(tmp_path_factory.mktemp("undisturbed") / "results.sqlite") as opened:
+        report = run(plan, opened)
+        assert not report.failed
+        return rows_of(opened)
+
+
+# --- plans -----------------------------------------------------------------------------------
+
+
+def test_every_combination_is_a_unit_once_with_its_guess_reference_and_twin(plan):
+    noisy = [u for u in plan.units if u.epsilon is not None]
+    combinations = {(u.mechanism.id, u.epsilon, u.seed) for u in noisy}
+    # The guess beside the three is private too, so it has their epsilons.
+    assert {id for id, *_ in combinations} == {"input-flip", "gradient", "output", GUESS}
+    assert len(noisy) == len(combinations) == 4 * 3 * 2
+    others = [(u.mechanism.id, u.seed) for u in plan.units if u.epsilon is None]
+    # Gradient perturbation has no iterations to share, so its twin is the default one.
+    assert sorted(others) == sorted(
+        2 * [("clear", 1), ("clear", 2)] + [(REFERENCE, 1), (REFERENCE, 2)]
+    )
+    assert len({u.key for u in plan.units}) == len(plan.units)
+    assert len(plan.keys.curves) == 4 + 3
+
+
+def test_a_baseline_that_is_asked_for_is_not_run_twice():
+    plan = make_plan(mechanisms=["clear", GUESS, REFERENCE, "input-flip"])
+    found = Counter(u.mechanism.id for u in plan.units)
+    assert found == {"clear": 2, "majority": 2, REFERENCE: 2, GUESS: 6, "input-flip": 6}
+
+
+def test_no_paper_s_twin_stands_beside_an_estimator_that_is_not_the_paper_s():
+    estimators = {"estimator": ["noise-aware"]}
+    plan = make_plan(mechanisms=["input-flip"], settings=estimators, epsilons=[1.0], seeds=[1])
+    assert sorted(u.mechanism.id for u in plan.units) == ["input-flip", GUESS, REFERENCE]
+
+
+def test_methods_without_epsilon_need_none():
+    plan = make_plan(mechanisms=["clear"], epsilons=[])
+    assert {u.mechanism.id for u in plan.units} == {"clear", "majority", REFERENCE}
+
+
+def test_the_curve_is_seen_early_and_then_filled():
+    assert list(grids.coarse_to_fine([5, 1, 2, 4, 3, 3])) == [1, 5, 3, 2, 4]
+    assert list(grids.coarse_to_fine([7])) == [7]
+    assert list(grids.coarse_to_fine([])) == []
+    for count in range(1, 30):
+        assert sorted(grids.coarse_to_fine(range(count))) == list(range(count))
+    plan = make_plan(epsilons=[1.0, 2.0, 3.0, 4.0])
+    epsilons = [u.epsilon for u in plan.units if u.mechanism.id == "input-flip"]
+    assert epsilons == [1.0, 4.0, 2.0, 3.0] * 2
+    first = [u.mechanism.id for u in plan.units].index("input-flip")
+    assert {u.mechanism.id for u in plan.units[:first]} == {GUESS, REFERENCE, "clear"}
+
+
+def test_settings_reach_the_mechanisms_that_have_them():
+    settings = {
+        "radius": ["0.5", "1"],
+        "output.bound": ["0.2"],
+        "bound": ["none", "1"],
+    }  # none would not do for output
+    plan = make_plan(settings=settings, epsilons=[1.0], seeds=[1])
+    found = {
+        (u.mechanism.id, u.mechanism.radius, u.mechanism.bound)
+        for u in plan.units
+        if u.epsilon is not None and u.mechanism.id != GUESS
+    }
+    both = set(itertools.product(("input-flip", "gradient"), (0.5, 1.0), (None, 1.0)))
+    assert found == both | {("output", 0.5, 0.2), ("output", 1.0, 0.2)}
+
+
+def test_everything_that_decides_a_result_is_in_its_key():
+    def key(**changes):
+        options = {"mechanisms": ["input-flip"], "epsilons": [1.0], "seeds": [1], "settings": {}}
+        options |= changes
+        units = make_plan(**options).units
+        (found,) = [u.key for u in units if u.mechanism.id in options["mechanisms"]]
+        return found
+
+    variants = [
+        key(),
+        key(sources=[make_source(seed=4)]),
+        key(sources=[make_source(times=False)]),
+        key(sources=[make_pair()]),
+        key(steps=["binarise=3"]),
+        key(split=LeaveLast()),
+        key(mechanisms=["objective"]),
+        key(settings={"radius": ["0.6"]}),
+        key(settings={"estimator": ["published"]}),
+        key(epsilons=[1.1]),
+        key(seeds=[2]),
+    ]
+    assert len(set(variants)) == len(variants)
+    assert key(settings={"radius": ["0.70"]}) == key(steps=["binarise=middle"]) == key()
+    assert key(epsilons=[1]) == key()
+
+
+def test_a_raised_revision_is_another_unit(monkeypatch):
+    before = {u.key: u.mechanism.id for u in make_plan(mechanisms=["input-flip"]).units}
+    monkeypatch.setattr(registry.get("input-flip"), "revision", 99)
+    after = {u.key: u.mechanism.id for u in make_plan(mechanisms=["input-flip"]).units}
+    assert len(before) == len(after)
+    assert {before[key] for key in before.keys() & after.keys()} == {GUESS, REFERENCE, "clear"}
+    assert {before[key] for key in before.keys() - after.keys()} == {"input-flip"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"mechanisms": []}, "mechanisms must be at least one: the grid is empty"),
+        ({"epsilons": []}, "epsilons must be at least one: the grid is empty"),
+        ({"seeds": []}, "seeds must be at least one"),
+        ({"data": []}, "data must be at least one"),
+        ({"mechanisms": ["input-flp"]}, "did you mean input-flip"),
+        ({"epsilons": [0.0]}, "epsilon must be > 0, got 0"),
+        ({"epsilons": [float("nan")]}, "epsilon must be > 0"),
+        ({"seeds": [-1]}, "seed must be >= 0"),
+        ({"seeds": [2**63]}, "seed must be"),
+        ({"seeds": range(1, 100_001)}, "size of the grid must be <= 200,000 units"),
+        ({"settings": {"radios": ["1"]}}, "did you mean radius"),
+        ({"settings": {"epsilon": ["1"]}}, "setting of"),
+        ({"settings": {"clear.radius": ["1"]}}, "mechanism of a setting"),
+        ({"settings": {"radius": ["wide"]}}, "radius must be a number, got 'wide'"),
+        ({"settings": {"radius": []}}, "radius must be given at least one value"),
+        ({"steps": ["binarize=3"]}, "preparation step must be one of"),
+        ({"steps": ["binarise=9"]}, "only one class"),
+        ({"sources": [make_pair()], "split": LeaveLast()}, "tiny/u1 has test ratings"),
+    ],
+)
+def test_a_wrong_grid_is_a_sentence(changes, words):
+    with pytest.raises(DpmcError, match=words):
+        make_plan(**changes)
+
+
+# --- rows ------------------------------------------------------------------------------------
+
+
+def test_a_row_is_what_a_run_of_its_own_gives(plan, undisturbed):
+    for id in ("input-flip", "gradient", "output"):
+        (unit,) = [u for u in plan.units if (u.mechanism.id, u.epsilon, u.seed) == (id, 4.0, 2)]
+        problem = build_problem(make_dataset(), unit.mechanism.task, seed=2)
+        alone = experiment.run(unit.mechanism, problem, 2).as_dict()
+        row = undisturbed[unit.key]
+        for name in ("mechanism", "revision", "settings", "seed", "metrics", "rounds"):
+            assert row[name] == alone[name]
+        assert alone["guarantee"].items() <= row["guarantee"].items()
+        del alone["data"]["name"]
+        assert alone["data"].items() <= row["data"].items()
+
+
+def test_what_is_certified_in_every_unit_is_stored(plan, undisturbed):
+    for unit in plan.units:
+        units = undisturbed[unit.key]["guarantee"]["units"]
+        if unit.mechanism.id == "output":
+            assert units["user_replace"] == units["value"] > unit.epsilon
+        elif unit.epsilon is not None:
+            assert units["value"] == pytest.approx(unit.epsilon)
+            assert units["user_empty"] is None
+            assert "public" in undisturbed[unit.key]["guarantee"]["reasons"]["user_empty"]
+        else:
+            assert set(units.values()) == {None}
+
+
+def test_all_mechanisms_of_a_seed_share_its_split(undisturbed):
+    by_seed = {}
+    for row in undisturbed.values():
+        by_seed.setdefault(row["seed"], set()).add(row["data"]["fingerprint"])
+    assert sorted(map(len, by_seed.values())) == [1, 1]
+    assert by_seed[1] != by_seed[2]
+
+
+def test_rows_do_not_depend_on_order_threads_or_what_else_runs(undisturbed, opened):
+    grown = make_plan(
+        mechanisms=["objective", "output", "gradient", "input-flip"],
+        epsilons=[0.5, 0.7, 1.0, 4.0],
+        seeds=[3, 2, 1],
+    )
+    assert not run(grown, opened, units=grown.units[::-1], threads=3).failed
+    rows = rows_of(opened)
+    assert {key: rows[key] for key in undisturbed} == undisturbed
+    assert len(rows) == len(grown.units) > len(undisturbed)
+
+
+def test_rows_do_not_depend_on_the_executor(plan, undisturbed, opened):
+    seen = []
+    report = sweep.run(
+        plan.units,
+        opened,
+        lambda: sweep.LocalPool(plan.sources, 2),
+        on_progress=lambda r: seen.append((r.done, r.total)),
+    )
+    assert (report.done, report.failed, report.skipped) == (len(plan.units), {}, 0)
+    assert rows_of(opened) == undisturbed
+    assert seen[0] == (0, len(plan.units))
+    assert seen == sorted(seen)
+
+
+def test_workers_read_the_same_memory_and_cannot_write_it():
+    """Also of a pair; the memory has no name, so that nobody's ratings stay where one is killed."""
+    sources = {source.fingerprint: source for source in (make_source(), make_pair())}
+    places = {Path(tempfile.gettempdir()), Path("/dev/shm")} & set(Path("/").glob("*/*"))
+    before = {path: set(path.iterdir()) for path in places}
+    shared = engine.Shared(sources, engine._context())
+    first, second = shared.open(), shared.open()
+    for mark, source in sources.items():
+        data = [found[mark].at(1) for found in (first, second)]
+        one, two = (d[0] if isinstance(d, tuple) else d.ratings for d in data)
+        assert first[mark].fingerprint == source.fingerprint
+        for name in ("users", "items", "values"):
+            assert np.shares_memory(getattr(one, name), getattr(two, name))
+            assert not getattr(one, name).flags.writeable
+    for path, there in before.items():
+        ours = {one for one in set(path.iterdir()) - there if "pym" in one.name}
+        assert not {one for one in ours if one.is_file()}
+
+
+def test_of_many_ratings_a_process_keeps_one_split(monkeypatch):
+    monkeypatch.setattr(engine, "_LARGE", 10)
+    monkeypatch.setattr(engine, "_problems", engine.Memory(4))
+    source = make_source()
+    plan = make_plan(sources=[source], seeds=[1, 2, 3])
+    for unit in plan.units:
+        sweep.run_here(unit, source)
+        assert len(engine._problems._kept) == 1
+
+
+def test_official_pairs_are_not_split_again(opened):
+    plan = make_plan(sources=[make_pair()], mechanisms=["input-flip"])
+    assert not run(plan, opened).failed
+    rows = rows_of(opened).values()
+    assert {row["data"]["split"] for row in rows} == {"the given test ratings"}
+    assert len({row["data"]["fingerprint"] for row in rows}) == 1
+    noisy = [
+        row["metrics"]["accuracy"]
+        for row in rows
+        if row["mechanism"] == "input-flip" and row["settings"]["epsilon"] == 1.0
+    ]
+    assert len(noisy) == 2  # one row per seed: the noise differs, the split does not
+
+
+def test_every_task_is_split_as_a_single_run_of_it(opened):
+    plan = make_plan(mechanisms=["popularity", "majority"], epsilons=[], seeds=[1], settings={})
+    assert not run(plan, opened).failed
+    for row in rows_of(opened).values():
+        task = Task(row["task"])
+        alone = build_problem(make_dataset(), task, seed=1)
+        assert row["data"]["split"] == alone.split
+        assert row["data"]["fingerprint"] == alone.train.fingerprint
+    assert {row["task"] for row in rows_of(opened).values()} == {"ranking", "binary"}
+
+
+def test_the_curve_of_a_unit_is_the_curve_its_row_is_in(plan, opened):
+    from dpmc_lab import store
+
+    run(plan, opened)
+    assert {info.key for info in store.curves(opened)} == set(plan.keys.curves)
+
+
+# --- what may be shared between units ----------------------------------------------------------
+
+
+def test_output_perturbation_alone_may_share_its_solve():
+    """A start from another's solution is an access to the raw ratings that no release covers."""
+    sharing = [
+        id
+        for id, cls in registry.MECHANISMS.items()
+        if isinstance(registry.create(id, epsilon=1.0, delta=1e-6), AddsNoiseLast)
+        or hasattr(cls, "before_noise")
+    ]
+    assert sharing == ["output"]
+
+
+def test_a_poisoned_solve_reaches_output_perturbation_alone(plan, undisturbed, opened, monkeypatch):
+    def poisoned(*_):
+        return [(Step(1, 1, None, final=True), Constant(-1.0))]
+
+    monkeypatch.setattr(engine, "shared_solve", poisoned)
+    run(plan, opened)
+    rows = rows_of(opened)
+    changed = {rows[key]["mechanism"] for key in rows if rows[key] != undisturbed[key]}
+    assert changed == {"output"}
+
+
+def test_one_solve_serves_every_epsilon_and_seed_of_a_split(opened, monkeypatch):
+    cls, solves = registry.get("output"), []
+    solve = cls.before_noise
+
+    def counted(self, ratings):
+        solves.append(ratings.fingerprint)
+        yield from solve(self, ratings)
+
+    monkeypatch.setattr(cls, "before_noise", counted)
+    pair = make_plan(sources=[make_pair()], mechanisms=["output"], settings={})
+    run(pair, opened)
+    assert len(solves) == 1
+    split = make_plan(mechanisms=["output"], settings={}, seeds=[11, 12])
+    run(split, opened)
+    assert len(solves) == 1 + 2  # one for each split
+
+
+def test_a_shared_solve_is_published_once_and_equals_a_solve_of_its_own():
+    problem = build_problem(make_dataset(), registry.get("output").task, seed=5)
+    mechanism = registry.create("output", epsilon=2.0, iterations=6)
+    with witness() as published:
+        shared = experiment.run(
+            mechanism, problem, 5, with_baselines=False, solve=engine.shared_solve
+        )
+    assert [seen.release.query for seen in published] == ["completed matrix"]
+    alone = experiment.run(mechanism, problem, 5, with_baselines=False)
+    assert shared.metrics == alone.metrics
+    assert shared.trace == alone.trace
+
+
+def test_two_radii_of_a_sweep_have_a_solve_each(opened):
+    """Planted bug: the solve kept without its settings, so the second radius gets the first's."""
+    plan = make_plan(
+        mechanisms=["output"], epsilons=[50.0], settings={"output.radius": ["0.1", "2"]}, seeds=[1]
+    )
+    run(plan, opened)
+    rows = [row for row in rows_of(opened).values() if row["mechanism"] == "output"]
+    assert len(rows) == 2
+    rounds = {}
+    for row in rows:
+        radius = row["settings"]["radius"]
+        mechanism = registry.create("output", epsilon=50.0, radius=radius)
+        problem = build_problem(make_dataset(), mechanism.task, seed=1)
+        alone = experiment.run(mechanism, problem, 1, with_baselines=False)
+        assert row["metrics"] == alone.metrics
+        assert row["rounds"] == alone.rounds
+        rounds[radius] = alone.rounds
+    assert len(set(rounds.values())) == 2  # a mixed-up solve would show
+
+
+# --- trouble ---------------------------------------------------------------------------------
+
+
+def test_what_is_there_is_not_run_again(plan, undisturbed, opened):
+    run(plan, opened, units=plan.units[3:8])
+    report = run(plan, opened)
+    assert (report.skipped, report.done) == (5, len(plan.units) - 5)
+    assert rows_of(opened) == undisturbed
+    again = sweep.run(plan.units, opened, lambda: pytest.fail("there is nothing to do"))
+    assert (again.skipped, again.done, again.failed) == (len(plan.units), 0, {})
+
+
+def test_stopping_keeps_what_is_finished(plan, undisturbed, opened):
+    done = []
+    report = run(
+        plan, opened, on_progress=lambda r: done.append(r.done), stop=lambda: done[-1:] >= [3]
+    )
+    assert report.stopped
+    kept = rows_of(opened)
+    assert 3 <= len(kept) < len(plan.units)
+    assert not run(plan, opened).stopped
+    assert rows_of(opened) == undisturbed
+
+
+def test_a_unit_that_fails_takes_no_other_with_it(plan, undisturbed, opened, monkeypatch):
+    real = experiment.run
+
+    def broken(mechanism, *others, **options):
+        if mechanism.id == "gradient":
+            raise InvalidSetting("clamp", "> 0", -1)
+        if mechanism.id == "output" and mechanism.epsilon == 4.0:
+            raise ZeroDivisionError("a fault")
+        return real(mechanism, *others, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(experiment, "run", broken)
+        report = run(plan, opened)
+    reasons = {str(unit): reason for unit, reason in report.failed.items()}
+    assert len(reasons) == 6 + 2
+    assert reasons["gradient on tiny at epsilon 0.5, seed 1"] == "clamp must be > 0, got -1"
+    assert reasons["output on tiny at epsilon 4, seed 2"] == (
+        "unexpected ZeroDivisionError: a fault"
+    )
+    assert len(rows_of(opened)) == len(plan.units) - 8
+    run(plan, opened)
+    assert rows_of(opened) == undisturbed
+
+
+class Fragile:
+    """A pool that breaks whenever one of some units runs in it, like a worker out of memory.
+
+    The others take a moment, so that a killer always strikes those that run beside it.
+    """
+
+    def __init__(self, plan, killers):
+        self.plan, self.killers, self.size, self.broken = plan, killers, 2, False
+        self.lock, self.running = threading.Lock(), {}
+
+    def submit(self, unit):
+        if self.broken:
+            raise BrokenProcessPool("broken before")
+        with self.lock:
+            future = self.running[unit.key] = Future()
+            if self.killers & self.running.keys():
+                self.broken = True
+                for other in self.running.values():
+                    other.set_exception(BrokenProcessPool("a process ended abruptly"))
+                self.running.clear()
+            else:
+                threading.Timer(0.02, self._finish, [unit]).start()
+        return future
+
+    def _finish(self, unit):
+        with self.lock:
+            if unit.key in self.running:
+                outcome = engine.run_unit(unit, self.plan.sources[unit.source])
+                self.running.pop(unit.key).set_result(outcome)
+
+    def close(self, *, at_once):
+        assert at_once or not self.running
+
+
+def test_a_unit_that_kills_its_worker_is_given_up_alone(plan, undisturbed, opened):
+    killer = plan.units[5]
+    opening = []
+
+    def open_pool():
+        opening.append(Fragile(plan, {killer.key}))
+        return opening[-1]
+
+    report = sweep.run(plan.units, opened, open_pool)
+    assert list(report.failed) == [killer]
+    assert f"was killed {COMPANY + ALONE} times" in report.failed[killer]
+    assert len(opening) == COMPANY + ALONE + 1
+    rows = rows_of(opened)
+    assert rows == {key: row for key, row in undisturbed.items() if key != killer.key}
+
+
+def test_many_killers_are_given_up_one_by_one(plan, undisturbed, opened):
+    killers = {unit.key for unit in plan.units[4:14]}
+    report = sweep.run(plan.units, opened, lambda: Fragile(plan, killers))
+    assert {unit.key for unit in report.failed} == killers
+    assert rows_of(opened).keys() == undisturbed.keys() - killers
+
+
+def test_a_pool_that_never_works_is_given_up(plan, opened):
+    class Dead(Fragile):
+        def submit(self, unit):  # noqa: ARG002
+            raise BrokenExecutor("no process starts")
+
+    with pytest.raises(DpmcError, match=f"ended {BREAKS} times before any unit was through"):
+        sweep.run(plan.units, opened, lambda: Dead(plan, set()))
+
+
+def test_a_lost_cluster_is_not_waited_for(plan, undisturbed, opened):
+    """One unit is told that it was dropped; the one handed over after that never answers."""
+
+    class CutOff(Fragile):
+        def submit(self, unit):  # noqa: ARG002
+            future = Future()
+            if not self.running:
+                self.running["first"] = future
+                future.cancel()
+                future.set_running_or_notify_cancel()
+            return future
+
+        def close(self, *, at_once):
+            assert at_once
+
+    pools = [CutOff(plan, set()), Fragile(plan, set())]
+    report = sweep.run(plan.units, opened, lambda: pools.pop(0))
+    assert not pools
+    assert not report.failed
+    assert rows_of(opened) == undisturbed
+
+
+def test_rows_wait_while_the_store_is_locked(plan, undisturbed, opened):
+    opened.connection.execute("PRAGMA busy_timeout = 20")
+    other = sqlite3.connect(opened.path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    notes = []
+
+    def progress(report):
+        notes.append(report.note)
+        assert (report.done == 0) == other.in_transaction
+        if report.note.endswith(f"waiting with {len(plan.units)} finished rows"):
+            other.execute("COMMIT")
+
+    report = run(plan, opened, on_progress=progress)
+    other.close()
+    assert any("locked by another program; waiting with " in note for note in notes)
+    assert report.note == ""
+    assert rows_of(opened) == undisturbed
+
+
+def test_a_store_that_stays_locked_is_a_sentence(plan, undisturbed, opened):
+    run(plan, opened, units=plan.units[:4])
+    opened.connection.execute("PRAGMA busy_timeout = 20")
+    other = sqlite3.connect(opened.path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    lost = len(plan.units) - 4
+    with pytest.raises(
+        StoreError, match=f"stayed locked by another program, so {lost} finished rows could not be"
+    ):
+        run(plan, opened, patience=0.2)
+    other.execute("ROLLBACK")
+    other.close()
+    assert len(rows_of(opened)) == 4
+    run(plan, opened)
+    assert rows_of(opened) == undisturbed
+
+
+def test_what_is_told_is_what_the_store_has(plan, undisturbed, opened, monkeypatch):
+    """Also while another sweep writes, and in the moment of the stop."""
+    monkeypatch.setattr(engine, "SPARING", 0)
+    theirs = [undisturbed_record(plan, opened.path, unit) for unit in plan.units[8:20]]
+    told, there = [], []
+
+    def progress(report):
+        told.append(report.done + report.skipped)
+        there.append(len(rows_of(opened)))
+        with Store(opened.path) as other:  # as another sweep does, between two looks
+            other.add(theirs[:2])
+            del theirs[:2]
+
+    options = {"on_progress": progress, "stop": lambda: there[-1:] >= [12]}
+    report = sweep.run(plan.units, opened, lambda: InThisProcess(plan.sources), **options)
+    assert told == there
+    assert report.stopped
+    assert (report.done > 2, report.skipped > 2) == (True, True)
+    del theirs[:]
+    report = sweep.run(
+        plan.units, opened, lambda: InThisProcess(plan.sources), on_progress=progress
+    )
+    assert told == there
+    assert report.done + report.skipped == len(plan.units)
+    assert rows_of(opened) == undisturbed
+
+
+def undisturbed_record(plan, path, unit):
+    """The row of one unit, from a store of its own."""
+    with Store(path.with_name(f"{unit.key}.sqlite")) as made:
+        run(plan, made, units=[unit])
+        return next(store.records(made))
+
+
+def test_a_full_disk_stops_the_sweep_and_loses_nothing(plan, undisturbed, opened):
+    run(plan, opened, units=plan.units[:4])
+    pages = opened.connection.execute("PRAGMA page_count").fetchone()[0]
+    opened.connection.execute(f"PRAGMA max_page_count = {pages}")
+    # The free room of the pages there are takes a few more rows at most.
+    with pytest.raises(StoreError, match=r"full disk.*finished row.* could not be written"):
+        run(plan, opened)
+    kept = rows_of(opened)
+    assert 4 <= len(kept) < len(plan.units)
+    assert kept.items() <= undisturbed.items()
+    opened.connection.execute("PRAGMA max_page_count = 100000")
+    run(plan, opened)
+    assert rows_of(opened) == undisturbed
+
+
+def test_jobs_must_be_a_number_of_processes(plan):
+    with pytest.raises(InvalidSetting, match="jobs must be >= 1"):
+        sweep.LocalPool(plan.sources, 0)
+
+
+def test_a_curve_has_its_first_point_before_the_floors_of_all_others():
+    """With a floor that has an epsilon too: at every moment both reach equally far."""
+    epsilons = [0.1, 0.3, 1.0, 3.0, 10.0]
+    asked = {"data": ["restaurants"], "mechanisms": ["private-taste"], "seeds": [1, 2]}
+    units = sweep.plan(sweep.Grid(**asked, epsilons=epsilons)).units
+    noisy = [(unit.mechanism.id, unit.epsilon) for unit in units if unit.epsilon is not None]
+    assert [epsilon for _, epsilon in noisy[:4]] == [0.1, 0.1, 10.0, 10.0]
+    assert {id for id, _ in noisy[:2]} == {"private-popularity", "private-taste"}
+    assert len(noisy) == 2 * 2 * len(epsilons)
+
+
+def test_units_tell_what_they_are(plan):
+    assert str(plan.units[0]) == f"{REFERENCE} on tiny, seed 1"
+    assert f"{GUESS} on tiny at epsilon 0.5, seed 1" in map(str, plan.units[1:4])
+    assert dataclasses.is_dataclass(plan.units[0])
+    assert store.WAIT >= 5
+
+
+@pytest.mark.skipif(not locks.AVAILABLE, reason="needs file locks")
+def test_what_another_process_has_claimed_is_waited_for_and_taken_over(plan, undisturbed, opened):
+    code = (
+        "import sys; from dpmc_lab.store import Store\n"
+        "with Store(sys.argv[1]) as store, store.claims() as claims:\n"
+        "    print(*map(claims.take, sys.argv[2:]), flush=True); sys.stdin.read()"
+    )
+    keys = [unit.key for unit in plan.units[:2]]
+    other = subprocess.Popen(
+        [sys.executable, "-c", code, str(opened.path), *keys],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert other.stdout.readline() == "True True\n"
+    notes = []
+
+    def progress(report):
+        notes.append((report.note, report.done))
+        if report.note:
+            other.kill()  # whatever way it ends
+
+    report = run(plan, opened, on_progress=progress)
+    other.communicate()
+    waited = [done for note, done in notes if "another sweep" in note]
+    assert set(waited) == {len(plan.units) - 2}
+    assert (report.done, report.skipped, report.note) == (len(plan.units), 0, "")
+    assert rows_of(opened) == undisturbed
+
+
+def test_one_can_stop_waiting_for_another_sweep(plan, opened, monkeypatch):
+    monkeypatch.setattr(locks.Claims, "take", lambda *_: False)
+    notes = []
+    report = run(plan, opened, on_progress=lambda r: notes.append(r.note), stop=lambda: notes[1:])
+    assert report.stopped
+    assert not rows_of(opened)
+
+
+def test_a_unit_that_fails_is_free_for_others(plan, opened, monkeypatch):
+    """Two sweeps that each kept what has failed could wait for each other forever."""
+    dropped = []
+    monkeypatch.setattr(locks.Claims, "drop", lambda _, key: dropped.append(key))
+    monkeypatch.setattr(experiment, "run", lambda *_, **__: 1 / 0)
+    assert len(run(plan, opened).failed) == len(plan.units)
+    assert sorted(dropped) == sorted(unit.key for unit in plan.units)

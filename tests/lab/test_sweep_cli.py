@@ -1,0 +1,507 @@
+"""`dpmc sweep` and `dpmc store` as people and programs use them."""
+
+import csv
+import gc
+import io
+import json
+import os
+import re
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from dpmc_core.errors import InvalidSetting
+from dpmc_lab import store as tables
+from dpmc_lab.cli import main
+from dpmc_lab.cli import sweep as command
+from dpmc_lab.store import Store
+from dpmc_lab.sweep import SweepReport, cluster, parse_epsilons, parse_seeds
+from tests.processes import alive, descendants, needs_proc, wait_until
+from tests.store_helpers import as_nobody, needs_modes, open_folder, record
+from tests.sweep_helpers import rows_of
+
+ROOT = Path(__file__).resolve().parents[2]
+SMALL = [
+    *("sweep", "--data", "one-bit-lab", "--mechanisms", "input-flip,gradient"),
+    *("--epsilons", "1,4", "--seeds", "1:3", "--set", "iterations=10"),
+    *("--set", "estimator=published", "--jobs", "2"),
+]
+# Noisy ones with the private guess, references, and twins with 10 and with 100 iterations.
+UNITS = 3 * 2 * 3 + 3 + 2 * 3
+posix = pytest.mark.skipif(os.name == "nt", reason="signals are sent another way on Windows")
+
+
+@pytest.fixture
+def file(tmp_path):
+    return tmp_path / "results.sqlite"
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """The store of a small sweep that nothing disturbed, and what was said."""
+    path = tmp_path_factory.mktemp("finished") / "results.sqlite"
+    done = dpmc(*SMALL, "--store", path)
+    assert done.returncode == 0, done.stderr
+    return path, done
+
+
+def dpmc(*words, **options):
+    return subprocess.run(
+        [sys.executable, "-m", "dpmc_lab", *map(str, words)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        **options,
+    )
+
+
+def rows(path):
+    with Store(path, read_only=True) as opened:
+        return rows_of(opened)
+
+
+def sentence(capsys, *words):
+    """What a failing command says: one line."""
+    assert main([str(word) for word in words]) == 1
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("dpmc: ")
+    assert "Traceback" not in err
+    return err.strip()
+
+
+# --- lists -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        (["0.5,1,2"], (0.5, 1.0, 2.0)),
+        (["2", "0.5", "1,"], (0.5, 1.0, 2.0)),
+        (["1", "1.0"], (1.0,)),
+        (["0.1:10:5"], (0.1, 0.316, 1.0, 3.16, 10.0)),
+        (["1:2:2", "4"], (1.0, 2.0, 4.0)),
+    ],
+)
+def test_epsilons_are_lists_or_ranges(words, found):
+    assert parse_epsilons(words) == pytest.approx(found)
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["0.5,one"], "numbers > 0 separated by commas, or LO:HI:COUNT, got 'one'"),
+        (["0"], "epsilon must be > 0"),
+        (["-1"], "epsilon must be > 0"),
+        (["nan"], "epsilon must be > 0"),
+        (["inf"], "epsilon must be a finite number"),
+        ([","], "--epsilons must be at least one number"),
+        (["1:2"], "LO:HI:COUNT"),
+        (["2:1:3"], "LO < HI"),
+        (["0:1:3"], "epsilon must be > 0"),
+        (["1:2:1"], "COUNT of --epsilons must be >= 2"),
+        (["1:2:x"], "integers"),
+        (["1:2:3:4"], "LO:HI:COUNT"),
+    ],
+)
+def test_junk_in_epsilons_is_a_sentence(words, says):
+    with pytest.raises(InvalidSetting, match=says):
+        parse_epsilons(words)
+
+
+def test_seeds_are_lists_or_ranges():
+    assert parse_seeds(["1:3", "7,2"]) == (1, 2, 3, 7)
+    for junk in ("3:1", "x", "1:", "1.5", "0:99999999999", ","):
+        with pytest.raises(InvalidSetting, match="--seeds"):
+            parse_seeds([junk])
+
+
+# --- running ---------------------------------------------------------------------------------
+
+
+def test_a_sweep_stores_every_row_and_says_so(finished):
+    path, done = finished
+    assert done.stdout.strip() == f"{UNITS} rows ({UNITS} new) in {path}"
+    assert len(rows(path)) == UNITS
+
+
+def test_running_again_runs_nothing(finished):
+    path, _ = finished
+    before = rows(path)
+    again = dpmc(*SMALL, "--store", path)
+    assert (again.returncode, again.stderr) == (0, "")
+    assert again.stdout.strip() == f"{UNITS} rows (0 new) in {path}"
+    assert rows(path) == before
+
+
+def test_one_process_gives_the_rows_of_two(finished, file):
+    done = dpmc(*SMALL[:-1], "1", "--store", file)
+    assert done.returncode == 0
+    assert rows(file) == rows(finished[0])
+
+
+def test_a_row_is_what_fit_prints(finished):
+    fit = ["fit", "one-bit-lab", "input-flip", "--epsilon", 4, "--seed", 2, "--json"]
+    fit += ["--set", "iterations=10", "--set", "estimator=published"]
+    done = dpmc(*fit, env=os.environ | {"OPENBLAS_NUM_THREADS": "1"})
+    printed = json.loads(done.stdout)
+    (row,) = [
+        r
+        for r in rows(finished[0]).values()
+        if (r["mechanism"], r["settings"].get("epsilon"), r["seed"]) == ("input-flip", 4.0, 2)
+    ]
+    for name in ("settings", "metrics", "rounds", "task", "revision"):
+        assert row[name] == printed[name]
+    assert printed["guarantee"].items() <= row["guarantee"].items()
+    assert printed["data"].items() <= row["data"].items()
+    assert list(printed["baselines"]) == ["private-majority", "reference-binary", "clear"]
+    shared = {"clear": {"iterations": 10}, "private-majority": {"epsilon": 4.0}}
+    for id, metrics in printed["baselines"].items():
+        alike = shared.get(id, {})
+        (own,) = [
+            r["metrics"]
+            for r in rows(finished[0]).values()
+            if r["mechanism"] == id and r["seed"] == 2 and alike.items() <= r["settings"].items()
+        ]
+        assert own == metrics
+
+
+def test_progress_can_be_read_by_programs(file):
+    done = dpmc(*SMALL, "--store", file, "--json")
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    assert done.stderr == ""
+    assert [line["total"] for line in lines] == [UNITS] * len(lines)
+    assert lines[0]["done"] == 0
+    assert lines[0]["seconds_left"] is None
+    assert (lines[-1]["done"], lines[-1]["seconds_left"]) == (UNITS, 0)
+    assert [line["done"] for line in lines] == sorted({line["done"] for line in lines})
+
+
+def test_time_left_is_told_once_there_is_ground_for_it(monkeypatch, capsys):
+    now = 0.0
+    monkeypatch.setattr(command.time, "monotonic", lambda: now)
+    for seconds_each, first in ((0.1, 5), (3.0, 2)):
+        now = 0.0
+        told = command.SweepLines()
+        for done in range(1, 9):
+            now += seconds_each
+            told(SweepReport(total=100, done=done))
+        left = [json.loads(line)["seconds_left"] for line in capsys.readouterr().out.splitlines()]
+        assert left[: first - 1] == [None] * (first - 1)
+        assert left[first - 1] == pytest.approx(seconds_each * (100 - first))
+
+
+def test_curves_can_be_written_when_all_is_done(finished, tmp_path):
+    done = dpmc(*SMALL, "--store", finished[0], "--curves", tmp_path / "curves")
+    assert done.returncode == 0, done.stderr
+    text = (tmp_path / "curves" / "one-bit-lab.csv").read_text()
+    stamp = json.loads(text.splitlines()[0].removeprefix("# "))
+    gradient, published = (
+        "gradient estimator=published",
+        "input-flip estimator=published iterations=10",
+    )
+    assert stamp["settings"][gradient]["clamp"] == 0.5
+    alone = {gradient, "private-majority", "reference-binary"}
+    # Two settings of one method are two curves.
+    assert set(stamp["settings"]) == alone | {published, "clear", "clear iterations=10"}
+    assert len(text.splitlines()) == 2 + 2 * UNITS  # accuracy and are
+
+
+@posix
+def test_ctrl_c_keeps_what_is_finished(finished, file):
+    words = [*SMALL, "--store", file, "--json"]
+    child = subprocess.Popen(
+        [sys.executable, "-m", "dpmc_lab", *map(str, words)],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    while json.loads(child.stdout.readline())["done"] < 3:
+        pass
+    os.killpg(child.pid, signal.SIGINT)  # as a terminal does: the workers get it too
+    pressed = time.monotonic()
+    _, err = child.communicate(timeout=200)
+    assert child.returncode == 130, err
+    assert time.monotonic() - pressed < 5
+    assert "Traceback" not in err
+    told = re.search(
+        r"dpmc: stopping: .*\ndpmc: (\d+) of \d+ rows are kept.*goes on from there", err
+    )
+    kept = rows(file)
+    assert len(kept) == int(told[1])
+    assert kept
+    assert kept.items() <= rows(finished[0]).items()
+    assert dpmc(*SMALL, "--store", file).returncode == 0
+    assert rows(file) == rows(finished[0])
+
+
+@posix
+def test_being_told_to_end_keeps_what_is_finished(file):
+    words = [*SMALL, "--store", file, "--json"]
+    child = subprocess.Popen(
+        [sys.executable, "-m", "dpmc_lab", *map(str, words)],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    while json.loads(child.stdout.readline())["done"] < 3:
+        pass
+    child.terminate()
+    _, err = child.communicate(timeout=200)
+    assert child.returncode == 130, err
+    assert len(rows(file)) >= 3
+
+
+WAIT = 200  # seconds that the database waits here: far longer than a busy machine takes to end
+PATIENT = f"""
+from dpmc_lab import store as connection
+connection.WAIT = {WAIT}
+from dpmc_lab.__main__ import entry
+if __name__ == "__main__":
+    entry()
+"""
+
+
+@needs_proc
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_second_signal_ends_it_at_once_and_frees_what_it_held(finished, file, number):
+    """Also where it waits for a locked store, deep inside the database."""
+    Store(file).close()
+    other = sqlite3.connect(file, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    child = subprocess.Popen(
+        [sys.executable, "-c", PATIENT, *map(str, SMALL), "--store", file, "--json"],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    child.stdout.readline()  # it has begun
+    time.sleep(2)  # and has rows that cannot be written
+    kin = descendants(child.pid)
+    child.send_signal(number)
+    pressed = time.monotonic()
+    assert child.stderr.readline().startswith("dpmc: stopping: ")
+    assert time.monotonic() - pressed < WAIT / 2  # not the database's patience
+    child.send_signal(number)
+    _, err = child.communicate(timeout=WAIT / 2)
+    assert time.monotonic() - pressed < WAIT / 2
+    assert child.returncode == 130
+    assert err.startswith("dpmc: ended at once; every row stored before is kept")
+    other.execute("ROLLBACK")
+    other.close()
+    assert wait_until(lambda: not any(map(alive, kin)))
+    done = dpmc(*SMALL, "--store", file)
+    assert done.returncode == 0, done.stderr
+    assert rows(file) == rows(finished[0])
+
+
+# --- mistakes --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ([], "--data must be given: the grid is empty"),
+        (["--data", "restaurants"], "--mechanisms must be given: the grid is empty"),
+        (["--preset", "lwhm"], "preset must be one of samples"),
+        (["--data", "restaurants", "--mechanisms", "outpt"], "did you mean output"),
+        (["--data", "restaurants", "--mechanisms", "output"], "epsilons must be at least one"),
+        (
+            ["--data", "restaurants", "--mechanisms", "output", "--epsilons", "1,x"],
+            "separated by commas, or LO:HI:COUNT, got 'x'",
+        ),
+        (["--preset", "samples", "--seeds", "one"], "--seeds must be integers"),
+        (["--preset", "samples", "--set", "radius"], "--set must be NAME=VALUE"),
+        (["--preset", "samples", "--set", "radius=,"], "--set must be NAME=VALUE"),
+        (["--preset", "samples", "--prepare", "cut=3"], "preparation step must be one of"),
+        (["--preset", "samples", "--jobs", "0"], "--jobs must be >= 1"),
+        (["--preset", "samples", "--test", "u1.test"], "--test must be one file for each DATA"),
+        (["--data", "no-such-file", "--mechanisms", "clear"], "there is no file or folder"),
+        (
+            ["--data", "restaurants", "--mechanisms", "clear", "--set", "bnd=1"],
+            "did you mean bound",
+        ),
+        (
+            ["--data", "restaurants", "--mechanisms", "clear", "--curves", "/dev/null/x"],
+            "--curves must be a folder",
+        ),
+    ],
+)
+def test_a_mistake_is_a_sentence_before_anything_runs(capsys, monkeypatch, file, words, says):
+    monkeypatch.setattr(command.core, "run", lambda *_, **__: pytest.fail("it ran"))
+    assert says in sentence(capsys, "sweep", *words, "--store", file)
+
+
+def test_a_cluster_that_is_not_there_is_a_sentence(capsys, monkeypatch, file):
+    pytest.importorskip("distributed")
+    monkeypatch.setattr(cluster, "REACHING", 0.5)
+    words = [*SMALL[:-2], "--store", file, "--cluster", "tcp://127.0.0.1:9"]
+    said = sentence(capsys, *words)
+    assert said.startswith("dpmc: connecting to tcp://127.0.0.1:9 ...\n")
+    assert "dpmc: the cluster at tcp://127.0.0.1:9 cannot be reached" in said
+    assert "leave --cluster out" in said
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "junk",
+        "carrier-pigeon://x:1",
+        "127.0.0.1:8786",
+        "tcp://host",
+        "tcp://:1",
+        "tcp://h:99999",
+        "",
+    ],
+)
+def test_a_word_that_is_no_address_is_refused_before_dask_is_asked(
+    capsys, monkeypatch, file, address
+):
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    said = sentence(capsys, *SMALL[:-2], "--store", file, "--cluster", address)
+    assert "--cluster must be tcp://HOST:PORT or tls://HOST:PORT, got" in said
+
+
+def test_a_client_that_cannot_be_made_leaves_nothing_behind(capfd, monkeypatch, file):
+    pytest.importorskip("distributed")
+    monkeypatch.setattr(cluster, "REACHING", 0.5)
+    start = time.monotonic()
+    main([*SMALL[:-2], "--store", str(file), "--cluster", "tls://127.0.0.1:9"])
+    gc.collect()
+    said = capfd.readouterr().err
+    assert "cannot be reached" in said
+    assert "Traceback" not in said
+    assert time.monotonic() - start < 15
+
+
+def test_a_cluster_without_dask_says_what_to_install(capsys, monkeypatch, file):
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    words = [*SMALL[:-2], "--store", file, "--cluster", "tcp://127.0.0.1:9"]
+    assert 'pip install "dpmc-lab[cluster]"' in sentence(capsys, *words)
+
+
+def test_a_newer_store_is_a_sentence(capsys, file):
+    with Store(file) as opened:
+        opened.connection.execute(f"PRAGMA user_version = {tables.VERSION + 1}")
+    for words in (SMALL, ["store"], ["store", "export", "-"], ["store", "prune", "--all"]):
+        assert "newer version" in sentence(capsys, *words, "--store", file)
+
+
+@needs_modes
+def test_a_read_only_folder_is_a_sentence(capsys):
+    with open_folder() as folder:
+        folder.chmod(0o555)
+        with as_nobody():
+            said = sentence(capsys, *SMALL, "--store", folder / "results.sqlite")
+    assert "read-only; choose another with --store" in said
+
+
+def test_a_full_disk_is_a_sentence_and_the_rows_before_it_stay(finished, tmp_path):
+    small = tmp_path / "small"
+    small.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=450k", "tmpfs", str(small)]
+    try:
+        subprocess.run(mount, check=True, capture_output=True)
+    except (OSError, subprocess.CalledProcessError):
+        pytest.skip("needs the right to mount a small file system")
+    try:
+        done = dpmc(*SMALL, "--store", small / "results.sqlite")
+        assert done.returncode == 1
+        assert "full disk" in done.stderr
+        kept = rows(small / "results.sqlite")
+        assert 0 < len(kept) < UNITS
+        for path in small.glob("results.sqlite*"):
+            shutil.copy(path, tmp_path)
+    finally:
+        subprocess.run(["umount", str(small)], check=True)
+    assert dpmc(*SMALL, "--store", tmp_path / "results.sqlite").returncode == 0
+    assert rows(tmp_path / "results.sqlite") == rows(finished[0])
+
+
+def test_units_that_fail_are_told_and_the_others_kept(capsys, file, tmp_path):
+    few = tmp_path / "few.csv"
+    words = ["sweep", "--data", few, "--range", "0:1", "--mechanisms", "input-flip"]
+    words += ["--epsilons", "1", "--store", file, "--seeds"]
+    few.write_text("user,item,rating\n" + "".join(f"u{k},i{k},{int(k > 1)}\n" for k in range(6)))
+    # Some seeds hold out both of the zeros: one class is left.
+    done = dpmc(*words, "1:20", "--holdout", "0.5")
+    assert done.returncode == 1
+    found = re.search(r"dpmc: (\d+) of 60 units failed", done.stderr)
+    assert int(found[1]) % 3 == 0
+    reason = "every rating to learn from is 1, so there is nothing to predict"
+    assert re.search(rf"on few.csv.*, seed \d+ and {int(found[1]) - 1} more: {reason}", done.stderr)
+    assert len(rows(file)) == 60 - int(found[1])
+    link = ["--set", "objective.link=probit", "--set", "estimator=published"]
+    link += ["--mechanisms", "objective"]
+    assert "bound must be a number for the probit link" in sentence(capsys, *words, "1", *link)
+
+
+# --- dpmc store ------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def filled(file):
+    with Store(file) as opened:
+        opened.add([record(epsilon=e, seed=s) for e in (1.0, 2.0) for s in (1, 2)])
+        changed = record(seed=9, revision=99)
+        changed["settings"] = changed["settings"] | {"radius": 0.5}
+        opened.add([changed | {"key": "changed"}, record("majority", None, settings={})])
+    return file
+
+
+def test_the_store_is_listed(capsys, filled):
+    assert main(["store", "--store", str(filled)]) == 0
+    out = capsys.readouterr().out
+    assert "a random 20 % of the ratings  input-flip " in out
+    assert "input-flip (revision 99)" in out
+    assert "radius=0.5" in out
+    assert f"6 rows in {filled}" in out
+    assert main(["store", "list", "--mechanism", "majority", "--json", "--store", str(filled)]) == 0
+    (only,) = json.loads(capsys.readouterr().out)
+    assert (only["mechanism"], only["rows"], only["current"]) == ("majority", 1, True)
+
+
+def test_the_store_is_exported(capsys, filled, tmp_path):
+    assert main(["store", "--store", str(filled), "export", "-"]) == 0
+    text = capsys.readouterr().out
+    assert len(list(csv.DictReader(io.StringIO(text)))) == 6
+    path = tmp_path / "rows.csv"
+    assert main(["store", "export", str(path), "--data", "stars", "--store", str(filled)]) == 0
+    assert path.read_text() == text
+    assert capsys.readouterr().out == f"6 rows in {path}\n"
+    assert "named .csv or .parquet" in sentence(
+        capsys, "store", "export", tmp_path / "rows.xls", "--store", filled
+    )
+
+
+def test_the_store_is_pruned(capsys, filled):
+    assert "prune must be told what" in sentence(capsys, "store", "prune", "--store", filled)
+    prune = ["store", "prune", "--store", str(filled)]
+    assert main([*prune, "--outdated", "--dry-run"]) == 0
+    assert capsys.readouterr().out == f"1 rows would be deleted from {filled}\n"
+    assert len(rows(filled)) == 6
+    assert main([*prune, "--outdated"]) == 0
+    assert main([*prune, "--older-than", "1"]) == 0
+    assert len(rows(filled)) == 5
+    assert main([*prune, "--mechanism", "majority", "--older-than", "0"]) == 0
+    assert main([*prune, "--all"]) == 0
+    assert rows(filled) == {}
+    with sqlite3.connect(filled) as database:
+        assert database.execute("SELECT COUNT(*) FROM curve").fetchone() == (0,)
+    database.close()
+
+
+def test_a_store_that_is_not_there_is_a_sentence(capsys, file):
+    for words in (["store"], ["store", "export", "-"], ["store", "prune", "--all"]):
+        assert "'dpmc sweep' makes one" in sentence(capsys, *words, "--store", file)
+    assert not file.exists()

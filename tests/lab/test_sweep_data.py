@@ -1,0 +1,387 @@
+"""What a sweep runs on: sources, snapshots, private folders, presets."""
+
+import dataclasses
+import errno
+import json
+import math
+import os
+import pickle
+import signal
+import stat
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dpmc_core import registry
+from dpmc_core.data import datasets
+from dpmc_core.errors import BadRatings, InvalidSetting
+from dpmc_core.model import Factors
+from dpmc_core.problem import LeaveLast, RandomShare, SharePerUser
+from dpmc_lab import locks, papers, store, sweep
+from dpmc_lab.cli import build_parser
+from dpmc_lab.cli.interface import arguments
+from dpmc_lab.store import Store
+from dpmc_lab.sweep import Grid, presets, sources
+from dpmc_lab.sweep.sources import SNAPSHOT, read_snapshot, write_snapshot
+from tests.store_helpers import needs_modes
+from tests.sweep_helpers import make_dataset, make_pair, make_source
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def write_ratings(folder, ratings, name):
+    path = folder / name
+    rows = zip(ratings.users, ratings.items, ratings.values, strict=True)
+    path.write_text("user,item,rating\n" + "".join(f"u{u},i{i},{v:g}\n" for u, i, v in rows))
+    return path
+
+
+# --- sources ---------------------------------------------------------------------------------
+
+
+def test_a_source_opens_what_the_command_line_names(tmp_path):
+    path = write_ratings(tmp_path, make_dataset().ratings, "stars.csv")
+    opened = sweep.open_source(str(path), low=1, high=5)
+    assert (opened.name, opened.per_seed) == ("stars.csv", False)
+    assert len(opened.at(3).ratings) == len(make_dataset().ratings)
+    assert sweep.open_source("movie-night").name == "movie-night"
+    with pytest.raises(BadRatings, match="no file or folder"):
+        sweep.open_source(str(tmp_path / "none.csv"))
+
+
+def test_an_official_fold_is_named_by_its_stem(tmp_path):
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    pair = make_pair()
+    paths = [
+        write_ratings(folder, ratings, f"u1.{end}")
+        for ratings, end in ((pair.train, "base"), (pair.test, "test"))
+    ]
+    fold = sweep.open_source(str(folder / "u1"), low=1, high=5)
+    given = sweep.open_source(str(paths[0]), str(paths[1]), low=1, high=5)
+    assert fold.name == "mine/u1"
+    assert given.name == "mine/u1.base"
+    assert fold.fingerprint == given.fingerprint
+    train, test = fold.at(0)
+    assert (len(train), len(test)) == (len(pair.train), len(pair.test))
+
+
+def test_a_fold_of_a_public_set_comes_from_its_download(tmp_path, monkeypatch):
+    monkeypatch.setenv("DPMC_HOME", str(tmp_path))
+    with pytest.raises(BadRatings, match="run 'dpmc data get ml-100k'"):
+        sweep.open_source("ml-100k/u1")
+    folder = tmp_path / "data" / "ml-100k"
+    folder.mkdir(parents=True)
+    pair = make_pair()
+    write_ratings(folder, pair.train, "u1.base")
+    write_ratings(folder, pair.test, "u1.test")
+    assert sweep.open_source("ml-100k/u1", low=1, high=5).name == "ml-100k/u1"
+
+
+def test_generated_data_is_one_matrix_or_a_new_one_for_each_seed():
+    fixed = sweep.open_source("one-bit-lab:observed=0.3,link=probit,seed=4")
+    drawn = sweep.open_source("one-bit-lab:seed=each,observed=0.3")
+    assert (fixed.per_seed, drawn.per_seed) == (False, True)
+    assert fixed.name == "one-bit-lab:observed=0.3,link=probit:1,seed=4"
+    assert fixed.at(1) is fixed.at(2)
+    one, other = drawn.at(1), drawn.at(2)
+    assert len(one.ratings) == len(other.ratings) == 3000
+    assert not np.array_equal(one.truth.left, other.truth.left)
+    assert drawn.at(1).ratings.fingerprint == one.ratings.fingerprint
+    again = sweep.open_source("one-bit-lab:observed=0.3,seed=each")
+    assert again.fingerprint == drawn.fingerprint
+    assert sweep.open_source("one-bit-lab:seed=each").fingerprint != drawn.fingerprint
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("one-bit-lab:observed", "NAME=VALUE"),
+        ("one-bit-lab:observed=2", "observed must be"),
+        ("one-bit-lab:seed=each,observed=2", "observed must be"),
+        ("one-bit-lab:size=9", "one of d1, d2"),
+        ("one-bit-lab:seed=some", "must be a number"),
+        ("one-bit-lab:link=cauchy", "link must be one of"),
+    ],
+)
+def test_wrong_options_of_generated_data_are_sentences(text, words):
+    with pytest.raises(InvalidSetting, match=words):
+        sweep.open_source(text)
+
+
+def test_the_fingerprint_knows_all_that_results_depend_on():
+    base = make_dataset()
+    truth = Factors(np.ones((30, 1)), np.ones((20, 1)))
+    variants = [
+        base,
+        make_dataset(times=False),
+        make_dataset(seed=4),
+        dataclasses.replace(base, truth=truth),
+    ]
+    marks = {sweep.Whole(one).fingerprint for one in variants}
+    assert len(marks) == len(variants)
+    renamed = dataclasses.replace(base, name="other", title="Other")
+    assert sweep.Whole(renamed).fingerprint == sweep.Whole(base).fingerprint
+    swapped = make_pair()
+    back = sweep.Pair(swapped.test, swapped.train, "x", "x")
+    assert swapped.fingerprint != back.fingerprint
+
+
+@pytest.mark.parametrize("source", [make_source(), make_pair()])
+def test_no_names_travel_to_a_worker(source):
+    assert b"film" not in pickle.dumps(source)
+    assert b"film" in pickle.dumps(make_dataset())
+    assert pickle.loads(pickle.dumps(source)).fingerprint == source.fingerprint
+
+
+# --- snapshots and private folders -----------------------------------------------------------
+
+
+@pytest.mark.parametrize("times", [True, False])
+def test_a_snapshot_gives_the_same_ratings_back(tmp_path, times):
+    ratings = make_dataset(times=times).ratings
+    capped = dataclasses.replace(ratings.public, cap=ratings.public.items)
+    dataset = dataclasses.replace(
+        make_dataset(), ratings=dataclasses.replace(ratings, public=capped)
+    )
+    path = tmp_path / f"mine{SNAPSHOT}"
+    write_snapshot(dataset, path)
+    back = read_snapshot(path)
+    assert back.ratings.public == capped
+    assert sweep.Whole(back).fingerprint == sweep.Whole(dataset).fingerprint
+    assert (back.name, back.title) == ("tiny", "Tiny")
+    assert sweep.open_source(str(path)).fingerprint == sweep.Whole(dataset).fingerprint
+    assert b"film" not in path.read_bytes()
+
+
+@needs_modes
+def test_a_snapshot_is_for_its_user_alone_and_never_replaces(tmp_path):
+    path = tmp_path / f"mine{SNAPSHOT}"
+    write_snapshot(make_dataset(), path)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    with pytest.raises(FileExistsError):
+        write_snapshot(make_dataset(), path)
+
+
+@pytest.mark.parametrize("content", [b"", b"junk", b"PK\x03\x04junk"])
+def test_a_damaged_snapshot_is_a_sentence(tmp_path, content):
+    path = tmp_path / f"mine{SNAPSHOT}"
+    path.write_bytes(content)
+    with pytest.raises(BadRatings, match="is not a snapshot of ratings"):
+        sweep.open_source(str(path))
+
+
+@needs_modes
+def test_a_private_folder_is_for_its_user_alone_and_goes():
+    folder = sweep.PrivateFolder(make_dataset())
+    assert not folder.path.exists()  # before it is wanted
+    before = os.umask(0)
+    try:
+        folder.write()
+    finally:
+        os.umask(before)
+    inside = [folder.path, *sorted(folder.path.iterdir())]
+    names = ["owner.lock", "ratings.dpmc.npz", "results.sqlite"]
+    assert [path.name for path in inside[1:]] == names
+    assert [stat.S_IMODE(path.stat().st_mode) for path in inside] == [0o700, 0o600, 0o600, 0o600]
+    with Store(folder.store) as opened, opened.claims():
+        opened.connection.execute("BEGIN IMMEDIATE")
+        opened.connection.execute("ROLLBACK")
+        modes = [stat.S_IMODE(path.stat().st_mode) for path in folder.path.glob("results*")]
+        assert modes == [0o600] * 4
+    folder.write()  # once more does no harm
+    folder.close()
+    assert not folder.path.exists()
+    folder.close()  # nor this
+
+
+@pytest.mark.parametrize("where", ["lab.locks.hold", "lab.sweep.sources.write_snapshot"])
+def test_a_private_folder_that_cannot_be_filled_is_not_left_behind(tmp_path, monkeypatch, where):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    full = OSError(errno.ENOSPC, "no space left on device")
+    monkeypatch.setattr(f"dpmc_core.{where}", lambda *_: (_ for _ in ()).throw(full))
+    with pytest.raises(OSError, match="no space left"):
+        sweep.PrivateFolder(make_dataset()).write()
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_private_sweep_leaves_nothing_in_the_shared_store(tmp_path, monkeypatch):
+    monkeypatch.setenv("DPMC_HOME", str(tmp_path))
+    folder = sweep.PrivateFolder(make_dataset())
+    folder.write()
+    try:
+        grid = Grid(
+            data=[str(folder.data)],
+            mechanisms=["input-flip"],
+            epsilons=[1.0, 2.0],
+            seeds=[1, 2],
+            settings={"iterations": ["5"]},
+            split=RandomShare(0.3),
+        )
+        words = sweep.command(grid, store=folder.store, jobs=1)
+        done = subprocess.run(
+            words, cwd=ROOT, env=folder.environment, capture_output=True, text=True, check=True
+        )
+        assert done.stderr == ""
+        last = json.loads(done.stdout.splitlines()[-1])
+        assert (last["done"], last["total"], last["failed"], last["skipped"]) == (10, 10, 0, 0)
+        with Store(folder.store, read_only=True) as opened:
+            (name,) = {info.name for info in store.curves(opened)}
+            assert name == "tiny"
+    finally:
+        folder.close()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_grid_on_ratings_in_memory_has_the_keys_of_their_snapshot(tmp_path):
+    dataset, path = make_dataset(), tmp_path / f"mine{SNAPSHOT}"
+    grid = Grid(data=[str(path)], mechanisms=["output"], epsilons=[1.0], seeds=[1])
+    before = sweep.plan(grid, [sweep.Whole(dataset)]).keys
+    write_snapshot(dataset, path)
+    assert sweep.plan(grid).keys == before
+
+
+@pytest.mark.skipif(not locks.AVAILABLE, reason="needs file locks")
+def test_folders_of_killed_programs_are_found_and_those_of_living_ones_left_alone(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr(sources.tempfile, "tempdir", str(tmp_path))
+    mine = sweep.PrivateFolder(make_dataset())
+    mine.write()
+    (tmp_path / "dpmc-private-notes").mkdir()
+    code = (
+        "import sys; from tests.sweep_helpers import make_dataset; from dpmc_lab import sweep;"
+        "folder = sweep.PrivateFolder(make_dataset()); folder.write();"
+        "print(folder.path.name, folder._watch.pid);"
+        "sys.stdout.flush(); sys.stdin.read()"
+    )
+    other = subprocess.Popen(
+        [sys.executable, "-c", code],
+        cwd=ROOT,
+        env=os.environ | {"TMPDIR": str(tmp_path)},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    name, watch = other.stdout.readline().split()
+    theirs = tmp_path / name
+    assert theirs.exists()
+    assert sweep.PrivateFolder.orphans() == []
+    os.kill(int(watch), signal.SIGKILL)  # as where the whole machine stops
+    other.kill()
+    other.communicate()
+    (orphan,) = sweep.PrivateFolder.orphans()
+    assert orphan.path == theirs
+    assert sweep.PrivateFolder.orphans() == []  # this process has it now
+    orphan.close()
+    mine.close()
+    assert [path.name for path in tmp_path.iterdir()] == ["dpmc-private-notes"]
+
+
+# --- grids as they are typed ------------------------------------------------------------------
+
+TYPED = [
+    Grid(data=["movie-night"], mechanisms=["clear"]),
+    Grid(
+        data=["restaurants", "one-bit-lab:seed=each,observed=0.3"],
+        mechanisms=["input-flip", "output"],
+        epsilons=[0.1, 1 / 3, 4.0],
+        seeds=[1, 2, 3],
+        settings={"radius": ["0.5", "1"], "output.bound": ["0.2"]},
+        steps=["cap=5", "binarise=2"],
+        split=RandomShare(0.1),
+    ),
+    Grid(
+        data=["mine.csv"],
+        mechanisms=["popularity"],
+        seeds=[7, 2],
+        split=LeaveLast(),
+        reading={"low": -10.0, "high": 10.0, "user": "who", "rating": 3},
+    ),
+    Grid(data=["mine.csv"], mechanisms=["clear"], reading={"low": -1.0}),
+    Grid(data=["mine.csv"], mechanisms=["clear"], split=SharePerUser(1 / 3), steps=["cap=5"]),
+    Grid(data=["u1.base"], mechanisms=["clear"], tests=["u1.test"], seeds=[5]),
+]
+
+
+def grid_of(args):
+    return arguments(args)["asked"].grid()
+
+
+@pytest.mark.parametrize("grid", TYPED)
+def test_a_grid_is_what_its_command_line_says(grid):
+    assert grid_of(build_parser().parse_args(["sweep", *grid.argv()])) == grid
+
+
+def test_a_grid_is_typed_as_a_person_would():
+    words = " ".join(TYPED[1].argv())
+    assert words.startswith("--data restaurants one-bit-lab:seed=each,observed=0.3 --mechanisms")
+    assert "--mechanisms input-flip,output --epsilons 0.1,0.3333333333333333,4 --seeds 1:3" in words
+    assert "--range" not in words
+    assert "--range=-10:10" in TYPED[2].argv()
+
+
+NAMED = {**presets.PRESETS, **papers.presets()}
+STAND_INS = {  # for sets that have to be downloaded
+    "ml-100k/u1": "movie-night",
+    "restaurant": "restaurants",
+    "jester": "jokes",
+    "ml-10m": "movie-night",
+}
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_a_preset_can_be_typed_out(name):
+    grid = NAMED[name].grid
+    assert grid_of(build_parser().parse_args(["sweep", *grid.argv()])) == grid
+
+
+# --- presets ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_a_preset_is_a_grid_that_works(name):
+    args = build_parser().parse_args(["sweep", "--preset", name, "--seeds", "1"])
+    preset = NAMED[name].grid
+    if preset.data[0] in STAND_INS:
+        args.data = [STAND_INS[preset.data[0]]]
+    if name == "samples":
+        args.data = ["restaurants", "one-bit-lab"]
+    plan = sweep.plan(grid_of(args))
+    points = len(plan.sources) * len(preset.epsilons)
+    found = Counter(u.mechanism.id for u in plan.units if u.epsilon is not None)
+    for id in filter(lambda id: registry.adds_noise(registry.get(id)), preset.mechanisms):
+        variants = math.prod(map(len, preset.values_of(id).values()))
+        assert found.pop(id) == variants * points
+    # Beside them the private guesses, where these are not asked for themselves.
+    beside = (registry.baselines_of(registry.get(id), preset.steps) for id in preset.mechanisms)
+    guesses = {id for ids in beside for id in ids} - {*preset.mechanisms}
+    assert found == dict.fromkeys(
+        (id for id in guesses if registry.adds_noise(registry.get(id))), points
+    )
+
+
+def test_the_samples_preset_is_what_ships():
+    preset, *others = (presets.PRESETS[name].grid for name in ("samples", "jokes", "clicks"))
+    data = [*preset.data, *(id for other in others for id in other.data)]
+    assert sorted(data) == sorted(datasets.synthetic.SAMPLES)
+    rated = {*presets.PRESETS["samples-ratings"].grid.data, *presets.PRESETS["jokes"].grid.data}
+    assert all(
+        id in rated or id.startswith("one-bit") or s.clicks
+        for id, s in datasets.synthetic.SAMPLES.items()
+    )
+    assert len(preset.seeds) >= 5
+    assert len(preset.epsilons) >= 10
+    assert (min(preset.epsilons), max(preset.epsilons)) == (0.1, 10.0)
+
+
+def test_the_synthetic_presets_train_on_the_papers_share_of_cells():
+    (source,) = (sweep.open_source(text) for text in NAMED["lwhm22-1b"].grid.data)
+    (unit, *_) = sweep.plan(Grid(data=[source.name], mechanisms=["clear"], seeds=[3])).units
+    train, test = unit.split(source.at(3).ratings, np.random.default_rng(0))
+    assert (len(train), len(test)) == (1500, 375)
+    assert [text.split(",")[1] for text in NAMED["lwhm22-5"].grid.data][-1] == "observed=1"

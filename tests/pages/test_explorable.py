@@ -1,0 +1,304 @@
+"""What if as one HTML file: what is in it, and what the command says."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+import streamlit as st
+
+from dpmc_core import registry
+from dpmc_core.data.synthetic import SAMPLES
+from dpmc_lab.cli import data as command
+from dpmc_lab.curves.groups import PROTECT
+from dpmc_lab.sweep.presets import EPSILONS
+from pages.ui import explorable, instrument, scene
+from tests.page_helpers import all_text, open_page
+from tests.page_helpers import instrument as shown_on_the_page
+
+ROOT = Path(__file__).resolve().parents[2]
+MIB = 2**20
+
+
+class Read(HTMLParser):
+    """The elements of a file, the texts of its scripts and of all else."""
+
+    VOID = frozenset({"meta", "input", "br", "link", "img"})
+
+    def __init__(self, text):
+        super().__init__(convert_charrefs=True)
+        self.found, self.open, self.scripts, self.words = [], [], {}, ""
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag, attrs):
+        self.found.append((tag, dict(attrs)))
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if self.open[-1:] == ["script"]:
+            kind = self.found[-1][1].get("type", "")
+            self.scripts[kind] = self.scripts.get(kind, "") + data
+        elif self.open[-1:] != ["style"]:
+            self.words += data
+
+    def all(self, tag):
+        return [attrs for name, attrs in self.found if name == tag]
+
+
+@pytest.fixture(scope="module")
+def written():
+    return explorable.sample("movie-night")
+
+
+@pytest.fixture(scope="module")
+def file(written):
+    return Read(written)
+
+
+@pytest.fixture(scope="module")
+def content(file):
+    return json.loads(file.scripts["application/json"])
+
+
+def test_it_is_small_enough_and_well_formed(written, file):
+    assert len(written.encode()) < 6 * MIB
+    assert not file.open
+    assert [tag for tag, _ in file.found].count("script") == 3
+
+
+def test_nothing_in_it_is_fetched(written, file):
+    for tag, attrs in file.found:
+        assert tag not in ("link", "img", "iframe", "object", "embed", "base", "a")
+        assert not {"src", "href", "srcset", "action", "data"} & set(attrs), (tag, attrs)
+    styles = re.findall(r"<style>(.*?)</style>", written, flags=re.DOTALL)
+    assert not any("@import" in style for style in styles)
+    addresses = [a for style in styles for a in re.findall(r"url\((.{5})", style)]
+    assert all(address == "data:" for address in addresses)
+    assert "fetch(" not in file.scripts["module"]
+    (policy,) = (m["content"] for m in file.all("meta") if "http-equiv" in m)
+    assert policy.startswith("default-src 'none';")
+    assert "connect-src" not in policy
+
+
+def test_both_promises_are_there_and_can_be_chosen(file, content):
+    assert [view["mechanism"] for view in content["views"]] == ["input-flip", "private-effects"]
+    radios = [one for one in file.all("input") if one.get("type") == "radio"]
+    assert len(radios) == 2
+    for words in ("each rating, even from the server", "the whole person, server trusted"):
+        assert words in file.words
+
+
+@pytest.mark.parametrize("k", [0, 1])
+def test_it_shows_by_day_and_by_night_what_the_page_shows(content, k):
+    view = content["views"][k]
+    light = dict(view["light"])
+    assert ("yours" in light) == bool(light["six"])  # the page has it for a visitor alone
+    light.pop("yours", None)
+    for theme in ("light", "dark"):
+        app = open_page(theme=theme, data="movie-night", mechanism=view["mechanism"])
+        page = shown_on_the_page(app)
+        for name in instrument.STATES:
+            page.pop(name)
+        assert light | (view["dark"] if theme == "dark" else {}) == page
+    assert set(view["dark"]) == {"picture", "colors", "id"}
+
+
+def test_the_captions_say_what_made_the_curve_and_that_it_is_no_release(file):
+    assert "evaluation only, not private" in file.words.lower()
+    assert "Version 0." in file.words
+    assert "Seeds 1, 2, 3" in file.words
+    grid = scene.grid("movie-night", "private-effects", (1, 2, 3))
+    assert f"dpmc sweep {' '.join(grid.argv())}" in file.words
+
+
+def test_the_card_of_each_stop_is_there(content):
+    for view in content["views"]:
+        assert len(view["cards"]) == len(EPSILONS)
+        for epsilon, card in zip(EPSILONS, view["cards"], strict=True):
+            assert dict(map(tuple, card))["Certified"].startswith(f"Epsilon {epsilon:g}")
+
+
+def test_titles_that_look_like_code_stay_text():
+    text = explorable.html("x", "</title><script>alert(1)</script>", [came()], explorable.START)
+    assert [tag for tag, _ in Read(text).found].count("script") == 3
+    assert "<" not in text.partition('id="content">')[2].partition("</script>")[0]
+
+
+def came(data="one-bit-lab", id="input-flip"):
+    found = scene.came(data, id)
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize("data", SAMPLES)
+def test_every_sample_has_its_file(data):
+    ids = [view["mechanism"] for view in json_of(explorable.sample(data))["views"]]
+    assert ids
+    assert all(id in registry.offered(clicks=SAMPLES[data].clicks) for id in ids)
+
+
+def json_of(text):
+    return json.loads(Read(text).scripts["application/json"])
+
+
+def test_methods_of_one_promise_are_told_apart_by_name():
+    file = Read(explorable.sample("one-bit-lab", ["input-flip", "output"]))
+    for id in ("input-flip", "output"):
+        assert registry.get(id).name in file.words
+
+
+# --- the button --------------------------------------------------------------------------------
+
+
+def test_the_button_hands_out_what_the_page_shows_where_it_stands(monkeypatch):
+    made = []
+    monkeypatch.setattr(explorable, "html", lambda *args, **more: made.append((args, more)) or "x")
+    given = files_of(monkeypatch, open_page, data="one-bit-lab", mechanism="output", epsilon="3")
+    assert given["This page (HTML, 6 MB, needs no network)"]() == "x"
+    (args, more) = made.pop()
+    data, title, scenes, stands = args
+    assert (data, title, more) == ("one-bit-lab", SAMPLES[data].title, {"private": False})
+    assert scenes[0].id == "output"
+    assert EPSILONS[stands["stop"]] == 3
+
+
+def files_of(monkeypatch, visit, **link):
+    """What the download buttons of a page would call, by their labels."""
+    given = {}
+    own = st.download_button
+
+    def button(label, data, *args, **options):
+        given[label] = data
+        return own(label, "x", *args, **options)
+
+    monkeypatch.setattr(st, "download_button", button)
+    visit(**link)
+    return given
+
+
+def test_beside_the_method_shown_stands_the_other_promise():
+    shown = came("movie-night", "dpals")  # a person's, and not the recommended one
+    assert [one.id for one in explorable.others("movie-night", shown)] == ["input-flip"]
+    shown = came("movie-night", "input-flip")
+    assert [one.id for one in explorable.others("movie-night", shown)] == ["private-effects"]
+    assert explorable.others("upload", shown) == []
+
+
+def test_before_a_curve_there_is_no_button():
+    app = open_page(data="movie-night", mechanism="private-taste")
+    assert "has not been computed" in all_text(app)
+    assert not [one for one in app.get("download_button") if one.proto.label == "Take it away"]
+
+
+def test_an_upload_shows_no_person_and_no_place_on_the_server():
+    shown = came()._replace(shown=None, scores=())
+    text = explorable.html("/tmp/secret/data.npz", "Your upload", [shown], explorable.START,
+                           private=True)  # fmt: skip
+    file = Read(text)
+    assert json_of(text)["views"][0]["light"]["people"] is None  # those of a sample are there
+    assert json_of(explorable.sample("one-bit-lab"))["views"][0]["light"]["people"]
+    assert "secret" not in file.words
+    assert "YOUR_FILE" in file.words
+    assert "publish none of it" in file.words
+
+
+# --- the command -------------------------------------------------------------------------------
+
+
+def test_the_command_writes_the_file(dpmc, tmp_path, written):
+    path = tmp_path / "what-if.html"
+    status, out, err = dpmc("explorable", "movie-night", "--out", path)
+    assert (status, err) == (0, "")
+    assert str(path) in out
+    assert path.read_text(encoding="utf-8") == written
+    before = path.stat().st_mtime_ns
+    status, _, err = dpmc("explorable", "movie-night", "--out", path)
+    assert status == 1
+    assert "is there already" in err
+    assert path.stat().st_mtime_ns == before
+    status, _, _ = dpmc(
+        "explorable", "one-bit-lab", "--mechanism", "output", "--out", path, "--force"
+    )
+    assert status == 0
+    assert [v["mechanism"] for v in json_of(path.read_text())["views"]] == ["output"]
+
+
+@pytest.mark.parametrize(
+    ("argv", "said"),
+    [
+        (["movie-nite"], "data must be one of"),
+        (["movie-night", "--mechanism", "input-flop"], "input-flip"),
+        (["movie-night", "--mechanism", "private-taste"], "whose curve came with movie-night"),
+        (["movie-night", "--mechanism", "majority"], "whose curve came with movie-night"),
+        (["bookshop-clicks", "--mechanism", "input-flip"], "private-taste"),
+    ],
+)
+def test_mistakes_are_sentences(dpmc, tmp_path, argv, said):
+    status, out, err = dpmc("explorable", *argv, "--out", tmp_path / "a.html")
+    assert (status, out) == (1, "")
+    assert said in err
+    assert err.startswith("dpmc: ")
+    assert err.count("\n") == 1
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_folder_that_is_not_there_is_a_sentence(dpmc, tmp_path):
+    status, _, err = dpmc("explorable", "jokes", "--out", tmp_path / "no" / "a.html")
+    assert status == 1
+    assert "there is no folder" in err
+
+
+def test_a_folder_in_the_file_s_place_is_a_sentence(dpmc, tmp_path):
+    status, _, err = dpmc("explorable", "jokes", "--out", tmp_path, "--force")
+    assert status == 1
+    assert "a folder" in err
+
+
+def test_without_the_app_the_command_says_so(dpmc, tmp_path, monkeypatch):
+    monkeypatch.setattr(command, "APP", tmp_path)
+    status, _, err = dpmc("explorable", "jokes", "--out", tmp_path / "a.html")
+    assert status == 1
+    assert "checkout" in err
+
+
+def test_what_the_app_says_is_what_the_command_says(dpmc, tmp_path, monkeypatch):
+    monkeypatch.setattr(command.shipped, "ready", lambda *_: ["private-taste"])
+    options = ("--mechanism", "private-taste", "--out", tmp_path / "a.html")
+    status, _, err = dpmc("explorable", "movie-night", *options)
+    assert status == 1
+    assert err == "dpmc: no curve of 'private-taste' came with the sample 'movie-night'\n"
+
+
+def test_it_is_made_without_streamlit_and_without_a_word():
+    code = (
+        "import sys; from pages.ui import explorable;"
+        "print(len(explorable.sample('one-bit-lab')), 'streamlit' in sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code],
+        cwd=ROOT,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stderr == ""
+    assert done.stdout.endswith(" False\n")
+
+
+def test_the_recommended_methods_are_those_the_page_turns_to():
+    app = open_page(data="restaurants")
+    for k, view in enumerate(json_of(explorable.sample("restaurants"))["views"]):
+        (radio,) = (one for one in app.radio if one.label == "Protect")
+        radio.set_value(list(PROTECT)[k]).run()
+        assert not app.exception
+        assert app.session_state["mechanism"] == view["mechanism"]

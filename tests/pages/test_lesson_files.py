@@ -1,0 +1,359 @@
+"""What is printed of the lessons: from the same texts and numbers, and opens without a network."""
+
+import json
+import math
+import re
+from html import unescape
+from html.parser import HTMLParser
+from itertools import pairwise
+from random import Random
+
+import pytest
+
+from app import SECTIONS
+from dpmc_lab import glossary
+from dpmc_lab.classroom import numbers
+from dpmc_lab.classroom.pictures import drawn
+from dpmc_lab.cli import main
+from dpmc_lab.lessons import LESSONS
+from dpmc_lab.lessons import worksheets as paper
+from dpmc_lab.lessons.worksheets import FILES, SHEETS
+from pages.ui import classroom
+from tests.page_helpers import all_text, open_page
+from tests.page_helpers import plain as plain_markdown
+
+EMPTY = {"meta", "input", "br", "hr", "link", "img"}
+
+
+@pytest.fixture(scope="module")
+def sheets():
+    return {name: sheet.make() for name, sheet in SHEETS.items()}
+
+
+class Reader(HTMLParser):
+    """Checks that tags close in their order; keeps the text by the tag around it."""
+
+    def __init__(self):
+        super().__init__()
+        self.open, self.tags, self.texts = [], set(), []
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.add(tag)
+        for name, value in attrs:
+            assert name not in {"src", "href", "srcset", "action"}
+            assert not name.startswith("on")
+            assert "url(" not in (value or "")
+        if tag not in EMPTY:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, _):
+        self.tags.add(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if "style" not in self.open:
+            self.texts.append(data)
+
+
+def read(text):
+    reader = Reader()
+    reader.feed(text)
+    reader.close()
+    assert not reader.open
+    return reader
+
+
+def plain(text):
+    return " ".join(" ".join(read(text).texts).split())
+
+
+def test_there_are_four(sheets):
+    assert list(sheets) == ["worksheet.html", "answer-key.html", "plan-45.html", "plan-90.html"]
+
+
+@pytest.mark.parametrize("name", SHEETS)
+def test_a_file_is_whole_and_fetches_nothing(sheets, name):
+    text = sheets[name]
+    reader = read(text)
+    assert not reader.tags & {"script", "link", "img", "iframe", "object", "form"}
+    assert "size: A4" in text
+    assert "@media print" in text
+    assert "@import" not in text
+    assert set(re.findall(r"https?://[^\"' ]+", text)) <= {"http://www.w3.org/2000/svg"}
+
+
+def test_the_worksheet_asks_everything_and_answers_nothing(sheets):
+    text = plain(sheets["worksheet.html"])
+    boxes = re.findall(r"<li>(.*?)</li>", sheets["worksheet.html"])
+    for lesson in LESSONS.values():
+        assert lesson.take_home not in text
+        for slide in lesson.slides:
+            assert slide.title in text
+            assert slide.teacher not in text
+            for said in slide.reveal(slide.start).says:
+                assert said not in text
+            if slide.predict is not None:
+                assert slide.predict.question in text
+                assert {*slide.predict.options} <= {unescape(box) for box in boxes}
+    assert "<svg" not in sheets["worksheet.html"]
+    assert "<b>" not in re.sub(r"<p><b>.*?</b></p>", "", sheets["worksheet.html"])
+    options = sum(len(s.predict.options) for x in LESSONS.values() for s in x.slides if s.predict)
+    assert len(boxes) == options
+
+
+def test_the_key_answers_everything(sheets):
+    text = plain(sheets["answer-key.html"])
+    for lesson in LESSONS.values():
+        assert lesson.take_home in text
+        for slide in lesson.slides:
+            for said in (slide.teacher, *slide.reveal(slide.start).says):
+                assert " ".join(said.split()) in text
+            asked = slide.predict
+            if asked is not None and asked.right is not None:
+                assert f"{asked.question} {asked.options[asked.right]}" in text
+    pictures = sum(
+        slide.reveal(slide.start).picture is not None
+        for lesson in LESSONS.values()
+        for slide in lesson.slides
+    )
+    assert sheets["answer-key.html"].count("xmlns=") == pictures > 20
+
+
+def test_the_numbers_of_the_key_are_those_of_the_formulas(sheets):
+    """Computed here again: flips, posteriors, a majority of ten, a row of a matrix."""
+    text = plain(sheets["answer-key.html"])
+    flip = {epsilon: 1 / (1 + math.exp(epsilon)) for epsilon in (1.0, 2.0)}
+    assert f"About how many phones send no? {100 * flip[2.0]:.0f} " in text
+    assert f"is the best guess right? {100 * (1 - flip[1.0]):.0f} " in text
+    odds = 9 * math.e
+    assert f"how sure now? {100 * odds / (1 + odds):.0f}" in text
+    ten = sum(
+        math.comb(10, k) * flip[1.0] ** k * (1 - flip[1.0]) ** (10 - k) * (1 if k < 5 else 0.5)
+        for k in range(6)
+    )
+    assert f"right how often in 100? {100 * ten:.0f} " in text
+    assert "what epsilon have you spent on this answer? 10 " in text
+    cells = 40 * 400
+    assert f"Certified is {cells:,}, an upper bound: the claim times" in text
+    kept = numbers.kept("input-flip", 1.0).share
+    assert f"how much of the gain is kept? {100 * kept:.0f} %" in text
+
+
+@pytest.mark.parametrize("minutes", paper.HOURS)
+def test_a_plan_adds_up(sheets, minutes):
+    turns = list(paper.schedule(minutes))
+    assert turns[0].start == 0
+    assert turns[-1].end == minutes
+    for one, following in pairwise(turns):
+        assert one.end == following.start
+        assert one.end - one.start >= 3
+    text = plain(sheets[f"plan-{minutes}.html"])
+    for turn in turns:
+        assert f"{turn.start}-{turn.end}" in text
+    for lesson in LESSONS.values():
+        planned = [slide for part in paper._PLANS[minutes] for slide in part.slides]
+        here = [slide for slide in lesson.slides if slide in planned]
+        assert (lesson.take_home in text) == bool(here)
+        home = text.partition("Left for home")[2].partition("Minute")[0]
+        assert (lesson.title in home) == (len(here) < len(lesson.slides))
+        for slide in lesson.slides if here else ():  # told at home, or here
+            assert (slide.title in home) == (slide not in here)
+        for slide in here:
+            assert slide.predict is None or slide.predict.question in text
+
+
+def test_a_lesson_hour_can_be_taught():
+    """Few steps, each slide with twice the time somebody alone takes; a room that is locked, and a
+    second round that is locked before it is shown."""
+    assert set(paper.HOURS) == {45, 90}
+    turns = list(paper.schedule(45))
+    steps = [turn.step for turn in turns]
+    assert len(turns) <= 8
+    assert steps.index("Lock") < steps.index("Ask again")
+    again = turns[steps.index("Ask again")].teacher
+    assert again.index("Ask again (A)") < again.index("Lock (L)") < again.index("Shows")
+    own = [turn.step for turn in turns if "its own reports" in turn.all]
+    assert own
+    assert all(steps.index(step) > steps.index("Lock") for step in own)
+    minutes = {turn.step: turn.end - turn.start for turn in turns}
+    for number, (id, lesson) in enumerate(LESSONS.items(), 1):
+        slides = [slide for part in paper._PLANS[45] if part.lesson == id for slide in part.slides]
+        if slides:
+            alone = lesson.minutes / len(lesson.slides) * len(slides)
+            assert minutes[f"{number}. {lesson.title}"] >= 1.7 * alone
+    whole = [slide for part in paper._PLANS[90] for slide in part.slides]
+    assert whole == [slide for lesson in LESSONS.values() for slide in lesson.slides]
+
+
+def test_the_key_says_what_one_sees_at_other_settings(sheets):
+    text = plain(sheets["answer-key.html"])
+    for lesson in LESSONS.values():
+        for slide in lesson.slides:
+            rows = list(paper.others(slide))
+            moved = [control for control in slide.move if control.key != "throw"]
+            assert {label for label, _, _ in rows} == {control.label for control in moved}
+            for label, name, said in rows:
+                assert " ".join(f"{label} {name} {said}".split()) in text
+            said = [said for _, _, said in rows]
+            assert len(set(said)) > len(said) / 2, slide.key  # and not the same everywhere
+    assert "What arrives a yes From 90 % to 96 % sure." in text  # 9 e / (1 + 9 e)
+
+
+def test_papers_name_pages_as_the_app_does(sheets, capsys):
+    titles = {entry.title for section in SECTIONS.values() for entry in section}
+    assert main(["lessons"]) == 0
+    texts = [plain(text) for text in sheets.values()] + [capsys.readouterr().out]
+    named = {name for text in texts for name in re.findall(r"\bpage ([A-Z]\w+)", text)}
+    assert named
+    assert named <= titles
+
+
+def test_a_worksheet_names_all_there_is_to_try(sheets):
+    text = plain(sheets["worksheet.html"])
+    assert "Then try “epsilon”. What do you see?" in text
+    assert "Then try “Would say yes”, “epsilon” and “Throw again”. What do you see?" in text
+    assert "“Protect” and “epsilon”. Write yours:" in text
+
+
+def test_the_command_lists_them(capsys):
+    assert main(["lessons"]) == 0
+    said = capsys.readouterr().out
+    for lesson in LESSONS.values():
+        assert lesson.id in said
+        assert lesson.title in said
+    assert main(["lessons", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert [one["id"] for one in told["lessons"]] == list(LESSONS)
+    assert told["files"] == []
+
+
+def test_the_command_writes_them_and_overwrites_nothing(tmp_path, capsys, sheets):
+    folder = tmp_path / "paper"
+    assert main(["lessons", "--out", str(folder)]) == 0
+    assert sorted(path.name for path in folder.iterdir()) == sorted(sheets)
+    assert all((folder / name).read_text("utf-8") == text for name, text in sheets.items())
+    (folder / "worksheet.html").write_text("mine")
+    (folder / "plan-45.html").unlink()
+    capsys.readouterr()
+    assert main(["lessons", "--out", str(folder)]) == 1
+    said = capsys.readouterr().err
+    assert "worksheet.html is there already" in said
+    assert "--force" in said
+    assert not (folder / "plan-45.html").exists()  # all or nothing
+    assert (folder / "worksheet.html").read_text() == "mine"
+    assert main(["lessons", "--out", str(folder), "--force"]) == 0
+    assert (folder / "worksheet.html").read_text("utf-8") == sheets["worksheet.html"]
+    assert main(["lessons", "--out", str(folder / "worksheet.html")]) == 1
+    assert "is a file" in capsys.readouterr().err
+
+
+@pytest.fixture(scope="module")
+def page():
+    return paper.alone()
+
+
+@pytest.fixture(scope="module")
+def content(page):
+    (told,) = re.findall(r'<script type="application/json" id="content">(.*?)</script>', page, re.S)
+    return json.loads(told)
+
+
+def test_the_page_without_server_fetches_nothing_and_is_small(page, content):
+    assert "default-src 'none'" in page
+    assert set(re.findall(r"(?:https?:)?//[\w.]+\.[a-z]+", page)) <= {"http://www.w3.org"}
+    code = page.partition('id="content"')[0] + page.rpartition("<script>")[2]
+    assert not re.search(
+        r"fetch\(|XMLHttp|WebSocket|sendBeacon|import\(|@import|url\(|\b(src|href)=", code
+    )
+    assert len(page.encode()) < 3e6
+    assert "{content}" not in page
+    assert content["words"] == {term.name: term.words for term in glossary.TERMS.values()}
+
+
+def revealed(held, slot, stops):
+    """As the page's script reads it."""
+    at = 0
+    for many, stop in zip(slot[0], stops, strict=True):
+        at = at * many + (stop if many > 1 else 0)
+    found = held[slot[1][at]]
+    return "".join(held[piece] for piece in found) if isinstance(found, list) else found
+
+
+def test_the_page_without_server_says_what_the_slides_reveal(content):
+    """At stops drawn at random too, where one that was taken for another would show."""
+    held, rng = content["held"], Random(0)
+    assert [one["id"] for one in content["lessons"]] == list(LESSONS)
+    for told, lesson in zip(content["lessons"], LESSONS.values(), strict=True):
+        assert told["take_home"] == lesson.take_home
+        for one, slide in zip(told["slides"], lesson.slides, strict=True):
+            assert (one["key"], one["title"], one["said"]) == (slide.key, slide.title, slide.said)
+            if slide.predict is None:
+                assert one["asked"] is None
+            else:
+                assert one["asked"]["options"] == list(slide.predict.options)
+                assert one["asked"]["right"] == slide.predict.right
+            starts = [control["start"] for control in one["move"]]
+            counts = [len(control["names"]) for control in one["move"]]
+            for stops in (starts, *([rng.randrange(n) for n in counts] for _ in range(12))):
+                moved = {
+                    control.key: [*(control.values or control.options or range(paper.THROWS))][stop]
+                    for control, stop in zip(slide.move, stops, strict=True)
+                }
+                svg, note, *says = (revealed(held, slot, stops) for slot in one["shown"])
+                found = slide.reveal(moved)
+                assert says == list(found.says)
+                assert note == found.note
+                drawing = found.picture and drawn(found.picture, paper._SURFACE)
+                assert svg == (drawing or "")
+
+
+def test_the_page_without_server_holds_nothing_of_a_room(page, content):
+    parts = {"key", "title", "said", "teacher", "asked", "move", "shown"}
+    assert all(one.keys() == parts for told in content["lessons"] for one in told["slides"])
+    for text in ("Reports of your phones", "Your hands", "Your room", "are the opposite of the"):
+        assert text not in page
+
+
+def test_the_command_writes_the_page_and_overwrites_nothing(tmp_path, capsys, page):
+    file, folder = tmp_path / "new" / "lessons.html", tmp_path / "paper"
+    assert main(["lessons", "--html", str(file)]) == 0
+    assert file.read_text("utf-8") == page
+    capsys.readouterr()
+    assert main(["lessons", "--html", str(file), "--out", str(folder)]) == 1
+    assert "lessons.html is there already" in capsys.readouterr().err
+    assert not folder.exists()  # all or nothing
+    assert main(["lessons", "--html", str(tmp_path), "--force"]) == 1
+    assert "is a folder" in capsys.readouterr().err
+
+
+def test_titles_of_others_are_escaped():
+    """Texts are plain; what looks like a tag in one stays text."""
+    slide = LESSONS["again"].slides[0]
+    odd = type(slide)(**{**vars(slide), "title": "<b>a & b</b>"})
+    assert "&lt;b&gt;a &amp; b&lt;/b&gt;" in paper._asked(odd)
+
+
+def test_the_page_offers_them():
+    app = open_page("learn")
+    there = {one.proto.label for one in app.get("download_button")}
+    assert there == {sheet.title for sheet in FILES.values()}
+
+
+def test_in_a_class_they_are_for_the_teacher(monkeypatch):
+    monkeypatch.setattr(classroom, "teacher", lambda: False)
+    assert not open_page("learn").get("download_button")
+
+
+def test_words_are_searched_on_the_page():
+    app = open_page("learn", word="flip")
+    said = all_text(app)
+    for term in glossary.TERMS.values():
+        assert (f"**{term.name}**" in said) == (term in glossary.find("flip"))
+    (field,) = app.text_input
+    field.set_value("<b>*nothing*").run()
+    assert not app.exception
+    assert "No word like" in plain_markdown(all_text(app))
+    field.set_value("").run()
+    assert "**sensitivity**" not in all_text(app)  # folded

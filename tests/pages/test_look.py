@@ -1,0 +1,382 @@
+"""What every chart and page looks like: colours that can be read and told apart."""
+
+import itertools
+import math
+import re
+import tomllib
+from pathlib import Path
+from unittest.mock import Mock
+
+import numpy as np
+import pytest
+import streamlit as st
+
+from dpmc_core import registry
+from dpmc_core.metrics import METRICS
+from dpmc_core.model import Task
+from dpmc_core.registry import noisy
+from dpmc_lab.curves import comparison, lines, noise, numbers
+from dpmc_lab.curves.lines import Picture, Reference
+from dpmc_lab.curves.noise import BeforeAfter
+from dpmc_lab.curves.numbers import limits
+from dpmc_lab.sweep import Grid
+from dpmc_lab.sweep.presets import EPSILONS
+from pages.ui import blocks, charts, report
+from pages.ui.charts import compare as charts_compare
+from pages.ui.charts import curve as charts_curve
+from pages.ui.charts import noise as charts_noise
+from pages.ui.charts import train as charts_train
+from tests.page_helpers import placed_line
+
+THEMES = (charts.LIGHT, charts.DARK)
+ROUND, DASHED = {"circle", "hexagon", "pentagon"}, {"dash", "longdash", "8px,3px"}
+READABLE = 4.5  # contrast of text, Web Content Accessibility Guidelines 2.2, criterion 1.4.3
+CONFIG = tomllib.loads((Path(__file__).parents[2] / ".streamlit" / "config.toml").read_text())
+
+
+def brightness(color: str) -> float:
+    parts = [int(color[k : k + 2], 16) / 255 for k in (1, 3, 5)]
+    parts = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
+    return float(np.dot((0.2126, 0.7152, 0.0722), parts))
+
+
+def contrast(one: str, other: str) -> float:
+    dark, bright = sorted((brightness(one), brightness(other)))
+    return (bright + 0.05) / (dark + 0.05)
+
+
+def kinds(style: charts.Style) -> tuple[str, str]:
+    """Marker and dash, with those that look alike from afar under one name."""
+    marker = "round" if style.marker in ROUND else style.marker
+    return marker, "dashed" if style.dash in DASHED else style.dash
+
+
+@pytest.mark.parametrize("task", Task)
+def test_methods_that_may_share_a_chart_differ_in_colour_or_in_marker_and_dash(task):
+    looks = {id: charts.style(id) for id in noisy(task)}
+    for (a, one), (b, other) in itertools.combinations(looks.items(), 2):
+        if one.color == other.color:
+            marks = zip(kinds(one), kinds(other), strict=True)
+            assert all(mine != theirs for mine, theirs in marks), (a, b)
+    first = [looks[id].color for id in noisy(task)[:6]]  # what Compare opens with
+    assert len(set(first)) == len(first)
+
+
+@pytest.mark.parametrize("name", ["light", "dark"])
+def test_the_accent_can_be_read_as_text(name):
+    theme = CONFIG["theme"][name]
+    surfaces = [theme["backgroundColor"], theme["secondaryBackgroundColor"]]
+    for surface in (*surfaces, theme["sidebar"]["backgroundColor"]):
+        assert contrast(theme["primaryColor"], surface) >= READABLE
+        assert contrast(theme["linkColor"], surface) >= READABLE
+    assert theme["primaryColor"] == charts.shaded(charts.ACCENT, THEMES[name == "dark"])
+
+
+@pytest.mark.parametrize("name", ["light", "dark"])
+def test_captions_can_be_read(name):
+    """Streamlit writes them in 60 % of the colour of text, charts in theme.muted."""
+    theme = CONFIG["theme"][name]
+    for surface in (theme["backgroundColor"], theme["secondaryBackgroundColor"]):
+        parts = [
+            round(0.6 * int(theme["textColor"][k : k + 2], 16) + 0.4 * int(surface[k : k + 2], 16))
+            for k in (1, 3, 5)
+        ]
+        assert contrast("#{:02x}{:02x}{:02x}".format(*parts), surface) >= READABLE
+    muted = charts.LIGHT.muted if name == "light" else charts.DARK.muted
+    assert contrast(muted, theme["backgroundColor"]) >= READABLE
+
+
+def test_methods_stand_out_from_a_dark_surface_and_from_each_other():
+    colors = {cls.style.color for cls in registry.MECHANISMS.values() if cls.style}
+    assert len(colors) == 6
+    looks = {color: charts.shaded(color, charts.DARK) for color in colors}
+    assert len(set(looks.values())) == len(looks)
+    assert all(contrast(color, charts.DARK.paper) >= READABLE for color in looks.values())
+    fig = charts.figure()
+    blue = charts.style("objective").color
+    fig.draw("scatter", x=[1], y=[1], line={"color": blue}, marker={"line": {"color": blue}})
+    (trace,) = fig.on(charts.DARK)["data"]
+    assert trace["line"]["color"] == trace["marker"]["line"]["color"] == looks[blue] != blue
+    faint = charts.faded(charts.MUTED, 0.3)
+    assert charts.shaded(faint, charts.DARK) == charts.faded(charts.DARK.muted, 0.3)
+    assert charts.shaded(blue, charts.LIGHT) == blue
+
+
+def test_the_colours_in_the_table_of_looks_are_those_that_both_surfaces_know():
+    text = Path(charts.__file__).with_name("look.toml").read_text("utf-8")
+    known = {
+        *charts.LIGHT,
+        charts.ACCENT,
+        "#00334f",
+        "#56b4ea",
+        *(charts.style(id).color for id in registry.MECHANISMS),
+    }
+    used = set(re.findall(r"#[0-9a-f]{6}", text))
+    assert used <= known
+    assert {charts.INK, charts.MISSING, charts.ACCENT} <= used
+
+
+@pytest.mark.parametrize("theme", THEMES, ids=lambda theme: theme.name)
+def test_cells_without_a_value_are_grey_and_apart_from_the_surface(theme):
+    assert contrast(theme.missing, theme.paper) > 1.8
+    red, green, blue = (int(theme.missing[k : k + 2], 16) for k in (1, 3, 5))
+    assert max(red, green, blue) - min(red, green, blue) < 20
+
+
+def level(mechanism: str, mean: float) -> Reference:
+    name = registry.get(mechanism).name
+    return Reference(mechanism, mechanism, name, np.array([mean]))
+
+
+def boxes(fig):
+    """The names in the column at the right: (top, bottom) in pixels below the frame's upper edge,
+    and their lines."""
+    margin = fig.layout["margin"]
+    high = fig.layout["height"] - margin["t"] - margin["b"]
+    found = []
+    for note in fig.layout["annotations"]:
+        if note.get("xref") == "paper" and note["x"] == 1:
+            lines = note["text"].split("<br>")
+            middle, half = (1 - note["y"]) * high, 8 * len(lines)
+            found.append((middle - half, middle + half, lines))
+    return sorted(found), high
+
+
+def check_names(fig):
+    """They cover nothing: outside the frame, apart from each other, in lines that have room."""
+    found, high = boxes(fig)
+    assert found[0][0] >= 0
+    assert found[-1][1] <= high
+    assert all(lower[0] >= upper[1] for upper, lower in itertools.pairwise(found))
+    widest = max(len(line) for *_, lines in found for line in lines)
+    assert 5.7 * widest + 13 < fig.layout["margin"]["r"]
+    assert fig.layout["showlegend"] is False
+
+
+def test_names_stand_beside_the_frame_apart_and_in_the_order_of_their_lines():
+    twins = [level(id, 0.9) for id in ("reference-ratings", "pmf", "svd")]
+    floors = [level("user-mean", 1.399), level("global-mean", 1.4)]
+    picture = Picture(METRICS["rmse"], (), tuple(floors), tuple(twins))
+    fig = charts_compare.compare(picture, [], (0.1, 10), waiting=["dpmf"])
+    check_names(fig)
+    texts = [" ".join(lines) for *_, lines in boxes(fig)[0]]
+    assert texts[0].startswith("guessing: global")
+    assert texts[1].startswith("guessing: user")
+    assert texts[2] == "no privacy 0.900"
+    assert texts[-1] == "Private MF no curve yet"
+    # a line that belongs to one method alone has its colour
+    drawn = {t["hovertemplate"].split("<")[0]: t for t in fig.data[:5]}
+    assert drawn["no privacy: 0.900"]["line"]["color"] == charts.LIGHT.ink
+    own = {name: trace["line"]["color"] for name, trace in drawn.items()}
+    assert next(c for n, c in own.items() if "PMF" in n) == charts.style("dpmf").color
+    assert next(c for n, c in own.items() if "SVD" in n) == charts.LIGHT.muted
+
+
+@pytest.mark.parametrize("task", Task)
+def test_every_method_of_a_task_at_once_has_its_name_beside_the_frame(task):
+    """Some ending alike, some waiting: nothing is covered, and the picture grows where it must."""
+    ids = noisy(task)
+    placed = [placed_line(id, [[0.3, 0.31], [0.7, 0.7 + k / 500]]) for k, id in enumerate(ids[:-2])]
+    check_names(charts_compare.compare(Picture(METRICS["accuracy"]), placed, (0.1, 10)))
+    fig = charts_compare.compare(Picture(METRICS["accuracy"]), placed, (0.1, 10), waiting=ids[-2:])
+    check_names(fig)
+    assert len(boxes(fig)[0]) == len(ids)
+
+
+def test_names_are_as_near_to_their_lines_as_may_be():
+    assert charts.spread([50, 10], [20, 20], 100) == [50, 10]
+    assert charts.spread([50, 50], [20, 40], 100) == [pytest.approx(40 - 10 + 5), 65]
+    assert charts.spread([100, 0], [20, 20], 100) == [90, 10]
+    assert charts.spread([100, 100, 0], [40, 40, 40], 120) == [60, 100, 20]
+    assert charts.spread([], [], 100) == []
+
+
+def answers(wanted, *placed):
+    return [numbers.smallest_epsilons(one, [wanted])[0] for one in placed]
+
+
+def test_a_price_is_filled_hollow_open_or_not_reached():
+    placed = [
+        placed_line("input-flip", [[0.5, 0.51, 0.5], [0.9, 0.91, 0.9]]),
+        placed_line("output", [[0.5, 0.51, 0.5], [0.9, 0.91, 0.9]], solid=False),
+        placed_line("objective", [[0.8, 0.81, 0.8], [0.9, 0.91, 0.9]]),
+        placed_line("gradient", [[0.5, 0.51, 0.5], [0.6, 0.61, 0.6]]),
+        placed_line("private-majority", [[0.5, 0.4, 0.6], [0.6, 0.8, 0.65]]),
+    ]
+    fig = charts_compare.price(answers(0.7, *placed), (1 / 1.15, 11.5), waiting=["dpmf"])
+    check_names(fig)
+    dots = {t["name"]: t for t in fig.data if t.get("name")}
+    assert list(dots) == [one.line.label for one in placed[:3]]
+    filled, hollow, _ = (dot["marker"] for dot in dots.values())
+    assert filled["color"] == charts.style("input-flip").color
+    assert hollow["color"] == charts.LIGHT.paper
+    assert dots[placed[2].line.label]["x"] == [1.0]
+    notes = [note["text"] for note in fig.layout["annotations"] if note.get("xref") != "paper"]
+    assert notes[0] == "no curve yet"
+    assert notes[3] == "<b>1 or less</b>"
+    assert notes[4] == "not reached: best 60.3 %"
+    assert notes[5] == "not reached: best 68.3 %"  # though an interval reaches it
+    arrows = [
+        (t["y"], t["marker"]["size"]) for t in fig.data if "triangle-right" in str(t.get("marker"))
+    ]
+    assert [y for y, (_, right) in arrows if right] == [[-4, -4]]
+
+
+def test_all_pictures_of_a_comparison_have_one_axis():
+    placed = [placed_line(id, [[0.5, 0.5], [0.9, 0.9]]) for id in ("input-flip", "output")]
+    ends = (0.1, 10.0)
+    across = charts_compare.axis(ends, placed)
+    found = comparison.standings(placed, comparison.duels(placed))
+    figures = (
+        charts_compare.compare(Picture(METRICS["accuracy"]), placed, ends),
+        charts_compare.price(answers(0.7, *placed), across),
+        charts_compare.standing(found, across),
+    )
+    one, *others = ({**fig.layout["xaxis"]} for fig in figures)
+    assert all(axis == one for axis in others)
+    sides = {(fig.layout["margin"]["l"], fig.layout["margin"]["r"]) for fig in figures}
+    assert len(sides) == 1
+
+
+def test_thick_is_clearly_best_thin_is_open_and_worse_is_left_out():
+    rows = {"input-flip": [0.5, 0.9], "objective": [0.5, 0.7], "output": [0.5, 0.6]}
+    placed = [
+        placed_line(id, np.repeat([[v] for v in values], 3, axis=1)) for id, values in rows.items()
+    ]
+    found = comparison.standings(placed, comparison.duels(placed))
+    assert [one.best for one in found] == [(False, True), (False, False), (False, False)]
+    fig = charts_compare.standing(found, (1 / 1.15, 11.5))
+    drawn = {}
+    for trace in fig.data:
+        if trace.get("mode") == "lines" and trace["line"].get("dash") is None:
+            there = [x is not None for x in trace["x"][::3]]
+            drawn[trace["y"][0], trace["line"]["width"]] = there
+    assert drawn[0, 15] == [False, True]
+    assert drawn[0, 4] == [True, True]
+    assert drawn[-1, 4] == drawn[-2, 4] == [True, False]
+    assert drawn[-1, 15] == [False, False]
+
+
+@pytest.mark.parametrize("id", ["input-flip", "private-effects", "private-taste"])
+def test_names_beside_the_curve_move_no_further_than_they_must_at_any_height(id):
+    data = "bookshop-clicks" if id == "private-taste" else "movie-night"
+    picture = lines.shipped(data, id)[0]
+    fig = charts_curve.instrument(picture, EPSILONS, certified=True)
+    low, high = fig.layout["yaxis"]["range"]
+    names = [note for note in fig.layout["annotations"] if note.get("xref") == "paper"]
+    assert names == fig.layout["annotations"][: len(names)]  # the component counts on it
+    for pixels in (320, 405, 460, 648, 1000):
+        frame = 20 * (pixels // 20) - charts_curve.MARGIN["t"] - charts_curve.MARGIN["b"]
+        places = fig.layout["meta"][str(pixels // 20)]
+        assert len(places) == len(names)
+        found = []
+        for place, note in zip(places, names, strict=True):
+            value = re.search(r"([\d.]+)(.%)?$", note["text"])
+            lone = float(value[1]) / (100 if value[2] else 1) if value else None
+            half = (16 * note["text"].count("<br>") + 20) / 2
+            found.append((frame * (high - place) / (high - low), half, lone))
+        found.sort()
+        assert found[0][0] - found[0][1] >= -1e-6
+        assert found[-1][0] + found[-1][1] <= frame + 1e-6
+        gaps = [b[0] - b[1] - a[0] - a[1] for a, b in itertools.pairwise(found)]
+        assert min([*gaps, 0]) > -1e-6
+        for k, (place, _, lone) in enumerate(found):
+            free = all(gap > 1 for gap in gaps[max(0, k - 1) : k + 1])
+            if free and lone is not None:  # nothing near: at the height of its line
+                at = frame * (high - lone) / (high - low)
+                assert place == pytest.approx(at, abs=0.001 * frame / (high - low) + 0.01)
+
+
+def test_several_guesses_are_told_apart():
+    names = ("local-popularity", "private-popularity")
+    placed = [placed_line(id, [[0.3, 0.3], [0.4, 0.4]]) for id in names]
+    picture = Picture(METRICS["accuracy"], guesses=tuple(one.line for one in placed))
+    for some in (placed, placed[:1]):
+        fig = charts_compare.compare(picture, [], (0.1, 10), guesses=some)
+        drawn = [t for t in fig.data if t.get("name", "").startswith("a popular list: ")]
+        assert len(drawn) == len(some)
+        assert all(trace["line"]["dash"] == "dot" for trace in drawn)
+        own = [charts.style(one.line.mechanism).color for one in some]
+        assert [t["line"]["color"] for t in drawn] == (
+            own if len(some) > 1 else [charts.LIGHT.muted]
+        )
+
+
+@pytest.mark.parametrize(
+    ("values", "wanted"),
+    [((0.92, 1.21), 1.0), ((18.5, 41.0), 30.0), ((3.0, 3.0), 3.0), ((0.0, 1e-9), 0.0)],
+)
+def test_wanted_values_reach_over_all_that_is_drawn_in_about_a_hundred_steps(values, wanted):
+    low, high, step = limits(values)
+    assert low <= min(values)
+    assert max(values) <= high
+    assert low < high
+    steps = (wanted - low) / step
+    assert 0 <= steps == pytest.approx(round(steps))  # the slider can stop there
+    assert (high - low) / step <= 104
+    power = step / 10 ** math.floor(math.log10(step) + 1e-9)
+    assert min(abs(power - k) for k in (1, 2, 5)) < 1e-6
+
+
+def block(before: list[list[float]], after: list[list[float]]) -> BeforeAfter:
+    grids = (np.array(side, dtype=float) for side in (before, after))
+    return BeforeAfter("signs", *grids, ("a", "b"), ("x", "y"))
+
+
+def test_two_values_have_one_coding_and_a_legend_and_missing_cells_are_named():
+    view = block([[0, 1], [math.nan, 1]], [[1, 1], [math.nan, 0]])
+    for id, words in (("input-flip", ("dislike", "like")), ("ldpicf", ("not clicked", "clicked"))):
+        fig = charts_noise.heat(id, view)
+        entries = [trace["name"] for trace in fig.data if trace["type"] == "scatter"]
+        assert entries == [*words, "no value"]
+        assert fig.layout["coloraxis"]["showscale"] is False
+        assert fig.layout["plot_bgcolor"] == charts.LIGHT.missing
+        strip = charts_noise.strip(id, view, 0)
+        assert strip.layout["yaxis"]["ticktext"] == words
+        assert "grey" in noise.block_caption(view)
+    numbers = block([[1, 5], [3, 4]], [[1, 4], [2, 9]])
+    fig = charts_noise.heat("randomised-response", numbers)
+    assert fig.layout["coloraxis"]["showscale"]
+    assert all(trace["type"] == "heatmap" for trace in fig.data)
+    assert "grey" not in noise.block_caption(numbers)
+
+
+def test_a_single_line_is_not_told_apart_from_others():
+    assert "Bold" not in noise.scales_caption({"output"}, ["Laplace"], "per rating")
+    assert "Bold" in noise.scales_caption({"output", "gradient"}, [], "per rating")
+
+
+def test_a_comparison_as_a_file_says_yes_and_no_and_repeats_with_the_command_that_wraps():
+    grid = Grid(data=["restaurants"], mechanisms=["output"], epsilons=[0.5, 2.0], seeds=[1, 2])
+    typed = " ".join(["dpmc", "sweep", *grid.argv()])
+    table = {"mechanism": ["Output"], "certified": [True], "seeds": [1]}
+    page = report.comparison("T", [("", charts.figure())], [], table, typed)
+    assert "<td>yes</td><td>1</td>" in page
+    assert "True" not in page.split("<h2>Numbers</h2>")[1]
+    assert "white-space: pre-wrap" in page
+
+
+def test_the_head_of_a_column_is_never_cut_off():
+    head = "per user: empty row, certified"
+    narrow = st.column_config.TextColumn(width=64)
+    shown = Mock()
+    blocks.show_table({head: ["1"]}, place=shown, column_config={head: narrow})
+    assert shown.dataframe.call_args.kwargs["column_config"][head]["width"] >= 7 * len(head)
+
+
+def test_two_runs_of_one_mechanism_differ_by_dash_and_size_and_none_is_hollow():
+    """And their axis lies about what they run between, though a film began without knowing it."""
+    runs = []
+    for number, value in ((1, 1.03), (2, 1.02)):
+        frames = [Mock(round=k, metric=value) for k in (1, 2, 3)]
+        film = Mock(frames=frames, axis=(0.0, 1.5), floor=1.05, reference=1.0)
+        run = Mock(number=number, mechanism="dpals", metric=METRICS["rmse"], film=film)
+        run.facts = {"mechanism": "DPALS"}
+        runs.append(run)
+    fig = charts_train.both(*runs)
+    one, other = (t for t in fig.data if t.get("name", "").startswith("run "))
+    assert one["line"]["dash"] != other["line"]["dash"]
+    assert one["marker"]["size"] != other["marker"]["size"]
+    assert all(t["marker"].get("color") != charts.LIGHT.paper for t in (one, other))
+    low, high = fig.layout["yaxis"]["range"]
+    assert 0.9 < low < 1.0 < 1.05 < high < 1.2

@@ -1,0 +1,236 @@
+"""Killed workers and killed sweeps: nothing stored is lost, and running again completes it."""
+
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from itertools import product
+from pathlib import Path
+
+import pytest
+
+from dpmc_lab.store import Store, StoreError
+from tests.processes import (
+    ROOT,
+    alive,
+    children,
+    descendants,
+    kill,
+    members,
+    needs_proc,
+    start,
+    wait_until,
+    workers,
+)
+from tests.slow_helpers import rest_slow
+from tests.sweep_helpers import rows_of
+
+pytestmark = needs_proc
+
+GRID = [
+    *("--data", "one-bit-lab", "restaurants", "--mechanisms", "input-flip,gradient,output"),
+    *("--epsilons", "0.5,1,2,4", "--seeds", "1:4", "--jobs", "2"),
+]
+UNITS = 2 * 4 * (4 * 4 + 2)  # with the private guess; the reference and one twin
+
+
+def rows(path):
+    with Store(path, read_only=True) as opened:
+        return rows_of(opened)
+
+
+def so_far(path):
+    try:
+        return rows(path)
+    except StoreError:  # killed before it was made
+        return {}
+
+
+def count(path):
+    return len(so_far(path))
+
+
+def complete(path):
+    """Run the sweep until it is through, as a person would."""
+    child = start(*GRID, "--store", path)
+    _, err = child.communicate(timeout=250)
+    assert child.returncode == 0, err
+    return rows(path)
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory):
+    path = tmp_path_factory.mktemp("undisturbed") / "results.sqlite"
+    begin = time.monotonic()
+    found = complete(path)
+    assert len(found) == UNITS
+    return found, time.monotonic() - begin
+
+
+def test_workers_end_with_a_killed_sweep(tmp_path):
+    path = tmp_path / "results.sqlite"
+    child = start(*GRID, "--store", path)
+    assert wait_until(lambda: len(workers(child.pid)) == 2 and count(path) > 0)
+    kin = descendants(child.pid)
+    kill(child.pid)
+    child.wait(60)
+    for pipe in (child.stdout, child.stderr):
+        pipe.close()
+    assert len(kin) >= 4  # two workers, their fork server, the resource tracker
+    assert wait_until(lambda: not any(map(alive, kin)), 10)
+    assert count(path) > 0
+
+
+OWNER = """
+import json, sys, time
+from pages.ui import sweeps
+from tests.sweep_helpers import make_dataset
+from dpmc_lab import sweep
+folder = sweep.PrivateFolder(make_dataset())
+folder.write()
+grid = sweep.Grid(data=[str(folder.data)], mechanisms=["gradient"], epsilons=[1.0],
+                  seeds=range(1, 3000), settings={"rounds": ["200"]})
+command = sweep.command(grid, store=folder.store, jobs=2)
+sweeps.start(folder.path / "sweeps", "mine", command, about={}, environment=folder.environment)
+status = json.loads((folder.path / "sweeps" / "mine.json").read_text())
+print(status["process"], folder.path, flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.fixture
+def short():
+    """A folder with a short name: what workers connect to has to fit into a hundred letters."""
+    path = Path(tempfile.mkdtemp())
+    yield path
+    shutil.rmtree(path)
+
+
+def owns(short, code):
+    """A process whose temporary files are in a folder."""
+    return subprocess.Popen(
+        [sys.executable, "-c", code],
+        cwd=ROOT,
+        env=os.environ | {"TMPDIR": str(short), "PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),  # nohup's tests too
+    )
+
+
+@pytest.mark.parametrize(
+    ("end", "at_work"), rest_slow(product(["SIGKILL", "SIGTERM", "SIGHUP"], [True, False]))
+)
+def test_a_private_sweep_ends_with_its_owner_and_its_folder_goes(short, end, at_work):
+    """Within three seconds, though nobody is left to ask it: at work, or only just begun."""
+    owner = owns(short, OWNER)
+    group, folder = owner.stdout.readline().split()
+    group, folder = int(group), Path(folder)
+    assert folder.parent == short
+    try:
+        if at_work:
+            assert wait_until(lambda: count(folder / "results.sqlite") > 0, 30)
+        assert members(group)
+        owner.send_signal(getattr(signal, end))
+        owner.communicate()
+        assert wait_until(lambda: not members(group) and not folder.exists(), 3)
+        assert not list(short.iterdir())
+    finally:
+        kill(owner.pid)
+        if members(group):
+            os.killpg(group, signal.SIGKILL)
+
+
+@pytest.mark.slow
+def test_a_private_folder_goes_with_its_owner_when_its_sweep_is_long_over(short):
+    code = "\n".join([*OWNER.splitlines()[:7], "print(folder.path, flush=True)", "time.sleep(600)"])
+    owner = owns(short, code)
+    folder = Path(owner.stdout.readline().strip())
+    assert (folder / "results.sqlite").exists()
+    kill(owner.pid)
+    owner.communicate()
+    assert wait_until(lambda: not list(short.iterdir()), 3)
+
+
+@pytest.mark.slow
+def test_a_killed_worker_is_replaced(tmp_path, undisturbed):
+    path = tmp_path / "results.sqlite"
+    child = start(*GRID, "--store", path)
+    assert wait_until(lambda: len(workers(child.pid)) == 2 and count(path) > 0)
+    kill(workers(child.pid)[0])
+    _, err = child.communicate(timeout=250)
+    assert (child.returncode, "Traceback" in err) == (0, False), err
+    assert rows(path) == undisturbed[0]
+
+
+@pytest.mark.slow
+def test_two_sweeps_on_one_store_do_each_unit_once(tmp_path, undisturbed):
+    path = tmp_path / "results.sqlite"
+    pair = [start(*GRID, "--store", path, "--json") for _ in range(2)]
+    said = [child.communicate(timeout=250) for child in pair]
+    assert [child.returncode for child in pair] == [0, 0], said
+    ends = [json.loads(out.splitlines()[-1]) for out, _ in said]
+    assert all(end["done"] > 0 for end in ends)
+    assert sum(end["done"] for end in ends) == UNITS  # each computed by one of the two
+    assert all(end["skipped"] + end["done"] == UNITS for end in ends)
+    assert rows(path) == undisturbed[0]
+
+
+@pytest.mark.slow
+def test_a_killed_sweep_leaves_its_units_to_the_other(tmp_path, undisturbed):
+    path = tmp_path / "results.sqlite"
+    killed, other = (start(*GRID, "--store", path, "--json") for _ in range(2))
+    while json.loads(killed.stdout.readline())["done"] == 0:
+        pass
+    kill(killed.pid)
+    killed.communicate()
+    out, err = other.communicate(timeout=250)
+    assert other.returncode == 0, err
+    end = json.loads(out.splitlines()[-1])
+    assert end["skipped"] + end["done"] == UNITS
+    assert rows(path) == undisturbed[0]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(10))
+def test_workers_killed_at_random_moments(tmp_path, undisturbed, seed):
+    """Three kills in one run; the run itself completes."""
+    expected, seconds = undisturbed
+    path, moments = tmp_path / "results.sqlite", random.Random(seed)
+    child = start(*GRID, "--store", path)
+    for _ in range(3):
+        time.sleep(moments.uniform(0.2, 0.3 * seconds))
+        if victims := workers(child.pid):
+            kill(moments.choice(victims))
+    _, err = child.communicate(timeout=250)
+    assert child.returncode == 0, err
+    assert rows(path) == expected
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(10))
+def test_a_sweep_killed_at_random_moments(tmp_path, undisturbed, seed):
+    """Kill the sweep (its fork server too, at times), twice over, then let it complete."""
+    expected, seconds = undisturbed
+    path, moments = tmp_path / "results.sqlite", random.Random(seed)
+    before = 0
+    for _ in range(2):
+        child = start(*GRID, "--store", path)
+        time.sleep(moments.uniform(0.1, 0.6 * seconds))
+        kin = descendants(child.pid)
+        if moments.random() < 0.3:
+            for one in children(child.pid):
+                kill(one)
+        kill(child.pid)
+        child.communicate()
+        assert wait_until(lambda kin=kin: not any(map(alive, kin)), 10)
+        after = so_far(path)
+        assert after.items() <= expected.items()
+        assert len(after) >= before
+        before = len(after)
+    assert complete(path) == expected
