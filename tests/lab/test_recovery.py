@@ -17,7 +17,7 @@ from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.solvers import recovery
 from dpmc_core.solvers.linalg import Pattern
 from dpmc_core.solvers.recovery import Regress, Regression, Rule
-from dpmc_lab.papers.z16 import recovery_error
+from dpmc_lab.papers.z16 import _known, recovery_error
 
 
 def regression(rng, shape=(40, 30), gain=1.0, ridge=None, density=0.5):
@@ -211,6 +211,13 @@ def test_the_bounds_are_those_of_the_paper():
     changed = 8 * math.sqrt(2 * 200 * 5 / ((math.e + 5) * 0.1))
     assert rho == pytest.approx(0.5 * math.sqrt(30) + changed)
     assert recovery_error(3.0, 0.25) == pytest.approx(6.0)
+
+
+def test_the_drawn_opinions_are_low_rank_and_near_their_ratings():
+    ratings, opinions, misfit = _known(np.random.default_rng(0))
+    assert np.linalg.matrix_rank(opinions) == 4  # three tastes and a mean
+    assert 0.8 < 2 * misfit < 1.2  # noise of one point, half of one on -1..1, rounded and cut
+    assert abs(ratings.density - 0.3) < 0.01
 
 
 @pytest.mark.parametrize(
