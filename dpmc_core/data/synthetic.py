@@ -85,20 +85,16 @@ def rank_one(
     users: int = 300,
     items: int = 100,
     per_user: int = 30,
-    levels: int = 0,
 ) -> Generated:
     """Ratings that are the entries of a matrix of rank 1 themselves, `per_user` of every row.
 
     Y = u v' with entries in -1..1 (unit infinity norm; u and v uniform on -1..1, scaled), seen
-    without noise; levels > 1: rounded to so many values, evenly from -1 to 1. The synthetic data
-    of JTT18, section 4, which leave the law of u and v open. Rows are drawn in blocks: of the whole
-    matrix nothing is held but the seen cells, 16 bytes each.
+    without noise. The synthetic data of JTT18, section 4, which leave the law of u and v open.
+    Rows are drawn in blocks: of the whole matrix nothing is held but the seen cells, 16 bytes each.
     """
     check_number("users", users, at_least=1, integer=True)
     check_number("items", items, at_least=1, integer=True)
     check_number("ratings per user", per_user, at_least=1, at_most=items, integer=True)
-    if levels != 0:
-        check_number("levels", levels, at_least=2, at_most=1000, integer=True)
     rng = np.random.default_rng(rng)
     left, right = rng.uniform(-1, 1, users), rng.uniform(-1, 1, items)
     left, right = left / np.abs(left).max(), right / np.abs(right).max()
@@ -108,13 +104,9 @@ def rank_one(
         stop = min(start + BLOCK, users)
         keys = rng.random((stop - start, items), dtype=np.float32)
         chosen = np.sort(np.argpartition(keys, per_user - 1, axis=1)[:, :per_user], axis=1)
-        found = left[start:stop, None] * right[chosen]
-        if levels:
-            step = 2 / (levels - 1)
-            found = np.rint((found + 1) / step) * step - 1
         block = slice(start * per_user, stop * per_user)
         seen[block] = chosen.ravel()
-        values[block] = found.ravel()
+        values[block] = (left[start:stop, None] * right[chosen]).ravel()
     public = PublicFacts(users=users, items=items, low=-1, high=1, cap=per_user)
     who = np.repeat(np.arange(users, dtype=np.int32), per_user)
     # Sorted and valid as drawn: `Ratings.build` would hold three more columns to find that out.

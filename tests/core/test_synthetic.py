@@ -193,20 +193,10 @@ def test_rank_one_ratings_are_drawn_in_blocks_and_exact():
         assert getattr(checked, name).dtype == getattr(ratings, name).dtype
 
 
-def test_rank_one_ratings_can_be_rounded_to_levels():
-    rng = np.random.default_rng(0)
-    made = synthetic.rank_one(users=200, items=40, per_user=40, levels=5, rng=rng)
-    assert np.unique(made.ratings.values).tolist() == [-1, -0.5, 0, 0.5, 1]
-    assert made.truth is not None
-    exact = made.truth.predict(made.ratings.users, made.ratings.items)
-    assert np.abs(made.ratings.values - exact).max() <= 0.25 + 1e-12
-
-
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
         ({"users": 10, "items": 5, "per_user": 6}, "ratings per user must be"),
-        ({"levels": 1}, "levels must be >= 2"),
         ({"users": 0}, "users must be >= 1"),
     ],
 )
