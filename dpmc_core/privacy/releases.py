@@ -113,10 +113,6 @@ class Release:
         """
         return Loss(epsilon=math.inf)
 
-    def distance(self, one: ArrayLike, other: ArrayLike) -> float:
-        """How far apart two answers are in the norm that `sensitivity` is stated in."""
-        raise NotImplementedError
-
     def log_likelihood(self, published: Any, private: Any) -> Floats:
         """The log chance of each independent part of an answer, given the value behind it.
 
@@ -185,6 +181,10 @@ class Additive(Release):
         answer = self._shown(array, published)
         check_cancelled()
         return answer
+
+    def distance(self, one: ArrayLike, other: ArrayLike) -> float:
+        """How far apart two answers are in the norm that `sensitivity` is stated in."""
+        raise NotImplementedError
 
     def sample(self, count: int, rng: Rng) -> Floats:
         """`count` draws of one coordinate's noise, for pictures."""

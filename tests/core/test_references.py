@@ -17,6 +17,7 @@ from dpmc_core.solvers.linalg import Pattern, leading_eigenpairs
 from dpmc_core.solvers.ranking import ItemScores, ease_weights
 from dpmc_core.solvers.rows import gram_products
 from sample_data import generate
+from tests.ratings_helpers import with_values
 
 
 def model_of(id, ratings, seed=0, **settings):
@@ -85,7 +86,7 @@ def test_the_reference_of_ratings_announces_its_rounds_and_marks_what_is_raw():
 
 def test_the_unit_of_the_ratings_does_not_matter():
     ratings = generate.restaurants(2).ratings
-    points = ratings.with_values(10 * ratings.values - 7, low=-7, high=13)
+    points = with_values(ratings, 10 * ratings.values - 7, low=-7, high=13)
     first, second = (whole(model_of("reference-ratings", r), r.shape) for r in (ratings, points))
     # Which BLAS rounds how may choose another weight among models that say nearly the same: half a
     # percent of the range is let pass.

@@ -18,6 +18,7 @@ from dpmc_core.solvers import recovery
 from dpmc_core.solvers.linalg import Pattern
 from dpmc_core.solvers.recovery import Regress, Regression, Rule
 from dpmc_lab.papers.z16 import _known, recovery_error
+from tests.ratings_helpers import with_values
 
 
 def regression(rng, shape=(40, 30), gain=1.0, ridge=None, density=0.5):
@@ -167,7 +168,7 @@ def test_the_moments_tell_the_residual_at_the_truth(id, epsilon):
     ratings, truth = low_rank_ratings(np.random.default_rng(12), density=0.4)
     if id == "randomised-response":
         truth = np.rint(truth)
-        ratings = ratings.with_values(truth[ratings.users, ratings.items], low=1, high=5)
+        ratings = with_values(ratings, truth[ratings.users, ratings.items], low=1, high=5)
     mechanism = registry.create(id, epsilon=epsilon, intrinsic=1e-6)
     channel = mechanism.guarantee(ratings.public).releases.rows
     told, measured = [], []
@@ -186,7 +187,7 @@ def test_theorem_3_bounds_the_measured_residual(id):
     """At level gamma = 0.05 the bound may fail in one run of twenty; Chebyshev leaves it slack."""
     ratings, truth = low_rank_ratings(np.random.default_rng(10), density=0.1)
     if id == "randomised-response":
-        ratings = ratings.with_values(np.rint(ratings.values), low=1, high=5)
+        ratings = with_values(ratings, np.rint(ratings.values), low=1, high=5)
     public, s = ratings.public, len(ratings)
     scaled = (truth - 3) / 2
     misfit = float(np.sqrt(np.mean((ratings.values - truth[ratings.users, ratings.items]) ** 2)))
