@@ -36,6 +36,7 @@ from dpmc_core.model import Task
 from dpmc_core.problem import Problem, RandomShare, build_problem
 from dpmc_core.settings import parse_setting
 from dpmc_lab.sweep.presets import EPSILONS
+from sample_data import generate
 
 HOME = Path(__file__).resolve().parents[2] / "shared" / "data"
 LEVEL = 0.05
@@ -126,17 +127,17 @@ BESIDE = {
 }
 # Made for this table alone: no default was looked at on them.
 FRESH: Mapping[str, Callable[[], synthetic.Generated]] = {
-    "fresh-tail": lambda: synthetic.long_tail(77, users=3_000, items=1_500, ratings=300_000),
-    "fresh-films": lambda: synthetic.films(
-        synthetic.Shape(
+    "fresh-tail": lambda: generate.long_tail(77, users=3_000, items=1_500, ratings=300_000),
+    "fresh-films": lambda: generate.films(
+        generate.Shape(
             users=2_500, items=900, low=1, histogram=(9_000, 14_000, 31_000, 40_000, 26_000),
             least=8, user_tail=0.9, item_tail=1.4, user=0.55, item=0.5, taste=0.35, noise=0.8,
             whim=0.3, rank=6, drawn=0.8,
         ),
         77,
     ),
-    "fresh-shop": lambda: synthetic.shop(
-        synthetic.Shop(users=6_000, items=900, clicks=150_000, rank=6, drawn=1.3), 77
+    "fresh-shop": lambda: generate.shop(
+        generate.Shop(users=6_000, items=900, clicks=150_000, rank=6, drawn=1.3), 77
     ),
 }  # fmt: skip
 
@@ -156,8 +157,9 @@ def opened(data: str, folder: str) -> Any:
         return load(Path(folder) / "jester" / "jester-data-1.csv")
     if data == "ml-100k":
         return load(Path(folder) / "ml-100k")
-    if data in FRESH:
-        ratings = FRESH[data]().ratings
+    made = {**FRESH, "long-tail-full": lambda: generate.long_tail(synthetic.SEED)}
+    if data in made:
+        ratings = made[data]().ratings
         return Dataset(ratings=ratings, name=data, title=data, source="", licence="", report=())
     return load(data)
 

@@ -24,6 +24,7 @@ from dpmc_core.metrics import evaluate, headline
 from dpmc_core.model import Task
 from dpmc_core.problem import Problem, build_problem
 from dpmc_core.ratings import Ratings
+from sample_data import generate
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data" / "ml-100k"
 USUAL = ("private-effects", "private-item-mean", "dpals", "private-popularity", "private-taste")
@@ -40,9 +41,9 @@ def problems(seed: int) -> Iterator[tuple[str, Problem]]:
         data = datasets.load(name)
         task = Task.RANKING if data.ratings.clicks else Task.RATINGS
         yield name, build_problem(data, task, seed=seed)
-    tail = synthetic.long_tail(100 + seed, users=900, items=700, ratings=60_000)
-    films = synthetic.films(100 + seed, replace(synthetic.MOVIE_NIGHT, users=1_500, items=800))
-    shop = synthetic.shop(100 + seed, synthetic.Shop(users=4_000, items=800, clicks=60_000))
+    tail = generate.long_tail(100 + seed, users=900, items=700, ratings=60_000)
+    films = generate.films(100 + seed, replace(generate.MOVIE_NIGHT, users=1_500, items=800))
+    shop = generate.shop(100 + seed, generate.Shop(users=4_000, items=800, clicks=60_000))
     for name, made, task in (
         ("films", films, Task.RATINGS),
         ("tail", tail, Task.RATINGS),

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from dpmc_core.data.synthetic import MOVIE_NIGHT, Shop, films, shop
 from dpmc_core.errors import check_number
 from dpmc_core.ratings import Ratings
+from sample_data.generate import MOVIE_NIGHT, Shop, films, shop
 
 
 def ml1m_like(seed: int) -> Ratings:

@@ -18,12 +18,13 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import numpy as np
 
 from dpmc_core import experiment, registry
-from dpmc_core.data import Dataset, synthetic
+from dpmc_core.data import Dataset
 from dpmc_core.metrics import headline
 from dpmc_core.model import Task
 from dpmc_core.privacy import CELL, USER_EMPTIED, Budget, Change, Guarantee
 from dpmc_core.privacy.guarantee import calibrate
 from dpmc_core.problem import Problem, build_problem
+from sample_data import generate
 
 DELTA = 1e-6
 SIZES = ((150, 200, 6_000), (500, 300, 40_000), (600, 1_200, 100_000), (3_000, 600, 300_000))
@@ -40,7 +41,7 @@ PAIRS: tuple[tuple[Change, str, str], ...] = (
 @lru_cache(maxsize=4)
 def problem(size: tuple[int, int, int], task: str, seed: int) -> Problem:
     users, items, ratings = size
-    drawn = synthetic.long_tail(seed, users=users, items=items, ratings=ratings).ratings
+    drawn = generate.long_tail(seed, users=users, items=items, ratings=ratings).ratings
     data = Dataset(ratings=drawn, name="drawn", title="", source="", licence="", report=())
     return build_problem(data, Task(task), seed=seed)
 

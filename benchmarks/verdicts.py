@@ -21,12 +21,13 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
 
-from dpmc_core.data import datasets, synthetic
+from dpmc_core.data import datasets
 from dpmc_core.model import Task
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_lab import sweep
 from dpmc_lab.study import answer
 from dpmc_lab.study.answer import Finding, Inquiry, Kept, Protect, Verdict
+from sample_data import generate
 
 LIMITS = (0.5, 0.8, 0.9)
 EACH = 20  # sets of a population
@@ -68,18 +69,18 @@ class Population:
     def drawn(self, seed: int) -> Ratings:
         users, ratings = EACH * self.users, EACH * self.ratings
         if self.kind == "shop":
-            shape = synthetic.Shop(users=users, items=self.items, clicks=ratings)
-            return synthetic.shop(seed, shape).ratings
+            shape = generate.Shop(users=users, items=self.items, clicks=ratings)
+            return generate.shop(seed, shape).ratings
         if self.kind == "few":
             return few(seed, users, self.items, ratings)
         if self.kind == "tail":
-            return synthetic.long_tail(seed, users=users, items=self.items, ratings=ratings).ratings
-        levels = np.array(synthetic.MOVIE_NIGHT.histogram, dtype=float)
+            return generate.long_tail(seed, users=users, items=self.items, ratings=ratings).ratings
+        levels = np.array(generate.MOVIE_NIGHT.histogram, dtype=float)
         counts = np.round(ratings * levels / levels.sum()).astype(int)
         shape = replace(
-            synthetic.MOVIE_NIGHT, users=users, items=self.items, histogram=tuple(counts.tolist())
+            generate.MOVIE_NIGHT, users=users, items=self.items, histogram=tuple(counts.tolist())
         )
-        return synthetic.films(seed, shape).ratings
+        return generate.films(seed, shape).ratings
 
     def sets(self, seed: int) -> Iterator[Ratings]:
         """The people dealt out at random, those of a set numbered anew."""

@@ -20,22 +20,17 @@ def home() -> Path:
     Raises DpmcError where neither is known.
     """
     try:
-        return _home()
+        if named := os.environ.get("DPMC_HOME"):
+            return Path(named).expanduser()
+        if sys.platform == "win32":
+            base, usual = os.environ.get("LOCALAPPDATA"), Path("AppData", "Local")
+        elif sys.platform == "darwin":
+            base, usual = None, Path("Library", "Application Support")
+        else:
+            base, usual = os.environ.get("XDG_DATA_HOME"), Path(".local", "share")
+        return (Path(base) if base else Path.home() / usual) / "dpmc-lab"
     except RuntimeError:  # no HOME, and a user whom the system does not know
         raise DpmcError("no home folder is known: name a folder in DPMC_HOME") from None
-
-
-def _home() -> Path:
-    named = os.environ.get("DPMC_HOME")
-    if named:
-        return Path(named).expanduser()
-    if sys.platform == "win32":
-        base = os.environ.get("LOCALAPPDATA")
-        return (Path(base) if base else Path.home() / "AppData" / "Local") / "dpmc-lab"
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Application Support" / "dpmc-lab"
-    data = os.environ.get("XDG_DATA_HOME")
-    return (Path(data) if data else Path.home() / ".local" / "share") / "dpmc-lab"
 
 
 def check_folder(path: Path) -> None:

@@ -10,8 +10,7 @@ import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
@@ -38,23 +37,6 @@ def _split(ratings: Ratings, held: Bools) -> tuple[Ratings, Ratings]:
     if not held.any():
         raise BadRatings("no user has a second rating to hold out, so there is nothing to test on")
     return ratings.select(~held), ratings.select(held)
-
-
-class Split(Protocol):
-    """How ratings are held out. `str(split)` names it; the name decides the draws."""
-
-    def __call__(self, ratings: Ratings, rng: np.random.Generator) -> tuple[Ratings, Ratings]:
-        """(train, test) over the same index space."""
-        ...
-
-    def told(self, ratings: Ratings) -> str:
-        """What is held out of these ratings: it completes 'tested on ...', see `split_words`."""
-        ...
-
-    @property
-    def options(self) -> list[str]:
-        """The command line's."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -133,6 +115,12 @@ class LeaveLast:
         latest_first = () if ratings.times is None else (-ratings.times,)
         newest = place_in_row(ratings, tie, *latest_first) == 0
         return _split(ratings, newest & (np.diff(ratings.indptr)[ratings.users] > 1))
+
+
+# How ratings are held out: split(ratings, rng) returns (train, test) over the same index space.
+# `str(split)` names it, and the name decides the draws; told(ratings) completes 'tested on ...'
+# for some ratings, see `split_words`; options are those of the command line.
+Split: TypeAlias = RandomShare | LeaveLast
 
 
 @dataclass(frozen=True, eq=False)
@@ -300,14 +288,15 @@ def options_text(
         for name, value in reading.items()
         if value is not None and not name.startswith("max_")
     }
-    ends: dict[str, str] = {}
-    ends |= {end: number_text(given.pop(end)) for end in ("low", "high") if end in given}
-    if len(ends) == 2:  # with = because it may begin with a minus
-        ends = {"range": ":".join(ends.values())}
-    words = [f"--{name}={text}" for name, text in ends.items()]  # samples take one end alone
-    read = [("--read", f"{name}={value}") for name, value in given.items()]
-    prepare = [("--prepare", step) for step in steps]
-    return [*words, *chain(*read, *prepare), *(split.options if split is not None else [])]
+    options = []
+    if "low" in given:  # with = because it may begin with a minus
+        ends = (number_text(given.pop(end)) for end in ("low", "high"))
+        options.append(f"--range={':'.join(ends)}")
+    for name, value in given.items():
+        options += ["--read", f"{name}={value}"]
+    for step in steps:
+        options += ["--prepare", step]
+    return options + (split.options if split is not None else [])
 
 
 def generator(seed: int, key: str) -> np.random.Generator:

@@ -371,15 +371,6 @@ class Ratings(Here):
         facts = tuple((name, self.known[name].shape[1]) for name in names)
         return dataclasses.replace(self, public=dataclasses.replace(self.public, features=facts))
 
-    def with_values(self, values: ArrayLike, *, low: float, high: float) -> Ratings:
-        """The same cells, new values and range."""
-        public = dataclasses.replace(self.public, low=low, high=high)
-        array = _numbers("ratings", values, float)
-        if array.shape != self.values.shape:
-            raise BadRatings(f"{len(self)} ratings cannot take {array.size} new values")
-        _check_values(self.users, self.items, array, public)
-        return dataclasses.replace(self, values=array, public=public)
-
 
 def numbered(count: int) -> tuple[str, ...]:
     """Ids of users or items, or names of columns, that have none: 1, 2, ..., count."""

@@ -242,7 +242,7 @@ def _load_sample(name: str, options: Mapping[str, Any]) -> Dataset:
         if not set(chosen) <= set(names):
             raise InvalidSetting(f"option of {name}", f"one of {', '.join(names)}", [*chosen])
         check_number(f"seed of {name}", seed, at_least=0, integer=True)
-        generated = sample.generate(seed, **chosen)
+        generated = synthetic.DRAWN[name](seed, **chosen)
         words = ", ".join(f"{key} = {value}" for key, value in chosen.items())
         made = f"generated like {name}, with {words or 'its settings'} and seed {seed}"
     else:

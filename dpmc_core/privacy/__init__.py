@@ -43,9 +43,6 @@ per user, row becomes any other: 43.9
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
-
 from dpmc_core.privacy.accounting import Loss
 from dpmc_core.privacy.changes import (
     CELL,
@@ -85,10 +82,8 @@ from dpmc_core.privacy.releases import (
     Releases,
     witness,
 )
-
-if TYPE_CHECKING:
-    from dpmc_core.privacy.sampled import SampledLaplace, Sums
-    from dpmc_core.privacy.shares import SharedLaplace, Shares
+from dpmc_core.privacy.sampled import SampledLaplace, Sums
+from dpmc_core.privacy.shares import SharedLaplace, Shares
 
 __all__ = [
     "CELL",
@@ -128,16 +123,3 @@ __all__ = [
     "sensitivity_at",
     "witness",
 ]
-
-_SELDOM = {  # loaded when first asked for
-    "SampledLaplace": "sampled",
-    "SharedLaplace": "shares",
-    "Shares": "shares",
-    "Sums": "sampled",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _SELDOM:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_SELDOM[name]}"), name)

@@ -365,7 +365,7 @@ class _Grid:
         step = max(step, 20 * math.sqrt(spread) / _POINTS, 4 * largest / _POINTS)
         step = largest / max(1, math.floor(largest / step))  # so its law ends on the grid
         laws = [_law(part, step) for part in pure]
-        tilt = _tilt(pure, laws, step, mu, delta, epsilon)
+        tilt = _tilt(pure, laws, step, mu, math.sqrt(spread), delta, epsilon)
         tilted = [_tilted(law, start, tilt, step) for start, law in laws]
         places, log_mean = [start for start, _ in laws], 0.0
         for part, (_, mean) in zip(pure, tilted, strict=True):
@@ -467,17 +467,20 @@ def _tilt(
     laws: list[tuple[int, Floats]],
     step: float,
     mu: float,
+    spread: float,
     delta: float | None,
     epsilon: float | None,
 ) -> float:
-    """Where Chernoff's bound on delta is smallest, or on epsilon."""
+    """Where Chernoff's bound on delta is smallest, or on epsilon.
+
+    spread: about the standard deviation of the loss.
+    """
 
     def log_mean(tilt: float) -> float:
         parts = (_tilted(law, start, tilt, step)[1] for start, law in laws)
         pures = math.fsum(part.times * mean for part, mean in zip(pure, parts, strict=True))
         return pures + tilt * (tilt + 1) * mu * mu / 2
 
-    spread = math.sqrt(math.fsum(p.times * min(p.epsilon, 2.0) ** 2 for p in pure) + mu * mu)
     grid = np.geomspace(1e-3, 100.0, 120) / spread
     if delta is not None:
         bounds = [(log_mean(t) - math.log(delta)) / t for t in grid]

@@ -21,6 +21,13 @@ def right_guesses(scores: Floats, planted: Bools, guesses: int) -> int:
     return int(((scores > 0) == planted)[surest].sum())
 
 
+def _check_counts(canaries: int, guesses: int, right: int, confidence: float) -> None:
+    check_number("canaries", canaries, at_least=1, integer=True)
+    check_number("guesses", guesses, at_least=1, at_most=canaries, integer=True)
+    check_number("right guesses", right, at_least=0, at_most=guesses, integer=True)
+    check_number("confidence", confidence, at_least=1e-6, below=1)
+
+
 def canary_bound(
     canaries: int, guesses: int, right: int, *, delta: float = 0.0, confidence: float = 0.95
 ) -> float:
@@ -31,11 +38,8 @@ def canary_bound(
     "Privacy auditing with one (1) training run", 2023). If the run is (epsilon, delta)-DP, the
     bound exceeds epsilon with probability at most 1 - confidence.
     """
-    check_number("canaries", canaries, at_least=1, integer=True)
-    check_number("guesses", guesses, at_least=1, at_most=canaries, integer=True)
-    check_number("right guesses", right, at_least=0, at_most=guesses, integer=True)
+    _check_counts(canaries, guesses, right, confidence)
     check_number("delta", delta, at_least=0, below=1)
-    check_number("confidence", confidence, at_least=1e-6, below=1)
 
     def refuted(epsilon: float) -> bool:
         return canary_p_value(epsilon, canaries, guesses, right, delta) <= 1 - confidence
@@ -77,10 +81,7 @@ def gaussian_canary_bound(
     at a delta.) It is close to the bound for pure epsilon at mu = 0, and well above what (epsilon,
     delta) alone can show elsewhere.
     """
-    check_number("canaries", canaries, at_least=1, integer=True)
-    check_number("guesses", guesses, at_least=1, at_most=canaries, integer=True)
-    check_number("right guesses", right, at_least=0, at_most=guesses, integer=True)
-    check_number("confidence", confidence, at_least=1e-6, below=1)
+    _check_counts(canaries, guesses, right, confidence)
 
     def refuted(mu: float) -> bool:
         return _too_good(mu, canaries, guesses, right, 1 - confidence)

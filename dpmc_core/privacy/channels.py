@@ -97,9 +97,6 @@ class RandomizedResponse(MatrixChannel):
         """The channel of a bit. zero, one: the chance that a 0, or a 1, is told wrongly."""
         return cls(channel=((1 - zero, zero), (one, 1 - one)), **release)
 
-    def distance(self, one: ArrayLike, other: ArrayLike) -> float:
-        return float(np.count_nonzero(np.not_equal(one, other)))
-
     def publish(self, value: ArrayLike, rng: Rng) -> NDArray[np.integer]:
         """Randomised symbols for symbols 0..inputs-1; bytes stay bytes."""
         check_cancelled()

@@ -84,13 +84,21 @@ class SecureSource(Rng):
         self.named[choice] += 1
         return self._plain
 
-    def add_laplace(self, value: Floats, scale: float) -> Floats:
-        """The value on the grid plus discrete Laplace noise, coordinate by coordinate."""
-        return self._add("laplace", value, scale)
+    def add(self, kind: str, value: Floats, scale: float) -> Floats:
+        """The value on the grid plus discrete noise, coordinate by coordinate.
 
-    def add_gaussian(self, value: Floats, scale: float) -> Floats:
-        """The value on the grid plus discrete Gaussian noise, coordinate by coordinate."""
-        return self._add("gaussian", value, scale)
+        Args:
+            kind: "laplace" or "gaussian".
+            value: array of any shape.
+            scale: of the noise, in the units of the value.
+        """
+        flat, out = value.ravel(), np.empty(value.size)
+        k = grid(scale, flat.size)
+        for start in range(0, flat.size, _BLOCK):
+            part = flat[start : start + _BLOCK]
+            out[start : start + _BLOCK] = measurement(kind, scale, part.size, k)(part.tolist())
+        self.drawn[kind, scale, flat.size] += 1
+        return out.reshape(value.shape)
 
     def channel(self, matrix: Floats, symbols: NDArray[np.integer]) -> NDArray[np.integer]:
         """Each symbol a passed through row a of the channel."""
@@ -124,15 +132,6 @@ class SecureSource(Rng):
             limits = inclusions(weights[start : start + _CELLS])
             out[start : start + _CELLS] = _words(limits.size) < limits
         return out
-
-    def _add(self, kind: str, value: Floats, scale: float) -> Floats:
-        flat, out = value.ravel(), np.empty(value.size)
-        k = grid(scale, flat.size)
-        for start in range(0, flat.size, _BLOCK):
-            part = flat[start : start + _BLOCK]
-            out[start : start + _BLOCK] = measurement(kind, scale, part.size, k)(part.tolist())
-        self.drawn[kind, scale, flat.size] += 1
-        return out.reshape(value.shape)
 
 
 def _refused(draw: str) -> Callable[..., NoReturn]:

@@ -113,10 +113,6 @@ class Release:
         """
         return Loss(epsilon=math.inf)
 
-    def distance(self, one: ArrayLike, other: ArrayLike) -> float:
-        """How far apart two answers are in the norm that `sensitivity` is stated in."""
-        raise NotImplementedError
-
     def log_likelihood(self, published: Any, private: Any) -> Floats:
         """The log chance of each independent part of an answer, given the value behind it.
 
@@ -164,9 +160,13 @@ def whole(count: float) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class Additive(Release):
-    """Independent noise of a fixed scale added to a real array."""
+    """Independent noise of a fixed scale added to a real array.
+
+    exact_kind: what a `SecureSource` calls this noise; "" where it has no exact sampler.
+    """
 
     scale: float
+    exact_kind: ClassVar[str] = ""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -185,6 +185,10 @@ class Additive(Release):
         answer = self._shown(array, published)
         check_cancelled()
         return answer
+
+    def distance(self, one: ArrayLike, other: ArrayLike) -> float:
+        """How far apart two answers are in the norm that `sensitivity` is stated in."""
+        raise NotImplementedError
 
     def sample(self, count: int, rng: Rng) -> Floats:
         """`count` draws of one coordinate's noise, for pictures."""
@@ -213,8 +217,10 @@ class Additive(Release):
         """What the noise is added to: the array itself, unless only a part of it is drawn."""
         return array
 
-    def _exact(self, value: Floats, source: SecureSource) -> Floats:  # noqa: ARG002
-        raise CannotRelease(f"the noise of '{self.query}' has no exact sampler")
+    def _exact(self, value: Floats, source: SecureSource) -> Floats:
+        if not self.exact_kind:
+            raise CannotRelease(f"the noise of '{self.query}' has no exact sampler")
+        return source.add(self.exact_kind, value, self.scale)
 
     def _noise(self, shape: tuple[int, ...], rng: Rng) -> Floats:
         raise NotImplementedError
@@ -229,6 +235,7 @@ class Laplace(Additive):
     """
 
     norm: ClassVar[str] = "l1"
+    exact_kind: ClassVar[str] = "laplace"
     alone: bool = False
 
     def distance(self, one: ArrayLike, other: ArrayLike) -> float:
@@ -244,9 +251,6 @@ class Laplace(Additive):
 
     def density(self, x: ArrayLike) -> Floats:
         return np.asarray(np.exp(-np.abs(np.divide(x, self.scale))) / (2 * self.scale))
-
-    def _exact(self, value: Floats, source: SecureSource) -> Floats:
-        return source.add_laplace(value, self.scale)
 
     def _noise(self, shape: tuple[int, ...], rng: Rng) -> Floats:
         return noise.laplace(self.scale, shape, rng)
@@ -308,6 +312,7 @@ class Gaussian(Additive):
     """Coordinate-wise N(0, scale^2); ratio mu = l2 sensitivity / scale."""
 
     norm: ClassVar[str] = "l2"
+    exact_kind: ClassVar[str] = "gaussian"
 
     def distance(self, one: ArrayLike, other: ArrayLike) -> float:
         return float(np.linalg.norm(np.subtract(one, other, dtype=float).ravel()))
@@ -339,9 +344,6 @@ class Gaussian(Additive):
             return whole.__matmul__
         exact = lambda block: self._finite(private(block))  # noqa: E731
         return noise.SymmetricGaussian(exact, size, self.scale, rng).times
-
-    def _exact(self, value: Floats, source: SecureSource) -> Floats:
-        return source.add_gaussian(value, self.scale)
 
     def _noise(self, shape: tuple[int, ...], rng: Rng) -> Floats:
         return noise.gaussian(self.scale, shape, rng)

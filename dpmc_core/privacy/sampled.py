@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from dpmc_core.arrays import Bools, Floats, Rng, Sparse
 from dpmc_core.errors import InvalidSetting, check_number
 from dpmc_core.privacy import noise
-from dpmc_core.privacy.accounting import Loss, Pure, bisect
+from dpmc_core.privacy.accounting import Loss, Pure
 from dpmc_core.privacy.releases import Laplace
 from dpmc_core.stopping import check_cancelled
 
@@ -59,29 +59,6 @@ def importance_weights(losses: ArrayLike, epsilon: float) -> Floats:
     return np.where(endless, np.inf, np.where(open_end, low, 1.0))
 
 
-def uniform_weights(count: int, sample: float) -> Floats:
-    """The same weight for each of `count` terms, at an expected sample of that size."""
-    check_number("sample size", sample, above=0, at_most=count)
-    return np.full(count, count / sample)
-
-
-def utility_weights(norms: ArrayLike, sample: float) -> Floats:
-    """The weights w >= 1 that minimise the variance sum norm^2 (w - 1) of a sampled sum of vectors.
-
-    At an expected sample sum 1/w of the given size: 1/w is min(1, norm / level).
-    """
-    size = np.asarray(norms, dtype=float)
-    check_number("sample size", sample, above=0, at_most=int(np.count_nonzero(size)))
-    high = float(size.sum() / sample) + float(size.max())
-
-    def too_many(level: float) -> bool:
-        return bool(np.minimum(1.0, size / level).sum() > sample)
-
-    high = bisect(too_many, float(size[size > 0].min()), high, relative=1e-15)[1]
-    with np.errstate(divide="ignore"):
-        return np.maximum(1.0, high / size)
-
-
 def amplified_losses(losses: ArrayLike, weights: ArrayLike) -> Floats:
     """The privacy loss of each term that is drawn with chance 1/w and counted w times.
 
@@ -100,24 +77,6 @@ def amplified_losses(losses: ArrayLike, weights: ArrayLike) -> Floats:
         never = np.log1p(-1.0 / w[large])
     found[large] = np.logaddexp(never, grown[large] - np.log(w[large]))
     return found
-
-
-def weights_of_sample(losses: ArrayLike, sample: float) -> tuple[Floats, float]:
-    """Importance weights with an expected sample of that size, and the epsilon they keep.
-
-    A larger epsilon lets weights grow, so the sample shrinks: found by bisection.
-    """
-    a = np.asarray(losses, dtype=float)
-    check_number("sample size", sample, above=0, at_most=int(np.count_nonzero(a)))
-
-    def too_many(epsilon: float) -> bool:
-        return bool((1.0 / importance_weights(a, epsilon)).sum() > sample)
-
-    low, high = float(a[a > 0].min()) * 1e-6, float(a.max())
-    while too_many(high):
-        low, high = high, 2.0 * high
-    high = bisect(too_many, low, high, relative=1e-14)[1]
-    return importance_weights(a, high), high
 
 
 def _log_expm1(x: Floats) -> Floats:

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import cache, partial
 from typing import Any, NamedTuple
 
@@ -330,7 +331,7 @@ def _losses() -> Iterator[TheoryRow]:
     exact = registry.create("clear", **(_PUBLISHED | {"iterations": 3000, "tolerance": 1e-6}))
     signs = ratings.values.copy()
     signs[0] *= -1
-    moved = end_of(exact, ratings) - end_of(exact, ratings.with_values(signs, low=-1, high=1))
+    moved = end_of(exact, ratings) - end_of(exact, replace(ratings, values=signs))
     card = output.guarantee(ratings.public)
     yield row(
         "output",

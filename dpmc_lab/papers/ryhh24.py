@@ -21,16 +21,12 @@ import numpy as np
 from dpmc_core import facts, registry
 from dpmc_core.arrays import Bools, Floats
 from dpmc_core.data import datasets
+from dpmc_core.errors import check_number
 from dpmc_core.mechanisms.dpimf import Dpimf, Profiles
 from dpmc_core.model import Factors, Model, Task
 from dpmc_core.privacy import CELL, USER_REPLACED, Additive
-from dpmc_core.privacy.sampled import (
-    SampledLaplace,
-    amplified_losses,
-    uniform_weights,
-    utility_weights,
-    weights_of_sample,
-)
+from dpmc_core.privacy.accounting import bisect
+from dpmc_core.privacy.sampled import SampledLaplace, amplified_losses, importance_weights
 from dpmc_core.problem import LeaveLast, Problem, build_problem, generator
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import setting_text
@@ -184,6 +180,39 @@ def user_factors(ratings: Ratings) -> Floats:
     return np.asarray(last.model.left[:USERS], dtype=float)
 
 
+def weights_of_sample(losses: Floats, sample: float) -> Floats:
+    """Return the importance weights with an expected sample of that size.
+
+    A larger epsilon lets weights grow, so the sample shrinks: found by bisection.
+    """
+    check_number("sample size", sample, above=0, at_most=int(np.count_nonzero(losses)))
+
+    def too_many(epsilon: float) -> bool:
+        return bool((1.0 / importance_weights(losses, epsilon)).sum() > sample)
+
+    low, high = float(losses[losses > 0].min()) * 1e-6, float(losses.max())
+    while too_many(high):
+        low, high = high, 2.0 * high
+    high = bisect(too_many, low, high, relative=1e-14)[1]
+    return importance_weights(losses, high)
+
+
+def utility_weights(norms: Floats, sample: float) -> Floats:
+    """The weights w >= 1 that minimise the variance sum norm^2 (w - 1) of a sampled sum of vectors.
+
+    At an expected sample sum 1/w of the given size: 1/w is min(1, norm / level).
+    """
+    check_number("sample size", sample, above=0, at_most=int(np.count_nonzero(norms)))
+    high = float(norms.sum() / sample) + float(norms.max())
+
+    def too_many(level: float) -> bool:
+        return bool(np.minimum(1.0, norms / level).sum() > sample)
+
+    high = bisect(too_many, float(norms[norms > 0].min()), high, relative=1e-15)[1]
+    with np.errstate(divide="ignore"):
+        return np.maximum(1.0, high / norms)
+
+
 def figure_6(factors: Floats) -> tuple[SamplingWeights, ...]:
     """Sampling weights of one item's first-order terms at both sample sizes.
 
@@ -198,9 +227,9 @@ def figure_6(factors: Floats) -> tuple[SamplingWeights, ...]:
     found = []
     for sample in SAMPLES:
         weights = {
-            "importance": weights_of_sample(loss, sample)[0],
+            "importance": weights_of_sample(loss, sample),
             "utility-optimal": utility_weights(l2, sample),
-            "uniform": uniform_weights(len(norm), sample),
+            "uniform": np.full(len(norm), len(norm) / sample),
         }
         kept = {name: float(amplified_losses(loss, w).max()) for name, w in weights.items()}
         found.append(SamplingWeights(float(sample), norm, weights, kept))

@@ -561,7 +561,7 @@ def test_generated_sets_are_drawn_anew_by_name() -> None:
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("rank-one:depth=3", "option of rank-one must be one of users, items, per_user, levels"),
+        ("rank-one:depth=3", "option of rank-one must be one of users, items, per_user, seed"),
         ("rank-one:users", "option of rank-one must be NAME=VALUE"),
         ("rank-one:users=many", "users of rank-one must be a number"),
         ("rank-one:users=2.5", "users must be an integer"),

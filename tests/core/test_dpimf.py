@@ -12,14 +12,10 @@ from dpmc_core import registry
 from dpmc_core.errors import InvalidSetting
 from dpmc_core.mechanisms.dpimf import Dpimf, Norms, Profiles
 from dpmc_core.privacy import CELL, USER_EMPTIED, USER_REPLACED, Laplace, Sums, witness
-from dpmc_core.privacy.sampled import (
-    importance_weights,
-    uniform_weights,
-    utility_weights,
-    weights_of_sample,
-)
+from dpmc_core.privacy.sampled import importance_weights
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.solvers.factorization import binary_matrix
+from dpmc_lab.papers.ryhh24 import utility_weights, weights_of_sample
 from tests.statistics_helpers import assert_release_noise
 
 VARIANTS = ("strawman", "complementary", "symmetric", "optimal")
@@ -330,7 +326,7 @@ def test_utility_weights_minimise_the_variance_at_their_sample_size() -> None:
         best = utility_weights(norms, sample)
         assert np.sum(1 / best) == pytest.approx(sample)
         assert best.min() >= 1
-        assert variance(best) < variance(uniform_weights(300, sample))
+        assert variance(best) < variance(np.full(300, 300 / sample))
         for _ in range(50):  # any small move between two terms of a fixed sample is worse
             share = 1 / best
             i, j = rng.choice(300, 2, replace=False)
@@ -356,9 +352,8 @@ def test_importance_weights_of_a_given_sample_lie_near_the_utility_optimum() -> 
     rng = np.random.default_rng(12)
     norms = np.abs(rng.normal(size=(2000, 20))).sum(axis=1) * rng.gamma(2.0, 0.1, 2000)
     for sample in (20, 100):
-        private, epsilon = weights_of_sample(norms, sample)
-        assert epsilon > 0
+        private = weights_of_sample(norms, sample)
         assert np.sum(1 / private) == pytest.approx(sample, rel=1e-3)
-        useful, uniform = utility_weights(norms, sample), uniform_weights(2000, sample)
+        useful, uniform = utility_weights(norms, sample), np.full(2000, 2000 / sample)
         cost = [float(np.sum(norms**2 * (w - 1))) for w in (useful, private, uniform)]
         assert cost[0] <= cost[1] < cost[2]

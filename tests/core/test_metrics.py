@@ -12,6 +12,7 @@ from dpmc_core.errors import BadRatings
 from dpmc_core.model import Constant, Dense, Factors, Task
 from dpmc_core.problem import LeaveLast, Problem, RandomShare
 from dpmc_core.ratings import PublicFacts, Ratings
+from tests.ratings_helpers import with_values
 
 
 def interactions(seed: int, users: int = 30, items: int = 40, density: float = 0.3) -> Ratings:
@@ -231,7 +232,7 @@ def test_evaluate_clips_ratings_and_names_the_metrics() -> None:
     ratings = Ratings.build([0, 0, 1, 1], [0, 1, 1, 2], [1, 5, 5, 5], facts)
     train, test = ratings.select([0, 1]), ratings.select([2, 3])
     assert metrics.evaluate(Task.RATINGS, Constant(80.0), train, test, rng) == {"rmse": 0, "mae": 0}
-    signs = test.with_values([1, -1], low=-1, high=1)
+    signs = with_values(test, [1, -1], low=-1, high=1)
     assert metrics.evaluate(Task.BINARY, Constant(2.0), train, signs, rng) == {"accuracy": 0.5}
     clicks = LeaveLast()(interactions(0), rng)
     assert set(metrics.evaluate(Task.RANKING, Constant(0.0), *clicks, rng)) == {

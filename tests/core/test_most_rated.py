@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 from dpmc_core import registry
-from dpmc_core.data import synthetic
 from dpmc_core.errors import InvalidSetting
 from dpmc_core.metrics import rmse
 from dpmc_core.privacy.releases import witness
 from dpmc_core.ratings import PublicFacts
 from dpmc_core.solvers import sizes
+from sample_data import generate
 
 HELD = ("private-frank-wolfe", "private-svd", "private-pgd", "svd-after-cleansing")
 LIMIT = 60
@@ -18,7 +18,7 @@ FACTS = PublicFacts(users=3_000, items=150, low=1, high=5)
 
 @pytest.fixture(scope="module")
 def ratings():
-    return synthetic.long_tail(3, users=3_000, items=150, ratings=120_000).ratings
+    return generate.long_tail(3, users=3_000, items=150, ratings=120_000).ratings
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import pytest
 from scipy import integrate, stats
 
 from dpmc_core import metrics, registry
-from dpmc_core.data import datasets, synthetic
+from dpmc_core.data import datasets
 from dpmc_core.errors import BadRatings
 from dpmc_core.model import Constant, Estimator
 from dpmc_core.privacy import channels
@@ -21,6 +21,7 @@ from dpmc_core.solvers import noisy_reports as noisy_rows
 from dpmc_core.solvers.linalg import Pattern
 from dpmc_core.solvers.noisy_reports import effects_and_taste
 from dpmc_core.solvers.sizes import check_reports
+from sample_data import generate
 from tests.statistics_helpers import FALSE_ALARM, assert_frequencies
 
 BOTH = ("modified-laplace", "randomised-response")
@@ -123,7 +124,7 @@ def test_a_lower_end_is_taken_where_it_pays_and_the_exact_one_elsewhere():
 
 
 def long_tail(seed=1, users=600, items=1200, ratings=60_000):
-    found = synthetic.long_tail(seed, users=users, items=items, ratings=ratings).ratings
+    found = generate.long_tail(seed, users=users, items=items, ratings=ratings).ratings
     return RandomShare(0.2)(found, np.random.default_rng(seed))
 
 
@@ -414,7 +415,7 @@ def test_it_takes_less_memory_than_one_users_x_items_matrix(id, monkeypatch):
 @pytest.mark.slow
 @pytest.mark.parametrize(("id", "epsilon"), [(BOTH[0], 0.1), (BOTH[1], 4.0)])
 def test_a_million_ratings_fit_in_400_megabytes(id, epsilon, tmp_path):
-    ratings = synthetic.long_tail(1).ratings
+    ratings = generate.long_tail(1).ratings
     file = tmp_path / "ratings.npz"
     np.savez(file, users=ratings.users, items=ratings.items, values=ratings.values)
     code = f"""

@@ -21,6 +21,7 @@ from dpmc_core.solvers.noisy_reports import (
     features_share,
 )
 from dpmc_core.solvers.one_bit import SignReports, clipped_information
+from tests.ratings_helpers import with_values
 
 IDS = ("input-flip", "objective", "objective-statistic")
 EPSILONS = (0.01, 0.1, 1.0, 3.0, 10.0, 50.0)
@@ -204,7 +205,7 @@ def test_without_noise_it_is_the_reference(id):
 @pytest.mark.parametrize("id", [*IDS, "private-majority"])
 def test_two_data_sets_with_the_same_reports_give_the_same_model(id, monkeypatch):
     ratings, _ = drawn(3)
-    other = ratings.with_values(-ratings.values[::-1], low=-1, high=1)
+    other = with_values(ratings, -ratings.values[::-1], low=-1, high=1)
     mechanism = registry.create(id, epsilon=1.0)
     kind = type(mechanism.guarantee(ratings.public).releases.signs)
     told = np.random.default_rng(8).integers(0, 2, len(ratings))

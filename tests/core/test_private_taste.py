@@ -12,7 +12,6 @@ from dp_accounting.pld import pld_privacy_accountant
 
 from benchmarks import generated
 from dpmc_core import metrics, registry
-from dpmc_core.data import synthetic
 from dpmc_core.errors import BadRatings, InvalidSetting
 from dpmc_core.mechanisms import user_ranking
 from dpmc_core.mechanisms.user_ranking import Per, PrivateTaste
@@ -23,6 +22,7 @@ from dpmc_core.settings import parse_setting
 from dpmc_core.solvers.linalg import Pattern
 from dpmc_core.solvers.ranking import Audiences, Counts, cross_moments, profiles
 from dpmc_core.solvers.rows import contributions
+from sample_data import generate
 from tests.replay import moves
 from tests.statistics_helpers import assert_release_noise
 
@@ -322,7 +322,7 @@ def hit_ratio(id: str, epsilon: float | None, train: Ratings, test: Ratings, see
 
 
 def test_in_a_shop_it_ranks_above_private_popularity_and_with_much_budget_like_ials() -> None:
-    ratings = synthetic.shop(1).ratings
+    ratings = generate.shop(1).ratings
     train, test = LeaveLast()(ratings, np.random.default_rng(0))
     floor = hit_ratio("private-popularity", 5.0, train, test)
     assert hit_ratio("private-taste", 5.0, train, test) > floor + 0.05

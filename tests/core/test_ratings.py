@@ -179,19 +179,6 @@ def test_select_keeps_facts_and_order() -> None:
         ratings.select(np.zeros(len(ratings), dtype=bool))
 
 
-def test_new_values_are_checked_and_their_origin_is_told() -> None:
-    ratings = random_ratings(np.random.default_rng(4))
-    signs = np.where(ratings.values >= 0, 1.0, -1.0)
-    binary = ratings.with_values(signs, low=-1, high=1)
-    assert binary.prepared == ()
-    binary = dataclasses.replace(binary, prepared=("the mean",))
-    assert binary.with_values(signs, low=-1, high=1).prepared == ("the mean",)
-    with pytest.raises(BadRatings, match=r"outside 0\.\.1"):
-        ratings.with_values(signs, low=0, high=1)
-    with pytest.raises(BadRatings, match="200 ratings cannot take 199 new values"):
-        ratings.with_values(signs[:-1], low=-1, high=1)
-
-
 # Fingerprints
 
 

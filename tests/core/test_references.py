@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dpmc_core import registry
-from dpmc_core.data import datasets, synthetic
+from dpmc_core.data import datasets
 from dpmc_core.data.transforms import TopItems
 from dpmc_core.mechanisms import plain, references
 from dpmc_core.metrics import ranking, rmse
@@ -16,6 +16,8 @@ from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.solvers.linalg import Pattern, leading_eigenpairs
 from dpmc_core.solvers.ranking import ItemScores, ease_weights
 from dpmc_core.solvers.rows import gram_products
+from sample_data import generate
+from tests.ratings_helpers import with_values
 
 
 def model_of(id, ratings, seed=0, **settings):
@@ -24,8 +26,8 @@ def model_of(id, ratings, seed=0, **settings):
 
 
 def clicks(seed, users=300, items=60, count=6_000):
-    shop = synthetic.Shop(users=users, items=items, clicks=count)
-    return synthetic.shop(seed, shop).ratings
+    shop = generate.Shop(users=users, items=items, clicks=count)
+    return generate.shop(seed, shop).ratings
 
 
 def whole(model, shape):
@@ -53,7 +55,7 @@ def test_no_trivial_method_and_no_other_twin_is_better_than_the_reference_of_rat
     ahead = {id: [] for id in rivals}
     for seed in range(seeds):
         if name == "small-tail":
-            data = synthetic.long_tail(seed, users=600, items=1_200, ratings=50_000).ratings
+            data = generate.long_tail(seed, users=600, items=1_200, ratings=50_000).ratings
             train, test = RandomShare()(data, generator(seed, name))
         else:
             problem = build_problem(datasets.load(name), Task.RATINGS, seed=seed)
@@ -72,7 +74,7 @@ def error(id, train, test, seed):
 
 
 def test_the_reference_of_ratings_announces_its_rounds_and_marks_what_is_raw():
-    train = synthetic.restaurants(1).ratings
+    train = generate.restaurants(1).ratings
     steps = list(registry.create("reference-ratings").fit(train, generator(0, "")))
     assert steps[-1].final
     assert not any(step.final for step in steps[:-1])
@@ -83,8 +85,8 @@ def test_the_reference_of_ratings_announces_its_rounds_and_marks_what_is_raw():
 
 
 def test_the_unit_of_the_ratings_does_not_matter():
-    ratings = synthetic.restaurants(2).ratings
-    points = ratings.with_values(10 * ratings.values - 7, low=-7, high=13)
+    ratings = generate.restaurants(2).ratings
+    points = with_values(ratings, 10 * ratings.values - 7, low=-7, high=13)
     first, second = (whole(model_of("reference-ratings", r), r.shape) for r in (ratings, points))
     # Which BLAS rounds how may choose another weight among models that say nearly the same: half a
     # percent of the range is let pass.
@@ -280,7 +282,7 @@ def test_constant_ratings_have_no_leading_vectors_but_a_model():
 
 @pytest.mark.parametrize("id", ["pgd", "cleansed-svd"])
 def test_beyond_the_limit_the_most_rated_items_are_solved_and_others_have_means(id, monkeypatch):
-    data = synthetic.restaurants(3).ratings
+    data = generate.restaurants(3).ratings
     means = whole(model_of("item-mean", data), data.shape)
     counts = np.bincount(data.items, minlength=130)
     kept = np.sort(np.argsort(-counts, kind="stable")[:90])

@@ -9,12 +9,12 @@ import pytest
 from scipy.sparse import csr_array
 
 from dpmc_core import metrics, registry
-from dpmc_core.data import synthetic
 from dpmc_core.model import Estimator
 from dpmc_core.problem import LeaveLast
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.solvers import ranking
 from dpmc_core.solvers.ranking import ClickTaste, FlippedBits, _Edge
+from sample_data import generate
 from tests.replay import replayed
 
 
@@ -141,7 +141,7 @@ def test_the_same_reports_give_both_methods_the_same_ranking_and_a_row_moves_its
 def test_on_a_generated_shop_it_is_above_its_debiased_popularity():
     gaps = {1.0: [], 2.0: [], 4.0: []}
     for seed in (1, 2):
-        ratings = synthetic.shop(seed).ratings
+        ratings = generate.shop(seed).ratings
         train, test = LeaveLast()(ratings, np.random.default_rng(seed))
         for epsilon, found in gaps.items():
             hits = []
@@ -157,7 +157,7 @@ def test_on_a_generated_shop_it_is_above_its_debiased_popularity():
 
 @pytest.mark.slow
 def test_a_million_ratings_stay_below_400_megabytes():
-    ratings = synthetic.long_tail(0).ratings
+    ratings = generate.long_tail(0).ratings
     ratings = Ratings.build(
         ratings.users,
         ratings.items,

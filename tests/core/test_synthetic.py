@@ -14,10 +14,11 @@ from dpmc_core.data import synthetic
 from dpmc_core.errors import InvalidSetting
 from dpmc_core.links import LOGISTIC, Probit
 from dpmc_core.ratings import Ratings
+from sample_data import generate
 
 
 def test_the_stored_samples_are_what_the_generator_writes(tmp_path: Path) -> None:
-    written = synthetic.write(tmp_path)
+    written = generate.write(tmp_path)
     stored = [path for kind in ("*.npz", "*-items.csv") for path in synthetic.FOLDER.glob(kind)]
     assert {path.name for path in written} == {path.name for path in stored}
     for path in written:
@@ -27,7 +28,7 @@ def test_the_stored_samples_are_what_the_generator_writes(tmp_path: Path) -> Non
 @pytest.mark.parametrize("name", synthetic.SAMPLES)
 def test_a_stored_sample_reads_back_exactly(name: str) -> None:
     stored, genres, truth = synthetic.read(name)
-    fresh = synthetic.SAMPLES[name].generate(synthetic.SEED)
+    fresh = generate.MAKERS[name](synthetic.SEED)
     assert stored.public == fresh.ratings.public
     assert stored.fingerprint == fresh.ratings.fingerprint
     assert stored.titles == (None if fresh.ratings.titles is None else tuple(fresh.ratings.titles))
@@ -169,19 +170,8 @@ def test_netflix_like_has_the_shape_of_many_users_and_few_items() -> None:
     assert (ratings.public.low, ratings.public.high) == (1, 5)
 
 
-def test_known_truth_is_low_rank_and_near_its_ratings() -> None:
-    found = synthetic.known_truth(np.random.default_rng(0), density=0.1)
-    assert found.truth is not None
-    matrix = found.truth.left @ found.truth.right.T
-    assert np.linalg.matrix_rank(matrix) == 4  # three tastes and a mean
-    ratings = found.ratings
-    gap = ratings.values - matrix[ratings.users, ratings.items]
-    assert 0.8 < np.sqrt(np.mean(gap**2)) < 1.2  # noise of one point, rounded and cut
-    assert abs(ratings.density - 0.1) < 0.01
-
-
 def test_generators_depend_on_their_seed_alone() -> None:
-    first, again, other = (synthetic.restaurants(seed).ratings for seed in (1, 1, 2))
+    first, again, other = (generate.restaurants(seed).ratings for seed in (1, 1, 2))
     assert first.fingerprint == again.fingerprint != other.fingerprint
 
 
@@ -203,20 +193,10 @@ def test_rank_one_ratings_are_drawn_in_blocks_and_exact():
         assert getattr(checked, name).dtype == getattr(ratings, name).dtype
 
 
-def test_rank_one_ratings_can_be_rounded_to_levels():
-    rng = np.random.default_rng(0)
-    made = synthetic.rank_one(users=200, items=40, per_user=40, levels=5, rng=rng)
-    assert np.unique(made.ratings.values).tolist() == [-1, -0.5, 0, 0.5, 1]
-    assert made.truth is not None
-    exact = made.truth.predict(made.ratings.users, made.ratings.items)
-    assert np.abs(made.ratings.values - exact).max() <= 0.25 + 1e-12
-
-
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
         ({"users": 10, "items": 5, "per_user": 6}, "ratings per user must be"),
-        ({"levels": 1}, "levels must be >= 2"),
         ({"users": 0}, "users must be >= 1"),
     ],
 )

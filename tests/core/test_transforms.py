@@ -21,6 +21,7 @@ from dpmc_core.data.transforms import (
 from dpmc_core.errors import BadRatings, InvalidSetting
 from dpmc_core.privacy import CELL, RATING
 from dpmc_core.ratings import PublicFacts, Ratings
+from tests.ratings_helpers import with_values
 
 
 def some_ratings(seed: int, users: int = 12, items: int = 9, density: float = 0.5) -> Ratings:
@@ -65,13 +66,13 @@ def test_binarise_above_the_middle_reads_nothing_of_the_ratings() -> None:
     signs, _ = apply_steps([Binarise()], ratings)
     assert signs.prepared == ()
     assert cells(signs) == {c: 1.0 if v > 3 else -1.0 for c, v in cells(ratings).items()}
-    jokes = ratings.with_values(ratings.values - 3, low=-10, high=10)
+    jokes = with_values(ratings, ratings.values - 3, low=-10, high=10)
     assert np.array_equal(apply_steps([Binarise()], jokes)[0].values > 0, jokes.values > 0)
     # Another value of one rating moves one label: at the mean it may move many.
     for k in range(20):
         other = ratings.values.copy()
         other[k] = 6 - other[k]
-        changed = apply_steps([Binarise()], ratings.with_values(other, low=1, high=5))[0]
+        changed = apply_steps([Binarise()], with_values(ratings, other, low=1, high=5))[0]
         assert np.flatnonzero(changed.values != signs.values).tolist() in ([], [k])
 
 
@@ -89,13 +90,13 @@ def test_binarise_says_that_there_is_one_class_only(step: Binarise) -> None:
 
 @pytest.mark.parametrize(("value", "side"), [(3.0, "at or below"), (4.0, "above")])
 def test_ratings_on_one_side_of_the_middle_name_the_option(value: float, side: str) -> None:
-    equal = some_ratings(0).with_values(np.full(len(some_ratings(0)), value), low=1, high=5)
+    equal = with_values(some_ratings(0), np.full(len(some_ratings(0)), value), low=1, high=5)
     with pytest.raises(BadRatings, match=rf"are {side} the middle.*binarise=VALUE"):
         apply_steps([Binarise()], equal)
 
 
 def test_all_ratings_equal_has_one_class_only() -> None:
-    equal = some_ratings(0).with_values(np.full(len(some_ratings(0)), 3.3), low=1, high=5)
+    equal = with_values(some_ratings(0), np.full(len(some_ratings(0)), 3.3), low=1, high=5)
     with pytest.raises(BadRatings, match="only one class"):
         apply_steps([Binarise()], equal)
 

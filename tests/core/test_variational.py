@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from dpmc_core.data import synthetic
 from dpmc_core.problem import RandomShare
 from dpmc_core.solvers.linalg import Pattern
 from dpmc_core.solvers.noisy_reports import effects_and_taste
+from sample_data import generate
 
 
 def pattern_of(shown):
@@ -188,9 +188,9 @@ def test_people_who_are_alike_keep_one_noise():
 def test_taste_never_costs_more_than_it_is_worth(make, seed):
     """On generated ratings it may miss by two thousandths of effects alone, never by more."""
     if make == "small_tail":
-        ratings = synthetic.long_tail(seed, users=600, items=800, ratings=25_000).ratings
+        ratings = generate.long_tail(seed, users=600, items=800, ratings=25_000).ratings
     else:
-        ratings = getattr(synthetic, make)(seed).ratings
+        ratings = getattr(generate, make)(seed).ratings
     train, test = RandomShare()(ratings, np.random.default_rng(seed))
     values = (train.values - train.values.mean()) / train.public.half_width
     held = (test.values - train.values.mean()) / train.public.half_width

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from dpmc_core import metrics, registry
-from dpmc_core.data import synthetic
 from dpmc_core.errors import InvalidSetting
 from dpmc_core.mechanisms.dpimf import Dpimf, Profiles
 from dpmc_core.privacy import CELL, Publication, witness
 from dpmc_core.problem import LeaveLast
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_lab.protocol.federated import SERVER, FederatedRun, Federation
+from sample_data import generate
 from tests.protocol_helpers import received
 
 
@@ -154,7 +154,7 @@ def test_the_budget_line_is_honest() -> None:
 
 
 def test_one_party_learns_and_ten_pay_for_their_smaller_rows() -> None:
-    train, test = LeaveLast()(synthetic.shop(2).ratings, np.random.default_rng(0))
+    train, test = LeaveLast()(generate.shop(2).ratings, np.random.default_rng(0))
 
     def hit_ratio(parties: int) -> float:
         flow = Federation(mechanism=mechanism(3.0), parties=parties, rounds=5)

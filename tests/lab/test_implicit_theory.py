@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 from dpmc_core import registry
-from dpmc_core.data import synthetic
 from dpmc_core.mechanisms.dpimf import Complementary, Optimal, Strawman, Symmetric
 from dpmc_core.privacy import sampled
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.solvers.factorization import ImplicitLoss, Over, binary_matrix, solve_rows
 from dpmc_lab.papers import ryhh24 as bounds
 from dpmc_lab.papers import ryhh24 as views
+from sample_data import generate
 
 PUBLIC = PublicFacts(users=943, items=1682, low=0, high=1)
 SPLIT = {"alpha": 0.8, "beta1": 0.1, "beta2": 0.8}
@@ -292,8 +292,8 @@ def test_sampled_losses_do_not_overflow() -> None:
 
 
 def test_factors_behind_figure_6_are_those_of_the_first_users() -> None:
-    shape = synthetic.Shop(users=2100, items=150, clicks=12_000)
-    ratings = synthetic.shop(3, shape).ratings
+    shape = generate.Shop(users=2100, items=150, clicks=12_000)
+    ratings = generate.shop(3, shape).ratings
     factors = views.user_factors(ratings)
     assert factors.shape == (2000, 20)
     assert np.array_equal(factors, views.user_factors(ratings.select(ratings.users < 2000)))

@@ -17,7 +17,8 @@ from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.solvers import recovery
 from dpmc_core.solvers.linalg import Pattern
 from dpmc_core.solvers.recovery import Regress, Regression, Rule
-from dpmc_lab.papers.z16 import recovery_error
+from dpmc_lab.papers.z16 import _known, recovery_error
+from tests.ratings_helpers import with_values
 
 
 def regression(rng, shape=(40, 30), gain=1.0, ridge=None, density=0.5):
@@ -167,7 +168,7 @@ def test_the_moments_tell_the_residual_at_the_truth(id, epsilon):
     ratings, truth = low_rank_ratings(np.random.default_rng(12), density=0.4)
     if id == "randomised-response":
         truth = np.rint(truth)
-        ratings = ratings.with_values(truth[ratings.users, ratings.items], low=1, high=5)
+        ratings = with_values(ratings, truth[ratings.users, ratings.items], low=1, high=5)
     mechanism = registry.create(id, epsilon=epsilon, intrinsic=1e-6)
     channel = mechanism.guarantee(ratings.public).releases.rows
     told, measured = [], []
@@ -186,7 +187,7 @@ def test_theorem_3_bounds_the_measured_residual(id):
     """At level gamma = 0.05 the bound may fail in one run of twenty; Chebyshev leaves it slack."""
     ratings, truth = low_rank_ratings(np.random.default_rng(10), density=0.1)
     if id == "randomised-response":
-        ratings = ratings.with_values(np.rint(ratings.values), low=1, high=5)
+        ratings = with_values(ratings, np.rint(ratings.values), low=1, high=5)
     public, s = ratings.public, len(ratings)
     scaled = (truth - 3) / 2
     misfit = float(np.sqrt(np.mean((ratings.values - truth[ratings.users, ratings.items]) ** 2)))
@@ -211,6 +212,13 @@ def test_the_bounds_are_those_of_the_paper():
     changed = 8 * math.sqrt(2 * 200 * 5 / ((math.e + 5) * 0.1))
     assert rho == pytest.approx(0.5 * math.sqrt(30) + changed)
     assert recovery_error(3.0, 0.25) == pytest.approx(6.0)
+
+
+def test_the_drawn_opinions_are_low_rank_and_near_their_ratings():
+    ratings, opinions, misfit = _known(np.random.default_rng(0))
+    assert np.linalg.matrix_rank(opinions) == 4  # three tastes and a mean
+    assert 0.8 < 2 * misfit < 1.2  # noise of one point, half of one on -1..1, rounded and cut
+    assert abs(ratings.density - 0.3) < 0.01
 
 
 @pytest.mark.parametrize(

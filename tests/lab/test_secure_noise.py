@@ -142,19 +142,13 @@ def test_a_measurement_is_opendps_own_at_the_scale_asked_for(kind):
 
 
 class Halved(SecureSource):
-    def add_laplace(self, value, scale):
-        return super().add_laplace(value, scale / 2)
-
-    def add_gaussian(self, value, scale):
-        return super().add_gaussian(value, scale / 2)
+    def add(self, kind, value, scale):
+        return super().add(kind, value, scale / 2)
 
 
 class OneDrawForAll(SecureSource):
-    def add_laplace(self, value, scale):
-        return value + super().add_laplace(np.zeros(1), scale)
-
-    def add_gaussian(self, value, scale):
-        return value + super().add_gaussian(np.zeros(1), scale)
+    def add(self, kind, value, scale):
+        return value + super().add(kind, np.zeros(1), scale)
 
 
 @pytest.mark.parametrize("source", [Halved, OneDrawForAll])
@@ -431,7 +425,7 @@ class Deaf(SecureSource):
         super().__init__()
         self._plain = np.random.default_rng(0)
 
-    def _add(self, kind, value, scale):
+    def add(self, kind, value, scale):
         self.drawn[kind, scale, value.size] += 1
         rng = np.random.default_rng([value.size, sum(self.drawn.values())])
         return scale * rng.normal(size=value.shape)

@@ -31,6 +31,7 @@ from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_lab.cli import main
 from dpmc_lab.curves import cards, data, lines, noise, run_card, training
 from tests.page_helpers import placed_line
+from tests.ratings_helpers import with_values
 
 MECHANISMS = [id for id, cls in registry.MECHANISMS.items() if registry.adds_noise(cls)]
 BINARY = [id for id in MECHANISMS if registry.get(id).task is Task.BINARY]
@@ -64,7 +65,7 @@ def test_sparsity_accounts_for_every_rating(ratings, blocks):
 def test_histogram_counts_every_rating_on_few_and_on_many_values(ratings):
     assert data.histogram(ratings).counts.sum() == len(ratings)
     spread = np.random.default_rng(0).uniform(-1, 1, len(ratings))
-    view = data.histogram(ratings.with_values(spread, low=-1, high=1), bins=10)
+    view = data.histogram(with_values(ratings, spread, low=-1, high=1), bins=10)
     assert view.counts.sum() == len(ratings)
     assert len(view.counts) == 10
 
