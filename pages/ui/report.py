@@ -70,7 +70,7 @@ def picture_page(picture: Picture, command: str) -> str:
     measured = f"Tested on {split_words(first.info.split)}; {lines.band_words(first.band)}."
     sentences += [f"{measured} Filled: certified; hollow: only claimed.", SAVES]
     fig = compare.roomy(compare.compare(picture, placed, ends, guesses=guesses))
-    return page(title, [*charts([(metric.axis, fig)]), text.paragraphs(*sentences)], command)
+    return page(title, [*charts([("", fig)]), text.paragraphs(*sentences)], command)
 
 
 def csv(table: Mapping[str, Sequence[object]]) -> str:

@@ -39,7 +39,8 @@ def experiment(found: Look) -> Figure:
         _printed(fig, found, label, drawn[label])
     sides = (views.titles(found), (one.x, one.y), ("xaxis", "yaxis"))
     for title, axis, name in zip(*sides, strict=True):
-        scale = {"type": "log", "tickformat": LOG["tickformat"]} if axis.log else {}
+        # On two decades or fewer 2 and 5 have labels too.
+        scale = {"type": "log", "tickformat": LOG["tickformat"], "nticks": 4} if axis.log else {}
         fig.update(**{name: scale | {"title_text": "<br>".join(textwrap.wrap(title, _LINE))}})
     return fig
 
