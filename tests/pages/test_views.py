@@ -29,6 +29,7 @@ from dpmc_core.problem import LeaveLast, RandomShare, SharePerUser, build_proble
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_lab.cli import main
 from dpmc_lab.curves import cards, data, lines, noise, run_card, training
+from pages.ui import learned
 
 MECHANISMS = [id for id, cls in registry.MECHANISMS.items() if registry.adds_noise(cls)]
 BINARY = [id for id in MECHANISMS if registry.get(id).task is Task.BINARY]
