@@ -74,11 +74,6 @@ def test_tails_fall(ratings):
         assert tail.rank[0] == 1
 
 
-def test_spectrum_is_that_of_the_whole_matrix(model):
-    whole = np.linalg.svd(model.left @ model.right.T, compute_uv=False)
-    np.testing.assert_allclose(training.spectrum(model), whole[:3], rtol=1e-10)
-
-
 def test_calibration_groups_split_the_test_ratings(ratings, model):
     view = training.calibration(model, Task.BINARY, ratings, groups=9)
     assert view.size.sum() == len(ratings)
