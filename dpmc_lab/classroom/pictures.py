@@ -210,7 +210,8 @@ class Bend(NamedTuple):
             label = escape(f"{name}: {self.form(value)}")
             plot.append(_box("level dashed", f"<span>{label}</span>", bottom=bottom(value)))
         for stop, label in enumerate(self.stops):
-            beside = at is not None and abs(stop - at) == 1  # the chosen one has its label there
+            # The label of the chosen one needs room on a phone.
+            beside = at is not None and abs(stop - at) <= max(1, last // 8)
             if last < 8 or stop == at or (not beside and (stop % 3 == 0 or stop == last)):
                 kind = "stop here" if stop == at else "stop"
                 plot.append(_box(kind, escape(label), left=left(stop)))
