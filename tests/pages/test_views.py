@@ -18,6 +18,7 @@ from dpmc_core.metrics import METRICS
 from dpmc_core.model import Factors, Task
 from dpmc_core.privacy import (
     RATING,
+    ROW_VALUES,
     USER_EMPTIED,
     USER_REPLACED,
     Budget,
@@ -387,6 +388,6 @@ def test_with_a_delta_nobody_is_sure_and_the_relation_asked_is_told():
 def test_twenty_ratings_together_are_told_at_a_delta_too():
     public = PublicFacts(users=100, items=50, low=0, high=1)
     card = registry.create("input-flip", epsilon=0.1).guarantee(public)
-    weaker = cards.row_of_ratings(card, 20, 1e-6).epsilon
+    weaker = cards.capped(card, 20).certified(ROW_VALUES, 1e-6).epsilon
     assert weaker < 1.9
     assert f"20 ratings together: epsilon 2 (or {weaker:.3g}, delta 1e-6)" in cards.person(card)
