@@ -133,6 +133,7 @@ class Phone:
     ) -> None:
         self._host, self._times, self._taken = urlsplit(address).netloc, times, taken
         self._token, self._bit = secrets.token_hex(16), random.randrange(2)
+        self._picks: list[list[int]] = []
 
     async def ask(self, path: str, body: bytes = b"") -> bytes:
         head = f"{'POST' if body else 'GET'} {path} HTTP/1.1\r\nHost: {self._host}\r\n"
@@ -148,8 +149,14 @@ class Phone:
 
     async def report(self) -> str:
         now = json.loads(await self.ask("/asking"))
-        told = {"room": now["room"], "asking": now["asking"]}
-        told |= {"token": self._token, "bit": self._bit}
+        told = {"room": now["room"], "asking": now["asking"], "token": self._token}
+        if now["options"]:
+            self._picks = self._picks or [
+                [place, self._bit] for place in random.sample(range(len(now["options"])), 2)
+            ]
+            told["picks"] = self._picks
+        else:
+            told["bit"] = self._bit
         receipt = json.loads(await self.ask("/report", json.dumps(told).encode()))["receipt"]
         if receipt == "new" and self._taken is not None:
             self._taken.append(time.monotonic())

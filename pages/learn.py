@@ -6,14 +6,17 @@ from typing import Any
 
 import streamlit as st
 
+from dpmc_core.errors import DpmcError
 from dpmc_lab import glossary
-from dpmc_lab.classroom import pictures
+from dpmc_lab.classroom import pictures, room_view
+from dpmc_lab.classroom.room import Room
 from dpmc_lab.glossary import Term
 from dpmc_lab.lessons import LESSONS, Control, Lesson, Predict, Reveal, Slide
 from dpmc_lab.lessons.worksheets import FILES
 from pages.ui import blocks, classroom, shell, state, widgets
 from pages.ui.charts import ENDS, shaded
-from pages.ui.text import escape
+from pages.ui.charts import room as charts_room
+from pages.ui.text import escape, many
 
 APART: dict[str, Any] = {  # at both ends of a line
     "horizontal": True,
@@ -303,6 +306,8 @@ def step(
                 verdict(slide.predict, guesses[lesson.id, slide.key])
             else:
                 predict(lesson, slide, slide.predict)
+            title = f"{lesson.title}: {slide.predict.question}"
+            blocks.show_safely("The phones' guess", phones, title, slide.predict, revealed)
         moved = {}
         if revealed:  # beside each other where room is short
             with st.container(horizontal=projector, vertical_alignment="bottom"):
@@ -341,6 +346,44 @@ def predict(lesson: Lesson, slide: Slide, asked: Predict) -> None:
                 on_click=guess,
                 args=(lesson, slide, k),
             )
+
+
+def phones(title: str, asked: Predict, revealed: bool) -> None:
+    """The class guesses too, where it is there: one tap a phone, and shown once all is revealed."""
+    room = classroom.room()
+    if room is None or not (classroom.on() and classroom.teacher()):
+        return
+    view = room.view()
+    ballot = next((one for one in reversed(view.ballots) if one.title == title), None)
+    if ballot is None:
+        offered = not (revealed or view.ended)
+        if offered and st.button("Ask the phones", icon=":material/smartphone:"):
+            try:
+                room.vote(title, asked.options, right=asked.right)
+            except DpmcError as error:
+                blocks.problem(error)
+            else:
+                st.rerun()
+    elif revealed:
+        if not ballot.locked and not view.ended:  # what is said from here on is no guess
+            room.lock(ballot=ballot.number)
+            view = room.view()
+            ballot = view.ballots[-1 - ballot.number]
+        rows = room_view.of_ballot(view, ballot)
+        said = f"{many(len(ballot.reports), 'phone')} guessed"
+        st.html(charts_room.shares(rows, room_view.words(rows, said), state.theme(), alike=True))
+    else:
+
+        @st.fragment(run_every=TICK)
+        def guessing() -> None:
+            blocks.show_safely("The number of guesses", count_guesses, room, ballot.number)
+
+        guessing()
+
+
+def count_guesses(room: Room, number: int) -> None:
+    reports = room.view().ballots[-1 - number].reports
+    st.html(charts_room.counter([(str(len(reports)), "answered")], ""))
 
 
 def verdict(asked: Predict, guessed: int | None) -> None:

@@ -42,7 +42,7 @@ def page() -> None:
     try:
         if room is None:
             set_up()
-        elif room.view().now is None:
+        elif room.view().open is None:
             lobby(room)
         else:
             projector(room)
@@ -78,7 +78,8 @@ def marks_of(view: View | None) -> Marks:
         for sender, poll in one.counts.items()
     )
     on = (view.id, view.on, len(view.askings), view.locked, view.ended, view.hides)
-    return (*on, view.questions, view.epsilon, counts, tuple(view.pretended.items()))
+    beside = (view.beside, *(one.locked for one in view.ballots))
+    return (*on, *beside, view.questions, view.epsilon, counts, tuple(view.pretended.items()))
 
 
 def now_in(room: Room | None) -> View | None:
@@ -236,12 +237,11 @@ def phones_link(large: bool) -> None:
 
 def projector(room: Room) -> None:
     view = room.view()
-    assert view.now is not None  # else the lobby is shown
-    question = view.now.question
+    ballot, question = view.ballot, view.now.question if view.now else -1
     if classroom.on() and not view.ended:
         show_safely("The QR code", phones_link, False)
     st.html(charts_room.LARGE)
-    st.title(blocks.escape(view.questions[question]), anchor=False)
+    st.title(blocks.escape(ballot.title if ballot else view.questions[question]), anchor=False)
     marks = marks_of(view)
 
     @st.fragment(run_every=TICK if classroom.on() and not view.ended else None)
@@ -253,14 +253,31 @@ def projector(room: Room) -> None:
         rows = show_safely("The chart", chart, now, question) or []
         show_safely("The list of phones that wait", at_the_door, room, now)
         buttons(room, now, question)
-        rows = rows + (show_safely("The effect of asking again", again, now, question) or [])
-        rows = rows + (show_safely("The comparison of questions", overview, now) or [])
+        if not ballot:
+            rows = rows + (show_safely("The effect of asking again", again, now, question) or [])
+            rows = rows + (show_safely("The comparison of questions", overview, now) or [])
         show_safely("The table", table, rows)
 
-    beside(room, view, question, live)
-    if not view.ended:
+    if ballot:
+        live()
+    else:
+        beside(room, view, question, live)
+    if view.ended:
+        show_safely("The guesses", guesses, room, view)
+    else:
         change(room, view)
     show_safely("The promise", promise, view, question)
+
+
+def guesses(room: Room, view: View) -> None:
+    """The way back to every guess."""
+    for ballot in view.ballots:
+        if ballot is not view.ballot and st.button(
+            f"Show again: {blocks.escape(ballot.title)} ({-ballot.number})",
+            key=f"room ballot {ballot.number}",
+            type="tertiary",
+        ):
+            act(lambda number=ballot.number: room.show(number))
 
 
 def beside(room: Room, view: View, question: int, live: Callable[[], None]) -> None:
@@ -299,10 +316,15 @@ def table(rows: list[ShareRow]) -> None:
 
 def chart(view: View, question: int) -> list[ShareRow]:
     """What the reports say."""
-    rows = words.of_question(view, question, told=bool(st.session_state.get(SHOWN)))
+    ballot = view.ballot
+    if ballot:
+        rows, legend = words.of_ballot(view, ballot), words.GUESSED
+    else:
+        rows = words.of_question(view, question, told=bool(st.session_state.get(SHOWN)))
+        legend = words.legend(rows)
     alt = words.words(rows, "Shares of yes, each with its 95 % interval")
-    st.html(charts_room.shares(rows, alt, state.theme()))
-    st.caption(words.legend(rows))
+    st.html(charts_room.shares(rows, alt, state.theme(), alike=bool(ballot)))
+    st.caption(legend)
     return rows
 
 
@@ -334,6 +356,8 @@ def buttons(room: Room, view: View, question: int) -> None:
             help="Whether reports to this question are taken.",
         ):
             act(lambda: room.lock(not view.locked))
+        if view.ballot and view.now and st.button("To the questions", icon=":material/undo:"):
+            act(lambda: room.press(question))
         if st.button(
             "Back",
             icon=":material/arrow_back:",
@@ -364,6 +388,7 @@ def buttons(room: Room, view: View, question: int) -> None:
             "Ask again",
             icon=":material/replay:",
             shortcut="A",
+            disabled=bool(view.ballot),
             help="The same question once more, as a round: costs each person"
             f" {view.costs(question):g} more.",
         ):
@@ -390,6 +415,7 @@ def change(room: Room, view: View) -> None:
     """What may be changed without losing the room."""
     with st.expander("Change or take away", icon=":material/tune:"):
         show_safely("The settings", settings, room, view)
+        show_safely("The guesses", guesses, room, view)
         export(room)
 
 
@@ -507,6 +533,9 @@ def simulated(room: Room, view: View, question: int) -> None:
 def promise(view: View, question: int) -> None:
     """What is promised to whoever answers, and what is not."""
     st.header("What is promised", anchor=False)
+    if view.ballot:
+        st.markdown("Nothing. A guess is sent as it is, without a name: it is not private.")
+        return
     epsilon = view.costs(question)
     left, right = st.columns(2, gap="large")
     with left:

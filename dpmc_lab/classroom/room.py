@@ -523,6 +523,36 @@ class Asking:
         return bool(self.reports or self.counts)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Ballot:
+    """A lesson's guess, asked beside the questions, which nothing hides.
+
+    number: from -1 down; options: what there is to choose; right: the place of the right one;
+    reports: the place chosen, by the token of a browser.
+    """
+
+    number: int
+    title: str
+    options: tuple[str, ...]
+    right: int | None = None
+    locked: bool = False
+    reports: dict[str, int] = field(default_factory=dict)
+
+    def counts(self) -> list[int]:
+        """How many have chosen each option."""
+        chosen = [*self.reports.values()]
+        return [chosen.count(place) for place in range(len(self.options))]
+
+    def sound(self, picks: Any) -> int | None:
+        """The place that a phone sends, where it is what was asked for: [[place, 1]]."""
+        try:
+            ((place, bit),) = picks
+        except (TypeError, ValueError):
+            return None
+        sound = type(place) is int and type(bit) is int and bit == 1
+        return place if sound and 0 <= place < len(self.options) else None
+
+
 @dataclass(frozen=True)
 class View:
     """A room at one moment.
@@ -531,7 +561,7 @@ class View:
     whether nothing is shown of a question while it takes reports; tested: whether a phone has been
     here; opened: when, in seconds of the monotonic clock; pretended: how many simulated phones
     answer yes, by the question; connected: pages of phones that are there now; waiting: phones that
-    ask to be let in.
+    ask to be let in; beside: number of the ballot that is on in place of a question, else 0.
     """
 
     id: str
@@ -546,14 +576,25 @@ class View:
     pretended: Mapping[int, int] = field(default_factory=dict)
     connected: int = 0
     waiting: int = 0
+    ballots: tuple[Ballot, ...] = ()
+    beside: int = 0
 
     @property
     def now(self) -> Asking | None:
         return self.askings[self.on] if self.askings else None
 
     @property
+    def ballot(self) -> Ballot | None:
+        return self.ballots[-1 - self.beside] if self.beside else None
+
+    @property
+    def open(self) -> Asking | Ballot | None:
+        """What phones are asked at the moment."""
+        return self.ballot or self.now
+
+    @property
     def locked(self) -> bool:
-        return self.now is not None and self.now.locked
+        return self.open is not None and self.open.locked
 
     @property
     def shown(self) -> View:
@@ -566,8 +607,11 @@ class View:
             return self
         return self.having(replace(now, reports={}, counts={}))
 
-    def having(self, one: Asking) -> View:
-        """The same with another state of one asking."""
+    def having(self, one: Asking | Ballot) -> View:
+        """The same with another state of one asking, or of a ballot."""
+        if isinstance(one, Ballot):
+            found = {ballot.number: ballot for ballot in self.ballots} | {one.number: one}
+            return replace(self, ballots=tuple(found.values()))
         before, after = self.askings[: one.number], self.askings[one.number + 1 :]
         return replace(self, askings=(*before, one, *after))
 
@@ -624,16 +668,19 @@ class View:
 
     def public(self) -> dict[str, Any]:
         """What every phone may know."""
-        now = self.now
-        epsilon = now.epsilon if now else self.epsilon
+        now, ballot = self.open, self.ballot
+        question = "" if self.now is None else self.questions[self.now.question]
+        again = 0 if self.now is None or ballot else len(self.rounds(self.now.question)) - 1
+        epsilon = 0.0 if ballot else self.epsilon if self.now is None else self.now.epsilon
         return {
             "room": self.id,
-            "asking": now and now.number,
-            "question": self.questions[now.question] if now else "",
-            "again": len(self.rounds(now.question)) - 1 if now else 0,
+            "asking": None if now is None else now.number,
+            "question": ballot.title if ballot else question,
+            "options": ballot.options if ballot else (),
+            "again": again,
             "epsilon": epsilon,
-            "below": lies_below(epsilon),
-            "open": now is not None and not now.locked and not self.ended,
+            "below": lies_below(epsilon) if epsilon else 0,
+            "open": now is not None and not self.locked and not self.ended,
             "ended": self.ended,
         }
 
@@ -666,9 +713,10 @@ class Room:
         """The room as it is now; what arrives later is not in it."""
         with self._lock:
             still = tuple(replace(one, reports=dict(one.reports)) for one in self._view.askings)
+            beside = tuple(replace(one, reports=dict(one.reports)) for one in self._view.ballots)
             since = time.monotonic() - HERE
             here = sum(then > since for then in self._seen.values())
-            return replace(self._view, askings=still, connected=here)
+            return replace(self._view, askings=still, ballots=beside, connected=here)
 
     def _set(self, **changed: Any) -> None:
         with self._lock:
@@ -694,6 +742,7 @@ class Room:
             view = self._unended()
             last = len(view.questions) - 1
             check_number("question", question, at_least=0, at_most=last, integer=True)
+            self._set(beside=0)
             if view.now is not None and view.now.question == question and not view.now.heard:
                 self.lock(False)
                 return
@@ -714,14 +763,16 @@ class Room:
             if again or not rounds:
                 self.ask(question)
             else:
-                self._set(on=rounds[-1].number)
+                self._set(on=rounds[-1].number, beside=0)
             self._pressed = now
 
-    def lock(self, locked: bool = True) -> None:
-        """Take no more reports to the question that is on, or take them again."""
+    def lock(self, locked: bool = True, ballot: int = 0) -> None:
+        """Take no more reports to the question that is on, or take them again; ballot: the number
+        of one to lock instead, whatever is on."""
         with self._lock:
-            if (now := self._view.now) is not None:
-                self._view = self._view.having(replace(now, locked=locked))
+            target = self._view.ballots[-1 - ballot] if ballot else self._view.open
+            if target is not None:
+                self._view = self._view.having(replace(target, locked=locked))
 
     def hide(self, hides: bool = True) -> None:
         """Whether a question's results wait until it is locked."""
@@ -739,6 +790,22 @@ class Room:
         with self._lock:
             self._unended()
             self._set(epsilon=float(epsilon))
+
+    def vote(self, title: str, options: Sequence[str], right: int | None = None) -> None:
+        """Ask all phones for a guess that nothing hides and that replaces no open question. Raises
+        NotTaken."""
+        with self._lock:
+            view = self._unended()
+            if isinstance(view.open, Asking) and not view.locked:
+                raise NotTaken("A question is still open. Lock it on the page Class first.")
+            number = -1 - len(view.ballots)
+            ballot = Ballot(number=number, title=title, options=tuple(options), right=right)
+            self._view = view.having(ballot)
+            self._set(beside=number)
+
+    def show(self, number: int) -> None:
+        """Go back to a ballot, as it was left."""
+        self._set(beside=number)
 
     def end(self) -> None:
         """Take no more reports at all."""
@@ -788,34 +855,50 @@ class Room:
         return self._view
 
     def report(
-        self, room: Any, asking: Any, token: Any, bit: Any = None, address: str = ""
+        self,
+        room: Any,
+        asking: Any,
+        token: Any,
+        bit: Any = None,
+        address: str = "",
+        picks: Any = None,
     ) -> Receipt:
-        """Take what a phone sends; the same twice counts once. Raises NotTaken, with a sentence."""
+        """Take what a phone sends, a bit or, to a ballot, picks; the same twice counts once. Raises
+        NotTaken, with a sentence."""
         if room != self._view.id:
             raise NotTaken("This is a report to another room; open the link of this one.")
         if not isinstance(token, str) or not _TOKEN.fullmatch(token):
             raise Malformed("The report has no valid token: 32 hexadecimal digits.")
         if type(asking) is not int:
             raise Malformed("The report does not say which question it answers.")
-        if type(bit) is not int or bit not in (0, 1):
+        if asking >= 0 and (type(bit) is not int or bit not in (0, 1)):
             raise Malformed("The report must be 0 or 1.")
         with self._lock:
-            known = next((one for one in self._view.askings if one.number == asking), None)
+            view = self._view
+            there: Sequence[Asking | Ballot] = (*view.askings, *view.ballots)
+            known = next((one for one in there if one.number == asking), None)
             if known is None:
                 raise NotTaken("This question has not been asked.")
+            guesses = asking < 0
+            told: Any = known.sound(picks) if isinstance(known, Ballot) else bit
+            if told is None:
+                raise Malformed("The report must be one of the options.")
             before = known.reports.get(token)
-            if before == bit:
+            if before == told:
                 return Receipt.AGAIN
             if before is not None:
                 raise NotTaken("This browser has already answered; its first report counts.")
-            if known is not self._unended().now:
+            self._unended()
+            if known is not view.open:
                 raise NotTaken("This question is over; the report came too late.")
             if known.locked:
                 raise NotTaken("The teacher has closed this question; the report came too late.")
-            if len(known.reports) >= PHONES:
-                raise NotTaken(f"The room is full: {PHONES} phones have answered.")
-            self._enter(token, address)
-            known.reports[token] = bit
+            most = self._places if guesses else PHONES
+            if len(known.reports) >= most:
+                raise NotTaken(f"The room is full: {most} phones have answered.")
+            if not guesses:  # who guesses does so under a name of its own
+                self._enter(token, address)
+            known.reports[token] = told
             self._set(tested=True)
         return Receipt.NEW
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from dpmc_lab.classroom import room
-from dpmc_lab.classroom.room import Bounds, Coins, Poll, Sender, View
+from dpmc_lab.classroom.room import Ballot, Bounds, Coins, Poll, Sender, View
 from dpmc_lab.curves import cards
 
 PHONES = (30, 300, 3000)  # of which the wall shows how far they would reach
@@ -135,6 +135,19 @@ def of_text(poll: Poll, sender: Sender) -> str:
     """Of what an estimate is: '30 phones', '60 reports of 30 phones'."""
     of = _plural(poll.people, _one(sender))
     return of if poll.reports == poll.people else f"{poll.reports} reports of {of}"
+
+
+def of_ballot(view: View, ballot: Ballot) -> list[ShareRow]:
+    """How many have chosen each option of a guess; nothing before it is locked."""
+    rows, people = [], len(ballot.reports)
+    for place, (option, chosen) in enumerate(zip(ballot.options, ballot.counts(), strict=True)):
+        if not (ballot.locked or view.ended):
+            rows.append(ShareRow(option, Mark.ESTIMATE, None, note=HIDDEN))
+            continue
+        share = chosen / people if people else 0.0
+        note = f"{chosen} of {people}" + ("; the answer" if place == ballot.right else "")
+        rows.append(ShareRow(option, Mark.CERTAINTY, Bounds(share, share, share), note=note))
+    return rows
 
 
 # --- all questions, and all askings ---------------------------------------------------------------
@@ -342,6 +355,7 @@ HIDDEN = "hidden until locked"
 COMPUTED = "people like this class, at its share"
 SAME = "Their difference may be none, so nobody may say which share is larger."
 DIFFER = "These differ, every two of them, with 95 % for all of this together."
+GUESSED = "Share of the phones that guessed so: counted, nothing hides it."
 
 
 def legend(rows: Sequence[ShareRow]) -> str:
@@ -354,6 +368,9 @@ def counted(view: View) -> tuple[list[tuple[str, str]], str]:
     """How many have answered the question that is on, by who sends, and how many phones are
     connected; and whether more reports are taken."""
     now = view.now
+    if ballot := view.ballot:
+        there = [(str(len(ballot.reports)), "answered"), (str(view.connected), "connected")]
+        return there, _open(view)
     if now is None:
         return [], ""
     told, rounds = [], view.rounds(now.question)
@@ -379,6 +396,8 @@ def _open(view: View) -> str:
 
 def waiting(view: View) -> str:
     """Why the wall does not change, or nothing."""
+    if view.ballot:
+        return "" if view.locked or view.ended else "Nothing is shown until it is locked (L)."
     if view.shown is view or view.now is None:
         return ""
     if len(view.rounds(view.now.question)) > 1:
@@ -470,6 +489,10 @@ def export(view: View, note: Callable[[str, Exception], None] | None = None) -> 
                     for of in ("this class", "people like this class"):
                         found = poll.of_class if of == "this class" else poll.of_people
                         write("estimate", question, rounds, sender, poll, of, *(found or ()))
+    for ballot in view.ballots:
+        if ballot.locked or view.ended:
+            with _skip_failures(table, note):
+                table.writerows(_guesses(ballot))
     return stream.getvalue()
 
 
@@ -482,6 +505,14 @@ def _skip_failures(table: Any, note: Callable[[str, Exception], None] | None) ->
         if note is not None:
             note("A table", error)
         table.writerow(("failed", "These rows could not be computed."))
+
+
+def _guesses(ballot: Ballot) -> Iterator[tuple[object, ...]]:
+    """A line of each option."""
+    people, sender = len(ballot.reports), Sender.PHONES.value
+    for option, chosen in zip(ballot.options, ballot.counts(), strict=True):
+        asked = "guess", _cell(f"{ballot.title} {option}"), ballot.number, "none", sender
+        yield (*asked, people, people, chosen, "as sent", chosen / people if people else "")
 
 
 def _cell(text: str) -> str:

@@ -358,8 +358,10 @@ async def _body(request: Request) -> dict[str, Any]:
         told = json.loads(body)
     except (ValueError, RecursionError, ClientDisconnect):
         told = None
-    if not isinstance(told, dict) or told.keys() - {"bit"} != {"room", "asking", "token"}:
-        raise NotServed(400, "A report is an object of JSON with room, asking, token and bit.")
+    if not isinstance(told, dict) or told.keys() - {"bit", "picks"} != {"room", "asking", "token"}:
+        raise NotServed(
+            400, "A report is an object of JSON with room, asking, token and bit or picks."
+        )
     return told
 
 

@@ -147,7 +147,7 @@ def test_the_raw_answer_never_leaves_a_phone_that_lies(page, server, room, name,
     stored = page.evaluate("Object.values(localStorage)")
     (kept,) = (json.loads(value) for value in stored)
     assert kept["sent"] == {"0": {"bit": 1 - bit, "epsilon": 2}}
-    assert kept.keys() == {"room", "token", "sent"}
+    assert kept.keys() == {"room", "token", "guesser", "sent"}
     assert page.context.cookies() == []
     assert {path for _, path, _ in traffic} == {"/phone", "/asking", "/report"}
 
@@ -386,6 +386,9 @@ HOSTILE = {
     "room": ["", None, 5, ["x"], {}],
     "question": [None, "", " \n", 7, ["Tea?"], {}],
     "again": [None, "1", -1, 0.5, {}],
+    "coined guess": [
+        {"asking": -1, "options": ["12", "50"], "epsilon": e, "below": BELOW} for e in (2.0, 4.0)
+    ],
     "all": ["null", "[]", "5", '"x"', "true", "{}"],
 }
 
@@ -397,7 +400,7 @@ def test_a_phone_draws_nothing_for_a_hostile_server(page, server, room, field):
     def told(route):
         body = value
         if field != "all":
-            change = value if field == "both" else {field: value}
+            change = value if field in ("both", "coined guess") else {field: value}
             body = json.dumps(room.view().public() | change).replace("Infinity", "1e999")
         route.fulfill(body=body, content_type="application/json")
 
@@ -411,7 +414,7 @@ def test_a_phone_draws_nothing_for_a_hostile_server(page, server, room, field):
         page.get_by_text(re.compile("more of the truth than|does not understand")).wait_for()
         assert not page.get_by_role("button", name="Yes", exact=True).is_visible(), value
         for yes in (0, 1):
-            page.evaluate("yes => answer(yes)", yes)
+            page.evaluate("yes => { answer(yes); guess(yes) }", yes)
         assert page.evaluate("[draws, localStorage.length]") == [0, 0], value
     assert not reports(traffic)
     assert not broken
@@ -535,3 +538,28 @@ def test_the_teachers_link_makes_a_session_the_teachers(browser, tmp_path):
         page.get_by_text("teacher", exact=True).wait_for()
         assert SECRET not in page.evaluate("document.cookie")
         context.close()
+
+
+# --- a guess ----------------------------------------------------------------------------------
+
+
+def test_a_guess_is_one_tap_under_another_name_and_costs_nothing(page, server, room):
+    room.lock()
+    room.vote("About how many?", ["12", "50", "88"], right=0)
+    traffic = log(page)
+    page.goto(server + "phone")
+    page.get_by_text("not private").wait_for()
+    hidden_words = page.get_by_text(re.compile("randomised|epsilon|coin|deny|what you answered"))
+    assert hidden_words.filter(visible=True).count() == 0
+    press(page, "50")
+    arrived(page)
+    assert page.get_by_text("not private").is_visible()
+    assert hidden_words.filter(visible=True).count() == 0
+    (report,) = reports(traffic)
+    assert report["picks"] == [[1, 1]]
+    assert not page.locator("#spent").is_visible()
+    room.ask(0)
+    press(page, "Yes")
+    arrived(page)
+    assert page.get_by_text("is randomised before").is_visible()
+    assert reports(traffic)[-1]["token"] != report["token"]

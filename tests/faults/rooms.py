@@ -109,21 +109,65 @@ ROOM = family_of(
         named("room", "test_what_equal_reports_tell_an_attacker[2-0.99]"),
     ),
     (
+        "a guess replaces an open question",
+        OTHER,
+        "if isinstance(view.open, Asking) and not view.locked:",
+        "if False:",
+        named("room", "test_a_guess_replaces_no_open_question_and_is_locked_wherever_it_is"),
+    ),
+    (
+        "what is on is locked in place of a guess",
+        OTHER,
+        "self._view.ballots[-1 - ballot] if ballot else self._view.open",
+        "self._view.open",
+        named("room", "test_a_guess_replaces_no_open_question_and_is_locked_wherever_it_is"),
+    ),
+    (
+        "a guess against an option counts",
+        OTHER,
+        "type(bit) is int and bit == 1",
+        "type(bit) is int",
+        named("room", "test_what_is_no_guess_is_refused[picks7]"),
+    ),
+    (
+        "guesses take the places of phones",
+        OTHER,
+        "guesses = asking < 0",
+        "guesses = False",
+        named("room", "test_guesses_take_no_place_from_phones_and_have_an_end"),
+    ),
+    (
         "the end keeps a question from being shown",
         OTHER,
-        "            else:\n                self._set(on=rounds[-1].number)",
+        "            else:\n                self._set(on=rounds[-1].number, beside=0)",
         "            else:\n                self._unended()\n"
-        "                self._set(on=rounds[-1].number)",
+        "                self._set(on=rounds[-1].number, beside=0)",
         named("room", "test_after_the_end_every_question_that_was_asked_can_be_reached"),
     ),
 )
 
+_COUNTED = "test_guesses_are_counted_as_they_are_and_shown_when_they_are_locked"
 _FAILS = "test_whatever_fails_on_the_wall_the_buttons_the_end_and_the_table_stay"
+_GUESSED = "test_a_guess_waits_for_the_open_question_and_changes_no_shortcut"
 
 WALL = [
     *family_of(
         "class",
         "dpmc_lab/classroom/room_view.py",
+        (
+            "guesses on the wall before the lock",
+            SKIPPED,
+            "        if not (ballot.locked or view.ended):\n            rows",
+            "        if False:\n            rows",
+            named("room", _COUNTED),
+        ),
+        (
+            "guesses in the table before the lock",
+            SKIPPED,
+            "        if ballot.locked or view.ended:\n",
+            "        if True:\n",
+            named("room", _COUNTED),
+        ),
         (
             "an interval that fails takes the table away",
             OTHER,
@@ -164,6 +208,13 @@ WALL = [
         "class",
         "pages/room.py",
         (
+            "a key asks a question again that is not on the wall",
+            OTHER,
+            "disabled=bool(view.ballot),",
+            "disabled=False,",
+            named("page_room", _GUESSED),
+        ),
+        (
             "the code takes the way to the first question away",
             OTHER,
             'show_safely("The QR code", phones_link, True)',
@@ -178,7 +229,20 @@ WALL = [
             named("page_room", "test_after_the_end_every_question_can_be_reached"),
         ),
     ),
+    *family_of(
+        "class",
+        "pages/learn.py",
+        (
+            "a guess that is revealed replaces the open question",
+            OTHER,
+            "room.lock(ballot=ballot.number)",
+            "room.show(ballot.number)",
+            named("page_room", _GUESSED),
+        ),
+    ),
 ]
+
+_GUESS = "test_a_guess_is_one_tap_under_another_name_and_costs_nothing"
 
 PHONE = family_of(
     "phone",
@@ -226,6 +290,13 @@ PHONE = family_of(
         named("browser_phone", "test_a_phone_draws_nothing_for_a_hostile_server[asking]"),
     ),
     (
+        "a guess is sent as it is though an epsilon is promised",
+        SKIPPED,
+        "(told.asking >= 0 || told.epsilon === 0)",
+        "true",
+        named("browser_phone", "test_a_phone_draws_nothing_for_a_hostile_server[coined guess]"),
+    ),
+    (
         "the answer is drawn though the threshold is not the epsilon's",
         SKIPPED,
         "!now.open || !sounds()) return",
@@ -242,23 +313,51 @@ PHONE = family_of(
     (
         "the raw answer is sent",
         SKIPPED,
-        "token: memory.token, bit: report.bit }",
-        "token: memory.token, bit: fallen ? fallen.yes : report.bit }",
+        "picks ? { picks } : { bit })",
+        "picks ? { picks } : { bit: fallen ? fallen.yes : bit })",
         named("browser_phone", "test_the_raw_answer_never_leaves_a_phone_that_lies[Yes-1]"),
     ),
     (
         "the raw answer is kept",
         OTHER,
-        "{ bit, epsilon: now.epsilon }",
-        "{ bit, yes, epsilon: now.epsilon }",
+        "{ ...report, epsilon: now.epsilon }",
+        "{ ...report, ...told, epsilon: now.epsilon }",
         named("browser_phone", "test_the_raw_answer_never_leaves_a_phone_that_lies[Yes-1]"),
     ),
     (
         "one token for all rooms",
         REUSED,
-        "memory = { room, token: newToken(),",
-        "memory = { room, token: memory.token || newToken(),",
+        "token: newToken(), guesser",
+        "token: memory.token || newToken(), guesser",
         named("browser_phone", "test_before_and_after_a_class"),
+    ),
+    (
+        "a guess under the name of the coins",
+        REUSED,
+        "token: epsilon ? memory.token : memory.guesser",
+        "token: memory.token",
+        named("browser_phone", _GUESS),
+    ),
+    (
+        "a guess is called private",
+        OTHER,
+        '$("honest").hidden = $("remembers").hidden = asked && guesses()',
+        '$("honest").hidden = $("remembers").hidden = false',
+        named("browser_phone", _GUESS),
+    ),
+    (
+        "a guess that was sent is not called public any more",
+        OTHER,
+        'guesses() && "A guess',
+        'guesses() && !report && "A guess',
+        named("browser_phone", _GUESS),
+    ),
+    (
+        "one number for coins and guesses",
+        REUSED,
+        "memory = { room, token: newToken(), guesser: newToken(), sent: {} }",
+        "const one = newToken(); memory = { room, token: one, guesser: one, sent: {} }",
+        named("browser_phone", _GUESS),
     ),
 )
 

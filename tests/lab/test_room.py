@@ -4,6 +4,7 @@ import csv
 import functools
 import io
 import itertools
+import json
 import math
 import time
 from contextlib import suppress
@@ -17,6 +18,7 @@ from dpmc_core.errors import InvalidSetting
 from dpmc_lab.classroom import room, room_view
 from dpmc_lab.classroom.room import (
     Linked,
+    Malformed,
     NotTaken,
     Poll,
     Receipt,
@@ -507,18 +509,128 @@ def test_a_view_stays_as_it_was():
     assert before.poll(0).naive is before.poll(0).of_people is None
 
 
+def test_a_guess_replaces_no_open_question_and_is_locked_wherever_it_is():
+    one = asked()
+    with pytest.raises(NotTaken, match="still open"):
+        one.vote("How many?", ["12", "50"])
+    assert one.view().ballots == ()
+    assert send(one, PHONES[0], 1) is Receipt.NEW
+    one.lock()
+    one.vote("How many?", ["12", "50"])
+    one.ask(1)  # on with the class, the guess unanswered
+    one.lock(ballot=-1)
+    view = one.view()
+    assert view.ballots[0].locked
+    assert (view.open.question, view.locked) == (1, False)
+    assert send(one, PHONES[0], 1, asking=1) is Receipt.NEW
+
+
+def guessed(expected=500):
+    """A room in which a guess of three options is on."""
+    one = Room(("Tea?",), expected=expected)
+    one.vote("How many?", ["12", "50", "88"], right=0)
+    return one
+
+
+def choose(to, token, picks):
+    return to.report(to.view().id, -1, f"{token:032x}", picks=picks)
+
+
 def table(of):
     return list(csv.DictReader(io.StringIO(room_view.export(of.view()))))
+
+
+@pytest.mark.parametrize(
+    "picks",
+    [
+        *(None, [], [0, 1], {"0": 1}, "01", ["01"], 1),
+        *([[0, 0]], [[3, 1]], [[-1, 1]], [[0, 2]], [[0, True]], [[False, 1]], [[0.0, 1]]),
+        *([[0, 1], [1, 1]], [[0, 1, 1]]),
+    ],
+)
+def test_what_is_no_guess_is_refused(picks):
+    one = guessed()
+    with pytest.raises(Malformed):
+        choose(one, 1, picks)
+    assert one.view().ballot.reports == {}
+
+
+def test_a_guess_counts_once_and_costs_nothing():
+    one = guessed()
+    assert choose(one, 1, [[2, 1]]) is Receipt.NEW
+    assert choose(one, 1, [[2, 1]]) is Receipt.AGAIN
+    with pytest.raises(NotTaken, match="first report counts"):
+        choose(one, 1, [[0, 1]])
+    one.lock()
+    with pytest.raises(NotTaken, match="too late"):
+        choose(one, 2, [[0, 1]])
+    assert one.view().most == 0
+    told = one.view().public()
+    assert (told["epsilon"], told["below"]) == (0, 0)
+
+
+def test_guesses_are_counted_as_they_are_and_shown_when_they_are_locked():
+    one = guessed()
+    for token, place in enumerate((0, 0, 2)):
+        choose(one, token, [[place, 1]])
+    view = one.view()
+    assert all(row.found is None for row in room_view.of_ballot(view, view.ballot))
+    assert table(one) == []
+    one.lock()
+    view = one.view()
+    rows = room_view.of_ballot(view, view.ballot)
+    assert [row.found.share for row in rows] == pytest.approx([2 / 3, 0, 1 / 3])
+    assert ["answer" in row.note for row in rows] == [True, False, False]
+    assert [
+        (line["kind"], line["round"], line["people"], line["yes"], line["share"][:4])
+        for line in table(one)
+    ] == [
+        ("guess", "-1", "3", "2", "0.66"),
+        ("guess", "-1", "3", "0", "0.0"),
+        ("guess", "-1", "3", "1", "0.33"),
+    ]
+    out = [room_view.export(view), json.dumps(view.public()), *map(str, rows)]
+    assert not any(f"{token:032x}" in text for text in out for token in range(3))
+
+
+def test_guesses_take_no_place_from_phones_and_have_an_end():
+    one = guessed(expected=2)
+    for token in range(4):
+        choose(one, token, [[0, 1]])
+    with pytest.raises(NotTaken, match="full"):
+        choose(one, 4, [[0, 1]])
+    one.ask(0)
+    for token in range(10, 14):
+        assert one.report(one.view().id, 0, f"{token:032x}", 1) is Receipt.NEW
+
+
+def test_questions_and_guesses_take_turns():
+    one = guessed()
+    one.lock()
+    one.press(0)
+    assert (one.view().ballot, one.view().locked) == (None, False)
+    with pytest.raises(NotTaken, match="over"):
+        choose(one, 1, [[0, 1]])
+    one.show(-1)
+    assert one.view().ballot.number == -1
+    assert one.view().locked
+    one.vote("Guess?", ["a", "b"])
+    assert one.view().ballot.number == -2
 
 
 def test_after_the_end_every_question_that_was_asked_can_be_reached(monkeypatch):
     monkeypatch.setattr(room, "TWICE", 0)
     one = asked("Tea?", "Coffee?", "Milk?")
+    one.lock()
+    one.vote("How many?", ["12", "50"])
     one.ask(1)
+    one.show(-1)
     one.end()
     for question in (0, 1, 0):
         one.press(question)
-        assert one.view().now.question == question
+        assert (one.view().now.question, one.view().ballot) == (question, None)
+    one.show(-1)
+    assert one.view().ballot.title == "How many?"
     for call in (lambda: one.press(2), lambda: one.press(0, again=True)):
         with pytest.raises(NotTaken, match="closed"):
             call()

@@ -369,6 +369,7 @@ PARTS = {  # of the wall, and where a fault is planted
     "words": (words, "words"),
     "table": (words, "table"),
     "promise": (words, "promise_words"),
+    "shares of a guess": (words, "of_ballot"),
 }
 
 
@@ -394,6 +395,9 @@ def test_whatever_fails_on_the_wall_the_buttons_the_end_and_the_table_stay(
     room.ask(1)
     send(room, range(30), yes=20)
     room.lock()
+    if part == "shares of a guess":
+        room.vote("How many?", ["a", "b"])
+        room.lock()
     monkeypatch.setattr(*PARTS[part], fails)
     for tab in (app, open_page("room"), app):
         tab.run()
@@ -406,7 +410,7 @@ def test_whatever_fails_on_the_wall_the_buttons_the_end_and_the_table_stay(
     faults = [one for one in caplog.records if one.name == blocks.__name__]
     assert len(faults) == len({one.getMessage() for one in faults}) > 0
     press(app, "Back")
-    assert room.view().now.question == 0
+    assert not room.view().ballot
     press(app, "End the class")
     assert room.view().ended
     assert not app.exception
@@ -424,6 +428,44 @@ def test_the_way_to_the_first_question_stays_without_a_code(monkeypatch):
     assert any("QR code cannot be shown" in one.value for one in app.warning)
     press(app, "Ask the first question")
     assert classroom.room().view().now.question == 0
+
+
+# --- a guess from a lesson ------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("class_mode")
+def test_a_guess_waits_for_the_open_question_and_changes_no_shortcut(monkeypatch):
+    app = opened()
+    press(app, "Ask the first question")
+    room = classroom.room()
+    keys = shortcuts(app)
+    lesson = open_page("learn", lesson="coin", step="throw")
+    press(lesson, "Ask the phones")
+    assert "still open" in plain(lesson.error[0].value)
+    assert room.view().public()["question"] == READY["Warm-up"][0]
+    room.lock()
+    press(lesson, "Ask the phones")
+    assert room.view().ballot is not None
+    app.run()
+    assert shortcuts(app) == keys
+    assert button(app, "Ask again").disabled
+    press(app, "Next question")  # an open question again
+    assert app.title[0].value == READY["Warm-up"][1]
+    press(lesson, "Show without predicting")  # and the guess is revealed
+    assert room.view().ballots[0].locked
+    assert room.view().public()["question"] == READY["Warm-up"][1]
+    assert room.view().public()["open"]
+    monkeypatch.setattr(charts_room, "shares", None)
+    lesson.run()
+    assert not lesson.exception
+    assert any("guess cannot be shown" in one.value for one in lesson.warning)
+    assert button(lesson, "Next") is not None
+
+
+def shortcuts(app):
+    """The keys of the page, and what they do; one key names whatever state the lock is in."""
+    found = {one.proto.shortcut: one.label for one in app.button if one.proto.shortcut}
+    return {key: label.replace("Unlock", "Lock") for key, label in found.items()}
 
 
 # --- a class --------------------------------------------------------------------------------------
