@@ -52,8 +52,6 @@ REMOVED = {  # commands, options, options of one command: named for one version,
     " it takes test ratings of your own",
     "--low": f"--low {_RANGE}",
     "--high": f"--high {_RANGE}",
-    "--deployment-card": "--deployment-card is gone: everything that it wrote follows from the card"
-    " that dpmc release --json and dpmc verify --json print",
     "protocol --holdout": "protocol --holdout is gone: a protocol is tested on one rating in five,"
     " the federated flow on the latest click of everybody",
 }

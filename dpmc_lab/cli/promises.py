@@ -14,6 +14,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import date
 from functools import partial
+from json import dumps
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -31,6 +32,7 @@ from dpmc_core.errors import (
     shown,
 )
 from dpmc_core.model import Mechanism
+from dpmc_core.paths import check_new, whole_file
 from dpmc_core.privacy import DELTA, exact_noise
 from dpmc_core.problem import prepare_all, prepared_facts, usual_task
 from dpmc_core.ratings import Ratings
@@ -70,6 +72,7 @@ from dpmc_lab.store import Store
 from dpmc_lab.study import answer as inquiry
 from dpmc_lab.study.advice import Protect
 from dpmc_lab.study.release import (
+    Export,
     check,
     check_path,
     export,
@@ -78,7 +81,8 @@ from dpmc_lab.study.release import (
     waiting,
     write,
 )
-from dpmc_lab.study.verify import sign_lines, signed, unnoticed
+from dpmc_lab.study.release import deployment_card as deployment_sections
+from dpmc_lab.study.verify import Verified, sign_lines, signed, unnoticed
 from dpmc_lab.study.verify import verify as verified
 from dpmc_lab.sweep.presets import EPSILONS
 
@@ -270,6 +274,14 @@ class _Work:
 FROM_DATA = "from-data"
 _LONG = 20.0  # seconds of drawing that are worth a word
 Listed = tuple[Sequence[str], Sequence[str] | int]  # items; users, or how many
+DeploymentCard = Annotated[
+    Path | None,
+    Option(
+        "FILE.json",
+        "write the card in the sections of the OpenDP deployments registry, null where only you can"
+        " know",
+    ),
+]
 
 
 def release(
@@ -283,6 +295,7 @@ def release(
     catalogue: str | None = None,
     users: str | None = None,
     outside: Outside = Outside.ERROR,
+    deployment_card: DeploymentCard = None,
     json: Json = False,
 ) -> CommandReport:
     """Train with exact noise and write what may be published.
@@ -314,6 +327,8 @@ def release(
     """
     made, steps = budget.mechanism(mechanism), steps_of(reading.prepare(prepare, mechanism))
     check_path(out)  # mistakes are told before a large file is read
+    if deployment_card is not None:
+        check_new(deployment_card)
     known = _catalogue(catalogue, users, outside)
     listing = isinstance(known, tuple)  # features are then those of all items listed
     first = dataclasses.replace(reading, items=None) if listing else reading
@@ -340,6 +355,7 @@ def release(
     with Progress() as progress:
         found = export(made, ratings, prepared, on_step=progress.step)
     write(found, out)
+    _write_deployment_card(deployment_card, found)
     proved = cards.certified(found.guarantee.certified())
     noted = (
         f"Note this release: {date.today().isoformat()}, {loaded.name}, {made.id}, {proved},"
@@ -356,6 +372,16 @@ def release(
     lines = "\n  ".join(reading_lines(found, out))
     use = f"To recommend for one user (Python):\n  {lines}" if lines else ""
     return CommandReport(found.card, (files, promise, *filter(None, (use, noted))))
+
+
+def _write_deployment_card(path: Path | None, found: Export | Verified) -> None:
+    """As JSON, whole or not at all. Raises DpmcError where there is such a file."""
+    if path is not None:
+        check_new(path)
+        sections = deployment_sections(found.card, found.guarantee)
+        text = dumps(sections, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+        with whole_file(path) as part:
+            part.write_text(text, encoding="utf-8")
 
 
 def _catalogue(asked: str | None, users: str | None, outside: Outside) -> Listed | str | None:
@@ -405,6 +431,7 @@ def _over(
 def verify(
     file: Path,
     *,
+    deployment_card: DeploymentCard = None,
     allowed_signers: Path | None = None,
     signer: str | None = None,
 ) -> CommandReport:
@@ -421,6 +448,7 @@ def verify(
 
     examples:
       dpmc verify items.npz
+      dpmc verify items.npz --deployment-card card.json
       dpmc verify items.npz --allowed-signers allowed_signers
 
     Needs no ratings. From the mechanism, its settings and the public facts on the card it makes the
@@ -428,6 +456,8 @@ def verify(
     it cannot notice. With --allowed-signers the signature beside the file, FILE.npz.sig, is checked
     first, by ssh-keygen: a digest notices an accident, only a key a forger.
     """
+    if deployment_card is not None:
+        check_new(deployment_card)
     if signer is not None and allowed_signers is None:
         raise InvalidSetting("--signer", "given with --allowed-signers", signer)
     by = None
@@ -437,6 +467,7 @@ def verify(
         found = verified(file)
     except NotVerified as error:
         return CommandReport({"verified": False, "faults": list(error.faults)}, (), error)
+    _write_deployment_card(deployment_card, found)
     promise, card = cards.promise(found.guarantee), dict(found.card)
     sign, *others = unnoticed(found)
     document = {

@@ -67,6 +67,18 @@ LIMITS = (
     "every release of the same ratings spends its budget again: this card counts one",
 )
 
+_FLAVOR = {
+    Notion.PURE: "pure differential privacy",
+    Notion.APPROX: "approximate differential privacy",
+    Notion.JOINT: "joint differential privacy, approximate",
+}
+_MODEL = {
+    Trust.CURATOR: "central: a trusted server holds the ratings",
+    Trust.LOCAL: "local: each user randomises first",
+    Trust.AGGREGATOR: "distributed: an untrusted recommender, a third party that does not collude",
+    Trust.FEDERATED: "distributed: each party is trusted with its own users alone",
+}
+
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 PACKAGES = ("opendp", "numpy", "scipy")  # whose versions the card has besides its own
 _NO_FACTORS = "with these settings {} has no factors that could be written"
@@ -711,3 +723,67 @@ _LINES: Mapping[str, tuple[str, ...]] = {  # by how the formula begins
     "everybody's score of item j": _POPULARITY,
     "the score of item j is items_j": _POPULARITY,
 }
+
+
+def deployment_card(card: Mapping[str, Any], guarantee: Guarantee) -> Plain:
+    """A release's card in the sections of the OpenDP deployments registry (arXiv 2509.13509).
+
+    What a card cannot know, such as who publishes and why, stays null. guarantee: as sampled.
+    """
+    certified, change, public = guarantee.certified(), guarantee.change, guarantee.public
+    catalogue = card["catalogue"]
+    unprotected = ["the numbers of users and items", "the range of the ratings"]
+    if not change.covers_existence:
+        unprotected.append("which ratings exist, and how many")
+    elif catalogue["origin"] == "from-data":
+        unprotected.append("which items somebody rated, and how many users rated any")
+    if public.features:
+        unprotected.append(f"the features of the items: {', '.join(n for n, _ in public.features)}")
+    if guarantee.notion is Notion.JOINT:
+        unprotected.append("from each user: the own predictions")
+    versions = dict(card["versions"])
+    return {
+        "product": dict.fromkeys(("name", "publisher", "date", "intended_use", "region"))
+        | {
+            "description": f"{guarantee.publishes.value}, by {card['mechanism']}"
+            f" (revision {card['revision']})"
+        },
+        "dp_flavor": {
+            "name": _FLAVOR.get(guarantee.notion),
+            "input_metric": f"users x items ratings that differ in {change.protects}:"
+            f" {change.relation}",
+            "bound_on_input_distance": 1,
+            "output_measure": "max divergence"
+            if certified.delta == 0
+            else "smoothed max divergence",
+            "bound_on_output_distance": {"epsilon": certified.epsilon, "delta": certified.delta},
+            "data_domain": f"ratings {public.low:g}..{public.high:g} of {public.items} items by"
+            f" {public.users} users, at most one for each cell"
+            + (f" and {public.cap} by a user" if public.cap else ""),
+            "unprotected_quantities": unprotected,
+        },
+        "privacy_loss": {
+            "parameters": {"epsilon": certified.epsilon, "delta": certified.delta},
+            "unit": f"{change.label}: {change.relation}",
+            "descriptions": list(guarantee.caveats),
+        },
+        "model": {"name": _MODEL[guarantee.trust], "actors": None},
+        "accounting": {
+            "composition": "of the Gaussian releases exactly, of pure ones by their epsilons;"
+            f" {sum(line['times'] for line in card['releases'])} publications in all. What other"
+            " releases of the same ratings spend is not in it",
+            "post_processing": "everything in the file but directly published noisy answers:"
+            f" {card['predictions'] or 'none'}",
+            "releases": list(card["releases"]),
+        },
+        "implementation": {
+            "library": "dpmc-lab",
+            "version": versions.pop("dpmc-lab"),
+            "sampler": sorted({line["noise"] for line in card["releases"]}),
+            "randomness": card["randomness"],
+            "dependencies": versions,
+            "settings": dict(card["settings"]),
+            "preparation": list(card["data"]["prepare"]),
+        },
+        "resources": {"documentation": None, "code": None, "data": catalogue["source"] or None},
+    }

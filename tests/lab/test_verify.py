@@ -27,7 +27,7 @@ from dpmc_core.ratings import Catalogue, ColumnRoles, Origin, Ratings
 from dpmc_core.solvers import sizes
 from dpmc_core.solvers.factorization import minimise_in_ball
 from dpmc_lab.study import release
-from dpmc_lab.study.release import check, export, write
+from dpmc_lab.study.release import check, deployment_card, export, write
 from dpmc_lab.study.verify import sign_lines, signed, unnoticed, verify
 from tests.forgeries import BASES, facts, forgeries, released
 from tests.release_helpers import (
@@ -633,13 +633,13 @@ def listed(tmp_path):
 def test_every_method_with_features_is_released_over_a_catalogue(dpmc, listed, id, tmp_path):
     delta = ["--delta", "1e-6"] * registry.has_setting(registry.get(id), "delta")
     release = ["release", tmp_path / "ratings.csv", id, *listed, *delta]
-    status, out, err = dpmc(*release)
+    status, out, err = dpmc(*release, "--deployment-card", tmp_path / "card.json")
     assert (status, "Wrote" in out) == (0, True), err
     condition = "certified given that these features of the items (and their columns) are public:"
     found, (card, arrays) = verify(tmp_path / "a.npz"), load(tmp_path / "a.npz")
     _, text, _ = dpmc("verify", tmp_path / "a.npz")
     screens = [" ".join(one.split()) for one in (out.replace("note", ""), text)]
-    screens.append(json.dumps(card))
+    screens += [json.dumps(card), (tmp_path / "card.json").read_text()]
     if found.guarantee.trust is Trust.LOCAL:  # reports do not depend on features
         assert not any("features" in one for one in (*screens, *arrays))
         assert "uses no item features" in err
@@ -1079,3 +1079,39 @@ def test_why_a_signature_cannot_be_checked_is_a_sentence(dpmc, signing, monkeypa
     assert (status, text) == (1, "")
     assert "Traceback" not in err
     assert dpmc("verify", path, "--signer", "ann")[0] in (1, 2)
+
+
+SECTIONS = {
+    "product", "dp_flavor", "privacy_loss", "model", "accounting", "implementation", "resources",
+}  # fmt: skip
+FLAVOR = {
+    "name", "input_metric", "bound_on_input_distance", "output_measure",
+    "bound_on_output_distance", "data_domain", "unprotected_quantities",
+}  # fmt: skip
+
+
+@cases
+def test_a_deployment_card_has_the_sections_of_the_registry(files, case):
+    found = verify(files(case))
+    card = deployment_card(found.card, found.guarantee)
+    assert set(card) == SECTIONS
+    assert set(card["dp_flavor"]) == FLAVOR
+    certified = found.guarantee.certified()
+    budget = {"epsilon": certified.epsilon, "delta": certified.delta}
+    assert card["dp_flavor"]["bound_on_output_distance"] == budget
+    assert card["privacy_loss"]["parameters"] == budget
+    assert card["product"]["publisher"] is None
+    json.dumps(card, allow_nan=False)
+
+
+def test_both_commands_write_the_same_deployment_card(dpmc, tmp_path):
+    words = ("restaurants", "private-item-mean", "--epsilon", 1, "--out", tmp_path / "a.npz")
+    status, _, err = dpmc("release", *words, "--deployment-card", tmp_path / "one.json")
+    assert (status, err) == (0, "")
+    status, _, _ = dpmc("verify", tmp_path / "a.npz", "--deployment-card", tmp_path / "two.json")
+    assert status == 0
+    one, two = (json.loads((tmp_path / f"{name}.json").read_text()) for name in ("one", "two"))
+    assert one == two
+    status, _, err = dpmc("verify", tmp_path / "a.npz", "--deployment-card", tmp_path / "two.json")
+    assert status == 1
+    assert "is there already" in err
