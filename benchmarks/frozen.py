@@ -120,7 +120,9 @@ def lessons() -> Any:
     with tempfile.TemporaryDirectory() as folder:
         call("lessons", "--out", folder)
         texts = {path.name: path.read_text("utf-8") for path in sorted(Path(folder).iterdir())}
-    drawn = re.compile(r'<svg[^>]*aria-label="([^"]*)".*?</svg></div>')
+    drawn = re.compile(
+        r'<style>.*?</style>|class="drawing"[^>]*aria-label="([^"]*)".*?(?=<p)', re.S
+    )
     number = re.compile(r"(?<![\w#.-])\d+(?:[.,]\d+)*(?![\w;-])")
     return {name: number.findall(drawn.sub(r"\1", text)) for name, text in texts.items()}
 

@@ -299,7 +299,7 @@ def take_away(finding: Finding, plan: Planned, kept: Kept) -> None:
             "One page to print (HTML)",
             f"answer-{where.name}.html",
             "text/html",
-            lambda: printed(title, finding, picture, ends, shlex.join(told)),
+            lambda: printed(title, finding, ends, shlex.join(told)),
         ),
         blocks.File(
             "Numbers (CSV)",
@@ -334,21 +334,19 @@ def curve(plan: Planned) -> None:
     )
 
 
-def printed(
-    title: str, finding: Finding, picture: Picture, ends: tuple[str, str], command: str
-) -> str:
+def printed(title: str, finding: Finding, ends: tuple[str, str], command: str) -> str:
     """An answer on one page to print, for those who decide, with its date and its picture.
 
-    picture: its curve; ends: what the gain is counted from, and up to.
+    ends: what the gain is counted from, and up to.
     """
     said, today = words.said(finding), date.today()
     first, *rest = (words.plain(one) for one in said if one)
-    drawn = report.svg(picture) if picture.lines else ""
+    chart = []
     if finding.keeps is not None:
-        id, keep, told = finding.mechanism.id, finding.question.keep, words.plain(said.found)
-        drawn = charts_answer.printed(id, finding.keeps, keep, *ends, told)
+        id, keep = finding.mechanism.id, finding.question.keep
+        chart = report.charts([("", charts_answer.kept(id, finding.keeps, keep, *ends))])
     made = f"{today.day} {today:%B %Y}, DPMC Lab {paths.version()}"
-    parts = [text.paragraphs(made), text.heading(first), drawn, text.paragraphs(*rest)]
+    parts = [text.paragraphs(made), text.heading(first), *chart, text.paragraphs(*rest)]
     return report.page(title, parts, command)
 
 

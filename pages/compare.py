@@ -365,8 +365,6 @@ def trading(shown: Shown, switches: Switches, parts: stage.Stage) -> None:
 def caption(placed: list[Placed], there: GridRows, total: int) -> str:
     """What is drawn and what it rests on, in words and numbers."""
     said = [blocks.EVALUATION, lines.caption(placed)]
-    if lines.envelope(placed) is not None:
-        said.append(f"Pale line: {lines.ENVELOPE}.")
     if there.done == total:
         which = "they" if there.came == total else f"{there.came:,} of them"
         whence = f"; {which} came with the app" if there.came else ""
@@ -388,18 +386,19 @@ def conclusions(shown: Shown, parts: stage.Stage) -> list[Exhibit]:
     )
     duels = state.kept("comparison duels", marks, lambda: comparison.duels(placed))
     found = comparison.standings(placed, duels)
-    won, rest = comparison.verdicts(placed, duels)
     leader = comparison.leader_words(found)
+    told = comparison.HOW if leader else comparison.APART
+    if len(placed) < 2:
+        told = comparison.TOO_FEW
     floor = numbers.guess_words(picture) if Count.PAPER in marks else ""
     cost = escape(numbers.cost_words(answers, picture.without))
     first.header(cost.replace(" %", "\u00a0%"), anchor=False)
     with parts.panel:
-        for sentence in filter(None, (leader or won[0], floor)):
+        for sentence in filter(None, (leader or told, floor)):
             st.markdown(escape(sentence.removesuffix(".") + "."))
         onwards(answers)
     price = f"What {metric.spoken} {metric.text(wanted)} costs"
     better = leader or "Which is better, and where?"
-    told = " ".join(dict.fromkeys([*won, *rest]))
     exhibits = [
         Exhibit(
             "price",
@@ -418,7 +417,7 @@ def conclusions(shown: Shown, parts: stage.Stage) -> list[Exhibit]:
             "Thick: clearly better than all others. Thin: none is clearly better. Dotted: one is."
             if leader
             else told,
-            f"{told} {comparison.HOW}" if leader else told,
+            f"{leader}. {told}" if leader else told,
             comparison.standings_table(found),
         ),
     ]

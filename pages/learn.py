@@ -13,7 +13,7 @@ from dpmc_lab.classroom.room import Room
 from dpmc_lab.glossary import Term
 from dpmc_lab.lessons import LESSONS, Control, Lesson, Predict, Reveal, Slide
 from dpmc_lab.lessons.worksheets import FILES
-from pages.ui import blocks, classroom, drawn, shell, state, widgets
+from pages.ui import blocks, classroom, shell, state, widgets
 from pages.ui.charts import ENDS, shaded
 from pages.ui.charts import room as charts_room
 from pages.ui.text import escape, many
@@ -465,8 +465,13 @@ def draw(found: pictures.Picture, key: str) -> None:
     """In the colours of the surface."""
     theme = state.theme()
     other, one = shaded(ENDS, theme)
-    colors = pictures.Colors(theme.ink, theme.muted, theme.grid, theme.paper, one, other)
-    drawn.show(pictures.drawn(found, colors), key)
+    colors = (
+        f"--ink: {theme.ink}; --muted: {theme.muted}; --grid: {theme.grid};"
+        f" --paper: {theme.paper}; --one: {one}; --other: {other}"
+    )
+    with st.container(key=key):
+        drawing = pictures.drawn(found)
+        st.html(f'<style>{pictures.STYLE}</style><div style="{colors}">{drawing}</div>')
 
 
 @st.fragment(run_every=TICK)

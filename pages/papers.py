@@ -14,7 +14,7 @@ from dpmc_lab.papers import engine, views
 from dpmc_lab.papers.engine import Paper
 from dpmc_lab.papers.verdicts import HOLDS, MEANING, Accuracy, Privacy
 from dpmc_lab.papers.views import Look
-from pages.ui import blocks, rows, shell, state, sweeps, widgets
+from pages.ui import blocks, rows, shell, sweeps, widgets
 from pages.ui.charts import papers as charts_papers
 from pages.ui.sweeps import Sweep
 
@@ -170,7 +170,6 @@ def shown(found: Look, numbers: Mapping[str, Sequence[str]]) -> None:
         if numbers:
             blocks.show_table(numbers, alt="Ours beside what is printed")
         return
-    st.html(charts_papers.legend(found, state.theme()))
     across, up = views.titles(found)
     blocks.chart(
         charts_papers.experiment(found),

@@ -457,9 +457,6 @@ def downloads(run: Run) -> None:
         blocks.File(
             "Run card (JSON)", f"{name}.json", "application/json", lambda: run_card.as_json(run)
         ),
-        blocks.File(
-            "Run card (Markdown)", f"{name}.md", "text/markdown", lambda: run_card.markdown(run)
-        ),
     ]
     if found.model.factors is not None:
         make = lambda: run_card.factors(found) or b""  # noqa: E731

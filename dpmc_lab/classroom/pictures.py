@@ -1,34 +1,27 @@
-"""Pictures of the lessons: plain numbers that tell themselves in words, as a table and as SVG."""
+"""Pictures of the lessons: plain numbers that tell themselves in words, as a table and as HTML.
+
+A picture is drawn with boxes that stand at percents of it, in the look of pictures.css, without a
+script: it fills the width it is given, and its letters keep the size of the text around it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import lru_cache
-from typing import Any, NamedTuple
+from html import escape
+from importlib import resources
+from typing import NamedTuple
+
+import numpy as np
 
 from dpmc_lab.classroom.room import Bounds
-from dpmc_lab.curves import svg
 from dpmc_lab.curves.cards import hundred
-from dpmc_lab.curves.svg import Extent, Plot, circle, element, line, rect, text
 
 Columns = dict[str, list[str]]
-Drawn = tuple[float, list[str]]  # the height in em, and what is in it
 
-
-class Colors(NamedTuple):
-    """Of a surface. one, other: of two things that are compared."""
-
-    ink: str
-    muted: str
-    grid: str
-    paper: str
-    one: str
-    other: str
-
-
-PAPER = Colors("#1c1e21", "#6b7076", "#d8d8d2", "#ffffff", "#0072b2", "#d55e00")
-_DASHES = ("none", "7 4", "2 3")
-_HIGH = 9.0  # em of a curve
+# The look of all pictures, in the colours --ink, --muted, --grid, --paper, --one and --other.
+STYLE = resources.files(__package__).joinpath("pictures.css").read_text("utf-8")
+_COLORS = ("one", "other", "muted")
+_LOOKS = ("one", "other square", "muted hollow")  # of curves
 
 
 def percent(share: float) -> str:
@@ -36,9 +29,11 @@ def percent(share: float) -> str:
     return f"{round(100 * share)} %"
 
 
-def _halo(colors: Colors) -> dict[str, Any]:
-    """Of words that stand on lines."""
-    return {"stroke": colors.paper, "stroke_width": 4, "paint_order": "stroke"}
+def _box(kind: str, content: str = "", **places: float) -> str:
+    """A box of a picture. kind: its classes; content: HTML; places: left, bottom or width in %."""
+    style = "; ".join(f"{name}: {value:.4g}%" for name, value in places.items())
+    styled = f' style="{style}"' if style else ""
+    return f'<div class="{kind}"{styled}>{content}</div>'
 
 
 class Worlds(NamedTuple):
@@ -66,25 +61,15 @@ class Worlds(NamedTuple):
         ]
         return ". ".join(f"{w}: {', '.join(row)}" for w, row in zip(worlds, named, strict=True))
 
-    def drawn(self, colors: Colors) -> Drawn:
-        parts: list[str] = []
-        y, fills = 1.0, (colors.one, colors.other, colors.muted)
+    def drawn(self) -> str:
+        parts = []
         for world, shares in self.shares.items():
-            parts.append(text(0, y, world, font_weight="600"))
-            y += 0.5
-            for k, (name, share) in enumerate(zip(self.outcomes, shares, strict=True)):
-                inside = share > 0.6  # the words have no room beside such a bar
-                at, anchor = (100 * share - 1, "end") if inside else (100 * share + 1, "start")
-                fill = colors.paper if inside else colors.ink
-                told = f"{name} {hundred(share)}".strip()
-                parts += [
-                    rect(0, y, 100, 1.6, colors.grid, opacity=0.5),
-                    rect(0, y, 100 * share, 1.6, fills[k % 3]),
-                    text(at, y + 1.15, told, anchor, fill=fill),
-                ]
-                y += 1.9
-            y += 1.3
-        return y - 1.0, parts
+            parts.append(_box("world", escape(world)))
+            for name, share, color in zip(self.outcomes, shares, _COLORS, strict=False):
+                label = escape(f"{name} {hundred(share)}".strip())
+                bar = _box("fill", width=100 * share)
+                parts.append(_box(f"bar {color}", f"{bar}<span>{label}</span>"))
+        return "".join(parts)
 
 
 class Dots(NamedTuple):
@@ -114,27 +99,16 @@ class Dots(NamedTuple):
         turned = f"; {self.turned} turned around" if self.flipped else ""
         return f"{len(self.reports)} dots, {self.yes} of them yes{turned}"
 
-    @lru_cache  # noqa: B019 - a page without server asks a thousand times for the same few
-    def drawn(self, colors: Colors) -> Drawn:
-        many = len(self.reports)
-        across, high = (10, 2.0) if many <= 40 else (20, 1.5) if many <= 120 else (40, 1.0)
-        size, parts = 0.3 * high, []
-        for k, report in enumerate(self.reports):
-            turned = bool(self.flipped) and self.flipped[k]
-            color = colors.other if turned else colors.one
-            x, y = 100 * (k % across + 0.5) / across, high * (k // across + 0.5)
-            fill = color if report else "none"
-            parts.append(circle(x, y, size, fill, stroke=color, stroke_width=2))
-            if turned:
-                stroke = colors.paper if report else color
-                struck = {"x1": -size, "y1": size, "x2": size, "y2": -size}
-                ends = {name: f"{end:g}em" for name, end in struck.items()}
-                stroke = element("line", **ends, stroke=stroke, stroke_width=2)
-                parts.append(element("svg", stroke, x=f"{x:g}%", y=f"{y:g}em", overflow="visible"))
-        y = high * -(-many // across) + 1.2
-        turns = " · struck: turned around" if self.flipped else ""
-        parts.append(text(0, y, f"filled: yes · hollow: no{turns}", small=True, fill=colors.muted))
-        return y + 0.4, parts
+    def drawn(self) -> str:
+        people = len(self.reports)
+        columns = 10 if people <= 40 else 20 if people <= 120 else 40
+        flipped = self.flipped or (False,) * people
+        dots = "".join(
+            f'<i class="{"yes" if report else "no"}{" turned" if turned else ""}"></i>'
+            for report, turned in zip(self.reports, flipped, strict=True)
+        )
+        legend = "filled: yes · hollow: no" + (" · struck: turned around" if self.flipped else "")
+        return _box(f"dots one of-{columns}", dots) + _box("note", legend)
 
 
 class Spans(NamedTuple):
@@ -157,31 +131,19 @@ class Spans(NamedTuple):
         truth = [] if self.truth is None else [f"The truth: {percent(self.truth)}"]
         return ". ".join(told + truth)
 
-    def drawn(self, colors: Colors) -> Drawn:
-        top = 0.0 if self.truth is None else 1.4
-        bottom = 3.2 * len(self.rows) + top + 0.2
-        parts = [line(0, bottom, 100, bottom, colors.grid)]
-        for x, anchor in ((0, "start"), (50, "middle"), (100, "end")):
-            name = percent(x / 100)
-            parts.append(line(x, bottom, x, bottom + 0.4, colors.muted))
-            parts.append(text(x, bottom + 1.4, name, anchor, small=True, fill=colors.muted))
+    def drawn(self) -> str:
+        truth, note = "", ""
         if self.truth is not None:
-            at = 100 * self.truth
-            anchor = "start" if at < 30 else "end" if at > 70 else "middle"
-            parts.append(line(at, 1.3, at, bottom, colors.ink, stroke_dasharray="2 3"))
-            parts.append(text(at, 0.9, f"the truth: {percent(self.truth)}", anchor))
-        halo = _halo(colors)
+            truth = _box("rule", left=100 * self.truth)
+            note = _box("note", f"dashed: the truth, {percent(self.truth)}")
+        parts = []
         for k, (name, row) in enumerate(self.rows.items()):
-            color, y = colors.one if k else colors.other, top + 3.2 * k
-            told = f"{name}: {percent(row.share)} ({percent(row.low)} to {percent(row.high)})"
-            share, low, high = (100 * min(max(end, 0.0), 1.0) for end in row)
-            parts += [
-                text(0, y + 1.1, told, **halo),
-                line(low, y + 2.1, high, y + 2.1, color, stroke_width=3),
-                *(line(x, y + 1.8, x, y + 2.4, color, stroke_width=3) for x in (low, high)),
-                circle(share, y + 2.1, 0.4, color),
-            ]
-        return bottom + 1.8, parts
+            share, low, high = 100 * np.clip(row, 0, 1)
+            marks = truth + _box("range", left=low, width=high - low) + _box("point", left=share)
+            label = f"{name}: {percent(row.share)} ({percent(row.low)} to {percent(row.high)})"
+            parts.append(escape(label) + _box(f"scale {'one' if k else 'other'}", marks))
+        ends = "".join(f"<span>{percent(end)}</span>" for end in (0, 0.5, 1))
+        return "".join(parts) + _box("ends", ends) + note
 
 
 class Bend(NamedTuple):
@@ -222,49 +184,40 @@ class Bend(NamedTuple):
         told += [f"{name}: {table[name][0]}" for name in self.levels]
         return f"{self.up}. {'. '.join(told)}"
 
-    def drawn(self, colors: Colors) -> Drawn:
-        at, last, levels = self.at, len(self.stops) - 1, self.levels
-        highest = max(value for line in (levels.values(), *self.lines.values()) for value in line)
-        top = highest if self.high is None else self.high
-        looks = [(color, dash) for dash in _DASHES for color in (*colors[4:], colors.muted)]
-        named = dict(zip(self.lines, looks, strict=False))
-        begin = 2.2 + 1.4 * len(named) * (len(named) > 1)
-        plot = Plot(Extent(0, max(last, 1)), Extent(self.low, top), begin, _HIGH)
-        small: dict[str, Any] = {"small": True, "fill": colors.muted}
-        parts = [text(0, begin - 1.6, self.up, **small)]
+    def drawn(self) -> str:
+        last, at = len(self.stops) - 1, self.at
+        values = [*self.levels.values(), *(value for line in self.lines.values() for value in line)]
+        top = max(values) if self.high is None else self.high
+
+        def left(stop: int) -> float:
+            return 100 * stop / max(last, 1)
+
+        def bottom(value: float) -> float:
+            return float(np.interp(value, (self.low, top), (0, 100)))
+
+        plot, legend = [], []
         for value in (self.low, (self.low + top) / 2, top):
-            _, y = plot.at(0, value)
-            parts.append(line(0, y, 100, y, colors.grid))
-            parts.append(text(0, y - 0.25, self.form(value), **small))
+            plot.append(_box("level", escape(self.form(value)), bottom=bottom(value)))
         if at is not None:
-            x, _ = plot.at(at, top)
-            parts.append(line(x, begin, x, plot.bottom, colors.ink, opacity=0.55))
-        for k, (name, (color, dash)) in enumerate(named.items()):
-            curve, row = self.lines[name], 0.8 + 1.4 * k
-            places = map(plot.at, range(last + 1), curve)
-            look: dict[str, Any] = {"stroke": color, "stroke_dasharray": dash}
-            parts.append(svg.bent(places, fill="none", stroke_width=2.5, **look))
-            if len(named) > 1:
-                told = name if at is None else f"{name}: {self.form(curve[at])}"
-                parts.append(
-                    line(0, row - 0.3, 6, row - 0.3, color, stroke_width=3, stroke_dasharray=dash)
-                )
-                parts.append(text(8, row, told))
-            if at is not None:
-                parts.append(circle(*plot.at(at, curve[at]), 0.4, color))
-        for name, level in levels.items():
-            _, y = plot.at(0, level)
-            parts.append(line(0, y, 100, y, colors.ink, stroke_dasharray="2 3"))
-            told = f"{name}: {self.form(level)}"
-            parts.append(text(100, y - 0.4, told, "end", **_halo(colors)))
-        for k, stop in enumerate(self.stops):
-            beside = at is not None and abs(k - at) == 1  # the chosen one is written there
-            if last < 8 or k == at or (not beside and (k % 3 == 0 or k == last)):
-                x, _ = plot.at(k, top)
-                bold = "600" if k == at else "400"
-                parts.append(text(x, plot.bottom + 1.2, stop, "middle", font_weight=bold, **small))
-        parts.append(text(50, plot.bottom + 2.4, self.across, "middle", **small))
-        return plot.bottom + 3.0, parts
+            plot.append(_box("rule", left=left(at)))
+        for look, (name, line) in zip(_LOOKS, self.lines.items(), strict=False):
+            label = name if at is None else f"{name}: {self.form(line[at])}"
+            legend.append(_box(f"key {look}", f'<i class="point"></i>{escape(label)}'))
+            for stop, value in enumerate(line):
+                kind = f"point {look}{' here' if stop == at else ''}"
+                plot.append(_box(kind, left=left(stop), bottom=bottom(value)))
+        for name, value in self.levels.items():
+            label = escape(f"{name}: {self.form(value)}")
+            plot.append(_box("level dashed", f"<span>{label}</span>", bottom=bottom(value)))
+        for stop, label in enumerate(self.stops):
+            # The label of the chosen one needs room on a phone.
+            beside = at is not None and abs(stop - at) <= max(1, last // 8)
+            if last < 8 or stop == at or (not beside and (stop % 3 == 0 or stop == last)):
+                kind = "stop here" if stop == at else "stop"
+                plot.append(_box(kind, escape(label), left=left(stop)))
+        keys = "".join(legend) if len(legend) > 1 else ""
+        above = keys + _box("note", escape(self.up))
+        return above + _box("plot", "".join(plot)) + _box("across", escape(self.across))
 
 
 class Cells(NamedTuple):
@@ -286,25 +239,20 @@ class Cells(NamedTuple):
         lit = sum(map(int, self.table()["lit"]))
         return f"{self.says}: {lit} of {len(self.rows) * len(self.rows[0])} cells are lit"
 
-    def drawn(self, colors: Colors) -> Drawn:
-        down, across = len(self.rows), len(self.rows[0])
-        wide, high, parts = 100 / across, min(1.2, 14 / down), []
+    def drawn(self) -> str:
+        cells = []
         for r, row in enumerate(self.rows):
             for c, value in enumerate(row):
-                place = (wide * c, high * r, 0.94 * wide, 0.92 * high)
-                parts.append(rect(*place, colors.grid, opacity=0.5))
-                if value > 0:
-                    parts.append(rect(*place, colors.other, opacity=f"{value:.2f}"))
-                if self.marked == (r, c):
-                    parts.append(rect(*place, "none", stroke=colors.ink, stroke_width=2.5))
-        y = high * down + 1.2
-        return y + 0.4, [*parts, text(0, y, self.says, fill=colors.muted)]
+                kind = "marked" if self.marked == (r, c) else "cell"
+                cells.append(f'<i class="{kind}" style="--lit: {value:.0%}"></i>')
+        grid = f'<div class="cells" style="--columns: {len(self.rows[0])}">{"".join(cells)}</div>'
+        return grid + _box("note", escape(self.says))
 
 
 Picture = Worlds | Dots | Spans | Bend | Cells
 
 
-def drawn(picture: Picture, colors: Colors = PAPER) -> str:
-    """The picture as SVG, with its words as its label."""
-    height, parts = picture.drawn(colors)
-    return svg.picture(parts, height, picture.words, fill=colors.ink, **svg.NAMESPACE)
+def drawn(picture: Picture) -> str:
+    """The picture as HTML, with its words as its label."""
+    label = escape(picture.words)
+    return f'<div class="drawing" role="img" aria-label="{label}">{picture.drawn()}</div>'

@@ -385,9 +385,9 @@ def spent(guarantee: Guarantee, change: Change) -> str:
     return words + f" (or {budget_text(weaker, DELTA)})" * (weaker < 0.95 * here.epsilon)
 
 
-def row_of_ratings(guarantee: Guarantee, ratings: int, delta: float | None = None) -> Certified:
+def row_of_ratings(guarantee: Guarantee, ratings: int) -> Certified:
     """What the releases prove for all values of one person with so many ratings."""
-    return capped(guarantee, ratings).certified(ROW_VALUES, delta)
+    return capped(guarantee, ratings).certified(ROW_VALUES)
 
 
 def capped(guarantee: Guarantee, ratings: int) -> Guarantee:

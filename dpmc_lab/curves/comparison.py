@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -18,15 +17,7 @@ from dpmc_lab.curves.lines import (
     interval,
     short,
 )
-from dpmc_lab.curves.numbers import (
-    FEWEST,
-    Estimate,
-    complete,
-    estimate,
-    estimate_words,
-    means,
-    resamples,
-)
+from dpmc_lab.curves.numbers import FEWEST, complete
 from dpmc_lab.curves.text import Table, columns
 
 HOW = (
@@ -34,42 +25,25 @@ HOW = (
     " split. A winner is named only where the 95 % interval of the difference leaves out zero, at"
     " all epsilons together."
 )
-_WHERE = "wherever the seeds tell them apart"
+TOO_FEW = "Choose two mechanisms or more to see which is better where."
+APART = (
+    "Nothing here can be compared: the epsilons count different things or do not overlap, or there"
+    " are fewer than three seeds."
+)
 _SLACK = 1 + 1e-9  # of epsilons
 
 
 # --- who is better, and where ------------------------------------------------------------
 
 
-class Lead(NamedTuple):
-    """Epsilons from `first` to `last` at which one line beats the other beyond doubt.
-
-    decided: whether it does at every epsilon computed between the two, or at some it is open.
-    crossing: where the curves meet before `first`, after an opposite lead; None without one.
-    """
-
-    better: Line
-    worse: Line
-    first: float
-    last: float
-    decided: bool
-    crossing: Estimate | None
-
-
 class Duel(NamedTuple):
-    """Two lines on the epsilons x that both cover, with every lead in order; seeds in common.
-
-    claimed: the one whose epsilon is only claimed where the other's is certified, or empty.
-    signs: at each x +1 where `one` is better beyond doubt, -1 where `other` is, else 0; empty where
-    there are too few seeds.
-    """
+    """Two lines at the epsilons x that both cover. signs: at each x +1 where `one` is better beyond
+    doubt, -1 where `other` is, else 0; empty where there are too few seeds."""
 
     one: Line
     other: Line
     x: Floats
     seeds: int
-    leads: tuple[Lead, ...]
-    claimed: str = ""
     signs: tuple[int, ...] = ()
 
 
@@ -80,23 +54,6 @@ def duels(placed: Sequence[Placed]) -> list[Duel]:
         for a, b in itertools.combinations(placed, 2)
         if a.counts == b.counts and a.line.metric == b.line.metric
     ]
-
-
-def verdicts(placed: Sequence[Placed], found: Sequence[Duel]) -> tuple[list[str], list[str]]:
-    """(pairs with a winner somewhere, pairs without one), a sentence each.
-
-    found: their duels.
-    """
-    if len(placed) < 2:
-        return ["Choose two mechanisms or more to see which is better where."], []
-    found = sorted(found, key=lambda duel: -len(duel.leads))  # those that change places first
-    won = [duel_words(duel) for duel in found if duel.leads]
-    rest = [duel_words(duel) for duel in found if not duel.leads]
-    if found and not won:
-        won = ["No two of these can be told apart: more seeds may do it."]
-    if len(found) < len(placed) * (len(placed) - 1) // 2:
-        won.append("Pairs whose epsilons count different things are not compared.")
-    return won, rest
 
 
 class Standing(NamedTuple):
@@ -200,8 +157,7 @@ def duel(a: Placed, b: Placed) -> Duel:
     """Compare two lines seed by seed: all mechanisms of a seed share its split.
 
     At each epsilon the 95 % t interval of the mean difference decides, widened so that it holds
-    for all epsilons at once (Bonferroni). A crossing lies where the mean difference changes its
-    sign, linear in log epsilon; its interval comes from resampled seeds, widened for their number.
+    for all epsilons at once (Bonferroni).
     """
     low, high = max(a.x.min(), b.x.min()), min(a.x.max(), b.x.max())
     x = np.unique(np.concatenate([a.x, b.x]))
@@ -210,78 +166,11 @@ def duel(a: Placed, b: Placed) -> Duel:
     x = x[(x >= low / _SLACK) & (x <= high * _SLACK)]
     difference, seeds = _differences(a, b, x)
     if not len(x) or seeds < FEWEST:
-        return Duel(a.line, b.line, x, seeds, ())
+        return Duel(a.line, b.line, x, seeds)
     level = 1 - (1 - LEVEL) / len(x)
     found = [interval(row, level) for row in difference]
-    signs = np.array([np.sign(at.mean) * (abs(at.mean) > at.half_width) for at in found], int)
-    drawn = resamples(seeds)
-    leads: list[Lead] = []
-    for sign, places in itertools.groupby(np.flatnonzero(signs), key=signs.__getitem__):
-        run = [int(k) for k in places]
-        start, end = run[0], run[-1]
-        decided = bool(signs[start : end + 1].all())
-        better, worse = (a.line, b.line) if sign > 0 else (b.line, a.line)
-        crossing = None
-        if leads:  # where this lead, positive from here on, was last zero before
-            lead = sign * difference
-            zeros = np.array([_last_zero(x, row, start) for row in means(lead, drawn)])
-            crossing = estimate(_last_zero(x, lead.mean(axis=1), start), zeros, seeds)
-        leads.append(Lead(better, worse, float(x[start]), float(x[end]), decided, crossing))
-    hollow = [side.line.label for side in (a, b) if not side.solid]
-    claimed = hollow[0] if len(hollow) == 1 else ""
-    return Duel(a.line, b.line, x, seeds, tuple(leads), claimed, tuple(signs.tolist()))
-
-
-def duel_words(found: Duel) -> str:
-    """The duel in words."""
-    text = _verdict(found)
-    if found.leads and found.claimed:
-        text += f" The epsilon of {found.claimed} is claimed, not certified."
-    return text
-
-
-def _verdict(found: Duel) -> str:
-    one, other, x = found.one.label, found.other.label, found.x
-    if not len(x):
-        return f"{one} and {other} have no epsilon in common in this unit."
-    if found.seeds < FEWEST:
-        return f"{one} and {other}: three seeds or more are needed to tell them apart."
-    ends = f"{short(x[0])} and {short(x[-1])}"
-    span = f"between epsilon {ends}" if len(x) > 1 else f"at epsilon {short(x[0])}"
-    if not found.leads:
-        return f"{one} and {other} cannot be told apart {span} ({found.seeds} seeds)."
-    last = found.leads[-1]
-    better, worse = last.better.label, last.worse.label
-    if len(found.leads) > 1:
-        text = "; ".join(_turn(lead, x) for lead in found.leads[1:])
-        first = found.leads[0]
-        text += f"; before, {first.better.label} beats {first.worse.label}"
-        ends_too = first.first == x[0] and last.last == x[-1]
-        sure = ends_too and all(lead.decided for lead in found.leads)
-        return f"{text}." if sure else f"{text}; {_WHERE}."
-    if not last.decided:
-        return f"{better} beats {worse} {_range(last, x)}, {_WHERE}."
-    if last.first == x[0] and last.last == x[-1]:
-        ends = f"{short(x[0])} to {short(x[-1])}"
-        whole = f"at every epsilon from {ends}" if len(x) > 1 else span
-        return f"{better} beats {worse} {whole}."
-    return f"{better} beats {worse} {_range(last, x)}; elsewhere the seeds do not tell them apart."
-
-
-def _turn(lead: Lead, x: Floats) -> str:
-    assert lead.crossing is not None  # every lead but the first follows another
-    where = estimate_words(lead.crossing, *x[[0, -1]])
-    return f"{lead.better.label} beats {lead.worse.label} above epsilon {where}"
-
-
-def _range(lead: Lead, x: Floats) -> str:
-    if lead.first == lead.last:
-        return f"at epsilon {short(lead.first)}"
-    if lead.last == x[-1] and lead.first > x[0]:
-        return f"from epsilon {short(lead.first)} on"
-    if lead.first == x[0] and lead.last < x[-1]:
-        return f"up to epsilon {short(lead.last)}"
-    return f"from epsilon {short(lead.first)} to {short(lead.last)}"
+    signs = [int(np.sign(at.mean) * (abs(at.mean) > at.half_width)) for at in found]
+    return Duel(a.line, b.line, x, seeds, tuple(signs))
 
 
 def _differences(a: Placed, b: Placed, x: Floats) -> tuple[Floats, int]:
@@ -295,16 +184,3 @@ def _differences(a: Placed, b: Placed, x: Floats) -> tuple[Floats, int]:
         found = [np.interp(place, own, column) for column in kept.T]
         sides.append(np.stack(found, axis=1) if common and len(x) else np.empty((len(x), 0)))
     return a.line.metric.sign * (sides[0] - sides[1]), len(common)
-
-
-def _last_zero(x: Floats, lead: Floats, start: int) -> float:
-    """The epsilon nearest below the first positive place from `start` on; 0 or inf for none."""
-    above = np.flatnonzero(lead[start:] > 0)
-    if not len(above):
-        return math.inf
-    below = np.flatnonzero(lead[: start + above[0]] <= 0)
-    if not len(below):
-        return 0.0
-    k = below[-1] + 1
-    share = -lead[k - 1] / (lead[k] - lead[k - 1])
-    return float(np.exp(np.log(x[k - 1]) + share * np.log(x[k] / x[k - 1])))

@@ -486,53 +486,6 @@ def short(value: float, digits: int = 4) -> str:
     return f"{float(f'{value:.{digits}g}'):,.10g}"
 
 
-# --- the best of all -----------------------------------------------------------------------
-
-ENVELOPE = "best of all, chosen on test data: evaluation only"
-
-
-class Envelope(NamedTuple):
-    """The best of several lines at each epsilon: no method, because test data chose it.
-
-    x: (E). value: (E), on seeds that had no say in the choice. winners: (E) labels. counts: unit.
-    """
-
-    x: Floats
-    value: Floats
-    winners: tuple[str, ...]
-    counts: str
-
-
-def envelope(placed: Sequence[Placed]) -> Envelope | None:
-    """Over the certified lines of the unit that most have; None for fewer than two, or one seed.
-
-    At each epsilon every other seed chooses, and the others measure what was chosen.
-    """
-    solid = [one for one in placed if one.solid and len(one.line.seeds) > 1]
-    units = [one.counts for one in solid]
-    counts = max(units, key=units.count, default="")
-    rivals = [one for one in solid if one.counts == counts]
-    if len(rivals) < 2:
-        return None
-    sign = rivals[0].line.metric.sign
-    found: list[tuple[float, float, str]] = []
-    for x in sorted({float(f"{x:.6g}") for one in rivals for x in one.x}):
-        rows = [
-            (one.line.label, one.line.values[k])
-            for one in rivals
-            for k in np.flatnonzero(np.isclose(one.x, x, rtol=1e-5))[:1]
-        ]
-        halves = [(name, row[::2], row[1::2]) for name, row in rows]
-        whole = [one for one in halves if not np.isnan(one[1]).all() and not np.isnan(one[2]).all()]
-        if len(whole) > 1:
-            name, _, held = max(whole, key=lambda one: sign * float(np.nanmean(one[1])))
-            found.append((x, float(np.nanmean(held)), name))
-    if not found:
-        return None
-    epsilons, values, winners = zip(*found, strict=True)
-    return Envelope(np.array(epsilons), np.array(values), winners, counts)
-
-
 # --- above the reference -----------------------------------------------------------------
 
 

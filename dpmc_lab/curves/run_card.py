@@ -12,15 +12,15 @@ from typing import Any
 import numpy as np
 
 from dpmc_core import registry
-from dpmc_core.errors import number_text, sentence
-from dpmc_core.experiment import EVALUATION_ONLY, Result, settings_dict
+from dpmc_core.errors import number_text
+from dpmc_core.experiment import Result, settings_dict
 from dpmc_core.metrics import METRICS, Metric, headline
 from dpmc_core.model import Mechanism, Model
 from dpmc_core.problem import Split, options_text, split_words
 from dpmc_core.settings import settings_of, show_setting
 from dpmc_lab.curves import cards, numbers
 from dpmc_lab.curves.lines import WITHOUT, Picture, guess_name
-from dpmc_lab.curves.text import Table, escape_markdown
+from dpmc_lab.curves.text import Table
 from dpmc_lab.curves.training import Film, TopItem, top_items
 
 SEED_NOTE = (
@@ -235,32 +235,6 @@ def as_json(run: Run) -> str:
     """The `dpmc fit --json` object; without the seed where it came from the operating system."""
     hidden = {"seed": None} if run.fresh else {}
     return json.dumps(run.result.as_dict() | hidden, indent=2) + "\n"
-
-
-def markdown(run: Run) -> str:
-    """The run card as Markdown."""
-    result, table = run.result, metrics_table(methods(run.result))
-    problem, public = result.problem, result.problem.train.public
-    shown = cards.card(result.guarantee, columns=problem.train.columns)
-    lines = [
-        f"# {result.mechanism.name} on {escape_markdown(run.title)}\n",
-        f"{public.users:,} users x {public.items:,} items, {len(problem.train):,} training"
-        f" ratings; tested on {split_words(problem.split)}.\n",
-        f"| {' | '.join(table)} |",
-        "|---" * len(table) + "|",
-        *(f"| {' | '.join(row)} |" for row in zip(*table.values(), strict=True)),
-        f"\n{sentence(EVALUATION_ONLY)}\n",
-        f"## Guarantee\n\n{shown.protects}\n",
-        *(f"- {name}: {text}" for name, text in shown.facts),
-        "\n## Settings\n",
-        *(f"- {k}: {v}" for k, v in _settings(result.mechanism).items()),
-        f"- preparation: {', '.join(problem.steps) or 'none'}",
-        f"- rounds: {result.rounds}, {result.seconds:.1f} s",
-        "- seed: from the operating system, not kept" if run.fresh else f"- seed: {result.seed}",
-        "",
-        *[SEED_NOTE, ""] * (not run.fresh),
-    ]
-    return "\n".join(lines)
 
 
 def command(run: Run) -> str:

@@ -92,17 +92,6 @@ def calibration(
     )
 
 
-def spectrum(model: Model, limit: int = 40) -> Floats | None:
-    """The largest singular values of a model with factors, from large to small; else None.
-
-    From the QR of each side: the triangular factors' product has the same singular values.
-    """
-    if model.factors is None:
-        return None
-    left, right = np.linalg.qr(model.factors.left)[1], np.linalg.qr(model.factors.right)[1]
-    return np.linalg.svd(left @ right.T, compute_uv=False)[:limit]
-
-
 def top_items(model: Model, train: Ratings, user: int) -> tuple[TopItem, ...]:
     """The ten highest-scored items a user has not rated in training (ties: the lower index)."""
     found = zip(*toplists.best(model, train, user, _TOP), strict=True)
@@ -119,15 +108,6 @@ def calibration_words(view: CalibrationCurve) -> str:
     """The calibration as text."""
     gap = np.average(np.abs(view.predicted - view.observed), weights=view.size)
     return f"Predictions in {len(view.size)} equal groups are off by {gap:.2g} on average."
-
-
-def spectrum_words(values: Floats) -> str:
-    """The singular values as text."""
-    share = float(values[:5].sum() / values.sum()) if values.sum() > 0 else 0.0
-    return (
-        f"{len(values)} singular values, the largest {values.max(initial=0):.3g}; the first five"
-        f" hold {share:.0%} of their sum."
-    )
 
 
 def _median(view: ErrorCdf) -> float:

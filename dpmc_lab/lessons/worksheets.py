@@ -19,8 +19,8 @@ import numpy as np
 
 from dpmc_core.facts import into, load
 from dpmc_lab import glossary
+from dpmc_lab.classroom import pictures
 from dpmc_lab.classroom.numbers import listed
-from dpmc_lab.classroom.pictures import Colors, drawn
 from dpmc_lab.curves import text
 from dpmc_lab.lessons import LESSONS, Lesson, Slide
 
@@ -41,7 +41,8 @@ ul.options li::before { content: ""; display: inline-block; width: .8em; height:
 .lines div { border-bottom: 1px solid #999; height: 1.65rem; }
 .name { display: flex; gap: 2rem; margin-bottom: .8rem; }
 .name span { flex: 1; border-bottom: 1px solid #999; }
-.picture { max-width: 28rem; margin: .6rem 0; font-size: .85rem; }
+.picture { max-width: 28rem; margin: .6rem 0; font-size: .85rem; --ink: #1c1e21; --muted: #6b7076;
+  --grid: #d8d8d2; --paper: #fff; --one: #0072b2; --other: #d55e00; }
 .teacher { border-left: 3px solid #999; padding-left: .7rem; }
 @media print { body { font-size: 10.5pt; margin: 0; padding: 0; max-width: none; }
   h2.lesson ~ h2.lesson { break-before: page; margin-top: 0; } }
@@ -96,7 +97,7 @@ def answers() -> str:
         home = f"<p><b>To take home:</b> {escape(lesson.take_home)}</p>"
         sections = [f"<section>{one}</section>" for one in (*slides, last + home)]
         parts += [_head(lesson), *sections]
-    return text.page("Differential privacy: answer key", parts, _STYLE)
+    return text.page("Differential privacy: answer key", parts, _STYLE + pictures.STYLE)
 
 
 def _answered(slide: Slide) -> str:
@@ -108,7 +109,7 @@ def _answered(slide: Slide) -> str:
     found = slide.reveal(slide.start)
     parts.append(text.paragraphs(*found.says))
     if found.picture is not None:
-        parts.append(f'<div class="picture">{drawn(found.picture)}</div>')
+        parts.append(f'<div class="picture">{pictures.drawn(found.picture)}</div>')
     if found.note:
         parts.append(f"<p><small>{escape(found.note)}</small></p>")
     parts.append(f'<p class="teacher">{escape(slide.teacher)}</p>')
@@ -243,8 +244,7 @@ def schedule(minutes: int) -> Iterator[Turn]:
 # --- to click on ---------------------------------------------------------------------------------
 
 THROWS = 5  # of every button, where nothing can be drawn anew
-_SURFACE = Colors(*(f"var(--{name})" for name in Colors._fields))
-_PIECES = re.compile(r"(?<=>)(?=<[a-z])|(?= (?:aria-label|style)=)")
+_PIECES = re.compile(r"(?<=>)(?=<(?:div|i class=.yes))")
 
 
 @cache
@@ -262,8 +262,9 @@ def alone() -> str:
         rows = []
         for stop in product(*stops):
             found = slide.reveal(dict(zip(slide.start, stop, strict=True)))
-            svg = drawn(found.picture, _SURFACE) if found.picture else ""
-            rows.append((tuple(map(hold, _PIECES.split(svg))), found.note, *found.says))
+            drawing = pictures.drawn(found.picture) if found.picture else ""
+            pieces = tuple(map(hold, _PIECES.split(drawing)))
+            rows.append((pieces, found.note, *found.says))
         for places in zip(*(map(hold, row) for row in rows), strict=True):
             whole = np.reshape(places, [*map(len, stops)])
             for axis in range(whole.ndim):
@@ -296,6 +297,7 @@ def alone() -> str:
     content = {"lessons": lessons, "words": words, "held": list(held)}
     page = resources.files(__package__).joinpath("lessons.html").read_text("utf-8")
     told = json.dumps(content, separators=(",", ":"), ensure_ascii=False)
+    page = page.replace("/* pictures */", pictures.STYLE)
     return page.replace("{content}", told.replace("</", "<\\/"))
 
 

@@ -19,10 +19,8 @@ from dpmc_core.paths import version
 from dpmc_core.registry import style
 from dpmc_core.style import BLUE, GREEN, ORANGE, PURPLE, RED, SKY, Style
 from dpmc_lab import papers
-from dpmc_lab.curves import svg
 from dpmc_lab.curves.cards import delta_text
 from dpmc_lab.curves.lines import Interval, short
-from dpmc_lab.curves.svg import Extent, Key, Plot
 from dpmc_lab.curves.text import columns, page, paragraphs
 from dpmc_lab.papers import engine, verdicts
 from dpmc_lab.papers.engine import Experiment, Made, Paper, Point, Series
@@ -412,8 +410,9 @@ def as_dict(found: Look) -> dict[str, Any]:
 
 # --- pictures ------------------------------------------------------------------------------------
 
-OPEN = Style("currentColor", "circle", "dash")  # of what keeps nothing private
-GUESS = Style("var(--muted)", "circle", "dot")  # of what looks at no person's taste
+# A chart has its own colours for "ink" and "muted", which follow its surface.
+OPEN = Style("ink", "circle", "dash")  # of what keeps nothing private
+GUESS = Style("muted", "circle", "dot")  # of what looks at no person's taste
 # Of further curves of one method, whose colour stays.
 _MARKS = ("square", "diamond", "triangle-up", "cross", "triangle-down", "pentagon")
 _MORE_DASHES = ("dashdot", "solid", "longdash", "dash", "longdashdot", "dot")
@@ -470,46 +469,6 @@ def curves(found: Look) -> dict[str, Series]:
     return {one.label: one for one in found.series}
 
 
-def drawing(found: Look) -> str:
-    """The chart with its text alternative; empty where there is none."""
-    if not drawn(found):
-        return ""
-    one, looked, (across, up) = found.experiment, looks(found), titles(found)
-    plot = Plot(*spans(found))
-    x, y = ({tick: short(tick, 3) for tick in scale.ticks} for scale in (plot.x, plot.y))
-    parts = plot.axes(x, y, across, up, "var(--grid)")
-    for one_of in found.ranges:
-        color = looked[one_of.label].color
-        parts.append(plot.band(one_of.x, one_of.low, one_of.high, color))
-    for label, curve in curves(found).items():
-        look = looked[label]
-        if any(high > low for high, low in zip(curve.high, curve.low, strict=True)):
-            parts.append(plot.band(curve.x, curve.low, curve.high, look.color))
-        parts.append(plot.line(curve.x, curve.mean, look))
-        if marked(curve):
-            parts.append(plot.marks(curve.x, curve.mean, look))
-    for printed in one.printed:
-        look = looked[printed.series]
-        ends = (plot.at(printed.x, printed.value + sign * printed.error) for sign in (-1, 1))
-        parts.append(svg.line(*next(ends), *next(ends), look.color, stroke_width=2))
-        parts.append(plot.marks([printed.x], [printed.value], look, hollow=True))
-    words = f"{up} over {across}: {one.title}"
-    return svg.legend(keys(found, looked)) + svg.picture(
-        parts, plot.bottom + 3, words, fill="currentColor", class_="chart"
-    )
-
-
-def keys(found: Look, looked: dict[str, Style]) -> list[Key]:
-    """What each curve is; hollow where it is printed and has no curve of ours."""
-    ours = curves(found)
-    return [
-        Key(label, look, mark=marked(ours[label]))
-        if label in ours
-        else Key(f"{label}, printed", look, line=False, hollow=True)
-        for label, look in looked.items()
-    ]
-
-
 def titles(found: Look) -> tuple[str, str]:
     """What stands at both axes; an epsilon with the unit that it is promised for."""
     one = found.experiment
@@ -519,15 +478,6 @@ def titles(found: Look) -> tuple[str, str]:
         also = f", delta {delta_text(deltas.pop())}" if len(deltas) == 1 else ""
         across = f"{across} {units.pop()}{also}"
     return across, one.y.title
-
-
-def spans(found: Look) -> tuple[Extent, Extent]:
-    """The ranges of both axes, over ours and what is printed."""
-    one, ours = found.experiment, curves(found).values()
-    xs = [x for s in ours for x in s.x] + [p.x for p in one.printed]
-    ys = [y for s in (*ours, *found.ranges) for y in (*s.low, *s.high)]
-    ys += [y for p in one.printed for y in (p.value - p.error, p.value + p.error)]
-    return Extent.over(xs, log=one.x.log), Extent.over(ys, log=one.y.log)
 
 
 def marked(curve: Series) -> bool:
@@ -548,6 +498,7 @@ _COLORS = {
     Privacy.COUNTEREXAMPLE: "bad",
 }
 _LONG = 24  # letters, from which on a cell is of words that are wrapped
+_SHORT = 12  # rows, up to which a table is unfolded
 _STYLE = """
 :root { color-scheme: light dark; --ink: #1c1e21; --muted: #5d646d; --grid: #dcdcd6;
   --paper: #fdfdfc; --accent: #4c5fd5; --good: #1a7f37; --fair: #0b63c5; --off: #96500a;
@@ -569,7 +520,6 @@ td, th { padding: .25rem .8rem .25rem 0; text-align: left; vertical-align: top;
 td.words { min-width: 10rem; } td.short { white-space: nowrap; }
 pre { background: color-mix(in srgb, var(--ink) 7%, transparent); padding: .6rem .8rem;
   white-space: pre-wrap; overflow-wrap: anywhere; font-size: .875rem; }
-.chart { max-width: 44rem; margin-top: .5rem; }
 summary { cursor: pointer; } details { margin: .4rem 0; } p { margin: .5rem 0; }
 """
 
@@ -582,10 +532,9 @@ def html(found: Sequence[Look]) -> str:
         _table(standing(found)),
         _paragraph(count(found)),
         _paragraph(
-            f"Made by dpmc papers --report, version {version()}, from stored results. Lines: ours,"
-            " the mean over seeds in its 95 % band; wide bands: from the lowest to the highest mean"
-            " of the settings tried; hollow: printed, with the error of reading it."
-            f" {sentence(EVALUATION_ONLY)}",
+            f"Made by dpmc papers --report, version {version()}, from stored results. Ours: mean"
+            " over seeds, and half of its 95 % interval. Printed: with the error of reading it. The"
+            f" page Papers of the app draws the same numbers. {sentence(EVALUATION_ONLY)}",
             "small",
         ),
         f"<details><summary>What the verdicts on accuracy mean</summary>{meant}</details>",
@@ -615,20 +564,19 @@ def _experiment(found: Look) -> str:
         f"<h3 id='{escape(one.id)}'>{escape(name)}</h3>",
         f"<p>{badges}</p>",
         _paragraph(found.judged.reason),
-        table if one.x.names else drawing(found),
     ]
+    if table:
+        opened = "" if len(columns["curve"]) > _SHORT else " open"
+        parts.append(f"<details{opened}><summary>Numbers</summary>{table}</details>")
     said = statements(found)
     if said["the paper says"]:
         parts.append(_table(said))
     for name, text in facts(found):
-        # What we see is in the picture, where there is one.
-        if name != "command" and (name != "we see" or not drawn(found)):
+        if name != "command":
             label = TOLD.get(name, name.capitalize())
             parts.append(f"<p class='small'><b>{escape(label)}</b>: {escape(text)}</p>")
     if text := command(found):
         parts.append(f"<pre>{escape(text)}</pre>")
-    if table and not one.x.names:
-        parts.append(f"<details><summary>Numbers</summary>{table}</details>")
     kept = promises_table(found)
     if kept["method"]:
         parts.append(f"<details><summary>Promises</summary>{_table(kept)}</details>")

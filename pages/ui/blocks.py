@@ -258,7 +258,7 @@ def take(
 ) -> None:
     """All that a result can be taken along as, behind one button; what computes it.
 
-    picture: curves among it, as a picture, numbers, and how to cite them; a file of
+    picture: curves among it, as a page with their picture, numbers, and how to cite them; a file of
     the same name among `files` takes the place of one of these. shown: the command to show, where
     it is not that of the curves. note: what one must know of a file.
     """
@@ -270,7 +270,12 @@ def take(
     if curves:
         placed = [lines.place(one, Count.PAPER) for one in picture.lines]
         more = [
-            File("Picture (SVG)", f"{stem}.svg", "image/svg+xml", lambda: report.svg(picture)),
+            File(
+                "Picture (HTML)",
+                f"{stem}-picture.html",
+                "text/html",
+                lambda: report.picture_page(picture, shlex.join(argv)),
+            ),
             File(
                 "Numbers (CSV)",
                 f"{stem}.csv",

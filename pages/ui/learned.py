@@ -44,23 +44,7 @@ def pictures(run: Run) -> list[Exhibit]:
 
     errors = both(training.cdf, task, test, link)
     honest = both(training.calibration, task, test, link)
-    values, clear = both(training.spectrum)
     axis = "error of the chance of +1" if binary else f"error ({run_card.metric_of(found).unit})"
-    spectrum = Exhibit(
-        "spectrum",
-        "Singular values",
-        "How much structure is left?",
-        None,
-        "This model is a whole noisy matrix without factors: its singular values would be those of"
-        " the noise.",
-    )
-    if values is not None:
-        spectrum = spectrum._replace(
-            fig=charts_train.spectrum(id, values, clear, name),
-            caption="Large values stand for strong patterns, small ones for detail or noise.",
-            alt=training.spectrum_words(values),
-            table={"number": range(1, len(values) + 1), "singular value": values.round(3)},
-        )
     return [
         Exhibit(
             "errors",
@@ -84,7 +68,6 @@ def pictures(run: Run) -> list[Exhibit]:
                 "ratings": honest[0].size,
             },
         ),
-        spectrum,
     ]
 
 

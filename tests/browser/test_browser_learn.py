@@ -76,14 +76,14 @@ def test_a_lesson_from_start_to_end_by_keyboard_alone(page, server, name, mode):
         if at:
             focused(page, slide.title)  # and so it is read aloud
         if slide.predict is not None:
-            assert page.locator(".st-key-drawing svg").count() == 0
+            assert page.locator(".st-key-drawing [role=img]").count() == 0
             option = slide.predict.options[slide.predict.right or 0]
             tab_to(page, option)
             press(page, "Enter")
             focused(page, slide.predict.question)
         found, thrown = slide.reveal(slide.start), any(c.key == "throw" for c in slide.move)
         if found.picture is not None:
-            told = page.locator(".st-key-drawing svg[role=img]").get_attribute("aria-label")
+            told = page.locator(".st-key-drawing [role=img]").get_attribute("aria-label")
             assert thrown or told == found.picture.words
         assert page.evaluate(WIDER) <= 0
         if slide.move and slide.move[0].values:
@@ -175,7 +175,7 @@ def test_a_class_sees_all_of_a_step_without_scrolling(page, server, lesson):
             press(page, "PageDown")
         found = slide.reveal(slide.start)
         if found.picture is not None:
-            page.locator(".st-key-drawing svg[role=img]").wait_for()
+            page.locator(".st-key-drawing [role=img]").wait_for()
         seen = page.locator("[data-testid=stMain]").inner_text()
         if not any(control.key == "throw" for control in slide.move):
             assert all(said in seen for said in (*found.says, found.note))

@@ -37,7 +37,7 @@ def shows(tab, slide, moved):
     found = slide.reveal(moved)
     said = [tab.locator(".first"), *tab.locator(".shows > div:not(.picture) > p").all()]
     assert [one.text_content() for one in said] == list(found.says)
-    note, drawing = tab.locator(".shows small"), tab.locator(".picture > svg")
+    note, drawing = tab.locator(".shows small"), tab.locator(".picture > .drawing")
     assert note.text_content() == found.note
     if found.picture is None:
         assert drawing.count() == 0

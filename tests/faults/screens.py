@@ -39,36 +39,6 @@ VIEWS = family_of(
         ),
     ),
     (
-        "the best of all is measured on the seeds that chose it",
-        REUSED,
-        "halves = [(name, row[::2], row[1::2]) for name, row in rows]",
-        "halves = [(name, row[::2], row[::2]) for name, row in rows]",
-        named(
-            "views",
-            "test_there_is_an_envelope_of_certified_lines_of_one_unit_with_several_seeds_only",
-        ),
-    ),
-    (
-        "the best of all takes claims too",
-        OTHER,
-        "solid = [one for one in placed if one.solid and len(one.line.seeds) > 1]",
-        "solid = [one for one in placed if len(one.line.seeds) > 1]",
-        named(
-            "views",
-            "test_there_is_an_envelope_of_certified_lines_of_one_unit_with_several_seeds_only",
-        ),
-    ),
-    (
-        "the best of all is the worst",
-        OTHER,
-        "key=lambda one: sign * float(np.nanmean(one[1]))",
-        "key=lambda one: -sign * float(np.nanmean(one[1]))",
-        named(
-            "views",
-            "test_there_is_an_envelope_of_certified_lines_of_one_unit_with_several_seeds_only",
-        ),
-    ),
-    (
         "a line's last seed is left out",
         OTHER,
         "seeds=np.array(drawn),",

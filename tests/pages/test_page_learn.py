@@ -1,7 +1,5 @@
 """The page of lessons: predict, move, see, and home again; its address; and a class beside it."""
 
-import json
-
 import pytest
 
 from app import SECTIONS
@@ -25,11 +23,7 @@ def press(app, key):
 
 def drawings(app):
     """The pictures, as the page was given them."""
-    return [
-        json.loads(one.proto.json)["svg"]
-        for one in app.get("bidi_component")
-        if one.proto.component_name == "drawn"
-    ]
+    return [one.body for one in app.get("html") if 'class="drawing"' in one.body]
 
 
 def heading(app):

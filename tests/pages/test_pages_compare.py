@@ -162,7 +162,6 @@ def test_the_chart_is_the_store_and_every_curve_carries_its_unit():
     assert guess["line"]["dash"] == "dot"
     (papers,) = (t for t in unnamed if "Maximum likelihood" in t.get("hovertemplate", ""))
     assert papers["line"]["dash"] == "dash"
-    assert not named(app, lines.ENVELOPE[:20])  # of one certified line there is no best
     assert "95 % t interval of the mean over 2 seeds" in read_me(app)
     assert registry.get("output").name in charts_of(app)[0].proto.alt
     assert list(app.dataframe[0].value["mechanism"]) == ["Input", "Output"]
@@ -235,24 +234,6 @@ def test_with_a_new_curve_the_reference_runs_once_more_for_its_lists():
     assert found == [("input-flip", 1), ("input-flip", 2), ("reference-binary", 1)]
 
 
-@pytest.mark.usefixtures("nothing_shipped")
-def test_the_best_of_all_is_a_broad_pale_line_behind_the_others():
-    fill(ids=("input-flip", "objective", "output"))
-    app = open_page("compare", data=DATA, mechanisms=["input-flip", "objective", "output"], seeds=2)
-    (drawn,) = named(app, lines.ENVELOPE[:20])
-    with Store(read_only=True) as store:
-        picture = lines.read(store, ["input-flip", "objective"], METRICS["accuracy"])
-    best = lines.envelope([lines.place(line, lines.Count.PAPER) for line in picture.lines])
-    assert drawn["x"] == pytest.approx(best.x)
-    assert drawn["y"] == pytest.approx(best.value)
-    assert [winner for winner, _ in drawn["customdata"]] == list(best.winners)
-    data = spec(app)["data"]
-    assert "Pale line" in read_me(app)
-    assert drawn["line"]["width"] > 2 * max(t["line"]["width"] for t in traces(app))
-    assert data.index(drawn) < min(data.index(t) for t in traces(app))
-    assert "evaluation only" in drawn["name"].replace("<br>", " ")
-
-
 def test_a_guess_that_is_chosen_is_a_line_like_any_other():
     ids = ["input-flip", "private-majority"]
     fill(ids=ids)
@@ -306,8 +287,8 @@ def test_verdicts_and_budget_are_those_of_the_core():
     with Store(read_only=True) as store:
         picture = lines.read(store, IDS, METRICS["accuracy"])
     placed = [lines.place(line, lines.Count.PAPER) for line in picture.lines]
-    (duel,) = comparison.duels(placed)
-    assert comparison.duel_words(duel) in charts_of(app)[2].proto.alt
+    leader = comparison.leader_words(comparison.standings(placed, comparison.duels(placed)))
+    assert leader in charts_of(app)[2].proto.alt
     for wanted in (55.0, 99.5):
         app.slider[0].set_value(wanted).run()
         answers = [numbers.smallest_epsilons(one, [wanted / 100])[0] for one in placed]

@@ -26,7 +26,6 @@ from dpmc_lab.cli import main
 from dpmc_lab.cli import papers as cli_papers
 from dpmc_lab.curves import as_published, audits
 from dpmc_lab.curves.lines import interval
-from dpmc_lab.curves.svg import Extent
 from dpmc_lab.papers import engine, lwhm22, verdicts, views
 from dpmc_lab.papers.engine import (
     Axis,
@@ -551,8 +550,6 @@ def test_a_band_spans_what_all_settings_give():
     (band,) = look.ranges
     assert (band.label, band.low, band.high, band.seeds) == ("a", (-1.0,), (2.0,), (3,))
     assert look._replace(tried=None).ranges == []
-    _, up = views.spans(look)
-    assert up.low <= -1 < 2 <= up.high
     assert "settings" in views.legend(look)
 
 
@@ -1046,20 +1043,10 @@ def test_the_numbers_hold_ours_and_the_printed_ones():
     assert float(lines[0]["value"]) == 2.0
 
 
-@pytest.mark.parametrize("log", [True, False])
-def test_ticks_are_round_and_inside(log):
-    for values in ([0.1, 10.0], [1.0, 2.04], [3.0], [0.002, 80_000.0], []):
-        found = Extent.over(values, log=log)
-        assert found.low < found.high
-        assert all(found.low <= tick <= found.high for tick in found.ticks)
-        assert all(found.low <= value <= found.high for value in values)
-        assert len(found.ticks) <= 14
-
-
 class Tags(HTMLParser):
     """Opens and closes, as a reader of HTML does."""
 
-    VOID = ("meta", "line", "circle", "polygon", "polyline", "path")
+    VOID = ("meta",)
 
     def __init__(self):
         super().__init__()
@@ -1091,7 +1078,8 @@ def test_the_report_stands_alone_and_holds_every_experiment():
     assert "<b>&" not in text
     assert "<script" not in text
     assert "http" not in text
-    assert text.count("<polyline") == 1
+    for number in views.numbers(found)["ours"]:
+        assert f">{number}</td>" in text
 
 
 def test_dpmc_papers_lists_shows_and_writes(capsys, tmp_path):

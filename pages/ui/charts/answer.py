@@ -7,7 +7,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dpmc_lab.curves import svg
 from dpmc_lab.curves.answer import AtEpsilon
 from dpmc_lab.study.paired import Bracket
 from pages.ui.charts import EPSILON_AXIS, INK, MUTED, Figure, figure, style
@@ -48,27 +47,6 @@ def kept(mechanism: str, share: Bracket, limit: float, guess: str, best: str) ->
     fig.dots([value], [0], mark, hover=f"{text} of the gain<extra></extra>")
     fig.note("kept", text=f"<b>{text}</b>", x=value)
     return fig
-
-
-def printed(mechanism: str, share: Bracket, limit: float, guess: str, best: str, words: str) -> str:
-    """The same as SVG, for a page that is printed."""
-    value, low, high = np.clip(share, *_FAR).tolist()
-    ends, look = _reach(low, high), style(mechanism)
-
-    def across(at: float) -> float:
-        return 100 * (at - ends[0]) / (ends[1] - ends[0])
-
-    parts = []
-    for k, (at, name, ink, dash) in enumerate(_levels(guess, best, limit)):
-        x, under = across(at), k == 2
-        dashes = {"stroke_dasharray": svg.DASHES.get(dash, "none")}
-        parts.append(svg.line(x, 1.4, x, 5.6, ink, **dashes))
-        parts.append(svg.text(x, 7 if under else 1, name, "middle", fill=ink))
-    parts.append(svg.line(across(low), 4, across(high), 4, look.color, stroke_width=8))
-    parts.append(svg.mark(across(value), 4, look))
-    text = f"{100 * share.value:.0f} %"
-    parts.append(svg.text(across(value), 3, text, "middle", font_weight="bold"))
-    return svg.picture(parts, 8, words)
 
 
 def shares(

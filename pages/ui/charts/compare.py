@@ -18,11 +18,9 @@ from dpmc_core.metrics import Metric
 from dpmc_lab.curves.comparison import Standing, standing_words
 from dpmc_lab.curves.lines import (
     AS_CLAIMED,
-    ENVELOPE,
     Band,
     Picture,
     Placed,
-    envelope,
     short_label,
     uses_facts,
 )
@@ -79,18 +77,6 @@ def compare(
         for one in guesses
     ]
     tags = between(fig, picture, across, drawn, ids)
-    best = envelope(placed)
-    if best is not None:  # a broad pale line behind the others: what hindsight would have chosen
-        fig.stroke(
-            best.x.tolist(),
-            best.value.tolist(),
-            faded(MUTED, 0.3),
-            line_width=9,
-            hover=f"{ENVELOPE}<br>epsilon %{{x:.4g}} {best.counts}: %{{customdata[0]}}"
-            "<br><b>%{customdata[1]}</b> on the other seeds<extra></extra>",
-            name=ENVELOPE,
-            customdata=list(zip(best.winners, map(text, best.value.tolist()), strict=True)),
-        )
     told = {one.line.mechanism for one in placed if uses_facts(one.line)}
     for name, one in zip(_names(placed), placed, strict=True):
         line, look = one.line, style(one.line.mechanism)

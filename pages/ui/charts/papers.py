@@ -6,13 +6,13 @@ import textwrap
 
 import numpy as np
 
-from dpmc_lab.curves import svg
 from dpmc_lab.curves.lines import Band
 from dpmc_lab.papers import views
 from dpmc_lab.papers.engine import Axis, Series
 from dpmc_lab.papers.views import Look
-from pages.ui.charts import INK, LOG, MUTED, Figure, Style, Theme, faded, figure, shaded
+from pages.ui.charts import INK, LOG, MUTED, Figure, Style, faded, figure, wrapped
 
+_FRAME, _ROW = 360, 21  # pixels of the frame with its axes, and of a row of the legend
 _LINE = 52  # letters that stand beside the axis, one above the other
 
 
@@ -25,19 +25,11 @@ def looks(found: Look) -> dict[str, Style]:
     }
 
 
-def legend(found: Look, theme: Theme) -> str:
-    """What each curve is, above the chart: in it a long one would leave no room on a phone."""
-    drawn = {
-        label: look._replace(color=shaded(look.color, theme))
-        for label, look in looks(found).items()
-    }
-    return svg.legend(views.keys(found, drawn), images=True)
-
-
 def experiment(found: Look) -> Figure:
     """Our curves with their bands; what is printed as hollow marks with the error of reading."""
-    one, fig = found.experiment, figure("experiment")
-    drawn = looks(found)
+    one, drawn = found.experiment, looks(found)
+    # A name may take a row of the legend, above a frame of the same height.
+    fig = figure("experiment", height=_FRAME + _ROW * len(drawn))
     for curve in found.series:
         _curve(fig, curve, drawn[curve.label], one.y)
     for over in found.ranges:
@@ -45,9 +37,10 @@ def experiment(found: Look) -> Figure:
         fig.band(Band(*ends), faded(drawn[over.label].color, 0.1))
     for label in dict.fromkeys(p.series for p in one.printed):
         _printed(fig, found, label, drawn[label])
-    sides = (views.titles(found), (one.x, one.y), views.spans(found), ("xaxis", "yaxis"))
-    for title, axis, over, name in zip(*sides, strict=True):
-        scale = LOG | {"tickvals": list(over.ticks)} if axis.log else {}
+    sides = (views.titles(found), (one.x, one.y), ("xaxis", "yaxis"))
+    for title, axis, name in zip(*sides, strict=True):
+        # On two decades or fewer 2 and 5 have labels too.
+        scale = {"type": "log", "tickformat": LOG["tickformat"], "nticks": 4} if axis.log else {}
         fig.update(**{name: scale | {"title_text": "<br>".join(textwrap.wrap(title, _LINE))}})
     return fig
 
@@ -61,7 +54,7 @@ def _curve(fig: Figure, curve: Series, look: Style, y: Axis) -> None:
         look,
         f"{curve.label}<br>%{{x:.4g}}<br><b>%{{y:.4g}}</b>, band %{{customdata[0]:.4g}} to"
         " %{customdata[1]:.4g}<extra></extra>",
-        name=curve.label,
+        name=wrapped(curve.label),
         mode="lines+markers" if views.marked(curve) else "lines",
         customdata=[list(ends) for ends in zip(curve.low, curve.high, strict=True)],
     )
@@ -75,7 +68,8 @@ def _printed(fig: Figure, found: Look, label: str, look: Style) -> None:
         [p.value for p in mine],
         fig.marker(look, solid=False, size=8),
         hover=f"{label}, printed<br>%{{x:.4g}}<br><b>%{{y:.4g}}</b><extra></extra>",
-        name=f"{label}, printed",
+        name=wrapped(f"{label}, printed"),
+        showlegend=label not in views.curves(found),
     )
     error = {"type": "data", "array": [p.error for p in mine], "color": look.color}
     fig.data[-1]["error_y"] = error

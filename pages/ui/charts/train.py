@@ -104,11 +104,3 @@ def calibration(
     ends = [0.0, 1.0] if chances else [min(seen), max(seen)]
     fig.stroke(ends, ends, MUTED, line_dash="dot", name="perfect")
     return fig
-
-
-def spectrum(
-    mechanism: str, private: Sequence[float], clear: Sequence[float] | None, name: str
-) -> Figure:
-    """Singular values of the completed matrix, from large to small."""
-    sides = (None if v is None else (range(1, len(v) + 1), v) for v in (private, clear))
-    return _learned("spectrum", mechanism, name, "number %{x}: <b>%{y:.4~g}</b>", sides)
