@@ -52,6 +52,8 @@ REMOVED = {  # commands, options, options of one command: named for one version,
     " it takes test ratings of your own",
     "--low": f"--low {_RANGE}",
     "--high": f"--high {_RANGE}",
+    "papers --report": "papers --report is gone: the page Papers of the app shows every figure and"
+    " table, and dpmc papers --csv FILE writes their numbers",
     "protocol --holdout": "protocol --holdout is gone: a protocol is tested on one rating in five,"
     " the federated flow on the latest click of everybody",
 }

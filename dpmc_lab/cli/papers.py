@@ -32,14 +32,12 @@ class PaperView(OneOf):
         theory: a paper's theorems beside measurements (seconds)
         bibtex: how to cite the papers
         csv (FILE): ours and what is printed, as a table
-        report (FILE): all papers as one HTML page
     """
 
     run: bool = False
     theory: bool = False
     bibtex: bool = False
     csv: Path | None = None
-    report: Path | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,7 +80,6 @@ def show(
       dpmc papers lwhm22-1b               one: what is printed beside ours, and what the paper says
       dpmc papers lwhm22-1b --run         make it; after Ctrl-C the same command goes on
       dpmc papers --run --seeds printed   all whose data is there and that are not there yet
-      dpmc papers --report papers.html    all of it as one page that needs no server
     """
     paper, experiment = _named(name)
     chosen = (paper,) if paper else tuple(papers.PAPERS.values())
@@ -95,9 +92,6 @@ def show(
     for option, value in vars(making).items():
         if value is not None:
             raise InvalidSetting(f"--{option}", "left out without --run", str(value))
-    if view.report:
-        _write(view.report, views.html(views.all_looks(papers.PAPERS.values())), "report")
-        return None
     if view.bibtex:
         cited = {one.key: one.bibtex for one in chosen}
         return CommandReport(cited, cited.values())
@@ -106,17 +100,13 @@ def show(
         return CommandReport(tables, _theory(chosen, tables))
     looks = [views.look(paper, experiment)] if paper and experiment else views.all_looks(chosen)
     if view.csv:
-        _write(view.csv, views.csv_text(looks), "table")
+        with paths.whole_file(view.csv) as part:
+            part.write_text(views.csv_text(looks), encoding="utf-8")
+        print(f"the table is in {view.csv}")
         return None
     if experiment:
         return CommandReport(views.as_dict(looks[0]), _one(looks[0]))
     return CommandReport([views.as_dict(one) for one in looks], _list(chosen, looks))
-
-
-def _write(path: Path, text: str, what: str) -> None:
-    with paths.whole_file(path) as part:
-        part.write_text(text, encoding="utf-8")
-    print(f"the {what} is in {path}")
 
 
 def _named(name: str | None) -> tuple[Paper | None, Experiment | None]:

@@ -1,4 +1,4 @@
-"""Pictures that need no script, as SVG: papers on a page without server, lessons, what is printed.
+"""Pictures that need no script, as SVG: lessons, legends, what is printed.
 
 Across everything is in percent and down in em, so that a picture fills the width it is given and
 its letters keep the size of the text around it: on a phone, on a projector, on a printed page.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import html
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
@@ -91,11 +91,11 @@ def circle(x: float, y: float, radius: float, fill: str, **more: Any) -> str:
     return element("circle", **place, fill=fill, **more)
 
 
-def bent(points: Points, *, closed: bool = False, **more: Any) -> str:
-    """A line through points, or what lies within them."""
+def bent(points: Points, **more: Any) -> str:
+    """A line through points."""
     corners = " ".join(f"{x:.2f},{y:.3f}" for x, y in points)
     stretched = element(
-        "polygon" if closed else "polyline",
+        "polyline",
         points=corners,
         vector_effect="non-scaling-stroke",
         **more,
@@ -113,7 +113,7 @@ def mark(x: float, y: float, style: Style, *, hollow: bool = False) -> str:
         "path",
         d=MARKS.get(style.marker, MARKS["circle"]),
         transform=f"scale({_SIZE + hollow})",
-        fill="none" if crossed else "var(--paper, none)" if hollow else style.color,
+        fill="none" if crossed or hollow else style.color,
         stroke=style.color,
         stroke_width=width,
         vector_effect="non-scaling-stroke",
@@ -183,36 +183,6 @@ class Plot(NamedTuple):
         """A place in percent and em."""
         return LEFT + WIDTH * self.x.share(x), self.bottom - self.high * self.y.share(y)
 
-    def axes(
-        self, x: Mapping[float, str], y: Mapping[float, str], across: str, up: str, grid: str
-    ) -> list[str]:
-        """Lines at the ticks with what is written there, and what both axes show."""
-        parts = [text(0, self.top - 1.2, up), text(50, self.bottom + 2.5, across, "middle")]
-        for value, said in y.items():
-            _, at = self.at(self.x.low, value)
-            parts += [line(0, at, 100, at, grid), text(0, at - 0.25, said, small=True)]
-        for value, said in x.items():
-            at, _ = self.at(value, self.y.low)
-            parts.append(line(at, self.top, at, self.bottom, grid))
-            parts.append(text(at, self.bottom + 1.2, said, "middle", small=True))
-        return parts
-
-    def line(self, x: Sequence[float], y: Sequence[float], style: Style, width: float = 2) -> str:
-        dash = DASHES.get(style.dash, "none")
-        look: dict[str, Any] = {"stroke_width": width, "stroke_dasharray": dash}
-        return bent(map(self.at, x, y), fill="none", stroke=style.color, **look)
-
-    def band(
-        self, x: Sequence[float], low: Sequence[float], high: Sequence[float], color: str
-    ) -> str:
-        around = [*map(self.at, x, high), *map(self.at, reversed(x), reversed(low))]
-        return bent(around, closed=True, fill=color, opacity=0.18)
-
-    def marks(
-        self, x: Sequence[float], y: Sequence[float], style: Style, *, hollow: bool = False
-    ) -> str:
-        return "".join(mark(*place, style, hollow=hollow) for place in map(self.at, x, y))
-
 
 class Key(NamedTuple):
     """What is drawn, in a legend. line, mark: which of both it is drawn with."""
@@ -224,22 +194,18 @@ class Key(NamedTuple):
     hollow: bool = False
 
 
-def legend(keys: Iterable[Key], *, images: bool = False) -> str:
+def legend(keys: Iterable[Key]) -> str:
     """As HTML: it wraps, which text in a picture does not.
 
-    images: each sample as an image of its own, for a surface that takes no other drawing: it knows
-    no colour but those that are given.
+    Each sample is an image of its own, so it knows no colour but those that are given.
     """
     size, parts = {"width": 36, "height": 14}, []
     for name, style, lined, marked, hollow in keys:
         look = {"stroke_width": 2, "stroke_dasharray": DASHES.get(style.dash, "none")}
         sample = line(3, 0.5, 97, 0.5, style.color, **look) if lined else ""
         sample += mark(50, 0.5, style, hollow=hollow) if marked else ""
-        xmlns = NAMESPACE if images else {}
-        shown = element("svg", sample, **xmlns, **size, font_size="14px", aria_hidden="true")
-        if images:
-            source = f"data:image/svg+xml,{quote(shown)}"
-            shown = f"<img alt='' width='36' height='14' src='{source}'>"
+        drawn = element("svg", sample, **NAMESPACE, **size, font_size="14px", aria_hidden="true")
+        shown = f"<img alt='' width='36' height='14' src='data:image/svg+xml,{quote(drawn)}'>"
         around = "display: inline-flex; align-items: center; gap: .35rem"
         parts.append(f"<span style='{around}'>{shown}{html.escape(name)}</span>")
     rows = "display: flex; flex-wrap: wrap; gap: .1rem 1.1rem; font-size: .875rem"

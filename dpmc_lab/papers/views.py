@@ -1,29 +1,23 @@
-"""An experiment in words, rows and pictures: what a page, a command and the report show of it.
-
-The report is one static page of all papers: no server, no script and nothing from elsewhere.
-"""
+"""An experiment in words, rows and pictures: what a page and a command show of it."""
 
 from __future__ import annotations
 
 import csv
 import io
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from html import escape
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from dpmc_core import registry
 from dpmc_core.errors import sentence
 from dpmc_core.experiment import EVALUATION_ONLY
-from dpmc_core.paths import version
 from dpmc_core.registry import style
 from dpmc_core.style import BLUE, GREEN, ORANGE, PURPLE, RED, SKY, Style
 from dpmc_lab import papers
-from dpmc_lab.curves import svg
 from dpmc_lab.curves.cards import delta_text
 from dpmc_lab.curves.lines import Interval, short
-from dpmc_lab.curves.svg import Extent, Key, Plot
-from dpmc_lab.curves.text import columns, page, paragraphs
+from dpmc_lab.curves.svg import Extent, Key
+from dpmc_lab.curves.text import columns
 from dpmc_lab.papers import engine, verdicts
 from dpmc_lab.papers.engine import Experiment, Made, Paper, Point, Series
 from dpmc_lab.papers.verdicts import HOLDS, SOME, Accuracy, Judged, Privacy, Upheld
@@ -470,35 +464,6 @@ def curves(found: Look) -> dict[str, Series]:
     return {one.label: one for one in found.series}
 
 
-def drawing(found: Look) -> str:
-    """The chart with its text alternative; empty where there is none."""
-    if not drawn(found):
-        return ""
-    one, looked, (across, up) = found.experiment, looks(found), titles(found)
-    plot = Plot(*spans(found))
-    x, y = ({tick: short(tick, 3) for tick in scale.ticks} for scale in (plot.x, plot.y))
-    parts = plot.axes(x, y, across, up, "var(--grid)")
-    for one_of in found.ranges:
-        color = looked[one_of.label].color
-        parts.append(plot.band(one_of.x, one_of.low, one_of.high, color))
-    for label, curve in curves(found).items():
-        look = looked[label]
-        if any(high > low for high, low in zip(curve.high, curve.low, strict=True)):
-            parts.append(plot.band(curve.x, curve.low, curve.high, look.color))
-        parts.append(plot.line(curve.x, curve.mean, look))
-        if marked(curve):
-            parts.append(plot.marks(curve.x, curve.mean, look))
-    for printed in one.printed:
-        look = looked[printed.series]
-        ends = (plot.at(printed.x, printed.value + sign * printed.error) for sign in (-1, 1))
-        parts.append(svg.line(*next(ends), *next(ends), look.color, stroke_width=2))
-        parts.append(plot.marks([printed.x], [printed.value], look, hollow=True))
-    words = f"{up} over {across}: {one.title}"
-    return svg.legend(keys(found, looked)) + svg.picture(
-        parts, plot.bottom + 3, words, fill="currentColor", class_="chart"
-    )
-
-
 def keys(found: Look, looked: dict[str, Style]) -> list[Key]:
     """What each curve is; hollow where it is printed and has no curve of ours."""
     ours = curves(found)
@@ -533,128 +498,3 @@ def spans(found: Look) -> tuple[Extent, Extent]:
 def marked(curve: Series) -> bool:
     """Whether its points have marks: neither a level nor a density has."""
     return not curve.level and len(curve.x) <= _MANY
-
-
-# --- the report ----------------------------------------------------------------------------------
-
-_COLORS = {
-    Accuracy.AGREES: "good",
-    Accuracy.TREND: "fair",
-    Accuracy.DEPENDS: "fair",
-    Accuracy.DIFFERS: "off",
-    Privacy.PROVED: "good",
-    Privacy.NARROWER: "fair",
-    Privacy.UNPROVED: "off",
-    Privacy.COUNTEREXAMPLE: "bad",
-}
-_LONG = 24  # letters, from which on a cell is of words that are wrapped
-_STYLE = """
-:root { color-scheme: light dark; --ink: #1c1e21; --muted: #5d646d; --grid: #dcdcd6;
-  --paper: #fdfdfc; --accent: #4c5fd5; --good: #1a7f37; --fair: #0b63c5; --off: #96500a;
-  --bad: #b3261e; }
-@media (prefers-color-scheme: dark) { :root { --ink: #e8e9ec; --muted: #9aa0a8; --grid: #2c3138;
-  --paper: #14161a; --accent: #9aa6f2; --good: #4ac26b; --fair: #6cb0ff; --off: #e3a04a;
-  --bad: #ff8a80; } }
-body { font: 16px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--paper);
-  max-width: 62rem; margin: 2rem auto; padding: 0 1rem; }
-h1, h2, h3 { line-height: 1.25; } h2 { margin-top: 3rem; } h3 { margin: 2.5rem 0 .3rem; }
-a { color: var(--accent); } .small { color: var(--muted); font-size: .9rem; }
-.scroll { overflow-x: auto; } table { border-collapse: collapse; font-size: .875rem; }
-td, th { padding: .25rem .8rem .25rem 0; text-align: left; vertical-align: top;
-  border-bottom: 1px solid var(--grid); }
-.badge { display: inline-block; border: 1px solid currentColor; border-radius: 1rem;
-  padding: 0 .6rem; margin-right: .4rem; font-size: .875rem; }
-.good { color: var(--good); } .fair { color: var(--fair); } .off { color: var(--off); }
-.bad { color: var(--bad); } .badge { margin-bottom: .3rem; }
-td.words { min-width: 10rem; } td.short { white-space: nowrap; }
-pre { background: color-mix(in srgb, var(--ink) 7%, transparent); padding: .6rem .8rem;
-  white-space: pre-wrap; overflow-wrap: anywhere; font-size: .875rem; }
-.chart { max-width: 44rem; margin-top: .5rem; }
-summary { cursor: pointer; } details { margin: .4rem 0; } p { margin: .5rem 0; }
-"""
-
-
-def html(found: Sequence[Look]) -> str:
-    """The page of these experiments."""
-    meant = paragraphs(*verdicts.meanings(one.judged.verdict for one in found))
-    parts = [
-        _paragraph(opening(found)),
-        _table(standing(found)),
-        _paragraph(count(found)),
-        _paragraph(
-            f"Made by dpmc papers --report, version {version()}, from stored results. Lines: ours,"
-            " the mean over seeds in its 95 % band; wide bands: from the lowest to the highest mean"
-            " of the settings tried; hollow: printed, with the error of reading it."
-            f" {sentence(EVALUATION_ONLY)}",
-            "small",
-        ),
-        f"<details><summary>What the verdicts on accuracy mean</summary>{meant}</details>",
-        _table(overview(found), links=[one.experiment.id for one in found]),
-    ]
-    for key, paper in {one.paper.key: one.paper for one in found}.items():
-        parts.append(f"<h2>{escape(key)}: {escape(paper.title)}</h2>")
-        parts.append(_paragraph(f"{', '.join(paper.authors)}. {paper.venue}, {paper.year}."))
-        parts.append(_paragraph(paper.unjudged and sentence(paper.unjudged)))
-        parts += [_experiment(one) for one in found if one.paper.key == key]
-        if paper.theory:
-            parts.append(f"<h3>{escape(key)}: theorems beside measurements</h3>")
-            parts.append(_table(theory_table(paper)))
-            parts += [_paragraph(text, "small") for text in theory_notes(paper)]
-        parts.append(f"<pre>{escape(paper.bibtex)}</pre>")
-    return page("Five papers: what is printed beside what is measured", parts, _STYLE) + "\n"
-
-
-def _experiment(found: Look) -> str:
-    one = found.experiment
-    badges = _badge("accuracy", found.judged.verdict)
-    badges += "".join(_badge("privacy", verdict, text) for text, verdict in found.kept)
-    name = f"{found.paper.key}, {one.place}: {one.title}"
-    columns = numbers(found)
-    table = _table(columns) if columns else ""
-    parts = [
-        f"<h3 id='{escape(one.id)}'>{escape(name)}</h3>",
-        f"<p>{badges}</p>",
-        _paragraph(found.judged.reason),
-        table if one.x.names else drawing(found),
-    ]
-    said = statements(found)
-    if said["the paper says"]:
-        parts.append(_table(said))
-    for name, text in facts(found):
-        # What we see is in the picture, where there is one.
-        if name != "command" and (name != "we see" or not drawn(found)):
-            label = TOLD.get(name, name.capitalize())
-            parts.append(f"<p class='small'><b>{escape(label)}</b>: {escape(text)}</p>")
-    if text := command(found):
-        parts.append(f"<pre>{escape(text)}</pre>")
-    if table and not one.x.names:
-        parts.append(f"<details><summary>Numbers</summary>{table}</details>")
-    kept = promises_table(found)
-    if kept["method"]:
-        parts.append(f"<details><summary>Promises</summary>{_table(kept)}</details>")
-    return "\n".join(part for part in parts if part)
-
-
-def _badge(what: str, verdict: Accuracy | Privacy, text: str = "") -> str:
-    color = _COLORS.get(verdict, "small")
-    return f"<span class='badge {color}'>{what}: {escape(text or verdict.value)}</span>"
-
-
-def _paragraph(text: str, kind: str = "") -> str:
-    return f"<p{f' class={kind!r}' if kind else ''}>{escape(text)}</p>" if text else ""
-
-
-def _table(columns: Mapping[str, Sequence[str]], links: Sequence[str] = ()) -> str:
-    """links: the id of the place that `place` of each row leads to."""
-    head = "".join(f"<th>{escape(name)}</th>" for name in columns)
-    wide = [max(map(len, texts), default=0) > _LONG for texts in columns.values()]
-    rows = []
-    for k, row in enumerate(zip(*columns.values(), strict=True)):
-        cells = []
-        for name, text, long in zip(columns, row, wide, strict=True):
-            shown = escape(text)
-            if links and name == "place":
-                shown = f"<a href='#{escape(links[k])}'>{shown}</a>"
-            cells.append(f"<td class='{'words' if long else 'short'}'>{shown}</td>")
-        rows.append(f"<tr>{''.join(cells)}</tr>")
-    return f"<div class='scroll'><table><tr>{head}</tr>{''.join(rows)}</table></div>"

@@ -7,7 +7,6 @@ import math
 import re
 from dataclasses import replace
 from functools import partial
-from html.parser import HTMLParser
 from operator import itemgetter
 from pathlib import Path
 
@@ -1011,8 +1010,6 @@ def test_what_holds_has_one_number_wherever_it_is_told(capsys):
         assert total == sum(each), name
     assert main(["papers"]) == 0
     assert told in " ".join(capsys.readouterr().out.split())
-    quick = [one._replace(paper=replace(one.paper, theory=False)) for one in looks]
-    assert f"<p>{told}</p>" in views.html(quick)
     assert told in all_text(open_page("papers"))
     assert main(["papers", "z16"]) == 0
     z16 = [one for one in looks if one.paper.key == "Z16"]
@@ -1056,44 +1053,6 @@ def test_ticks_are_round_and_inside(log):
         assert len(found.ticks) <= 14
 
 
-class Tags(HTMLParser):
-    """Opens and closes, as a reader of HTML does."""
-
-    VOID = ("meta", "line", "circle", "polygon", "polyline", "path")
-
-    def __init__(self):
-        super().__init__()
-        self.open, self.links, self.ids = [], [], set()
-
-    def handle_starttag(self, tag, attrs):
-        names = dict(attrs)
-        self.links += [names["href"]] if "href" in names else []
-        self.ids |= {names["id"]} if "id" in names else set()
-        if tag not in self.VOID:
-            self.open.append(tag)
-
-    def handle_endtag(self, tag):
-        if tag not in self.VOID:
-            assert self.open.pop() == tag
-
-
-def test_the_report_stands_alone_and_holds_every_experiment():
-    one = experiment(printed=[RIGHT])
-    one = replace(one, title="<b>&", x=Axis("e"))
-    no_theory = replace(paper(), theory=False)
-    found = looked(one, made(a={1.0: 2.0, 2.0: 3.0}))._replace(paper=no_theory)
-    text = views.html([found])
-    tags = Tags()
-    tags.feed(text)
-    assert tags.open == []
-    assert tags.links == ["#x"]
-    assert tags.ids == {"x"}
-    assert "<b>&" not in text
-    assert "<script" not in text
-    assert "http" not in text
-    assert text.count("<polyline") == 1
-
-
 def test_dpmc_papers_lists_shows_and_writes(capsys, tmp_path):
     assert main(["papers"]) == 0
     listed = capsys.readouterr().out
@@ -1122,7 +1081,8 @@ def test_dpmc_papers_lists_shows_and_writes(capsys, tmp_path):
         (["z16-generated", "--run", "--write", __file__], "is a file: name a folder"),
         (["--csv", str(ROOT)], "is a folder: name a file"),
         (["lwhm22-1b", "--run", "--seeds", "x"], "--seeds"),
-        (["--report", "/nowhere/at/all.html"], "no folder"),
+        (["--csv", "/nowhere/at/all.csv"], "no folder"),
+        (["--report", "all.html"], "papers --report is gone"),
     ],
 )
 def test_dpmc_papers_says_what_is_wrong(argv, said, capsys):
@@ -1142,7 +1102,7 @@ def test_a_run_tells_programs_where_its_result_is(capsys, tmp_path, monkeypatch)
     for more in (["--bibtex"], ["--theory"], []):
         assert main(["papers", "hxz15", "--json", *more]) == 0
         assert json.loads(capsys.readouterr().out)
-    assert main(["papers", "--csv", "x", "--report", "y"]) == 2
+    assert main(["papers", "--csv", "x", "--bibtex"]) == 2
 
 
 def test_the_citation_names_the_papers():

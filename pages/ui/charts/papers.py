@@ -31,7 +31,7 @@ def legend(found: Look, theme: Theme) -> str:
         label: look._replace(color=shaded(look.color, theme))
         for label, look in looks(found).items()
     }
-    return svg.legend(views.keys(found, drawn), images=True)
+    return svg.legend(views.keys(found, drawn))
 
 
 def experiment(found: Look) -> Figure:
