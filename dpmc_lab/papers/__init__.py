@@ -45,7 +45,7 @@ def _read(module: ModuleType) -> Paper:
     name = module.__name__.rpartition(".")[2]
     table = facts.load(__name__, f"{name}.toml")
     shared, likes = table.pop("shared"), table.pop("likes", {})
-    table = {key: one for key, one in table.items() if key not in ("theorems", "figures")}
+    table.pop("theorems", None)
     found = []
 
     def made(given: Mapping[str, Any]) -> Experiment:

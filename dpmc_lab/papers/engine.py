@@ -45,7 +45,6 @@ from dpmc_lab.sweep import Grid, Plan, Unit, seeds_text
 from dpmc_lab.sweep.engine import shared_solve
 
 FOLDER = Path(__file__).resolve().parents[2] / "sample_data" / "papers"  # also in a wheel
-DRAWABLE = 10.0  # a line is drawn for a bound below so many times what is measured
 ROUNDED = 1e-6  # of a value: files hold seven digits of it
 AT = " | "  # between a setting's name and a curve's label
 _DIGITS = 7

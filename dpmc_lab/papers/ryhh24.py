@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpmc_core import facts, registry
+from dpmc_core import registry
 from dpmc_core.arrays import Bools, Floats
 from dpmc_core.data import datasets
 from dpmc_core.mechanisms.dpimf import Dpimf, Profiles
@@ -56,17 +56,10 @@ row = rows_of("ryhh24")
 # Section VI-B: the setting of figure 5, and of figure 6.
 FIGURE_5 = {"alpha": 0.8, "beta1": 0.1, "beta2": 0.8, "beta3": 0.1}
 FIGURE_5_EPSILON = 0.1
-FIGURE_5_VARIANTS = ("dpimf-strawman", "dpimf-complementary", "dpimf-symmetric", "dpimf-optimal")
+NOISY_VARIANTS = ("dpimf-strawman", "dpimf-complementary", "dpimf-symmetric")
 COEFFICIENTS = {"second": "second moment (A2)", "first": "first order (A1)", "ridge": "ridge"}
-SAMPLES = (20.0, 100.0)
 USERS, RANK = 2000, 20
-_QUANTILES = (0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 1.0)
 _ROUNDS = 5  # of the fit behind figure 6: the norms hardly move after it
-
-
-def variant(id: str) -> str:
-    """A variant's name without the family's."""
-    return registry.get(id).name.removeprefix("DPIMF, ")
 
 
 def figure_5_settings(id: str) -> dict[str, float]:
@@ -75,104 +68,19 @@ def figure_5_settings(id: str) -> dict[str, float]:
     return {name: value for name, value in FIGURE_5.items() if registry.has_setting(cls, name)}
 
 
-class VariantNoise(NamedTuple):
-    """Noise in one coefficient of a variant; scale 0: none is added, and there is no density."""
+def figure_5(public: PublicFacts) -> dict[str, tuple[Floats, Floats]]:
+    """The noise in one number of the second moment, exactly, from each variant's releases.
 
-    mechanism: str
-    scale: float
-    x: Floats
-    density: Floats | None
-
-
-def figure_5(
-    public: PublicFacts,
-    coefficient: str = "second",
-    *,
-    longest: float | None = None,
-) -> tuple[VariantNoise, ...]:
-    """The noise in one number of a coefficient, exactly, from the releases of each variant's card.
-
-    coefficient: first, second or ridge. longest: the bound on ||p||_1, with that on ||p||_2 in the
-    proportion of the defaults; None: the defaults. The grid reaches six scales of the middle one.
+    Returns a grid, which reaches six scales of the second-largest noise, and the density on it, by
+    variant. The optimal variant adds no such noise.
     """
-    found = []
-    for id in FIGURE_5_VARIANTS:
-        settings = figure_5_settings(id)
-        if longest is not None:
-            made = registry.create(id, epsilon=1.0)
-            assert isinstance(made, Dpimf)
-            assert made.clip is not None
-            settings |= {"clip": longest, "clip_l2": longest * made.clip_l2 / made.clip}
-        card = registry.create(id, epsilon=FIGURE_5_EPSILON, **settings).guarantee(public)
-        found.append((id, getattr(card.releases, coefficient)))
-    scales = sorted(r.scale for _, r in found if isinstance(r, Additive))
-    reach = 6 * scales[len(scales) // 2]
-    x = np.linspace(-reach, reach, 401)
-    return tuple(
-        VariantNoise(id, r.scale, x, r.density(x))
-        if isinstance(r, Additive)
-        else VariantNoise(id, 0.0, x, None)
-        for id, r in found
-    )
-
-
-def noise_words(view: Sequence[VariantNoise], coefficient: str) -> str:
-    """Figure 5 as text."""
-    parts = [
-        f"{variant(one.mechanism)}: " + (f"scale {one.scale:.3g}" if one.scale else "no noise")
-        for one in view
-    ]
-    return f"Noise in the {COEFFICIENTS[coefficient]} of an item. {'; '.join(parts)}."
-
-
-def noise_table(view: Sequence[VariantNoise]) -> dict[str, list[str]]:
-    """Figure 5 as columns: the scale, and what nine draws of ten stay within."""
-    nine = float(np.log(10.0))  # of a Laplace variable, in scales
-    return {
-        "variant": [variant(one.mechanism) for one in view],
-        "noise scale": [f"{one.scale:.4g}" if one.scale else "none" for one in view],
-        "nine of ten draws within": [
-            f"±{nine * one.scale:.3g}" if one.scale else "0" for one in view
-        ],
-    }
-
-
-def noise_sentences(view: Sequence[VariantNoise], coefficient: str) -> dict[str, str]:
-    """What one sees in figure 5, what the paper reports, and why they differ."""
-    scale = {one.mechanism.removeprefix("dpimf-"): one.scale for one in view}
-    times = scale["strawman"] / scale["complementary"]
-    return _said(
-        coefficient,
-        **scale,
-        times=times,
-        symmetric_times=scale["strawman"] / scale["symmetric"],
-        less="less" if times > 1 else "more",
-        factor=max(times, 1 / times),
-    )
-
-
-def _said(figure: str, **numbers: Any) -> dict[str, str]:
-    return {head: text.format(**numbers) for head, text in _texts()[figure].items()}
-
-
-@cache
-def _texts() -> dict[str, dict[str, str]]:
-    """What is said of figures 5 and 6, by the name of the figure: read when one is looked at."""
-    found: dict[str, dict[str, str]] = facts.load(__package__, "ryhh24.toml")["figures"]
-    return found
-
-
-class SamplingWeights(NamedTuple):
-    """Weights of users' terms at one expected sample size, users by rising l1 norm.
-
-    kept: by strategy, the largest privacy loss of a term, where the longest term's loss without
-    sampling is 1.
-    """
-
-    sample: float
-    norm: Floats
-    weights: Mapping[str, Floats]
-    kept: Mapping[str, float]
+    releases: dict[str, Any] = {}
+    for id in NOISY_VARIANTS:
+        mechanism = registry.create(id, epsilon=FIGURE_5_EPSILON, **figure_5_settings(id))
+        releases[id] = dict(mechanism.guarantee(public).releases)["second"]
+    _, middle, _ = sorted(release.scale for release in releases.values())
+    x = np.linspace(-6 * middle, 6 * middle, 401)
+    return {id: (x, release.density(x)) for id, release in releases.items()}
 
 
 def user_factors(ratings: Ratings) -> Floats:
@@ -184,55 +92,22 @@ def user_factors(ratings: Ratings) -> Floats:
     return np.asarray(last.model.left[:USERS], dtype=float)
 
 
-def figure_6(factors: Floats) -> tuple[SamplingWeights, ...]:
-    """Sampling weights of one item's first-order terms at both sample sizes.
+def figure_6(factors: Floats, sample: float) -> tuple[Floats, dict[str, Floats]]:
+    """Sampling weights of one item's first-order terms at an expected sample size.
 
     factors: users x d. A term's loss at weight 1 is its l1 norm over the longest; importance
     weights keep the smallest loss with that sample. Utility-optimal ones minimise the variance
-    sum ||p||_2^2 (w - 1). Raises InvalidSetting where a sample is larger than the users.
+    sum ||p||_2^2 (w - 1). Returns the l1 norms, rising, and the weights in their order by strategy.
+    Raises InvalidSetting where the sample is larger than the users.
     """
     lengths = np.abs(factors).sum(axis=1)
     order = np.argsort(lengths, kind="stable")
     norm, l2 = lengths[order], np.linalg.norm(factors[order], axis=1)
-    loss = norm / norm.max()
-    found = []
-    for sample in SAMPLES:
-        weights = {
-            "importance": weights_of_sample(loss, sample)[0],
-            "utility-optimal": utility_weights(l2, sample),
-            "uniform": uniform_weights(len(norm), sample),
-        }
-        kept = {name: float(amplified_losses(loss, w).max()) for name, w in weights.items()}
-        found.append(SamplingWeights(float(sample), norm, weights, kept))
-    return tuple(found)
-
-
-def weights_words(view: SamplingWeights) -> str:
-    """Figure 6 at one sample size as text."""
-    parts = [
-        f"{name} from {w.min():.3g} to {w.max():.3g}, largest loss {view.kept[name]:.3g}"
-        for name, w in view.weights.items()
-    ]
-    return f"Weights for a sample of {view.sample:g} of {len(view.norm):,}: {'; '.join(parts)}."
-
-
-def weights_table(view: SamplingWeights) -> dict[str, list[float]]:
-    """Figure 6 as columns, at users of low, middle and high norm."""
-    at = [round(q * (len(view.norm) - 1)) for q in _QUANTILES]
-    columns = {"length of the factor": view.norm, **view.weights}
-    return {name: [float(f"{one[k]:.4g}") for k in at] for name, one in columns.items()}
-
-
-def weights_sentences(views: Sequence[SamplingWeights]) -> dict[str, str]:
-    """What one sees in figure 6, what the paper reports, and why they differ."""
-    kept = "; ".join(
-        f"sample {view.sample:g}: "
-        + ", ".join(f"{name} {loss:.3g}" for name, loss in view.kept.items())
-        for view in views
-    )
-    free = max(view.kept["importance"] for view in views) < 1.001
-    cost = _texts()["cost of a sample"]["nothing" if free else "something"]
-    return _said("weights", kept=kept, cost=cost)
+    return norm, {
+        "importance": weights_of_sample(norm / norm.max(), sample)[0],
+        "utility-optimal": utility_weights(l2, sample),
+        "uniform": uniform_weights(len(norm), sample),
+    }
 
 
 # --- bounds ------------------------------------------------------------------------------------
@@ -755,13 +630,12 @@ def noise(public: Mapping[str, Any]) -> TrialRecipe:
     """Figure 5: densities of the noise on the second moment."""
     return exact(
         lambda: {
-            NAMES[one.mechanism]: (one.x[::5].tolist(), one.density[::5].tolist())
-            for one in figure_5(PublicFacts(**public))
-            if one.density is not None
+            NAMES[id]: (x[::5].tolist(), density[::5].tolist())
+            for id, (x, density) in figure_5(PublicFacts(**public)).items()
         },
-        {NAMES[id]: id for id in FIGURE_5_VARIANTS[:3]},  # the last one needs none
+        {NAMES[id]: id for id in NOISY_VARIANTS},
         settings={"epsilon": FIGURE_5_EPSILON, **FIGURE_5},
-        mechanisms=FIGURE_5_VARIANTS[:3],
+        mechanisms=NOISY_VARIANTS,
     )
 
 
@@ -773,9 +647,8 @@ def weights(sample: int, groups: int) -> TrialRecipe:
         return [float(group.mean()) for group in np.array_split(values, groups)]
 
     def drawn() -> dict[str, tuple[list[float], list[float]]]:
-        views = figure_6(user_factors(problem_of("ml-100k", 1).train))
-        (view,) = (one for one in views if one.sample == sample)
-        return {name: (means(view.norm), means(w)) for name, w in view.weights.items()}
+        norm, found = figure_6(user_factors(problem_of("ml-100k", 1).train), float(sample))
+        return {name: (means(norm), means(w)) for name, w in found.items()}
 
     return exact(
         drawn,

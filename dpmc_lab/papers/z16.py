@@ -15,15 +15,15 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 
 from dpmc_core import metrics, registry
-from dpmc_core.arrays import Bools, Floats
+from dpmc_core.arrays import Floats
 from dpmc_core.data.synthetic import known_truth
-from dpmc_core.errors import InvalidSetting, sentence
+from dpmc_core.errors import InvalidSetting
 from dpmc_core.mechanisms.collection import Collection
 from dpmc_core.model import Factors
 from dpmc_core.privacy import USER_REPLACED
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.solvers.recovery import Regress, Rule, on_unit_scale
-from dpmc_lab.papers.engine import DRAWABLE, TheoryRow, Trial, TrialRecipe, rows_of
+from dpmc_lab.papers.engine import TheoryRow, Trial, TrialRecipe, rows_of
 
 NAMES = {"modified-laplace": "modified Laplace", "randomised-response": "randomised response"}
 
@@ -151,74 +151,6 @@ def loss_of_a_cell(id: str, epsilon: float) -> float:
         off = np.abs(y - np.array([[-1], [0], [1], [0]]))
         chances = np.hstack([1 - speaks, speaks * np.exp(-epsilon / 2 * off)])
     return float(np.ptp(np.log(chances), axis=0).max())
-
-
-# --- in words ----------------------------------------------------------------------------------
-
-
-def words(view: RecoveryBounds, epsilon: float) -> str:
-    """The two charts as text, at the measured epsilon nearest to one."""
-    k = int(np.argmin(np.abs(view.epsilon - epsilon)))
-    return (
-        f"At epsilon {view.epsilon[k]:g} per cell the reports lie {view.rho[k]:.0f} from the truth;"
-        f" Theorem 3 allows {view.theorem[k]:.0f}. Taking reports as they come misses the truth by"
-        f" {view.naive[k]:.0f}, allowing for spurious cells by {view.debiased[k]:.0f}. The paper's"
-        f" own rule misses it by {view.published[k]:.0f}"
-        + (": it returns the zero matrix" if rule_is_void(view)[k] else "")
-        + f"; Equation 5 allows {view.equation_5[k]:.0f}, with 1 for the constant that it leaves"
-        " open."
-    )
-
-
-def near(bound: Floats, measured: Floats) -> Floats:
-    """A bound where it may be drawn, below ten times what is measured; elsewhere no number."""
-    return np.where(bound < DRAWABLE * measured, bound, np.nan)
-
-
-def bounds_words(view: RecoveryBounds) -> str:
-    """Where the bounds on the residual are drawn, and how far they are from what is measured."""
-
-    def times(factor: float) -> str:
-        return f"{factor:.0f}" if factor >= DRAWABLE else f"{factor:.1f}"
-
-    said = []
-    for name, bound in (("Theorem 3", view.theorem), ("our bound", view.tight)):
-        factor = bound / view.rho
-        shown = [f"{e:g}" for e in view.epsilon[factor < DRAWABLE]]
-        where = f"at epsilon {', '.join(shown)}" if shown else "nowhere"
-        said.append(
-            sentence(
-                f"{name} is {times(factor.min())} to {times(factor.max())} times what is measured,"
-                f" under {DRAWABLE:g} times {'everywhere' if len(shown) == len(factor) else where}"
-            )
-        )
-    return " ".join(said)
-
-
-def rule_is_void(view: RecoveryBounds) -> Bools:
-    """At which epsilons the zero matrix is as near to the reports as the truth is, so that it is
-    what the paper's rule, Equation 4, returns."""
-    return np.asarray(view.rho >= view.reported)
-
-
-_COLUMNS = (
-    "epsilon per cell",
-    "residual at the truth",
-    "Theorem 3",
-    "our bound on the residual",
-    "by the moments",
-    "error, reports as they come",
-    "error, allowing for spurious cells",
-    "error, the paper's rule",
-    "Equation 5",
-    "norm of the reports",
-)
-
-
-def table(view: RecoveryBounds) -> dict[str, list[Any]]:
-    """The numbers as columns."""
-    columns = zip(_COLUMNS, view, strict=False)
-    return {name: [float(f"{v:.4g}") for v in column] for name, column in columns}
 
 
 # --- as experiments ----------------------------------------------------------------------------
