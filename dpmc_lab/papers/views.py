@@ -13,7 +13,6 @@ from dpmc_core.errors import sentence
 from dpmc_core.experiment import EVALUATION_ONLY
 from dpmc_core.registry import style
 from dpmc_core.style import BLUE, GREEN, ORANGE, PURPLE, RED, SKY, Style
-from dpmc_lab import papers
 from dpmc_lab.curves.cards import delta_text
 from dpmc_lab.curves.lines import Interval, short
 from dpmc_lab.curves.svg import Extent, Key
@@ -309,10 +308,10 @@ def promises_table(found: Look) -> Columns:
 
 
 def theory_table(paper: Paper) -> Columns:
-    """A paper's theorems beside measurements; takes a second or two the first time."""
+    """A paper's theorems beside measurements."""
     heads = "theorem", "bounds", "printed", "ours", "measured", "bound / measured", "printed is"
     rows = []
-    for row in papers.theorems(paper):
+    for row in paper.theorems:
         theirs = row.printed is None and row.open_constant  # there is none of ours
         numbers = row.bound if theirs else row.printed, None if theirs else row.bound
         told = "" if not row.open_constant else "up to a constant"
@@ -331,7 +330,7 @@ def theory_table(paper: Paper) -> Columns:
 def theory_notes(paper: Paper) -> list[str]:
     """What is wrong with printed theorems, each with the instance that contradicts it."""
     found = []
-    for row in papers.theorems(paper):
+    for row in paper.theorems:
         said = [sentence(text) for text in (row.note, row.silence) if text]
         if row.counterexample and row.printed is not None:
             both = f"{short(row.printed, 3)} is printed, {short(row.measured, 3)} is measured"

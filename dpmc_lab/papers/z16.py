@@ -7,8 +7,8 @@ which 30 % are given. The bounds of Theorem 3 are settings of `dpmc_core.mechani
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from functools import cache, partial
+from collections.abc import Sequence
+from functools import partial
 from operator import itemgetter
 from typing import Any, NamedTuple, cast
 
@@ -20,10 +20,9 @@ from dpmc_core.data.synthetic import known_truth
 from dpmc_core.errors import InvalidSetting
 from dpmc_core.mechanisms.collection import Collection
 from dpmc_core.model import Factors
-from dpmc_core.privacy import USER_REPLACED
-from dpmc_core.ratings import PublicFacts, Ratings
+from dpmc_core.ratings import Ratings
 from dpmc_core.solvers.recovery import Regress, Rule, on_unit_scale
-from dpmc_lab.papers.engine import TheoryRow, Trial, TrialRecipe, rows_of
+from dpmc_lab.papers.engine import Trial, TrialRecipe
 
 NAMES = {"modified-laplace": "modified Laplace", "randomised-response": "randomised response"}
 
@@ -105,52 +104,6 @@ def bounds(id: str, epsilons: Sequence[float], seed: int = 0) -> RecoveryBounds:
         row = (epsilon, rho, *limits, reports.residual(1.0), *errors, allowed)
         rows.append((*row, norm(reports.values), norm(scaled)))
     return RecoveryBounds(*np.array(rows, dtype=float).T)
-
-
-def beyond() -> tuple[float, float]:
-    """The share of true ratings outside -1..1, which Theorem 3's proof excludes, and the mean of
-    all their squares, of which it needs no more than that it is at most 1."""
-    _, truth, _ = _known(np.random.default_rng(0))
-    return float(np.mean(np.abs(truth) > 1)), float(np.mean(truth**2))
-
-
-@cache
-def theorems() -> tuple[TheoryRow, ...]:
-    """Each statement beside a measurement, the same every time."""
-    return tuple(_measured())
-
-
-def _measured() -> Iterator[TheoryRow]:
-    row, (share, square) = rows_of("z16"), beyond()
-    public = PublicFacts(users=300, items=200, low=1, high=5)
-    for number, id in enumerate(NAMES, 1):
-        name = registry.get(id).name.removesuffix(" collection")
-        card = _collection(id, epsilon=1.0).guarantee(public)
-        yield row(
-            "privacy",
-            number=number,
-            name=name,
-            bound=card.certified(USER_REPLACED).epsilon,
-            printed=float(public.items),
-            measured=public.items * loss_of_a_cell(id, 1.0),
-        )
-        for at in zip(*bounds(id, (1.0, 4.0)), strict=True):
-            v = RecoveryBounds(*map(float, at))  # type: ignore[arg-type]
-            said = {"name": name, "epsilon": v.epsilon, "share": share, "square": square}
-            yield row("rho", bound=v.tight, printed=v.theorem, measured=v.rho, **said)
-            yield row("error", bound=v.equation_5, measured=v.published, trivial=v.size, **said)
-
-
-def loss_of_a_cell(id: str, epsilon: float) -> float:
-    """The largest log-ratio of a report's chances between any two contents of a cell: of the ends
-    and the middle of the range and no rating, or of six symbols, by Definitions 2 and 3 alone."""
-    chances = 1 + math.expm1(epsilon) * np.eye(6)
-    if id == "modified-laplace":
-        kept, y = 1 / (1 + math.exp(-epsilon / 2)), np.linspace(-3, 3, 25)
-        speaks = np.array([[kept], [kept], [kept], [1 - kept]])
-        off = np.abs(y - np.array([[-1], [0], [1], [0]]))
-        chances = np.hstack([1 - speaks, speaks * np.exp(-epsilon / 2 * off)])
-    return float(np.ptp(np.log(chances), axis=0).max())
 
 
 # --- as experiments ----------------------------------------------------------------------------

@@ -15,8 +15,8 @@ from dpmc_core.mechanisms.dpimf import Complementary, Optimal, Strawman, Symmetr
 from dpmc_core.privacy import sampled
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.solvers.factorization import ImplicitLoss, Over, binary_matrix, solve_rows
-from dpmc_lab.papers import ryhh24 as bounds
 from dpmc_lab.papers import ryhh24 as views
+from tests.theory import ryhh24 as bounds
 
 PUBLIC = PublicFacts(users=943, items=1682, low=0, high=1)
 SPLIT = {"alpha": 0.8, "beta1": 0.1, "beta2": 0.8}
