@@ -54,6 +54,8 @@ REMOVED = {  # commands, options, options of one command: named for one version,
     "--high": f"--high {_RANGE}",
     "papers --report": "papers --report is gone: the page Papers of the app shows every figure and"
     " table, and dpmc papers --csv FILE writes their numbers",
+    "protocol --as-published": "protocol --as-published is gone: give the paper's settings, such as"
+    " --set shrink=false --set phases=1 --set user_factors=pmf",
     "protocol --holdout": "protocol --holdout is gone: a protocol is tested on one rating in five,"
     " the federated flow on the latest click of everybody",
 }
