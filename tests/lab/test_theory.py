@@ -264,6 +264,7 @@ def test_the_table_has_every_paper_with_theorems(tables):
         assert row.note or not row.counterexample
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("module", [one_bit, recovery, implicit, frank_wolfe])
 def test_the_numbers_of_the_table_are_computed_again(module, tables):
     """The program shows them from its files; a method that changes changes them."""
