@@ -12,7 +12,6 @@ from dpmc_core import registry
 from dpmc_core.arrays import Plain
 from dpmc_core.errors import InvalidSetting, check_number, unknown_name
 from dpmc_core.model import Task
-from dpmc_core.privacy import Trust
 from dpmc_core.problem import SEED, Problem, build_problem
 from dpmc_core.settings import settings_of
 from dpmc_lab.cli import options
@@ -24,8 +23,6 @@ from dpmc_lab.curves import protocol as words
 from dpmc_lab.protocol import Transcript, federated, simulate
 from dpmc_lab.protocol.federated import Federation
 from dpmc_lab.protocol.scenarios import DynamicUsers, Scenario
-
-TRUST = {"curator": Trust.CURATOR, "nobody": Trust.LOCAL}
 
 _SHOWN = 40  # messages of a report
 
