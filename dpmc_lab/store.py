@@ -34,7 +34,7 @@ from dpmc_lab.locks import Claims
 
 Record = Mapping[str, Any]
 
-VERSION = 1  # raised with every change of the tables; files of a newer version are refused
+VERSION = 1  # raised with every change of the tables; files of another version are refused
 APPLICATION = 0x44504D43  # "DPMC": marks an SQLite file as one of ours
 WAIT = 10.0  # seconds to wait for another program's lock
 MEMORY = Path(":memory:")  # for rows that are kept elsewhere
@@ -44,10 +44,6 @@ _MAGIC = b"SQLite format 3\0"  # how every such file begins
 _BLOCK = 20_000  # rows of a Parquet file held at once
 
 # --- the tables ----------------------------------------------------------------------------------
-
-# What people would be shown, as JSON (see toplists), by the key of a unit. An older store gets the
-# table when it is opened to be written.
-_LISTS = "CREATE TABLE IF NOT EXISTS shown (key TEXT PRIMARY KEY, lists TEXT NOT NULL)"
 
 # A curve is what stays the same along epsilon and seed; a card is the wording of a guarantee. Both
 # are kept once, so a million results stay small and a page reads only the curves it draws.
@@ -93,6 +89,8 @@ _TABLES = (
         f' WHERE "{metric}" IS NOT NULL'
         for metric in METRICS
     ),
+    # What people would be shown, as JSON (see toplists), by the key of a unit.
+    "CREATE TABLE shown (key TEXT PRIMARY KEY, lists TEXT NOT NULL)",
     f"PRAGMA application_id = {APPLICATION}",
     f"PRAGMA user_version = {VERSION}",
 )
@@ -513,9 +511,12 @@ class Store:
             )
         there = {name for (name,) in execute(_SHAPE)}
         if lost := next((name for name in _needed() if name not in there), None):
+            if lost == "column shown.key":  # the last table that was added
+                raise StoreError(
+                    f"the result store {self.path} is from an older version of this program, which"
+                    " can still export its rows: choose another file with --store"
+                )
             raise ValueError(f"no {lost}")
-        if not read_only:
-            execute(_LISTS)
 
     def _pragma(self, name: str) -> int:
         return int(self.connection.execute(f"PRAGMA {name}").fetchone()[0])
@@ -730,9 +731,6 @@ def top_lists(store: Store, id: int) -> dict[float | None, list[list[int]]]:
         SELECT epsilon, lists FROM shown JOIN result ON result.key = shown.key
         WHERE curve = ? ORDER BY epsilon"""
     with sentences(store.path):
-        known = "SELECT 1 FROM sqlite_schema WHERE name = 'shown'"
-        if store.connection.execute(known).fetchone() is None:  # made by an older version
-            return {}
         rows = store.connection.execute(query, [id])
         return {_number(epsilon): json.loads(lists) for epsilon, lists in rows}
 

@@ -7,8 +7,6 @@ from streamlit.delta_generator import DeltaGenerator
 
 from dpmc_core import registry
 from dpmc_core.errors import DpmcError
-from dpmc_core.mechanisms.collection import Collection
-from dpmc_core.mechanisms.dpimf import Dpimf
 from dpmc_core.model import Mechanism
 from dpmc_core.privacy import Guarantee
 from dpmc_core.ratings import PublicFacts
@@ -64,19 +62,6 @@ def page() -> None:
         for number, (view, at_one) in enumerate(zip(views, usual, strict=True)):
             key = "row" if number == 0 else f"row_{number}"
             rows(mechanism, view, at_one, found[1.0], key)
-        if isinstance(mechanism, Collection | Dpimf):
-            blocks.show_safely("What its paper says of the noise", of_paper, mechanism, data)
-
-
-def of_paper(mechanism: Mechanism, data: str) -> None:
-    """A theorem, or two figures, of the paper that has the method."""
-    from pages.ui import paper_noise  # with the papers' experiments
-
-    if isinstance(mechanism, Collection):
-        paper_noise.bounds(mechanism.id, mechanism.epsilon)
-    else:
-        paper_noise.variants(data)
-        paper_noise.sampling(data)
 
 
 def pin(grid: list[float]) -> float | None:

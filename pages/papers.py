@@ -217,7 +217,7 @@ def promised(found: Look) -> None:
 
 def more(found: Look) -> None:
     """The paper's theorems, and how to cite it; both folded."""
-    if found.paper.theory:
+    if found.paper.theorems:
         blocks.folded(
             f"The theorems of {found.paper.key} beside measurements",
             lambda: theorems(found.paper),
@@ -229,9 +229,7 @@ def more(found: Look) -> None:
 
 
 def theorems(paper: Paper) -> None:
-    with st.spinner("Measuring small instances"):
-        table = views.theory_table(paper)
-    blocks.show_table(table, alt="Bounds beside measurements", height="content")
+    blocks.show_table(views.theory_table(paper), alt="Bounds beside measurements", height="content")
     for text in views.theory_notes(paper):
         st.caption(blocks.escape(text))
 

@@ -3,6 +3,7 @@
 import numpy as np
 
 from dpmc_core.ratings import PublicFacts, Ratings
+from dpmc_core.solvers.als import normal_equations, ridge
 from dpmc_lab.protocol import Traffic
 from dpmc_lab.protocol.scenarios import DynamicUsers, ScenarioRun, StaticUsers
 
@@ -38,3 +39,32 @@ def assert_counts(run, expected):
 def received(transcript, party):
     """The kept messages to a party."""
     return [message for message in transcript if message.receiver == party]
+
+
+def reference_items(run):
+    """Item factors by the same phases and gradient steps in floating point, without messages.
+
+    The noise, the attendance and the start are the run's; users refit theirs to these factors.
+    """
+    items = run.phases[0].models[0].copy()
+    for k, phase in enumerate(run.phases):
+        users = run.refit(run.published(items)) if k else phase.user_factors
+        for pairs, where in phase.steps:
+            own, group = users[run.who[pairs]], run.what[pairs]
+            errors = np.einsum("pd,pd->p", own, items[group]) - run.users.deviations[pairs]
+            slope = np.zeros_like(items)
+            np.add.at(slope, group, 2 * errors[:, None] * own)
+            slope += phase.noise + 2 * phase.penalty * items
+            items[where] -= slope[where] / (2 * (run.raters[where] + phase.penalty))[:, None]
+    return items
+
+
+def exact_items(run):
+    """The minimum of the last phase's noisy objective with everybody's gradient in it.
+
+    Items that the phase had no noise for are as the run has them.
+    """
+    phase, items = run.phase, run.items.copy()
+    squares, moments = normal_equations(run.sides.by_item, phase.user_factors)
+    items[phase.active] = ridge(squares, moments - phase.noise / 2, phase.penalty)[phase.active]
+    return items

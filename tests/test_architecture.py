@@ -1,6 +1,8 @@
 """The house holds together: imports flow down, and the core stays light."""
 
 import ast
+import json
+import shutil
 import subprocess
 import sys
 from functools import cache
@@ -263,3 +265,64 @@ def test_a_class_name_means_one_thing():
                 if isinstance(node, ast.ClassDef):
                     places.setdefault(node.name, []).append(str(path.relative_to(ROOT)))
     assert not {name: where for name, where in places.items() if len(where) > 1}
+
+
+# What is taken out, and the pages and commands that it takes along. The entries of HXZ15 count the
+# messages of its scenarios and run them, and those of RYHH24 rank what ten parties learn, so that
+# the papers need the protocol. Of the cluster only `dpmc fit --cluster` and `dpmc sweep --cluster`
+# know.
+LEAVES = {
+    "papers": ({"papers"}, {"papers"}),
+    "audit": ({"guarantees"}, {"audit"}),
+    "protocol": ({"papers", "protocol"}, {"papers", "protocol"}),
+    "sweep/cluster.py": (set(), set()),
+}
+IMPORT_ALL = """
+import ast, importlib, json, sys
+from pathlib import Path
+
+# An editable install would find in the checkout what is taken out here.
+sys.meta_path[:] = [finder for finder in sys.meta_path if "editable" not in str(finder).lower()]
+ours, found = ("dpmc_core", "dpmc_lab", "pages"), {}
+for leaf in sys.argv[1:]:
+    place, away = Path("dpmc_lab", leaf), Path("away")
+    place.rename(away)
+    importlib.invalidate_caches()
+    broken = []
+    for page in sorted(Path("pages").glob("*.py")):
+        imports = [n for n in ast.parse(page.read_text("utf-8")).body if "Import" in str(type(n))]
+        try:
+            exec(compile(ast.Module(imports, []), str(page), "exec"), {})
+        except ImportError:
+            broken.append(page.stem)
+    from dpmc_lab.cli import COMMANDS, build_parser
+
+    build_parser()
+    found[leaf] = broken, [*COMMANDS]
+    away.rename(place)
+    for name in [name for name in sys.modules if name.partition(".")[0] in ours]:
+        del sys.modules[name]
+print(json.dumps(found))
+"""
+
+
+def test_a_branch_that_is_taken_out_breaks_its_own_page_and_command_alone(tmp_path):
+    for folder in (CORE, LAB, PAGES):
+        shutil.copytree(
+            folder, tmp_path / folder.name, ignore=shutil.ignore_patterns("__pycache__")
+        )
+    (tmp_path / "run.py").write_text(IMPORT_ALL, encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-B", "run.py", *LEAVES],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    found = json.loads(done.stdout.splitlines()[-1])
+    every = {path.stem for path in PAGES.glob("*.py")}
+    _, commands = found["sweep/cluster.py"]
+    assert {"train", "papers", "guarantees"} < every
+    assert {"fit", "papers", "audit"} < {*commands}
+    for leaf, (pages, gone) in LEAVES.items():
+        assert ({*found[leaf][0]}, {*commands} - {*found[leaf][1]}) == (pages, gone), leaf

@@ -13,7 +13,7 @@ from dpmc_core.errors import InvalidSetting
 from dpmc_core.mechanisms.one_bit import Output
 from dpmc_core.model import Mechanism
 from dpmc_core.paths import whole_file
-from dpmc_core.privacy import ROW_VALUES, Change, Trust
+from dpmc_core.privacy import ROW_VALUES, Change
 from dpmc_core.problem import SEED, prepare_all
 from dpmc_core.ratings import Ratings
 from dpmc_lab.audit import RUNS, refute
@@ -34,8 +34,6 @@ from dpmc_lab.cli.options import DATA, UNITS, Budgeted, Method, Reading, Seed, S
 from dpmc_lab.curves import audits, cards
 from dpmc_lab.curves.measurements import METHODS
 from dpmc_lab.measured import records_text
-
-TRUST = {"curator": Trust.CURATOR, "nobody": Trust.LOCAL}
 
 
 @extensible

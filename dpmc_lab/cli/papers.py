@@ -29,7 +29,7 @@ class PaperView(OneOf):
 
     Args:
         run: make the experiment, or all; what is done already is kept
-        theory: a paper's theorems beside measurements (seconds)
+        theory: a paper's theorems beside measurements
         bibtex: how to cite the papers
         csv (FILE): ours and what is printed, as a table
         report (FILE): all papers as one HTML page

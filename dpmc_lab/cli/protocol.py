@@ -12,21 +12,17 @@ from dpmc_core import registry
 from dpmc_core.arrays import Plain
 from dpmc_core.errors import InvalidSetting, check_number, unknown_name
 from dpmc_core.model import Task
-from dpmc_core.privacy import Trust
 from dpmc_core.problem import SEED, Problem, build_problem
 from dpmc_core.settings import settings_of
 from dpmc_lab.cli import options
 from dpmc_lab.cli.interface import CommandReport, Option, Progress, listed, paragraph, table
-from dpmc_lab.cli.methods import card_text, metrics_text, switched_text
-from dpmc_lab.cli.options import Data, Epsilon, Given, Published, Reading, Seed
-from dpmc_lab.curves import as_published as published
+from dpmc_lab.cli.methods import card_text, metrics_text
+from dpmc_lab.cli.options import Data, Epsilon, Given, Reading, Seed
 from dpmc_lab.curves import cards
 from dpmc_lab.curves import protocol as words
 from dpmc_lab.protocol import Transcript, federated, simulate
 from dpmc_lab.protocol.federated import Federation
 from dpmc_lab.protocol.scenarios import DynamicUsers, Scenario
-
-TRUST = {"curator": Trust.CURATOR, "nobody": Trust.LOCAL}
 
 _SHOWN = 40  # messages of a report
 
@@ -47,7 +43,6 @@ class PlayOptions:
     set: Given = ()
     watch: int | None = None
     attack: bool = False
-    as_published: Published = False
     reading: Reading
     seed: Seed = SEED
 
@@ -87,7 +82,6 @@ def protocol(
       dpmc protocol 3 restaurants --epsilon 10 --set picked=5 --attack
       dpmc protocol federated --epsilon 1 --set parties=4 --set rounds=3 --set local=2
       dpmc protocol federated --mechanism dpimf-symmetric --set alpha=0.9
-      dpmc protocol 2 movie-night --epsilon 1 --as-published
 
     Scenario 1, with a trusted recommender, is `dpmc fit DATA dpmf`.
     """
@@ -95,7 +89,7 @@ def protocol(
 
 
 def _scenario(scenario: str, data: str | None, asked: PlayOptions) -> CommandReport:
-    settings, given = scenario_from(scenario, asked)
+    settings = scenario_from(scenario, asked)
     problem = _problem(data or "movie-night", Task.RATINGS, asked)
     watch = asked.watch
     if asked.attack and watch is None:
@@ -111,12 +105,6 @@ def _scenario(scenario: str, data: str | None, asked: PlayOptions) -> CommandRep
     more = [words.gap_words(gap)]
     if isinstance(settings, DynamicUsers) and settings.picked:
         more.append(words.picked_words(problem.train, settings))
-    more.append(
-        "Largest difference from item factors that a trusted server gets in floating point with"
-        " the same phases, gradient steps, attendance and noise:"
-        f" {found['difference from scenario 1']:.2g} rating points; from the exact minimum of"
-        f" the last noisy objective: {found['difference from the exact minimum']:.2g}."
-    )
     text = [
         f"Scenario {scenario} ({found['title']}) on {_size(found)} ratings,"
         f" {found['rounds']} rounds in {found['phases']} phase{'' if found['phases'] == 1 else 's'}"
@@ -129,18 +117,13 @@ def _scenario(scenario: str, data: str | None, asked: PlayOptions) -> CommandRep
     if asked.attack:
         found["attacks"] = simulate.attack(run)
         text.append(_attacks(found["attacks"]))
-    return _with_messages(
-        *(found, text, run.transcript),
-        words.switched_scenario(type(settings), asked.epsilon, given, run.public)
-        if asked.as_published
-        else None,
-    )
+    return _with_messages(found, text, run.transcript)
 
 
 def _federated(scenario: str, data: str | None, asked: PlayOptions) -> CommandReport:
     if asked.attack:
         raise InvalidSetting("--attack", "left out: it belongs to scenarios 2 and 3", "given")
-    flow, given = federation_from(asked)
+    flow = federation_from(asked)
     problem = _problem(data or "bookshop-clicks", Task.RANKING, asked)
     public = problem.train.public
     if asked.watch is not None:
@@ -162,12 +145,7 @@ def _federated(scenario: str, data: str | None, asked: PlayOptions) -> CommandRe
         _traffic(found["communication"]),
         "\n".join((budget_table, *why)),
     ]
-    return _with_messages(
-        *(found, text, run.transcript),
-        words.switched_federation(flow.mechanism.id, asked.epsilon, given, public)
-        if asked.as_published
-        else None,
-    )
+    return _with_messages(found, text, run.transcript)
 
 
 def _problem(data: str, task: Task, asked: PlayOptions) -> Problem:
@@ -180,26 +158,19 @@ def _size(found: Plain) -> str:
     return f"{data['name']}: {users:,} users x {items:,} items, {ratings:,}"
 
 
-def scenario_from(scenario: str, asked: PlayOptions) -> tuple[Scenario, Plain]:
-    """The scenario's settings from the options, and those that --set gives.
-
-    Raises InvalidSetting.
-    """
+def scenario_from(scenario: str, asked: PlayOptions) -> Scenario:
+    """The scenario's settings from the options. Raises InvalidSetting."""
     if asked.mechanism is not None:
         raise InvalidSetting(
             "--mechanism", f"left out: it belongs to the {federated.FLOW} flow", asked.mechanism
         )
     cls = simulate.SCENARIOS[scenario]
     given = options.settings(asked.set, ("--epsilon",), lambda _: cls, f"scenario {scenario}", str)
-    whole = words.with_published_scenario(cls, given) if asked.as_published else given
-    return cls(epsilon=asked.epsilon, **whole), given
+    return cls(epsilon=asked.epsilon, **given)
 
 
-def federation_from(asked: PlayOptions) -> tuple[Federation, Plain]:
-    """The flow from the options, and the settings that --set gives; `rounds` is the flow's own.
-
-    Raises InvalidSetting.
-    """
+def federation_from(asked: PlayOptions) -> Federation:
+    """The flow from the options; `rounds` is its own setting. Raises InvalidSetting."""
     variant = asked.mechanism or "dpimf-optimal"
     if variant not in federated.VARIANTS:
         raise unknown_name("--mechanism", variant, federated.VARIANTS)
@@ -212,8 +183,7 @@ def federation_from(asked: PlayOptions) -> tuple[Federation, Plain]:
         f"the flow or of {variant}",
         lambda known: known + more,
     )
-    paper = dict(federated.published(variant).settings) if asked.as_published else {}
-    return federated.build(variant, asked.epsilon, **paper | given), given
+    return federated.build(variant, asked.epsilon, **given)
 
 
 def _traffic(sent: Plain) -> str:
@@ -223,13 +193,8 @@ def _traffic(sent: Plain) -> str:
     return listed(rows, "  ", message="message", messages="messages", bytes="bytes")
 
 
-def _with_messages(
-    found: Plain,
-    text: list[str],
-    transcript: Transcript,
-    switch: published.Switched | None,
-) -> CommandReport:
-    """The report with the first messages of the watched item or profile, and what was switched."""
+def _with_messages(found: Plain, text: list[str], transcript: Transcript) -> CommandReport:
+    """The report with the first messages of the watched item or profile."""
     if len(transcript):
         messages = found["transcript"] = [message.as_dict() for message in transcript]
         lines = [
@@ -240,9 +205,6 @@ def _with_messages(
         if len(messages) > _SHOWN:
             lines.append(f"  ... {len(messages) - _SHOWN} more: --json has all")
         text.append("\n".join(lines))
-    if switch:
-        found["as_published"] = switch.as_dict()
-        text.append(switched_text(switch))
     return CommandReport(found, text)
 
 

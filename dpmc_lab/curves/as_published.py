@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
 from dpmc_core import registry
@@ -11,7 +11,7 @@ from dpmc_core.errors import DpmcError, sentence
 from dpmc_core.experiment import settings_dict
 from dpmc_core.privacy import Certified, Guarantee
 from dpmc_core.ratings import PublicFacts
-from dpmc_core.settings import AsPublished, setting_text, show_setting
+from dpmc_core.settings import setting_text, show_setting
 from dpmc_lab.curves import cards
 from dpmc_lab.curves.text import Table, columns
 
@@ -60,15 +60,8 @@ def switched(
         one = registry.create(id, epsilon=epsilon, delta=delta, **settings)
         return settings_dict(one), one.guarantee(public)
 
-    return beside(registry.published(id), given, with_published(id, given), made)
-
-
-def beside(
-    paper: AsPublished, given: Plain, whole: Plain, made: Callable[[Plain], tuple[Plain, Guarantee]]
-) -> Switched:
-    """Settings given beside all of them with the paper's. made: all settings and the card of what
-    has some of them."""
-    (before, ours), (after, theirs) = made(given), made(whole)
+    paper = registry.published(id)
+    (before, ours), (after, theirs) = made(given), made(with_published(id, given))
     kept = {n: given[n] for n, v in paper.settings.items() if n in given and given[n] != v}
     return Switched(
         {name: (before[name], new) for name, new in after.items() if before[name] != new},

@@ -10,15 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from dpmc_core.arrays import Plain
 from dpmc_core.errors import BadRatings
 from dpmc_core.mechanisms.dpimf import Profiles
 from dpmc_core.model import Task
-from dpmc_core.privacy import CELL, Guarantee, Shares, sensitivity_at
+from dpmc_core.privacy import CELL, Shares, sensitivity_at
 from dpmc_core.privacy.shares import fewest_sharing
 from dpmc_core.problem import check_varied
 from dpmc_core.ratings import PublicFacts, Ratings
-from dpmc_lab.curves.as_published import Switched, beside
 from dpmc_lab.curves.cards import epsilon_text
 from dpmc_lab.curves.data import counts, title, user_name
 from dpmc_lab.curves.noise import block
@@ -29,7 +27,6 @@ from dpmc_lab.protocol import (
     Message,
     Traffic,
     attacks,
-    federated,
     vector_words,
 )
 from dpmc_lab.protocol.federated import (
@@ -59,7 +56,7 @@ from dpmc_lab.protocol.scenarios import (
     ScenarioRun,
     StaticUsers,
 )
-from dpmc_lab.protocol.simulate import SCENARIOS, Gap, Spread, shown_settings
+from dpmc_lab.protocol.simulate import SCENARIOS, Gap, Spread
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -467,43 +464,3 @@ def _meaning(flow: Federation, kind: str, round: int) -> str:
         else ""
     )
     return f"The server averages what all parties sent, and sees no click.{last}"
-
-
-# --- as published ----------------------------------------------------------------------------
-
-
-def switched_scenario(
-    cls: type[Scenario], epsilon: float, given: Plain, public: PublicFacts
-) -> Switched:
-    """What the paper's settings change of a scenario without a trusted recommender.
-
-    Raises InvalidSetting.
-    """
-
-    def made(settings: Plain) -> tuple[Plain, Guarantee]:
-        one = cls(epsilon=epsilon, **settings)
-        return shown_settings(one), one.guarantee(public)
-
-    return beside(cls.published, given, with_published_scenario(cls, given), made)
-
-
-def switched_federation(
-    variant: str, epsilon: float, given: Plain, public: PublicFacts
-) -> Switched:
-    """The same of the federated flow with a variant. Raises InvalidSetting."""
-    paper = federated.published(variant)
-
-    def made(settings: Plain) -> tuple[Plain, Guarantee]:
-        one = federated.build(variant, epsilon, **settings)
-        return shown_settings(one.mechanism, one), one.mechanism.guarantee(public)
-
-    return beside(paper, given, {**paper.settings, **given}, made)
-
-
-def with_published_scenario(cls: type[Scenario], given: Plain) -> Plain:
-    """The settings given, and for the others those of the paper; several phases, which refit user
-    factors, leave none to hold."""
-    paper = dict(cls.published.settings)
-    if given.get("phases") not in (None, 1):
-        del paper["user_factors"]
-    return {**paper, **given}

@@ -45,7 +45,7 @@ def _read(module: ModuleType) -> Paper:
     name = module.__name__.rpartition(".")[2]
     table = facts.load(__name__, f"{name}.toml")
     shared, likes = table.pop("shared"), table.pop("likes", {})
-    table = {key: one for key, one in table.items() if key not in ("theorems", "figures")}
+    rows = [facts.into(TheoryRow, row, f"{name}.toml") for row in table.pop("theorems", ())]
     found = []
 
     def made(given: Mapping[str, Any]) -> Experiment:
@@ -62,7 +62,7 @@ def _read(module: ModuleType) -> Paper:
             at_size = whole.pop("at_size", None)
             size = at_size and made({**whole, **at_size})
             found.append(dataclasses.replace(made(whole), at_size=size))
-    return facts.into(Paper, {**table, "experiments": found}, name)
+    return facts.into(Paper, {**table, "experiments": found, "theorems": rows}, name)
 
 
 def _filled(value: Any, names: Mapping[str, Any]) -> Any:
@@ -137,13 +137,6 @@ def _grid(table: dict[str, Any]) -> Grid:
 PAPERS: Mapping[str, Paper] = {
     paper.key: paper for paper in map(_read, (lwhm22, z16, ryhh24, hxz15, jtt18))
 }
-_THEOREMS: Mapping[str, Callable[[], tuple[TheoryRow, ...]]] = {
-    "LWHM22": lwhm22.theorems,
-    "Z16": z16.theorems,
-    "RYHH24": ryhh24.theorems,
-    "HXZ15": tuple,  # the summary that we have states none
-    "JTT18": jtt18.theorems,
-}
 
 
 def experiments(settings: bool = False) -> Iterator[tuple[Paper, Experiment]]:
@@ -162,11 +155,6 @@ def find(id: str) -> tuple[Paper, Experiment]:
         names = [*map(str.lower, PAPERS), *known]
         raise unknown_name("paper or experiment", id, names, listed="dpmc papers")
     return known[id.lower()]
-
-
-def theorems(paper: Paper) -> tuple[TheoryRow, ...]:
-    """A paper's statements beside measurements; takes some seconds the first time."""
-    return _THEOREMS[paper.key]()
 
 
 def presets() -> dict[str, Preset]:

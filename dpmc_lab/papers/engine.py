@@ -16,7 +16,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from itertools import repeat
 from pathlib import Path
@@ -28,13 +28,12 @@ import numpy as np
 from dpmc_core import experiment as core
 from dpmc_core import facts, paths, registry
 from dpmc_core.archives import read_json
-from dpmc_core.arrays import Floats
 from dpmc_core.data import datasets, public_sets
 from dpmc_core.errors import BadRatings, DpmcError
 from dpmc_core.model import Mechanism, Model
 from dpmc_core.privacy import Change
 from dpmc_core.problem import Problem
-from dpmc_core.ratings import PublicFacts, Ratings
+from dpmc_core.ratings import PublicFacts
 from dpmc_core.settings import parse_setting, setting_text
 from dpmc_core.stopping import Stop, Stopped, stopping
 from dpmc_lab import locks, store, sweep
@@ -45,7 +44,6 @@ from dpmc_lab.sweep import Grid, Plan, Unit, seeds_text
 from dpmc_lab.sweep.engine import shared_solve
 
 FOLDER = Path(__file__).resolve().parents[2] / "sample_data" / "papers"  # also in a wheel
-DRAWABLE = 10.0  # a line is drawn for a bound below so many times what is measured
 ROUNDED = 1e-6  # of a value: files hold seven digits of it
 AT = " | "  # between a setting's name and a curve's label
 _DIGITS = 7
@@ -484,14 +482,56 @@ class Experiment:
 
 
 @dataclass(frozen=True, kw_only=True)
+class TheoryRow:
+    """One statement beside one measurement.
+
+    quantity: what is bounded, with its unit; setting: the instance. bound: the statement as we
+    prove it, or as printed where we have none; printed: the paper's own, where that differs.
+    open_constant: what is printed leaves a constant open, which is taken as 1. spread: standard
+    error of `measured`, 0 where that is exact. trivial: what holds without any theorem. note: what
+    is wrong with what is printed, as we read it, and why.
+    """
+
+    theorem: str
+    quantity: str
+    setting: str
+    bound: float
+    measured: float
+    printed: float | None = None
+    spread: float = 0.0
+    open_constant: bool = False
+    trivial: float = math.inf
+    note: str = ""
+
+    @property
+    def factor(self) -> float:
+        """How many times what was measured the bound is; infinite where that is not above 0."""
+        return self.bound / self.measured if self.measured > 0 else math.inf
+
+    @property
+    def counterexample(self) -> bool:
+        """Whether what was measured contradicts what is printed, whatever its constants."""
+        printed = self.bound if self.printed is None else self.printed
+        return not self.open_constant and self.measured > printed * _ROUNDING + 4 * self.spread
+
+    @property
+    def silence(self) -> str:
+        """A sentence where the bound says nothing, else empty."""
+        if self.bound < self.trivial:
+            return ""
+        return f"The bound says nothing here: {self.trivial:.3g} holds without it."
+
+
+@dataclass(frozen=True, kw_only=True)
 class Paper(CitedPaper):
-    """unjudged: why there is no verdict on its accuracy, where there is none. theory: whether
-    the theory table has rows of it.
+    """theorems: its statements beside measurements on small generated instances; tests/theory
+    computes the numbers again. unjudged: why there is no verdict on its accuracy, where there is
+    none.
     """
 
     experiments: tuple[Experiment, ...]
+    theorems: tuple[TheoryRow, ...] = ()
     unjudged: str = ""
-    theory: bool = True
 
 
 def parsed(mechanism: str, texts: Mapping[str, str]) -> dict[str, Any]:
@@ -801,84 +841,3 @@ def forget(id: str) -> None:
 
 def _there(path: Path) -> Made | None:
     return read(path) if path.is_file() else None
-
-
-# --- what is proved beside what is measured, on small generated instances ------------------------
-
-
-@dataclass(frozen=True, kw_only=True)
-class TheoryRow:
-    """One statement beside one measurement.
-
-    quantity: what is bounded, with its unit; setting: the instance. bound: the statement as we
-    prove it, or as printed where we have none; printed: the paper's own, where that differs.
-    open_constant: what is printed leaves a constant open, which is taken as 1. spread: standard
-    error of `measured`, 0 where that is exact. trivial: what holds without any theorem. note: what
-    is wrong with what is printed, as we read it, and why.
-    """
-
-    theorem: str
-    quantity: str
-    setting: str
-    bound: float
-    measured: float
-    printed: float | None = None
-    spread: float = 0.0
-    open_constant: bool = False
-    trivial: float = math.inf
-    note: str = ""
-
-    @property
-    def factor(self) -> float:
-        """How many times what was measured the bound is; infinite where that is not above 0."""
-        return self.bound / self.measured if self.measured > 0 else math.inf
-
-    @property
-    def holds(self) -> bool:
-        """Whether what was measured is within the bound, or within 4 standard errors of it."""
-        return self._within(self.bound)
-
-    @property
-    def counterexample(self) -> bool:
-        """Whether what was measured contradicts what is printed, whatever its constants."""
-        printed = self.bound if self.printed is None else self.printed
-        return not self.open_constant and not self._within(printed)
-
-    @property
-    def silence(self) -> str:
-        """A sentence where the bound says nothing, else empty."""
-        if self.bound < self.trivial:
-            return ""
-        return f"The bound says nothing here: {self.trivial:.3g} holds without it."
-
-    def _within(self, limit: float) -> bool:
-        return self.measured <= limit * _ROUNDING + 4 * self.spread
-
-
-def rows_of(paper: str) -> Callable[..., TheoryRow]:
-    """Makes rows of a paper from the name of a statement in its file, numbers, and what its words
-    name {in braces}."""
-    words = facts.load(__package__, f"{paper}.toml")["theorems"]
-
-    def row(name: str, /, **given: Any) -> TheoryRow:
-        texts = {
-            key: text.format(**given) if isinstance(text, str) else text
-            for key, text in words[name].items()
-        }
-        own = {field.name: given[field.name] for field in fields(TheoryRow) if field.name in given}
-        return facts.into(TheoryRow, texts | own, f"{paper}.toml: {name}")
-
-    return row
-
-
-def end_of(mechanism: Mechanism, ratings: Ratings, seed: int = 0) -> Floats:
-    """What a mechanism ends with, users x items."""
-    *_, last = mechanism.fit(ratings, np.random.default_rng(seed))
-    assert last.model is not None
-    return np.asarray(last.model.predict(*np.indices(ratings.shape)), dtype=float)
-
-
-def mean_of(values: Sequence[float] | Floats) -> dict[str, float]:
-    """What was measured, and its standard error, of independent draws."""
-    error = np.std(values, ddof=1) / math.sqrt(len(values))
-    return {"measured": float(np.mean(values)), "spread": float(error)}

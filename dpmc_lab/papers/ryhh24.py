@@ -1,68 +1,48 @@
 """RYHH24: Ran, Ye, Huang, Hu, "Differentially Private Implicit Matrix Factorization" (2024).
 
-What noise costs (Theorems 4 to 6, Corollary 1), the noise of figure 5, the sampling weights of
-figure 6, and the rankings learnt by ten parties. In bounds N = sqrt(1/lambda) bounds a profile's
-norm (Lemma 1), c the largest |entry| of a fixed factor, d the rank. Losses are sums of squared
-scores.
+The noise of figure 5, the sampling weights of figure 6, and the rankings learnt by ten parties.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache, lru_cache, partial
-from itertools import pairwise, product
+from functools import lru_cache, partial
+from itertools import product
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from dpmc_core import facts, registry
-from dpmc_core.arrays import Bools, Floats
+from dpmc_core import registry
+from dpmc_core.arrays import Floats
 from dpmc_core.data import datasets
 from dpmc_core.errors import check_number
-from dpmc_core.mechanisms.dpimf import Dpimf, Profiles
+from dpmc_core.mechanisms.dpimf import Profiles
 from dpmc_core.model import Factors, Model, Task
-from dpmc_core.privacy import CELL, USER_REPLACED, Additive
 from dpmc_core.privacy.accounting import bisect
-from dpmc_core.privacy.sampled import SampledLaplace, amplified_losses, importance_weights
+from dpmc_core.privacy.sampled import importance_weights
 from dpmc_core.problem import LeaveLast, Problem, build_problem, generator
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import setting_text
-from dpmc_core.solvers.factorization import ImplicitLoss, Over, binary_matrix, solve_rows
 from dpmc_core.stopping import check_cancelled
 from dpmc_lab.papers.engine import (
-    TheoryRow,
     Trial,
     TrialRecipe,
     exact,
-    mean_of,
     parsed,
-    rows_of,
 )
 from dpmc_lab.protocol import federated
 from dpmc_lab.protocol.simulate import measured
-
-row = rows_of("ryhh24")
-
 
 # --- figures 5 and 6 ---------------------------------------------------------------------------
 
 # Section VI-B: the setting of figure 5, and of figure 6.
 FIGURE_5 = {"alpha": 0.8, "beta1": 0.1, "beta2": 0.8, "beta3": 0.1}
 FIGURE_5_EPSILON = 0.1
-FIGURE_5_VARIANTS = ("dpimf-strawman", "dpimf-complementary", "dpimf-symmetric", "dpimf-optimal")
-COEFFICIENTS = {"second": "second moment (A2)", "first": "first order (A1)", "ridge": "ridge"}
-SAMPLES = (20.0, 100.0)
+NOISY_VARIANTS = ("dpimf-strawman", "dpimf-complementary", "dpimf-symmetric")
 USERS, RANK = 2000, 20
-_QUANTILES = (0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 1.0)
 _ROUNDS = 5  # of the fit behind figure 6: the norms hardly move after it
-
-
-def variant(id: str) -> str:
-    """A variant's name without the family's."""
-    return registry.get(id).name.removeprefix("DPIMF, ")
 
 
 def figure_5_settings(id: str) -> dict[str, float]:
@@ -71,104 +51,19 @@ def figure_5_settings(id: str) -> dict[str, float]:
     return {name: value for name, value in FIGURE_5.items() if registry.has_setting(cls, name)}
 
 
-class VariantNoise(NamedTuple):
-    """Noise in one coefficient of a variant; scale 0: none is added, and there is no density."""
+def figure_5(public: PublicFacts) -> dict[str, tuple[Floats, Floats]]:
+    """The noise in one number of the second moment, exactly, from each variant's releases.
 
-    mechanism: str
-    scale: float
-    x: Floats
-    density: Floats | None
-
-
-def figure_5(
-    public: PublicFacts,
-    coefficient: str = "second",
-    *,
-    longest: float | None = None,
-) -> tuple[VariantNoise, ...]:
-    """The noise in one number of a coefficient, exactly, from the releases of each variant's card.
-
-    coefficient: first, second or ridge. longest: the bound on ||p||_1, with that on ||p||_2 in the
-    proportion of the defaults; None: the defaults. The grid reaches six scales of the middle one.
+    Returns a grid, which reaches six scales of the second-largest noise, and the density on it, by
+    variant. The optimal variant adds no such noise.
     """
-    found = []
-    for id in FIGURE_5_VARIANTS:
-        settings = figure_5_settings(id)
-        if longest is not None:
-            made = registry.create(id, epsilon=1.0)
-            assert isinstance(made, Dpimf)
-            assert made.clip is not None
-            settings |= {"clip": longest, "clip_l2": longest * made.clip_l2 / made.clip}
-        card = registry.create(id, epsilon=FIGURE_5_EPSILON, **settings).guarantee(public)
-        found.append((id, getattr(card.releases, coefficient)))
-    scales = sorted(r.scale for _, r in found if isinstance(r, Additive))
-    reach = 6 * scales[len(scales) // 2]
-    x = np.linspace(-reach, reach, 401)
-    return tuple(
-        VariantNoise(id, r.scale, x, r.density(x))
-        if isinstance(r, Additive)
-        else VariantNoise(id, 0.0, x, None)
-        for id, r in found
-    )
-
-
-def noise_words(view: Sequence[VariantNoise], coefficient: str) -> str:
-    """Figure 5 as text."""
-    parts = [
-        f"{variant(one.mechanism)}: " + (f"scale {one.scale:.3g}" if one.scale else "no noise")
-        for one in view
-    ]
-    return f"Noise in the {COEFFICIENTS[coefficient]} of an item. {'; '.join(parts)}."
-
-
-def noise_table(view: Sequence[VariantNoise]) -> dict[str, list[str]]:
-    """Figure 5 as columns: the scale, and what nine draws of ten stay within."""
-    nine = float(np.log(10.0))  # of a Laplace variable, in scales
-    return {
-        "variant": [variant(one.mechanism) for one in view],
-        "noise scale": [f"{one.scale:.4g}" if one.scale else "none" for one in view],
-        "nine of ten draws within": [
-            f"±{nine * one.scale:.3g}" if one.scale else "0" for one in view
-        ],
-    }
-
-
-def noise_sentences(view: Sequence[VariantNoise], coefficient: str) -> dict[str, str]:
-    """What one sees in figure 5, what the paper reports, and why they differ."""
-    scale = {one.mechanism.removeprefix("dpimf-"): one.scale for one in view}
-    times = scale["strawman"] / scale["complementary"]
-    return _said(
-        coefficient,
-        **scale,
-        times=times,
-        symmetric_times=scale["strawman"] / scale["symmetric"],
-        less="less" if times > 1 else "more",
-        factor=max(times, 1 / times),
-    )
-
-
-def _said(figure: str, **numbers: Any) -> dict[str, str]:
-    return {head: text.format(**numbers) for head, text in _texts()[figure].items()}
-
-
-@cache
-def _texts() -> dict[str, dict[str, str]]:
-    """What is said of figures 5 and 6, by the name of the figure: read when one is looked at."""
-    found: dict[str, dict[str, str]] = facts.load(__package__, "ryhh24.toml")["figures"]
-    return found
-
-
-class SamplingWeights(NamedTuple):
-    """Weights of users' terms at one expected sample size, users by rising l1 norm.
-
-    kept: by strategy, the largest privacy loss of a term, where the longest term's loss without
-    sampling is 1.
-    """
-
-    sample: float
-    norm: Floats
-    weights: Mapping[str, Floats]
-    kept: Mapping[str, float]
+    releases: dict[str, Any] = {}
+    for id in NOISY_VARIANTS:
+        mechanism = registry.create(id, epsilon=FIGURE_5_EPSILON, **figure_5_settings(id))
+        releases[id] = dict(mechanism.guarantee(public).releases)["second"]
+    _, middle, _ = sorted(release.scale for release in releases.values())
+    x = np.linspace(-6 * middle, 6 * middle, 401)
+    return {id: (x, release.density(x)) for id, release in releases.items()}
 
 
 def user_factors(ratings: Ratings) -> Floats:
@@ -213,422 +108,22 @@ def utility_weights(norms: Floats, sample: float) -> Floats:
         return np.maximum(1.0, high / norms)
 
 
-def figure_6(factors: Floats) -> tuple[SamplingWeights, ...]:
-    """Sampling weights of one item's first-order terms at both sample sizes.
+def figure_6(factors: Floats, sample: float) -> tuple[Floats, dict[str, Floats]]:
+    """Sampling weights of one item's first-order terms at an expected sample size.
 
     factors: users x d. A term's loss at weight 1 is its l1 norm over the longest; importance
     weights keep the smallest loss with that sample. Utility-optimal ones minimise the variance
-    sum ||p||_2^2 (w - 1). Raises InvalidSetting where a sample is larger than the users.
+    sum ||p||_2^2 (w - 1). Returns the l1 norms, rising, and the weights in their order by strategy.
+    Raises InvalidSetting where the sample is larger than the users.
     """
     lengths = np.abs(factors).sum(axis=1)
     order = np.argsort(lengths, kind="stable")
     norm, l2 = lengths[order], np.linalg.norm(factors[order], axis=1)
-    loss = norm / norm.max()
-    found = []
-    for sample in SAMPLES:
-        weights = {
-            "importance": weights_of_sample(loss, sample),
-            "utility-optimal": utility_weights(l2, sample),
-            "uniform": np.full(len(norm), len(norm) / sample),
-        }
-        kept = {name: float(amplified_losses(loss, w).max()) for name, w in weights.items()}
-        found.append(SamplingWeights(float(sample), norm, weights, kept))
-    return tuple(found)
-
-
-def weights_words(view: SamplingWeights) -> str:
-    """Figure 6 at one sample size as text."""
-    parts = [
-        f"{name} from {w.min():.3g} to {w.max():.3g}, largest loss {view.kept[name]:.3g}"
-        for name, w in view.weights.items()
-    ]
-    return f"Weights for a sample of {view.sample:g} of {len(view.norm):,}: {'; '.join(parts)}."
-
-
-def weights_table(view: SamplingWeights) -> dict[str, list[float]]:
-    """Figure 6 as columns, at users of low, middle and high norm."""
-    at = [round(q * (len(view.norm) - 1)) for q in _QUANTILES]
-    columns = {"length of the factor": view.norm, **view.weights}
-    return {name: [float(f"{one[k]:.4g}") for k in at] for name, one in columns.items()}
-
-
-def weights_sentences(views: Sequence[SamplingWeights]) -> dict[str, str]:
-    """What one sees in figure 6, what the paper reports, and why they differ."""
-    kept = "; ".join(
-        f"sample {view.sample:g}: "
-        + ", ".join(f"{name} {loss:.3g}" for name, loss in view.kept.items())
-        for view in views
-    )
-    free = max(view.kept["importance"] for view in views) < 1.001
-    cost = _texts()["cost of a sample"]["nothing" if free else "something"]
-    return _said("weights", kept=kept, cost=cost)
-
-
-# --- bounds ------------------------------------------------------------------------------------
-
-
-class Scales(NamedTuple):
-    """Laplace scales of a profile's loss: of each number of A1 (2 sum p) and A2 (sum pp'), and of
-    the ridge's count. 0: no noise; infinite: no budget."""
-
-    first: float
-    second: float = 0.0
-    ridge: float = 0.0
-
-
-def loss_change(
-    alpha: float,
-    positives: int,
-    regularisation: float,
-    rank: int,
-    largest: float,
-    *,
-    printed: bool = False,
-) -> float:
-    """Theorem 4, repaired: what minimising the complementary loss L costs in iALS's own loss L^O.
-
-    L^O(q*) - L^O(q') <= alpha |U_i| N^2 (lambda + d c^2) for the minimisers q* of L, q' of L^O.
-    For L^O - L = alpha (sum_{U_i} (p'q)^2 + lambda |U_i| ||q||^2), at most that for ||q|| <= N, and
-    L(q*) <= L(q') <= L^O(q'). Printed (Eq. 24) is alpha |U_i| N^2 (lambda + 2 d c^2), for
-    L(q*) - L^O(q'), which the same lines show never to be positive; its proof sets
-    q*'Wq* - q''Wq' to (q* - q')'W(q* - q') and ||q* - q'||^2 to at most 2 N^2 (it is 4 N^2).
-    """
-    squares = (2 if printed else 1) * rank * largest**2
-    return alpha * positives / regularisation * (regularisation + squares)
-
-
-def laplace_norm(numbers: int, scale: float) -> float:
-    """Lemma 2: ||x||_2 of that many Laplace numbers is sqrt(2 numbers) scale at most, on average.
-
-    E||x||_2^2 = 2 d (Delta/eps)^2; our copy of the paper has Delta under the root.
-    """
-    return math.sqrt(2 * numbers) * scale
-
-
-class BudgetSplit(NamedTuple):
-    """How the complementary loss spends its budget: alpha, the shares of the first order and of the
-    second moment (the ridge has the rest), and whether the noise of the second is symmetric."""
-
-    alpha: float
-    beta1: float
-    beta2: float
-    symmetric: bool = False
-
-    def entries(self, rank: int) -> float:
-        """Of the second moment that are noised: d^2, or d (d + 1)/2."""
-        return rank * (rank + 1) / 2 if self.symmetric else rank**2
-
-
-def scales(epsilon: float, rank: int, largest: float, split: BudgetSplit | None = None) -> Scales:
-    """Eq. 15 to 18: 2 c d/(beta1 eps), (1 - alpha) c^2 d^2/(beta2 eps) and (1 - alpha)/(beta3 eps).
-
-    split: None for the strawman, Eq. 9: one Delta = c^2 d^2 + 2 c d + 1 for all, at all of the
-    budget.
-    """
-    if split is None:
-        scale = ((largest * rank) ** 2 + 2 * largest * rank + 1) / epsilon
-        return Scales(scale, scale, scale)
-    alpha, beta1, beta2, _ = split
-    first, beta3 = 2 * largest * rank / (beta1 * epsilon), 1 - beta1 - beta2
-    if alpha == 1:
-        return Scales(first)
-    second = (1 - alpha) * split.entries(rank) * largest**2
-    return Scales(
-        first,
-        second / (beta2 * epsilon) if beta2 else math.inf,
-        (1 - alpha) / (beta3 * epsilon) if beta3 > 1e-9 else math.inf,
-    )
-
-
-def excess_loss(scales: Scales, rank: int, regularisation: float, sampled: float = 0.0) -> float:
-    """Theorem 5, repaired: how much more a profile solved with noise loses on average.
-
-    N^2 E||B||_F + N (E||b||_2 + E||s||_2) + lambda N^2 E|eta|: the noisy minimiser may follow B, b,
-    eta and what a sample adds to A1, s; the true one cannot, and all have mean zero. sampled: a
-    bound on E||s||_2 (`sampling_norm`). Equations 25 to 28 count b twice, which is true but loose;
-    25 to 27 leave out the ridge's noise eta, 28 leaves out s, which is not.
-    """
-    n = math.sqrt(1 / regularisation)
-    matrix = n**2 * laplace_norm(rank**2, scales.second)
-    return matrix + n * (laplace_norm(rank, scales.first) + sampled) + scales.ridge
-
-
-def sampling_norm(lengths: Floats, weights: Floats) -> float:
-    """At most E||s||_2, s = sum (g w - 1) t over terms t drawn by coins g of chance 1/w.
-
-    The root of sum (w - 1) ||t||_2^2. lengths: ||t||_2; weights: w, finite.
-    """
-    return math.sqrt(float(np.sum((weights - 1) * lengths**2)))
-
-
-def printed_excess_loss(
-    epsilon: float,
-    rank: int,
-    regularisation: float,
-    largest: float,
-    split: BudgetSplit | None = None,
-) -> float:
-    """Theorem 5, Eq. 26 and 27 (symmetric), with one c dropped and without the ridge.
-
-    sqrt(2) c d N (N d^2 (1 - alpha)/beta2 + 4 sqrt(d)/beta1)/eps, or d (d + 1)/2 for d^2. Factors s
-    times as long with s^2 times the lambda give the same losses, by scores alone, and here another
-    first term: only c^2 N^2 stays the same. At alpha = beta1 = 1 it is Eq. 28, 4 sqrt(2 d) c d
-    N/eps. That is true where all cells count; with importance sampling, for which it is stated as
-    we read it, the profile minimises the loss of a sample, and what that costs does not vanish as
-    epsilon grows.
-
-    split: None for the strawman, Eq. 25: sqrt(2) c d N (N + 2/sqrt d) (d + 1)^2/eps. It drops one
-    c of c^2 d^2, takes 1/c for at most 1 and leaves the ridge's noise out.
-    """
-    n, d, c = math.sqrt(1 / regularisation), rank, largest
-    if split is None:
-        terms = (n + 2 / math.sqrt(d)) * (d + 1) ** 2
-    else:
-        alpha, beta1, beta2, _ = split
-        second = n * split.entries(d) * (1 - alpha) / beta2 if alpha < 1 else 0.0
-        terms = second + 4 * math.sqrt(d) / beta1
-    return math.sqrt(2) * c * d * n * terms / epsilon
-
-
-def complementary_wins(split: BudgetSplit, rank: int, *, printed: bool = False) -> bool:
-    """Whether the complementary loss's printed bound is below the strawman's for every N > 0.
-
-    Comparing Eq. 25 and 26 term by term: (1 - alpha) d^2 <= beta2 (d + 1)^2 and
-    (d + 1)^2 >= 2 d/beta1. printed: Corollary 1 as it stands, alpha >= 1 - beta2 and
-    d >= sqrt(1/beta1) - 1, which loses the factor 2 d of the first order and is too weak: at d = 4,
-    lambda = 1, alpha = 0.8, beta = (0.1, 0.8, 0.1) the strawman's bound is the smaller one.
-    """
-    alpha, beta1, beta2, _ = split
-    if printed:
-        return alpha >= 1 - beta2 and rank >= math.sqrt(1 / beta1) - 1
-    second = (1 - alpha) * rank**2 <= beta2 * (rank + 1) ** 2
-    return second and (rank + 1) ** 2 >= 2 * rank / beta1
-
-
-def unique_weight_exists(loss: float, epsilon: float) -> bool:
-    """Theorem 6 for the loss a w of a term counted w times: a largest weight w >= 1 for a <= eps.
-
-    (e^{a w} - 1)/w grows in w from e^a - 1, so it meets e^eps - 1 once, at w >= 1 where a <= eps.
-    The printed condition, a constant epsilon > ln(1 + w (e^eps' - 1)) for all w from some v on,
-    holds nowhere: the right side has no limit. With phi(w) = a w for that constant it does.
-    """
-    return 0 < loss <= epsilon
-
-
-# --- beside what is measured: one item, fixed factors of 60 users, solved 600 times --------------
-
-_USERS, _SOLVES = 60, 600
-_SPLITS = {
-    "complementary": BudgetSplit(0.8, 0.5, 0.4),
-    "symmetric": BudgetSplit(0.8, 0.5, 0.4, symmetric=True),
-    "optimal": BudgetSplit(1.0, 1.0, 0.0),
-    "sampled": BudgetSplit(1.0, 1.0, 0.0),
-}
-_EQUATIONS = {"strawman": 25, "complementary": 26, "symmetric": 27, "optimal": 28}
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Item:
-    """A profile's problem: the largest entry of a factor, c, the ridge, lambda, and the budget."""
-
-    rank: int = 4
-    largest: float = 0.3
-    regularisation: float = 0.05
-    epsilon: float = 1.0
-
-    def mechanism(self, variant: str) -> Dpimf:
-        id, split = f"dpimf-{variant}", {"alpha": 0.8, "beta1": 0.5, "beta2": 0.4, "beta3": 0.1}
-        made = registry.create(
-            id,
-            epsilon=self.epsilon,
-            rank=self.rank,
-            regularisation=self.regularisation,
-            rounds=1,
-            clip=self.rank * self.largest,
-            clip_l2=math.sqrt(self.rank) * self.largest,
-            **{n: v for n, v in split.items() if registry.has_setting(registry.get(id), n)},
-        )
-        assert isinstance(made, Dpimf)
-        return made
-
-    def scales(self, variant: str) -> Scales:
-        """Of the noise, by the paper's sensitivities at the worst factor."""
-        return scales(self.epsilon, self.rank, self.largest, _SPLITS.get(variant))
-
-    def drawn(self, rng: np.random.Generator) -> tuple[Floats, Bools]:
-        """The users' factors, and who chose the item."""
-        factors = rng.uniform(-self.largest, self.largest, (_USERS, self.rank))
-        return factors, rng.random(_USERS) < 0.4
-
-    def sampled(self) -> float:
-        """How long a vector the sampled variant's sample adds to A1, on average, at most."""
-        factors, ones = self.drawn(np.random.default_rng(2))
-        first, terms = self.mechanism("sampled").releases(_SOLVES).first, 2 * factors[ones]
-        assert isinstance(first, SampledLaplace)
-        weights = first.weights(np.abs(terms).sum(axis=1))
-        return sampling_norm(np.linalg.norm(terms, axis=1), weights)
-
-    def excess(self, variant: str) -> Floats:
-        """How much more than the least possible each noisy profile loses."""
-        rng, mechanism = np.random.default_rng(2), self.mechanism(variant)
-        factors, ones = self.drawn(rng)
-        columns = _column(ones, _SOLVES)
-        found = mechanism.private_profiles(columns, factors, mechanism.releases(_SOLVES), rng)
-        best = solve_rows(columns[:1], factors, mechanism.loss)
-        values = _losses(mechanism.loss, ones, factors, np.vstack((best, found)))
-        excess: Floats = values[1:] - values[0]
-        return excess
-
-    def row(self, name: str, variant: str) -> TheoryRow:
-        """Theorem 5 beside the excess loss of a variant."""
-        sampled = self.sampled() if variant == "sampled" else 0.0
-        size = self.epsilon, self.rank, self.regularisation, self.largest
-        return row(
-            name,
-            **self.said,
-            variant=variant,
-            equation=_EQUATIONS.get(variant),
-            bound=excess_loss(self.scales(variant), self.rank, self.regularisation, sampled),
-            printed=printed_excess_loss(*size, _SPLITS.get(variant)),
-            **mean_of(self.excess(variant)),
-        )
-
-    @property
-    def said(self) -> dict[str, Any]:
-        return {
-            "d": self.rank,
-            "c": self.largest,
-            "ridge": self.regularisation,
-            "eps": self.epsilon,
-        }
-
-
-def _column(ones: Bools, times: int = 1) -> Any:
-    """Items that the same users chose, as rows of ones."""
-    users, items = np.nonzero(np.repeat(ones[:, None], times, axis=1))
-    public = PublicFacts(users=len(ones), items=times, low=0, high=1)
-    ratings = Ratings.build(users, items, np.ones(len(users)), public)
-    return binary_matrix(ratings).T.tocsr()
-
-
-def _losses(loss: ImplicitLoss, ones: Bools, factors: Floats, profiles: Floats) -> Floats:
-    """The loss of each profile of an item that these users chose."""
-    scores = profiles @ factors.T
-    pull = np.ones(len(ones)) if loss.over is Over.ALL else ~ones
-    ridge = loss.ridge(np.array([ones.sum()]), len(ones))[0]
-    found: Floats = ((scores[:, ones] - 1) ** 2).sum(axis=1)
-    found += loss.alpha * (scores**2 @ pull) + ridge * (profiles**2).sum(axis=1)
-    return found
-
-
-@cache
-def theorems() -> tuple[TheoryRow, ...]:
-    """Each statement beside a measurement, the same every time."""
-    usual = _Item()
-    short: dict[str, Any] = {"rank": 1, "largest": 0.001, "regularisation": 1.0}
-    cases = (
-        *(("excess", usual, variant) for variant in tuple(_EQUATIONS)[:3]),
-        ("excess, twice", usual, "optimal"),
-        ("excess, short strawman", _Item(**short, epsilon=0.01), "strawman"),
-        ("excess, long", _Item(largest=100.0), "strawman"),
-        ("excess, short", _Item(**short, epsilon=0.1), "complementary"),
-        ("excess, short", _Item(**short | {"rank": 2}, epsilon=0.1), "symmetric"),
-        ("excess, long", _Item(rank=1, largest=1000.0, epsilon=0.01), "complementary"),
-        ("excess, sampled", _Item(epsilon=300.0), "sampled"),
-    )
-    return (
-        *_privacy(usual),
-        *_complementary_loss(),
-        *_variant_noise(usual),
-        *(item.row(name, variant) for name, item, variant in cases),
-        *_corollary(usual),
-        _one_weight(0.1, 1.0),
-    )
-
-
-def _privacy(item: _Item) -> Iterator[TheoryRow]:
-    """Of a term that is drawn, of one cell of one solve, and of the neighbours of section II-B."""
-    loss, weight, x = 0.3, 4.0, np.linspace(-9, 9, 1801)
-    ratio = 1 + np.expm1(np.abs(x) - np.abs(x - loss * weight)) / weight
-    bound = float(amplified_losses(loss, weight))
-    yield row("drawn term", bound=bound, measured=float(np.abs(np.log(ratio)).max()))
-    factor, rest, items = np.full(item.rank, item.largest), 0.2, 3
-    moved = 2 * factor.sum(), rest * np.outer(factor, factor).sum(), rest
-    lost = float(np.sum(np.divide(moved, item.scales("complementary"))))
-    public = PublicFacts(users=_USERS, items=items, low=0, high=1)
-    card = item.mechanism("complementary").guarantee(public)
-    for name, change, cells in (("cell", CELL, 1), ("row", USER_REPLACED, items)):
-        bound = card.certified(change).epsilon
-        yield row(name, bound=bound, printed=item.epsilon, measured=cells * lost)
-
-
-def _complementary_loss() -> Iterator[TheoryRow]:
-    rng, alpha, ridge, rank = np.random.default_rng(1), 0.2, 0.1, 3
-    factors, ones = rng.uniform(-0.5, 0.5, (_USERS, rank)), rng.random(_USERS) < 0.4
-    theirs, ours = (ImplicitLoss(alpha, ridge, over) for over in Over)
-    found = np.vstack([solve_rows(_column(ones), factors, loss) for loss in (theirs, ours)])
-    for name, loss, profile in zip(Over, (theirs, ours), found, strict=True):
-        weight = float(loss.ridge(np.array([ones.sum()]), _USERS)[0])
-        norms = {"bound": math.sqrt(ones.sum() / weight), "printed": math.sqrt(1 / ridge)}
-        yield row("profile", cells=name.value, **norms, measured=float(np.linalg.norm(profile)))
-    size = alpha, int(ones.sum()), ridge, rank, float(np.abs(factors).max())
-    original = _losses(theirs, ones, factors, found)
-    least = float(_losses(ours, ones, factors, found[1:])[0])
-    printed = loss_change(*size, printed=True)
-    cost, gain = float(original[1] - original[0]), least - float(original[0])
-    yield row("loss", bound=loss_change(*size), printed=printed, measured=cost)
-    yield row("loss as stated", bound=0.0, printed=printed, measured=gain)
-
-
-def _variant_noise(item: _Item) -> Iterator[TheoryRow]:
-    """Each release's noise beside what the paper's sensitivities say of it."""
-    rng, draws = np.random.default_rng(3), 20_000
-    for variant in _EQUATIONS:
-        scales = item.scales(variant)._asdict()
-        for name, release in item.mechanism(variant).releases(1):
-            assert isinstance(release, Additive)
-            yield row(
-                "noise of the strawman" if variant == "strawman" else "noise",
-                **item.said,
-                variant=variant,
-                term=COEFFICIENTS[name],
-                bound=2 * scales[name] ** 2,
-                **mean_of(release.sample(draws, rng) ** 2),
-            )
-    first = item.mechanism("optimal").releases(1).first
-    lengths = np.linalg.norm(first.sample(draws * item.rank, rng).reshape(draws, -1), axis=1)
-    bound = laplace_norm(item.rank, first.scale)
-    yield row("length of the noise", **item.said, bound=bound, **mean_of(lengths))
-
-
-def _corollary(usual: _Item) -> Iterator[TheoryRow]:
-    split, ranks = BudgetSplit(0.8, 0.1, 0.8), range(1, 41)
-
-    def below(rank: int) -> bool:
-        """Whether Eq. 26 is below Eq. 25 for N from 1e-4 to 1e4."""
-        sizes = ((1.0, rank, ridge, 0.3) for ridge in np.geomspace(1e-8, 1e8, 33))
-        return all(
-            printed_excess_loss(*size, split) <= printed_excess_loss(*size) for size in sizes
-        )
-
-    yield row(
-        "corollary",
-        bound=next(d for d in ranks if complementary_wins(split, d)),
-        printed=next(d for d in ranks if complementary_wins(split, d, printed=True)),
-        measured=next(d for d in ranks if below(d)),
-    )
-    losses = {variant: float(usual.excess(variant).mean()) for variant in _EQUATIONS}
-    for before, after in pairwise(losses):
-        ratio = losses[after] / losses[before]
-        said = {"before": before, "after": after, **usual.said}
-        yield row("corollary in practice", bound=1.0, measured=ratio, **said)
-
-
-def _one_weight(loss: float, epsilon: float) -> TheoryRow:
-    weights = np.geomspace(1.0, 1e6, 100_001)
-    above = amplified_losses(loss, weights) > epsilon
-    bound = float(unique_weight_exists(loss, epsilon))
-    return row("one weight", bound=bound, measured=float(np.count_nonzero(np.diff(above))))
+    return norm, {
+        "importance": weights_of_sample(norm / norm.max(), sample),
+        "utility-optimal": utility_weights(l2, sample),
+        "uniform": np.full(len(norm), len(norm) / sample),
+    }
 
 
 # --- rankings learnt by ten parties --------------------------------------------------------------
@@ -784,13 +279,12 @@ def noise(public: Mapping[str, Any]) -> TrialRecipe:
     """Figure 5: densities of the noise on the second moment."""
     return exact(
         lambda: {
-            NAMES[one.mechanism]: (one.x[::5].tolist(), one.density[::5].tolist())
-            for one in figure_5(PublicFacts(**public))
-            if one.density is not None
+            NAMES[id]: (x[::5].tolist(), density[::5].tolist())
+            for id, (x, density) in figure_5(PublicFacts(**public)).items()
         },
-        {NAMES[id]: id for id in FIGURE_5_VARIANTS[:3]},  # the last one needs none
+        {NAMES[id]: id for id in NOISY_VARIANTS},
         settings={"epsilon": FIGURE_5_EPSILON, **FIGURE_5},
-        mechanisms=FIGURE_5_VARIANTS[:3],
+        mechanisms=NOISY_VARIANTS,
     )
 
 
@@ -802,9 +296,8 @@ def weights(sample: int, groups: int) -> TrialRecipe:
         return [float(group.mean()) for group in np.array_split(values, groups)]
 
     def drawn() -> dict[str, tuple[list[float], list[float]]]:
-        views = figure_6(user_factors(problem_of("ml-100k", 1).train))
-        (view,) = (one for one in views if one.sample == sample)
-        return {name: (means(view.norm), means(w)) for name, w in view.weights.items()}
+        norm, found = figure_6(user_factors(problem_of("ml-100k", 1).train), float(sample))
+        return {name: (means(norm), means(w)) for name, w in found.items()}
 
     return exact(
         drawn,

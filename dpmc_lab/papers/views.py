@@ -1,7 +1,4 @@
-"""An experiment in words, rows and pictures: what a page, a command and the report show of it.
-
-The report is one static page of all papers: no server, no script and nothing from elsewhere.
-"""
+"""An experiment in words, rows and pictures: what a page and a command show of it."""
 
 from __future__ import annotations
 
@@ -18,7 +15,6 @@ from dpmc_core.experiment import EVALUATION_ONLY
 from dpmc_core.paths import version
 from dpmc_core.registry import style
 from dpmc_core.style import BLUE, GREEN, ORANGE, PURPLE, RED, SKY, Style
-from dpmc_lab import papers
 from dpmc_lab.curves.cards import delta_text
 from dpmc_lab.curves.lines import Interval, short
 from dpmc_lab.curves.text import columns, page, paragraphs
@@ -313,10 +309,10 @@ def promises_table(found: Look) -> Columns:
 
 
 def theory_table(paper: Paper) -> Columns:
-    """A paper's theorems beside measurements; takes a second or two the first time."""
+    """A paper's theorems beside measurements."""
     heads = "theorem", "bounds", "printed", "ours", "measured", "bound / measured", "printed is"
     rows = []
-    for row in papers.theorems(paper):
+    for row in paper.theorems:
         theirs = row.printed is None and row.open_constant  # there is none of ours
         numbers = row.bound if theirs else row.printed, None if theirs else row.bound
         told = "" if not row.open_constant else "up to a constant"
@@ -335,7 +331,7 @@ def theory_table(paper: Paper) -> Columns:
 def theory_notes(paper: Paper) -> list[str]:
     """What is wrong with printed theorems, each with the instance that contradicts it."""
     found = []
-    for row in papers.theorems(paper):
+    for row in paper.theorems:
         said = [sentence(text) for text in (row.note, row.silence) if text]
         if row.counterexample and row.printed is not None:
             both = f"{short(row.printed, 3)} is printed, {short(row.measured, 3)} is measured"
@@ -545,7 +541,7 @@ def html(found: Sequence[Look]) -> str:
         parts.append(_paragraph(f"{', '.join(paper.authors)}. {paper.venue}, {paper.year}."))
         parts.append(_paragraph(paper.unjudged and sentence(paper.unjudged)))
         parts += [_experiment(one) for one in found if one.paper.key == key]
-        if paper.theory:
+        if paper.theorems:
             parts.append(f"<h3>{escape(key)}: theorems beside measurements</h3>")
             parts.append(_table(theory_table(paper)))
             parts += [_paragraph(text, "small") for text in theory_notes(paper)]

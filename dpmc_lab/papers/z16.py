@@ -7,22 +7,21 @@ which 30 % are given. The bounds of Theorem 3 are settings of `dpmc_core.mechani
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from functools import cache, partial
+from collections.abc import Sequence
+from functools import partial
 from operator import itemgetter
 from typing import Any, NamedTuple, cast
 
 import numpy as np
 
 from dpmc_core import metrics, registry
-from dpmc_core.arrays import Bools, Floats
-from dpmc_core.errors import InvalidSetting, sentence
+from dpmc_core.arrays import Floats
+from dpmc_core.errors import InvalidSetting
 from dpmc_core.mechanisms.collection import Collection
 from dpmc_core.model import Factors
-from dpmc_core.privacy import USER_REPLACED
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.solvers.recovery import Regress, Rule, on_unit_scale
-from dpmc_lab.papers.engine import DRAWABLE, TheoryRow, Trial, TrialRecipe, rows_of
+from dpmc_lab.papers.engine import Trial, TrialRecipe
 
 NAMES = {"modified-laplace": "modified Laplace", "randomised-response": "randomised response"}
 
@@ -115,120 +114,6 @@ def bounds(id: str, epsilons: Sequence[float], seed: int = 0) -> RecoveryBounds:
         row = (epsilon, rho, *limits, reports.residual(1.0), *errors, allowed)
         rows.append((*row, norm(reports.values), norm(scaled)))
     return RecoveryBounds(*np.array(rows, dtype=float).T)
-
-
-def beyond() -> tuple[float, float]:
-    """The share of true ratings outside -1..1, which Theorem 3's proof excludes, and the mean of
-    all their squares, of which it needs no more than that it is at most 1."""
-    _, truth, _ = _known(np.random.default_rng(0))
-    return float(np.mean(np.abs(truth) > 1)), float(np.mean(truth**2))
-
-
-@cache
-def theorems() -> tuple[TheoryRow, ...]:
-    """Each statement beside a measurement, the same every time."""
-    return tuple(_measured())
-
-
-def _measured() -> Iterator[TheoryRow]:
-    row, (share, square) = rows_of("z16"), beyond()
-    public = PublicFacts(users=300, items=200, low=1, high=5)
-    for number, id in enumerate(NAMES, 1):
-        name = registry.get(id).name.removesuffix(" collection")
-        card = _collection(id, epsilon=1.0).guarantee(public)
-        yield row(
-            "privacy",
-            number=number,
-            name=name,
-            bound=card.certified(USER_REPLACED).epsilon,
-            printed=float(public.items),
-            measured=public.items * loss_of_a_cell(id, 1.0),
-        )
-        for at in zip(*bounds(id, (1.0, 4.0)), strict=True):
-            v = RecoveryBounds(*map(float, at))  # type: ignore[arg-type]
-            said = {"name": name, "epsilon": v.epsilon, "share": share, "square": square}
-            yield row("rho", bound=v.tight, printed=v.theorem, measured=v.rho, **said)
-            yield row("error", bound=v.equation_5, measured=v.published, trivial=v.size, **said)
-
-
-def loss_of_a_cell(id: str, epsilon: float) -> float:
-    """The largest log-ratio of a report's chances between any two contents of a cell: of the ends
-    and the middle of the range and no rating, or of six symbols, by Definitions 2 and 3 alone."""
-    chances = 1 + math.expm1(epsilon) * np.eye(6)
-    if id == "modified-laplace":
-        kept, y = 1 / (1 + math.exp(-epsilon / 2)), np.linspace(-3, 3, 25)
-        speaks = np.array([[kept], [kept], [kept], [1 - kept]])
-        off = np.abs(y - np.array([[-1], [0], [1], [0]]))
-        chances = np.hstack([1 - speaks, speaks * np.exp(-epsilon / 2 * off)])
-    return float(np.ptp(np.log(chances), axis=0).max())
-
-
-# --- in words ----------------------------------------------------------------------------------
-
-
-def words(view: RecoveryBounds, epsilon: float) -> str:
-    """The two charts as text, at the measured epsilon nearest to one."""
-    k = int(np.argmin(np.abs(view.epsilon - epsilon)))
-    return (
-        f"At epsilon {view.epsilon[k]:g} per cell the reports lie {view.rho[k]:.0f} from the truth;"
-        f" Theorem 3 allows {view.theorem[k]:.0f}. Taking reports as they come misses the truth by"
-        f" {view.naive[k]:.0f}, allowing for spurious cells by {view.debiased[k]:.0f}. The paper's"
-        f" own rule misses it by {view.published[k]:.0f}"
-        + (": it returns the zero matrix" if rule_is_void(view)[k] else "")
-        + f"; Equation 5 allows {view.equation_5[k]:.0f}, with 1 for the constant that it leaves"
-        " open."
-    )
-
-
-def near(bound: Floats, measured: Floats) -> Floats:
-    """A bound where it may be drawn, below ten times what is measured; elsewhere no number."""
-    return np.where(bound < DRAWABLE * measured, bound, np.nan)
-
-
-def bounds_words(view: RecoveryBounds) -> str:
-    """Where the bounds on the residual are drawn, and how far they are from what is measured."""
-
-    def times(factor: float) -> str:
-        return f"{factor:.0f}" if factor >= DRAWABLE else f"{factor:.1f}"
-
-    said = []
-    for name, bound in (("Theorem 3", view.theorem), ("our bound", view.tight)):
-        factor = bound / view.rho
-        shown = [f"{e:g}" for e in view.epsilon[factor < DRAWABLE]]
-        where = f"at epsilon {', '.join(shown)}" if shown else "nowhere"
-        said.append(
-            sentence(
-                f"{name} is {times(factor.min())} to {times(factor.max())} times what is measured,"
-                f" under {DRAWABLE:g} times {'everywhere' if len(shown) == len(factor) else where}"
-            )
-        )
-    return " ".join(said)
-
-
-def rule_is_void(view: RecoveryBounds) -> Bools:
-    """At which epsilons the zero matrix is as near to the reports as the truth is, so that it is
-    what the paper's rule, Equation 4, returns."""
-    return np.asarray(view.rho >= view.reported)
-
-
-_COLUMNS = (
-    "epsilon per cell",
-    "residual at the truth",
-    "Theorem 3",
-    "our bound on the residual",
-    "by the moments",
-    "error, reports as they come",
-    "error, allowing for spurious cells",
-    "error, the paper's rule",
-    "Equation 5",
-    "norm of the reports",
-)
-
-
-def table(view: RecoveryBounds) -> dict[str, list[Any]]:
-    """The numbers as columns."""
-    columns = zip(_COLUMNS, view, strict=False)
-    return {name: [float(f"{v:.4g}") for v in column] for name, column in columns}
 
 
 # --- as experiments ----------------------------------------------------------------------------

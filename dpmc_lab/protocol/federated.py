@@ -16,17 +16,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from dpmc_core import registry
 from dpmc_core.arrays import Floats, Ints, Plain, Rng
 from dpmc_core.errors import InvalidSetting, check_number, unknown_name
 from dpmc_core.experiment import baselines_of
-from dpmc_core.mechanisms.dpimf import ALONE, Coefficients, Dpimf, Profiles
+from dpmc_core.mechanisms.dpimf import Coefficients, Dpimf, Profiles
 from dpmc_core.model import Factors, Task
 from dpmc_core.privacy import CELL, Change
 from dpmc_core.problem import Problem, generator
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.registry import MECHANISMS, create
-from dpmc_core.settings import AsPublished, check_settings, setting, settings_of
+from dpmc_core.settings import check_settings, setting, settings_of
 from dpmc_core.solvers.factorization import binary_matrix, solve_rows
 from dpmc_lab.protocol import WORD, Message, Traffic, Transcript, vector_words
 from dpmc_lab.protocol.simulate import communication, data_facts, measured, shown_settings
@@ -233,12 +232,6 @@ class _Party:
     def refine(self, shared: Floats) -> Floats:
         """The party's own factors, fitted to its rows without noise."""
         return solve_rows(self.rows, shared, self.mechanism.loss)
-
-
-def published(variant: str) -> AsPublished:
-    """The flow as its paper has it, with a variant; `rounds` is its own."""
-    found = registry.published(variant)
-    return AsPublished({**found.settings, **PAPER}, found.note.replace(ALONE, ""))
 
 
 def build(variant: str, epsilon: float, **settings: Any) -> Federation:

@@ -41,7 +41,7 @@ from dpmc_core.privacy import Guarantee, Releases, SharedLaplace, Shares, Trust,
 from dpmc_core.privacy.accounting import Loss
 from dpmc_core.privacy.shares import fewest_sharing
 from dpmc_core.ratings import PublicFacts, Ratings
-from dpmc_core.settings import AsPublished, check_settings, same_setting, setting
+from dpmc_core.settings import check_settings, same_setting, setting
 from dpmc_core.solvers.factorization import PublicUserFactors, Sides
 from dpmc_core.solvers.rows import clip_dense_rows, with_offsets
 from dpmc_lab.protocol import (
@@ -250,12 +250,6 @@ class Scenario:
     number: ClassVar[str]
     title: ClassVar[str]
     addends: ClassVar[int] = 1  # numbers of a user in one sum
-    published: ClassVar[AsPublished] = AsPublished(
-        {"shrink": False, "phases": 1, "user_factors": HeldUserFactors("pmf")},
-        "the summary that this program knows the paper by does not say whose user factors an"
-        " untrusted recommender uses (PMF's here, as in scenario 1), nor rank, penalties, rounds or"
-        " the size of the small fresh noise rho(t), which is left out",
-    )
     epsilon: float = same_setting(DPMF, "epsilon")
     rank: int = same_setting(DPMF, "rank")
     user_penalty: float = same_setting(DPMF, "user_penalty")
@@ -754,10 +748,6 @@ class DynamicUsers(Scenario):
     number = "3"
     title = "untrusted recommender, users come and go"
     addends = 2  # a gradient, and a piece of the noise
-    published = AsPublished(
-        Scenario.published.settings,
-        f"{Scenario.published.note}; nor how many of those online it picks: all of them",
-    )
     online: float = setting(
         1.0, "chance that a user is online, drawn for each round", above=0, at_most=1
     )

@@ -20,7 +20,7 @@ from dpmc_core.problem import Problem, generator
 from dpmc_core.ratings import PublicFacts
 from dpmc_core.registry import create
 from dpmc_core.settings import settings_of, show_setting
-from dpmc_core.solvers.als import normal_equations, ridge
+from dpmc_core.solvers.als import normal_equations
 from dpmc_core.solvers.factorization import Sides
 from dpmc_core.solvers.rows import with_offsets
 from dpmc_lab.protocol import Traffic, Transcript, attacks
@@ -61,17 +61,10 @@ def report(run: ScenarioRun, problem: Problem, seed: int, gap: Gap) -> Plain:
             "users without ratings": len(run.skipped.silent),
         },
         **measured(Task.RATINGS, run.model(), problem, seed, map(create, ("global-mean", "pmf"))),
-        "difference from scenario 1": _largest(run, reference_items(run)),
-        "difference from the exact minimum": _largest(run, exact_items(run)),
         "gap": gap.as_dict(),
         "communication": communication(run.transcript, formula(run))
         | {"bytes per user": run.transcript.total.bytes / public.users},
     }
-
-
-def _largest(run: ScenarioRun, others: Floats) -> float:
-    """The largest difference from the item factors of a run, in rating points."""
-    return float(np.abs(run.items - others).max())
 
 
 def formula(run: ScenarioRun) -> Traffic | None:
@@ -158,35 +151,6 @@ def communication(transcript: Transcript, expected: Traffic | None) -> Plain:
 # --- beside a trusted server ----------------------------------------------------------------------
 
 DRAWS = 5  # of start and noise
-
-
-def reference_items(run: ScenarioRun) -> Floats:
-    """Item factors by the same phases and gradient steps in floating point, without messages.
-
-    The noise, the attendance and the start are the run's; users refit theirs to these factors.
-    """
-    items = run.phases[0].models[0].copy()
-    for k, phase in enumerate(run.phases):
-        users = run.refit(run.published(items)) if k else phase.user_factors
-        for pairs, where in phase.steps:
-            own, group = users[run.who[pairs]], run.what[pairs]
-            errors = np.einsum("pd,pd->p", own, items[group]) - run.users.deviations[pairs]
-            slope = np.zeros_like(items)
-            np.add.at(slope, group, 2 * errors[:, None] * own)
-            slope += phase.noise + 2 * phase.penalty * items
-            items[where] -= slope[where] / (2 * (run.raters[where] + phase.penalty))[:, None]
-    return items
-
-
-def exact_items(run: ScenarioRun) -> Floats:
-    """The minimum of the last phase's noisy objective with everybody's gradient in it.
-
-    Items that the phase had no noise for are as the run has them.
-    """
-    phase, items = run.phase, run.items.copy()
-    squares, moments = normal_equations(run.sides.by_item, phase.user_factors)
-    items[phase.active] = ridge(squares, moments - phase.noise / 2, phase.penalty)[phase.active]
-    return items
 
 
 class Spread(NamedTuple):

@@ -94,10 +94,6 @@ OWN = {
         "local": "5",
         "message": "7",
     },
-    "noise?data=bookshop-clicks&mechanism=dpimf-optimal": {
-        "coefficient": "first order (A1)",
-        "longest": "3",
-    },
     "noise?data=restaurants": {"row": "4", "pin": "0.3"},
 }
 

@@ -371,7 +371,7 @@ PARTITIONS = (
     )
     + family_of(
         "partitions",
-        "dpmc_lab/sweep/partitions.py",
+        "dpmc_lab/sweep/cluster.py",
         (
             "the earliest rating of a partition is held out",
             OTHER,

@@ -251,7 +251,7 @@ SWEEP = (
     )
     + family_of(
         "sweep",
-        "dpmc_lab/sweep/partitions.py",
+        "dpmc_lab/sweep/cluster.py",
         (
             "a partition counts twice in sums",
             OTHER,

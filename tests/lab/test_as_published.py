@@ -223,29 +223,3 @@ def test_as_published_the_card_sets_the_noise(id: str, monkeypatch) -> None:
             assert_noise_of_the_card(method, card, ratings)
     else:  # reports of each user, by a channel that the audits draw from
         assert card.trust is Trust.LOCAL or id == "dpimf-sampled"
-
-
-@pytest.mark.slow
-def test_protocols_take_it(dpmc) -> None:
-    words = ("protocol", "2", "restaurants", "--set", "iterations=2", "--as-published")
-    status, out, err = dpmc(*words, "--json")
-    assert status == 0, err
-    told = json.loads(out)
-    changed = {name: one["published"] for name, one in told["as_published"]["settings"].items()}
-    assert changed == {"shrink": False, "phases": 1, "user_factors": "pmf"}
-    assert told["phases"] == 1
-    status, out, _ = dpmc(*words, "--set", "phases=2", "--json")
-    assert status == 0
-    told = json.loads(out)
-    assert told["phases"] == 2
-    assert told["as_published"]["kept"] == {"phases": 2}
-    flow = ("protocol", "federated", "--set", "rounds=1", "--mechanism", "dpimf-symmetric")
-    status, out, err = dpmc(*flow, "--set", "local=1", "--as-published", "--json")
-    assert status == 0, err
-    told = json.loads(out)
-    assert told["as_published"]["kept"] == {"rounds": 1, "local": 1}
-    shown = {name: told["settings"][name] for name in ("parties", "clip", "rank", "beta1", "alpha")}
-    assert shown == {"parties": 10, "clip": None, "rank": 20, "beta1": 0.1, "alpha": 0.8}
-    assert "one party" not in told["as_published"]["note"]
-    _, out, _ = dpmc(*words)
-    assert "As published: shrink true" in out

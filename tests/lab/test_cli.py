@@ -495,6 +495,7 @@ def test_the_hold_out_is_told_in_percent(dpmc):
         (("split", "restaurants", "--export", "x"), "dpmc fit"),
         (("fit", "ratings.csv", "clear", "--low", "1", "--high=5"), "--range LO:HI"),
         (("protocol", "2", "restaurants", "--holdout", "0.1"), "protocol --holdout is gone"),
+        (("protocol", "2", "--as-published"), "protocol --as-published is gone"),
     ],
 )
 def test_what_an_older_version_had_is_named_with_what_to_do_instead(dpmc, words, instead):

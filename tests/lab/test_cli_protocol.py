@@ -25,7 +25,6 @@ def test_json_holds_counts_that_agree_with_the_formula(capsys, scenario):
     cost = found["communication"]
     assert cost["by formula"] == {"messages": cost["messages"], "bytes": cost["bytes"]}
     assert cost["bytes"] == sum(kind["bytes"] for kind in cost["by kind"].values())
-    assert found["difference from scenario 1"] < 1e-4
     assert found["guarantee"]["trust"] == "aggregator"
     assert found["guarantee"]["certified"] is None
     assert {"rmse", "mae"} <= set(found["metrics"])
@@ -78,7 +77,6 @@ def test_the_difference_from_scenario_1_is_taken_apart(capsys):
     gap = found["gap"]
     more = gap["distributed"]["mean"] - gap["trusted"]["mean"]
     assert gap["refit"]["mean"] + gap["split"]["mean"] == pytest.approx(more)
-    assert found["difference from scenario 1"] < 1e-3 < found["difference from the exact minimum"]
     _, out, _ = run(capsys, "2", "restaurants", *settings)
     words = " ".join(out.split())
     assert "15 rounds in 3 phases" in words

@@ -26,8 +26,15 @@ from dpmc_lab.protocol.scenarios import (
     StaticUsers,
     affordable,
 )
-from dpmc_lab.protocol.simulate import exact_items, gap, in_phases, reference_items, start
-from tests.protocol_helpers import BOTH, assert_counts, play, ratings_of
+from dpmc_lab.protocol.simulate import gap, in_phases, start
+from tests.protocol_helpers import (
+    BOTH,
+    assert_counts,
+    exact_items,
+    play,
+    ratings_of,
+    reference_items,
+)
 from tests.statistics_helpers import assert_drawn_from
 
 THREE = {"epsilon": 1.0, "phases": 3, "iterations": 4}

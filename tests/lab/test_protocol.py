@@ -33,8 +33,7 @@ from dpmc_lab.protocol.scenarios import (
     ScenarioRun,
     StaticUsers,
 )
-from dpmc_lab.protocol.simulate import reference_items
-from tests.protocol_helpers import BOTH, assert_counts, play, ratings_of, received
+from tests.protocol_helpers import BOTH, assert_counts, play, ratings_of, received, reference_items
 from tests.statistics_helpers import assert_drawn_from, assert_frequencies
 
 

@@ -1,0 +1,44 @@
+"""Theorem 3 beside practice."""
+
+import pytest
+
+from dpmc_core.errors import InvalidSetting
+from dpmc_lab.papers import z16 as recovery
+
+
+@pytest.fixture(scope="module", params=["modified-laplace", "randomised-response"])
+def view(request):
+    return request.param, recovery.bounds(request.param, (0.3, 3.0, 10.0))
+
+
+def test_what_is_measured_stays_within_the_theorem_and_near_the_moments(view):
+    _, found = view
+    assert (found.rho <= found.theorem).all()
+    assert (found.published <= found.equation_5).all()
+    assert found.rho == pytest.approx(found.moments, rel=0.35)
+    assert list(found.theorem) == sorted(found.theorem, reverse=True)
+
+
+def test_allowing_for_spurious_cells_is_no_worse_where_they_drown_the_rest(view):
+    _, found = view
+    assert found.debiased[1] < found.naive[1]
+
+
+def test_the_papers_rule_keeps_nothing_while_the_truth_is_further_than_zero(view):
+    _, found = view
+    void = found.rho >= found.reported
+    assert (void[0], void[-1]) == (True, False)
+    assert found.published[void] == pytest.approx(found.size[void], rel=1e-4)
+    assert (found.published[~void] < found.size[~void]).all()
+
+
+def test_theorem_3_assures_use_from_its_first_useful_epsilon(view):
+    id, _ = view
+    first = {"modified-laplace": 123, "randomised-response": 13.1}[id]  # as z16-theorem-3 says
+    useful = recovery.bounds(id, (0.8 * first, 1.3 * first))
+    assert (useful.theorem >= useful.reported).tolist() == [True, False]
+
+
+def test_another_mechanism_is_refused():
+    with pytest.raises(InvalidSetting, match="one that collects whole rows"):
+        recovery.bounds("dpmf", (1.0,))
