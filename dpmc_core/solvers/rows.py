@@ -270,13 +270,21 @@ def telling(
     return chances
 
 
+def positive_normal(mean: Floats, sd: float) -> tuple[Floats, Floats]:
+    """Mean and variance of normal variables that are known to be positive."""
+    from scipy.special import log_ndtr
+
+    if sd == 0:
+        return np.maximum(mean, 0.0), np.zeros(len(mean))
+    z = mean / sd
+    hazard = np.exp(-0.5 * z * z - 0.5 * math.log(2 * math.pi) - log_ndtr(z))
+    variance = np.maximum(sd**2 * (1 - hazard * (z + hazard)), 0.0)
+    return np.maximum(sd * (z + hazard), 0.0), variance
+
+
 def positive_part(noisy: Floats, noise: float, least: float = 1e-3) -> Floats:
     """The mean of a number >= 0, a priori anywhere, of which x + N(0, noise^2) was seen.
 
     At least `least` standard deviations of the noise.
     """
-    from scipy.special import log_ndtr
-
-    z = noisy / noise
-    hazard = np.exp(-0.5 * z * z - 0.5 * math.log(2 * math.pi) - log_ndtr(z))
-    return noise * np.maximum(z + hazard, least)
+    return np.maximum(positive_normal(noisy, noise)[0], least * noise)
