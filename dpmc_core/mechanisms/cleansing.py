@@ -122,7 +122,7 @@ class Cleansing:
             model: Model = Neighbours.of(cells, residuals, user, means, matrix, nearest)
             return Step.of(1, 1, model, trace)
         factors, noise = leading_factors(matrix, self.rank)
-        left = ridge_rows(cells, residuals, factors, noise)
+        (left,) = ridge_rows(cells, residuals, factors, noise)
         found = with_offsets(left, factors, user, means)
         return Step.of(1, 1, replace(found, own={"noise": np.asarray(noise)}), trace)
 

@@ -38,7 +38,6 @@ from dpmc_core.solvers.als import (
     random_factors,
     ridge,
     ridge_rows,
-    user_equations,
 )
 from dpmc_core.solvers.effects import ItemEffects, noisy_factors
 from dpmc_core.solvers.linalg import Pattern
@@ -74,12 +73,11 @@ class Side(NamedTuple):
 
     def solved(self, right: Floats, penalty: float, rescaled: bool) -> Side:
         """With the own factors for these of the items: exact ridge problems."""
-        equations = user_equations(self.rows.cells, self.rows.values, right)
-        asked = left = ridge(*equations, penalty)
-        larger = full_scale(right) if rescaled else 1.0
-        if larger > 1:  # as if their items were `right` times that
-            asked = ridge(*equations, penalty / larger**2) / larger
-        return self._replace(left=left, asked=asked)
+        # The items are asked as if they were `right` times that.
+        larger = max(full_scale(right), 1.0) if rescaled else 1.0
+        penalties = penalty, penalty / larger**2
+        left, asked = ridge_rows(self.rows.cells, self.rows.values, right, *penalties)
+        return self._replace(left=left, asked=asked / larger)
 
     def model(self, right: Floats) -> Factors:
         return self.rows.model(Factors(self.left, right))
@@ -264,9 +262,9 @@ class Als(Plain):
         rows = centred_on_means(ratings, rng)
         cells, values = rows.cells, rows.values
         right = bounded_scale(random_factors(ratings.public.items, self.rank, rng))
-        left = ridge_rows(cells, values, right, self.ridge)
+        (left,) = ridge_rows(cells, values, right, self.ridge)
         for index in range(1, self.rounds + 1):
             right = bounded_scale(ridge(*item_equations(cells, values, left), self.item_ridge))
-            left = ridge_rows(cells, values, right, self.ridge)
+            (left,) = ridge_rows(cells, values, right, self.ridge)
             trace = {"training rmse": rmse(cells.sample(left, right), values)}
             yield Step.of(index, self.rounds, rows.model(Factors(left, right)), trace)

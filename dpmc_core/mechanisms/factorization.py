@@ -28,12 +28,12 @@ from dpmc_core.privacy import (
 )
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import AsPublished, mechanism, same_setting, setting
+from dpmc_core.solvers.als import ridge
 from dpmc_core.solvers.factorization import (
     LeastSquaresMF,
     PublicUserFactors,
     Sides,
     binary_matrix,
-    solved,
 )
 from dpmc_core.solvers.rows import with_offsets
 from dpmc_core.style import PURPLE, RED, SKY, Style
@@ -163,7 +163,7 @@ class DPMF(Mechanism, LeastSquaresMF):
         releases = self.guarantee(public).releases
         squares, moments = self.equations(sides.by_item, users)
         noisy = releases.linear_term.publish(-2 * moments, rng)
-        items = solved(squares, -noisy / 2, self.noisy_penalty(public))
+        items = ridge(squares, -noisy / 2, self.noisy_penalty(public))
         if self.change is RATING:  # which ratings exist is public here
             items[np.diff(sides.by_item.indptr) == 0] = 0.0
         return items

@@ -7,49 +7,17 @@ sum_j w_ij (y_ij - f_j'u)^2 + penalty ||u||^2 over u, j over the row's stored ce
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from dpmc_core.arrays import Floats, Ints, Rng, Sparse
+from dpmc_core.arrays import Floats, Rng
 from dpmc_core.privacy import Harmless, harmless
-from dpmc_core.ratings import of_similar_length
 from dpmc_core.solvers.linalg import MANY, Pattern
 from dpmc_core.stopping import cancellable, check_cancelled
 
 _PRODUCTS = 64  # of two factors, summed at once
-_BLOCK = 20_000  # gathered rows of factors at once: they stay near the cache
-
-
-class Equations:
-    """A_i = sum_j f_j f_j' and b_i = sum_j y_ij f_j of the rows, some rows at a time.
-
-    rows: m x n values y, explicit zeros counted. factors: n x d; their precision is that of the
-    result. Long factors are multiplied faster so than by `normal_equations`.
-    """
-
-    def __init__(self, rows: Sparse, factors: NDArray[Any]) -> None:
-        self._rows = rows
-        self._factors = np.vstack([factors, np.zeros((1, factors.shape[1]), factors.dtype)])
-
-    def blocks(self) -> Iterator[Ints]:
-        """Rows with cells, in groups of similar length and bounded total size."""
-        return of_similar_length(np.diff(self._rows.indptr).astype(np.int64), _BLOCK)
-
-    def of(self, block: Ints) -> tuple[NDArray[Any], NDArray[Any]]:
-        """A (k x d x d) and b (k x d) of a block of k rows."""
-        start = self._rows.indptr[block].astype(np.int64)
-        counts = self._rows.indptr[block + 1] - start
-        place = np.arange(int(counts.max()))
-        inside = place < counts[:, None]
-        cells = np.where(inside, start[:, None] + place, 0)
-        # Short rows are filled up with the last factor, which is zero.
-        gathered = self._factors[np.where(inside, self._rows.indices[cells], -1)]
-        values = self._rows.data[cells].astype(gathered.dtype, copy=False)
-        squares = np.swapaxes(gathered, 1, 2) @ gathered
-        return squares, (values[:, None, :] @ gathered)[:, 0]
 
 
 def normal_equations(rows: Any, factors: Floats, weights: Any = None) -> tuple[Floats, Floats]:
@@ -70,20 +38,16 @@ def normal_equations(rows: Any, factors: Floats, weights: Any = None) -> tuple[F
 
 
 def ridge(squares: Floats, moments: Floats, penalty: ArrayLike) -> Floats:
-    """(A_i + penalty I)^-1 b_i; squares: m x d x d, moments: m x d, penalty > 0: a number or m."""
+    """(A_i + penalty I)^-1 b_i, m x d.
+
+    squares: m x d x d, or d x d shared by all; moments: m x d; penalty > 0: a number or m.
+    """
     shifted = squares.copy()
-    diagonal = np.arange(squares.shape[1])
-    shifted[:, diagonal, diagonal] += np.asarray(penalty)[..., None]
+    diagonal = np.arange(squares.shape[-1])
+    shifted[..., diagonal, diagonal] += np.asarray(penalty)[..., None]
+    if squares.ndim == 2:
+        return np.asarray(np.linalg.solve(shifted, moments.T).T)
     return cancellable(np.linalg.solve, shifted, moments[..., None])[..., 0]
-
-
-def user_equations(cells: Pattern, values: Floats, factors: Floats) -> tuple[Floats, Floats]:
-    """The normal equations of every row of these values, some rows at a time."""
-    (m, _), d = cells.shape, factors.shape[1]
-    squares, moments = np.empty((m, d, d)), np.empty((m, d))
-    for rows, k, part in cells.parts(MANY):
-        squares[rows], moments[rows] = normal_equations(part.by_user(values[k]), factors)
-    return squares, moments
 
 
 def item_equations(
@@ -105,9 +69,14 @@ def item_equations(
     return squares, moments
 
 
-def ridge_rows(cells: Pattern, values: Floats, factors: Floats, penalty: float) -> Floats:
-    """The ridge solution of every row, m x d; zeros for a row without cells."""
-    return ridge(*user_equations(cells, values, factors), penalty)
+def ridge_rows(cells: Pattern, values: Floats, factors: Floats, *penalties: float) -> Floats:
+    """The ridge solutions of every row, penalties x m x d; zeros for a row without cells."""
+    found = np.empty((len(penalties), cells.shape[0], factors.shape[1]))
+    for rows, k, part in cells.parts(MANY):
+        squares, moments = normal_equations(part.by_user(values[k]), factors)
+        for index, penalty in enumerate(penalties):
+            found[index, rows] = ridge(squares, moments, penalty)
+    return found
 
 
 def nearest_positive(squares: Floats) -> Floats:

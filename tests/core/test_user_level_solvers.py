@@ -341,7 +341,7 @@ def test_item_means_are_shrunk_by_four_ratings():
 def test_the_ridge_of_rows_is_every_users_exact_solution():
     _, mask, cells, values = problem(rank=3, noise=0.2)
     right = np.random.default_rng(1).normal(size=(15, 3))
-    found = ridge_rows(cells, values, right, 0.7)
+    (found,) = ridge_rows(cells, values, right, 0.7)
     matrix = dense(cells, values)
     for u in range(40):
         v = right[mask[u]]
