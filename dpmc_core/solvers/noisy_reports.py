@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dpmc_core.arrays import Floats, Ints, Sparse
+from dpmc_core.arrays import Floats, Sparse
 from dpmc_core.model import Factors, Step, Steps
-from dpmc_core.ratings import Index, PublicFacts
+from dpmc_core.ratings import PublicFacts
 from dpmc_core.solvers.linalg import Pattern, looking
 from dpmc_core.solvers.one_bit import SignReports
 from dpmc_core.solvers.rows import item_sums, positive_normal, row_sums, with_offsets
