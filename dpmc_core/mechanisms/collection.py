@@ -267,7 +267,7 @@ class ResponseCollection(Collection):
         """
         d, cells = levels_of(self.levels, public), public.users * public.items
         weight = math.exp(min(self.epsilon, 700.0)) + d
-        changed = 8 * cells * d
+        changed = 8.0 * cells * d
         if tight:
             changed = (d - 1) * rated + d * (cells - rated)
         # A symbol is 2/(d-1) on the scale -1..1.

@@ -31,6 +31,7 @@ from dpmc_core.solvers.rows import (
     row_sums,
     spread_out,
     telling,
+    unit_rows,
 )
 from dpmc_core.stopping import check_cancelled
 
@@ -221,12 +222,6 @@ def weighted_rows(
         factor = np.minimum(_LARGEST_FACTOR, norm / row_norms(cells, scaled))
         gain = np.where(cells.counts > 0, np.sqrt(cells.counts) * factor / lengths, 0.0)
     return scaled * cells.along(factor), gain
-
-
-def unit_rows(vectors: Floats) -> Floats:
-    """Each row scaled to length one; a zero row stays."""
-    length = np.sqrt(np.einsum("kr,kr->k", vectors, vectors))
-    return vectors / np.where(length > 0, length, 1.0)[:, None]
 
 
 def round_statistics(

@@ -165,6 +165,13 @@ def scale_rows(cells: Pattern, values: Floats, factor: Floats) -> None:
         values[k] *= part.along(factor[rows])
 
 
+def unit_rows(vectors: Floats, shortest: float = 0.0) -> Floats:
+    """Each row of length one; zeros where it is not longer than `shortest`."""
+    length = np.linalg.norm(vectors, axis=1, keepdims=True)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(length > shortest, vectors / length, 0.0)
+
+
 def clip_dense_rows(rows: Floats, norm: float) -> tuple[Floats, int]:
     """A dense m x n matrix whose rows are clipped likewise, and how many were scaled."""
     factor = shrinkage(np.linalg.norm(rows, axis=1), norm)

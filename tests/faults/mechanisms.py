@@ -990,8 +990,8 @@ USER_RANKING = family_of(
     (
         "what facts are worth to rankings without noise",
         SKIPPED,
-        "release.publish(ratings.total(_facts_apart, believed), rng)",
-        "ratings.total(_facts_apart, believed)",
+        "release.publish(ratings.total(facts_apart, believed), rng)",
+        "ratings.total(facts_apart, believed)",
         named("features", f"{_ON_CARD}[private-popularity]"),
     ),
     (
