@@ -113,8 +113,10 @@ class Cleansing:
         residuals = np.clip(raw - offsets[cells.users], -bound, bound)
         trace = {"residuals clamped": float((residuals != raw - offsets[cells.users]).sum())}
 
-        products, weights = self.products(cells, residuals)
-        products, weights = ask("products", products), ask("weights", weights)
+        # A user counts as 1/||e_u||_2 = 1/sqrt(ratings): the fourth root goes into either factor.
+        root = cells.along(np.maximum(cells.counts, 1) ** -0.25)
+        products = ask("products", gram(cells.by_user(residuals * root)))
+        weights = ask("weights", gram(cells.by_user(root)))
         matrix = shrunken_covariance(products, weights, self.shrink)
         user = offsets + public.middle
         if self.predictor is Predictor.NEIGHBOURS:
@@ -125,14 +127,6 @@ class Cleansing:
         (left,) = ridge_rows(cells, residuals, factors, noise)
         found = with_offsets(left, factors, user, means)
         return Step.of(1, 1, replace(found, own={"noise": np.asarray(noise)}), trace)
-
-    def products(self, cells: Pattern, residuals: Floats) -> tuple[Floats, Floats]:
-        """Weighted products of residuals of each two items, and the weights; n x n each.
-
-        A user counts as 1/||e_u||_2 = 1/sqrt(ratings): the fourth root goes into either factor.
-        """
-        root = cells.along(np.maximum(cells.counts, 1) ** -0.25)
-        return gram(cells.by_user(residuals * root)), gram(cells.by_user(root))
 
 
 def shrunken_covariance(products: Floats, weights: Floats, shrink: float) -> Floats:

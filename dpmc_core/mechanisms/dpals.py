@@ -27,7 +27,7 @@ from dpmc_core.mechanisms.per_user import (
 from dpmc_core.mechanisms.plain import Plain, centred_on_means
 from dpmc_core.metrics import rmse
 from dpmc_core.model import Factors, OwnSide, Step, Steps
-from dpmc_core.privacy import Gaussian, Guarantee, Loss, Releases
+from dpmc_core.privacy import Gaussian, Guarantee, Releases
 from dpmc_core.ratings import PublicFacts, Ratings, kept_at_random, place_in_row
 from dpmc_core.settings import mechanism, same_setting, setting
 from dpmc_core.solvers.als import (
@@ -166,10 +166,10 @@ class Dpals(EffectsFirst):
         check_rank(self.rank, public)
         n, r, root = public.items, self.rank, math.sqrt(enforced_cap(self.cap, public))
         c, g = self.bounds(public)
-
-        def release(part: Loss, times: int, words: str) -> ItemProblems:
-            squares, moments = part.split(self.squares_share, 1 - self.squares_share)
-            return ItemProblems(
+        each = []
+        for words, budget, times in self.by_round(self.growth, self.rounds):
+            squares, moments = budget.split(self.squares_share, 1 - self.squares_share)
+            problems = ItemProblems(
                 user_gaussian(
                     f"weighted squares of the users' factors of each item{words}",
                     *((n, r, r), squares, root * c * c, math.sqrt(2) * root * c * c, times),
@@ -179,9 +179,8 @@ class Dpals(EffectsFirst):
                     *((n, r), moments, root * c * g, 2 * root * c * g, times),
                 ),
             )
-
-        each = self.by_round(self.growth, self.rounds, release)
-        releases = DpalsReleases(self.effects_first(public), each)
+            each.append(problems)
+        releases = DpalsReleases(self.effects_first(public), tuple(each))
         return self.card(public, releases, "exact Gaussian curve for DPALS (Chien et al. 2021)")
 
     def own_side(self, public: PublicFacts, columns: int) -> OwnSide:

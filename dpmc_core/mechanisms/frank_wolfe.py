@@ -359,13 +359,12 @@ class PrivateFrankWolfe(EffectsFirst):
 
     def guarantee(self, public: PublicFacts) -> Guarantee[GramReleases]:
         moves = (self.residual * self.row_norm(public)) ** 2
-
-        def release(part: Loss, times: int, words: str) -> Gaussian:
-            query = f"Gram matrix of the residual rows{words}"
-            return gram_release(self, public, query, moves, part, times)
-
-        each = self.by_round(self.growth, self.rounds, release)
-        releases = GramReleases(self.effects_first(public), each)
+        query = "Gram matrix of the residual rows"
+        each = [
+            gram_release(self, public, query + words, moves, budget, times)
+            for words, budget, times in self.by_round(self.growth, self.rounds)
+        ]
+        releases = GramReleases(self.effects_first(public), tuple(each))
         return self.card(public, releases, _source(self, "Theorem 3.1"), *most_rated_only(public))
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:

@@ -47,7 +47,6 @@ from dpmc_core.solvers.recovery import Recovery, Reports, on_unit_scale
 from dpmc_core.solvers.rows import (
     Rows,
     cap_key,
-    capped,
     centred,
     item_sums,
     shrunken_means,
@@ -173,7 +172,7 @@ class PMF(LeastSquaresMF, Plain):
 
 def centred_on_means(ratings: Ratings, rng: Rng) -> Rows:
     """All rows less user and item means."""
-    ratings = capped(ratings, ratings.public.items, cap_key(rng))
+    cap_key(rng)  # capped methods draw it here, and a seed has to mean the same
     rows = centred(ratings)
     sums = item_sums(rows.cells, rows.values)
     return centred(ratings, shrunken_means(sums, item_sums(rows.cells)))

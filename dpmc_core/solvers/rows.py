@@ -23,6 +23,7 @@ from dpmc_core.stopping import cancellable
 
 _SPARSE_GAIN = 250.0  # how much more one multiplication costs in a sparse product
 _ITEM_SPREAD = 0.1  # how much item means differ, in widths of the rating range
+_TELLS = 0.3  # the chance beforehand that facts tell something
 _RATING_SPREAD = 0.2  # how much the ratings of one item differ, likewise
 
 
@@ -262,17 +263,15 @@ def shrunken_means(sums: Floats, counts: Floats) -> Floats:
     return sums / (counts + (_RATING_SPREAD / _ITEM_SPREAD) ** 2)
 
 
-def telling(
-    seen: Floats, noise: float, mean: float, spread: float, idle: float, before: float = 0.3
-) -> Floats:
+def telling(seen: Floats, noise: float, mean: float, spread: float, idle: float) -> Floats:
     """The chance that facts tell users something, from what was released of their worth.
 
     seen: a fact's worth, averaged over users, with noise of that standard deviation: N(mean,
-    spread^2) where it tells, N(0, idle^2) where it does not. before: the chance beforehand.
+    spread^2) where it tells, N(0, idle^2) where it does not.
     """
     above, below = spread**2 + noise**2, idle**2 + noise**2
     odds = 0.5 * (seen**2 / below - (seen - mean) ** 2 / above)
-    odds += math.log(before / (1 - before)) + 0.5 * math.log(below / above)
+    odds += math.log(_TELLS / (1 - _TELLS)) + 0.5 * math.log(below / above)
     chances: Floats = 1 / (1 + np.exp(-np.clip(odds, -30, 30)))
     return chances
 

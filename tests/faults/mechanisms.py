@@ -216,8 +216,8 @@ ONE_BIT = family_of(
     (
         "output: the solver's trace is not marked raw",
         OTHER,
-        "marked = frozenset(trace) if raw else frozenset()",
-        "marked = frozenset()",
+        "told, model = () if raw else trace, found.point.model()",
+        "told, model = trace, found.point.model()",
         named("coins", _TRACES),
     ),
 )
