@@ -644,6 +644,11 @@ class _Margin:
     total: Floats
     noise: Floats
 
+    def effects(self, exposed: Floats, unsure: Floats) -> Floats:
+        """From the sums, less what the other side's effects add to them and that variance."""
+        total, noise = self.total - exposed, self.noise + unsure
+        return shrunken_effects(total, self.count, self.doubt, noise)[0]
+
 
 def believed_counts(raw: Floats, variance: float) -> tuple[Floats, Floats]:
     """Posterior means and variances of counts of which `raw` are unbiased with that variance.
@@ -756,17 +761,11 @@ def _margin(told: Floats, scored: Floats, cells: int, law: Law, mean: Mean) -> _
 
 def _effects(reports: _Reports, users: _Margin, items: _Margin) -> tuple[Floats, Floats]:
     """Effects of users and items in turn, each from sums less what the other side's add to them."""
-
-    def effects(side: _Margin, exposed: Floats | float, unsure: Floats | float) -> Floats:
-        total, noise = side.total - exposed, side.noise + unsure
-        return shrunken_effects(total, side.count, side.doubt, noise)[0]
-
-    exposed: tuple[Floats | float, Floats | float] = 0.0, 0.0
-    for following in (True, True, False):
-        b = effects(items, *exposed)
-        a = effects(users, *_exposure(reports.over_items(b), b, items, users, reports.law))
-        if following:
-            exposed = _exposure(item_sums(reports.cells, factor=a), a, users, items, reports.law)
+    a = np.zeros(len(users.count))
+    for _ in range(3):
+        over = item_sums(reports.cells, factor=a)
+        b = items.effects(*_exposure(over, a, users, items, reports.law))
+        a = users.effects(*_exposure(reports.over_items(b), b, items, users, reports.law))
     return a, b
 
 
