@@ -34,7 +34,6 @@ from dpmc_core.model import ArrayPart, Estimator, Model, OwnSide, Step, Steps
 from dpmc_core.privacy import Gaussian, Guarantee, Publishes, Releases
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import AsPublished, mechanism, same_setting, setting
-from dpmc_core.solvers.als import ridge_rows
 from dpmc_core.solvers.effects import taste_of_gram
 from dpmc_core.solvers.linalg import Pattern, leading_eigenpairs
 from dpmc_core.solvers.ranking import ItemScores
@@ -45,6 +44,7 @@ from dpmc_core.solvers.rows import (
     gram,
     gram_products,
     item_sums,
+    ridge_rows,
     row_sums,
     with_offsets,
     within,

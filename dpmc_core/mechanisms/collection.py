@@ -15,7 +15,6 @@ from dpmc_core.model import Constant, Estimator, Mechanism, Step, Steps, Task, W
 from dpmc_core.privacy import (
     CELL,
     Guarantee,
-    LocalChannel,
     ModifiedLaplace,
     Publishes,
     Releases,
@@ -139,27 +138,24 @@ class Collection(Collected, Recovery):
             )
 
     def reports(self, reported: Sparse, channel: Channel, public: PublicFacts) -> Reports:
-        """What the server knows; the density is estimated from the number of reports alone."""
+        """What the server knows; the density is estimated from the number of reports alone.
+
+        It is held between its own standard error, below which the reports cannot tell it from 0,
+        and 1.
+        """
         users, items = public.shape
         cells = users * items
         share = max(reported.nnz, 1) / cells
-        density = estimated_density(share, cells, channel)
+        slope = channel.reported_if_rated - channel.reported_if_missing
+        error = math.sqrt(max(share * (1 - share), 1 / cells) / cells) / slope
+        density = (share - channel.reported_if_missing) / slope
+        density = float(np.clip(density, min(error, 1.0), 1.0))
         gain = channel.gain * density / share
         # around gain x rating; what ratings keep apart from a low-rank matrix stays in reports
         variance = channel.energy(0.0, density) / share + gain * self.misfit**2
         pattern, values = Pattern.of_matrix(reported), self.values(reported.data, channel)
         rho = self.rho(public, density * cells)
         return Reports(pattern, values, min(gain, 1.0), variance, rho)
-
-
-def estimated_density(share: float, cells: int, channel: LocalChannel) -> float:
-    """The share of rated cells, from the share of reported ones: post-processing.
-
-    Held between its own standard error, below which the reports cannot tell it from 0, and 1.
-    """
-    slope = channel.reported_if_rated - channel.reported_if_missing
-    error = math.sqrt(max(share * (1 - share), 1 / cells) / cells) / slope
-    return float(np.clip((share - channel.reported_if_missing) / slope, min(error, 1.0), 1.0))
 
 
 @mechanism

@@ -30,8 +30,14 @@ from dpmc_core.model import Factors, OwnSide, Step, Steps
 from dpmc_core.privacy import Gaussian, Guarantee, Releases
 from dpmc_core.ratings import PublicFacts, Ratings, kept_at_random, place_in_row
 from dpmc_core.settings import mechanism, same_setting, setting
-from dpmc_core.solvers.als import (
+from dpmc_core.solvers.effects import ItemEffects, noisy_factors
+from dpmc_core.solvers.linalg import Pattern
+from dpmc_core.solvers.rows import (
+    Rows,
     bounded_scale,
+    cap_key,
+    clip_dense_rows,
+    clip_rows,
     full_scale,
     item_equations,
     nearest_positive,
@@ -39,9 +45,6 @@ from dpmc_core.solvers.als import (
     ridge,
     ridge_rows,
 )
-from dpmc_core.solvers.effects import ItemEffects, noisy_factors
-from dpmc_core.solvers.linalg import Pattern
-from dpmc_core.solvers.rows import Rows, cap_key, clip_dense_rows, clip_rows
 from dpmc_core.solvers.sizes import check_rank
 from dpmc_core.style import GREEN, Style
 

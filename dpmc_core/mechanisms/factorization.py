@@ -28,14 +28,13 @@ from dpmc_core.privacy import (
 )
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import AsPublished, mechanism, same_setting, setting
-from dpmc_core.solvers.als import ridge
 from dpmc_core.solvers.factorization import (
     LeastSquaresMF,
     PublicUserFactors,
     Sides,
     binary_matrix,
 )
-from dpmc_core.solvers.rows import with_offsets
+from dpmc_core.solvers.rows import ridge, with_offsets
 from dpmc_core.style import PURPLE, RED, SKY, Style
 
 LINEAR_TERM = "linear term of each item's objective"

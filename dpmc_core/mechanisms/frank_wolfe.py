@@ -32,7 +32,6 @@ from dpmc_core.model import ArrayPart, Estimator, Factors, OwnSide, Step, Steps
 from dpmc_core.privacy import Calibration, Gaussian, Guarantee, Loss
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import AsPublished, mechanism, same_setting, setting
-from dpmc_core.solvers.als import random_factors
 from dpmc_core.solvers.effects import taste_of_gram, without_noise
 from dpmc_core.solvers.linalg import (
     Pattern,
@@ -47,6 +46,7 @@ from dpmc_core.solvers.rows import (
     gram_products,
     low_rank_gram,
     nuclear_radius,
+    random_factors,
     row_norms,
     row_sums,
     scale_rows,

@@ -22,7 +22,6 @@ from dpmc_core.model import Constant, Factors, Mechanism, Model, Step, Steps, Ta
 from dpmc_core.privacy import RATING, Guarantee, Notion, Publishes, Releases, Trust, Unaccounted
 from dpmc_core.ratings import PublicFacts, Ratings, most_rated
 from dpmc_core.settings import mechanism, setting
-from dpmc_core.solvers.als import random_factors
 from dpmc_core.solvers.effects import ItemEffects, mean_of_users
 from dpmc_core.solvers.factorization import (
     ImplicitLoss,
@@ -49,6 +48,7 @@ from dpmc_core.solvers.rows import (
     cap_key,
     centred,
     item_sums,
+    random_factors,
     shrunken_means,
     with_offsets,
 )

@@ -22,10 +22,10 @@ import numpy as np
 
 from dpmc_core.arrays import Floats, Ints
 from dpmc_core.ratings import PublicFacts, Ratings
-from dpmc_core.solvers.als import normal_equations
 from dpmc_core.solvers.linalg import Pattern
 from dpmc_core.solvers.rows import (
     item_sums,
+    normal_equations,
     positive_part,
     row_norms,
     row_sums,

@@ -30,9 +30,13 @@ from dpmc_core.arrays import Floats, Ints, Rng, Sparse
 from dpmc_core.errors import BadRatings, InvalidSetting
 from dpmc_core.ratings import Ratings, of_similar_length
 from dpmc_core.settings import mechanism, setting
-from dpmc_core.solvers.als import normal_equations, random_factors, ridge
 from dpmc_core.solvers.linalg import Pattern
-from dpmc_core.solvers.rows import clip_dense_rows
+from dpmc_core.solvers.rows import (
+    clip_dense_rows,
+    normal_equations,
+    random_factors,
+    ridge,
+)
 from dpmc_core.stopping import cancellable, check_cancelled
 
 _BLOCK = 20_000  # gathered rows of factors at once: they stay near the cache

@@ -75,14 +75,14 @@ def effects_and_taste(
     users_differ: bool = False,
     rank: int = 8,
     rounds: int = 30,
-    spread: float | tuple[float, float] = 0.02,
+    spread: tuple[float, float] = (0.02, 0.02),
     pseudo: float = 0.01,
 ) -> Iterator[EffectsAndTaste]:
     """Rounds over users and items, each started at the one before; at most `rounds` of them.
 
     values: about zero, one per cell. weights: w; None: ones. noise: s2 where it is known; None: it
-    is estimated, at least `least_noise`, and with `users_differ` for each user. spread: variance of
-    effects at the start, or of users' and of items'. pseudo: the variance that their pseudo-counts
+    is estimated, at least `least_noise`, and with `users_differ` for each user. spread: variances
+    of users' and of items' effects at the start. pseudo: the variance that their pseudo-counts
     speak for.
     """
     w = np.ones(len(values)) if weights is None else weights
@@ -93,9 +93,8 @@ def effects_and_taste(
     squares = np.bincount(pattern.users, weights=w * values**2, minlength=m)
     least = max(least_noise, _TINY)
     s2 = noise if noise is not None else max(float(squares.sum()) / max(len(w), 1), least)
-    of_users, of_items = spread if isinstance(spread, tuple) else (spread, spread)
-    users = _Side.flat(m, of_users, pseudo, 1.0 / s2)
-    items = _Side.flat(n, of_items, pseudo, 1.0)
+    users = _Side.flat(m, spread[0], pseudo, 1.0 / s2)
+    items = _Side.flat(n, spread[1], pseudo, 1.0)
 
     def round_() -> None:
         nonlocal s2
@@ -528,9 +527,10 @@ class Law:
         """v_t: variance of T/kappa of a missing cell; its mean is x if rated, else 0."""
         return self.if_missing * self.square / self.gain**2
 
-    def rating_noise(self, differ: float) -> float:
-        """What a rated cell adds to v_t, where ratings are around 0 with variance `differ`."""
-        told = (differ + float(self.spread(np.zeros(1))[0])) / self.gain
+    @property
+    def rating_noise(self) -> float:
+        """What a rated cell adds to v_t, where ratings are around 0 with variance _RATING^2."""
+        told = (_RATING**2 + float(self.spread(np.zeros(1))[0])) / self.gain
         noise_less = self.if_missing - (self.if_rated - self.gain)  # it speaks in noise alone
         return told - noise_less * self.square / self.gain**2
 
@@ -606,13 +606,12 @@ class LaplaceLaw(Law):
 class _Reports:
     """Published rows and what the channel did to them, read some users at a time."""
 
-    def __init__(self, reported: Sparse, law: Law, block: int) -> None:
-        self.cells, self.data = Pattern.of_matrix(reported), reported.data
-        self.law, self.block = law, block
+    def __init__(self, reported: Sparse, law: Law) -> None:
+        self.cells, self.data, self.law = Pattern.of_matrix(reported), reported.data, law
 
     def blocks(self) -> Iterator[tuple[slice, Pattern, Floats]]:
-        """Whole rows, as many at once as have `block` reports: rows, cells, scores."""
-        for rows, k, cells in self.cells.parts(self.block):
+        """Whole rows, as many at once as have BLOCK reports: rows, cells, scores."""
+        for rows, k, cells in self.cells.parts(BLOCK):
             yield rows, cells, self.law.scores(self.data[k])
 
     def sums(self) -> tuple[tuple[Floats, Floats], tuple[Floats, Floats]]:
@@ -625,7 +624,7 @@ class _Reports:
 
     def over_items(self, values: Floats) -> Floats:
         """The sum of the items' values over each user's reports."""
-        blocks = self.cells.parts(self.block)
+        blocks = self.cells.parts(BLOCK)
         return np.concatenate([row_sums(cells, values[cells.items]) for *_, cells in blocks])
 
 
@@ -700,19 +699,18 @@ def mean_rating(told: float, scored: float, cells: int, law: Law) -> Mean:
     raw = (told - cells * law.if_missing) / law.slope
     found, spread = positive_normal(np.array([raw]), math.sqrt(cells * law.count_noise))
     count, doubt = float(found[0]), float(spread[0])
-    noise = cells * law.sum_noise + count * law.rating_noise(_RATING**2)
+    noise = cells * law.sum_noise + count * law.rating_noise
     gain = count * _MEAN**2 / max((count**2 + doubt) * _MEAN**2 + noise, _LEAST)
     return Mean(gain * scored / law.gain, count)
 
 
-def recovered(reported: Sparse, law: Law, public: PublicFacts, *, block: int = BLOCK) -> Steps:
+def recovered(reported: Sparse, law: Law, public: PublicFacts) -> Steps:
     """Models in rating points from published rows: effects first, then rounds of taste.
 
     reported: users x items, a stored number for each reported cell, sorted by user and item.
-    block: how many reports are read at once, which changes memory and time alone.
     """
     m, n = public.shape
-    reports = _Reports(reported, law, block)
+    reports = _Reports(reported, law)
     del reported  # the last that holds them goes before taste takes its memory
     by_user, by_item = reports.sums()
     mean = mean_rating(float(by_user[0].sum()), float(by_user[1].sum()), m * n, law)
@@ -736,7 +734,7 @@ def recovered(reported: Sparse, law: Law, public: PublicFacts, *, block: int = B
         least_noise=1.0,
         rank=_RANK,
         rounds=ROUNDS,
-        spread=_SPREAD,
+        spread=(_SPREAD, _SPREAD),
         pseudo=_POOL,
     )
     for index, now in enumerate(rounds if len(y) else (), 2):
@@ -754,7 +752,7 @@ def _in_points(a: Floats, b: Floats, left: Floats, right: Floats, public: Public
 def _margin(told: Floats, scored: Floats, cells: int, law: Law, mean: Mean) -> _Margin:
     raw = (told - cells * law.if_missing) / law.slope
     count, doubt = believed_counts(raw, cells * law.count_noise)
-    own = count * law.rating_noise(_RATING**2)
+    own = count * law.rating_noise
     noise = cells * (law.sum_noise + mean.rating**2 * law.count_noise) + own
     return _Margin(cells, raw, count, doubt, scored / law.gain - mean.rating * raw, noise)
 

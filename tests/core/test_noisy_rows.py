@@ -94,7 +94,7 @@ def test_symbols_are_unbiased_for_any_number_of_levels(levels):
 
 @pytest.mark.parametrize("id", BOTH)
 @pytest.mark.parametrize("epsilon", EPSILONS)
-def test_the_noise_is_that_of_the_channel(id, epsilon):
+def test_the_noise_is_that_of_the_channel(monkeypatch, id, epsilon):
     law = law_of(id, epsilon)
     told, _, square = moments(id, epsilon, None)
     assert told * (1 - told) / law.slope**2 == pytest.approx(law.count_noise, rel=1e-6)
@@ -106,7 +106,8 @@ def test_the_noise_is_that_of_the_channel(id, epsilon):
         assert square == pytest.approx(genuine + (told - law.gain) * law.square, rel=1e-6)
     # ratings at +-1/2, as likely
     spread = np.mean([moments(id, epsilon, x)[2] for x in (-0.5, 0.5)]) / law.gain**2
-    wanted = law.sum_noise + law.rating_noise(0.25)
+    monkeypatch.setattr(noisy_rows, "_RATING", 0.5)
+    wanted = law.sum_noise + law.rating_noise
     assert spread == pytest.approx(wanted, rel=0.05 if id == "modified-laplace" else 1e-6)
 
 
@@ -160,7 +161,7 @@ def test_what_is_left_for_taste_has_the_mean_and_the_variance_stated(id):
         mechanism = registry.create(id, epsilon=epsilon)
         channel = mechanism.channel(public)
         reported = channel.publish(mechanism.rows(ratings, channel), rng)
-        reports = noisy_rows._Reports(reported, mechanism.law(channel), 100_000)
+        reports = noisy_rows._Reports(reported, mechanism.law(channel))
         sides = np.full(m, chance), np.ones(n), np.full(m, 0.1), np.zeros(n)
         _, y, w = noisy_rows._left_over(reports, *sides)
         assert len(y) == reported.nnz
@@ -176,7 +177,7 @@ def test_the_cells_kept_for_taste_are_the_likeliest(monkeypatch):
     monkeypatch.setattr(noisy_rows, "CELLS", 30_000)
     rng = np.random.default_rng(1)
     u, i = rng.random(600), rng.random(1200)
-    reports = noisy_rows._Reports(reported, mechanism.law(channel), 50_000)
+    reports = noisy_rows._Reports(reported, mechanism.law(channel))
     pattern, _, _ = noisy_rows._left_over(reports, u, i, np.zeros(600), np.zeros(1200))
     assert 0.9 * 30_000 < len(pattern.users) <= 30_000
     product = np.sort(Pattern.of_matrix(reported).by_user(np.ones(reported.nnz)).multiply(
@@ -307,16 +308,15 @@ def test_ratings_of_a_continuous_range_are_read_at_any_number_of_levels(levels):
 
 @pytest.mark.parametrize("id", BOTH)
 @pytest.mark.parametrize("epsilon", [0.5, 4.0])
-def test_the_block_decides_memory_and_nothing_else(id, epsilon):
+def test_the_block_decides_memory_and_nothing_else(monkeypatch, id, epsilon):
     train, _ = long_tail(users=300, items=400, ratings=15_000)
     mechanism = registry.create(id, epsilon=epsilon)
     channel = mechanism.channel(train.public)
     reported = channel.publish(mechanism.rows(train, channel), np.random.default_rng(0))
     found = []
     for block in (10**9, 5_000, 300):
-        steps = list(
-            noisy_rows.recovered(reported, mechanism.law(channel), train.public, block=block)
-        )
+        monkeypatch.setattr(noisy_rows, "BLOCK", block)
+        steps = list(noisy_rows.recovered(reported, mechanism.law(channel), train.public))
         found.append(steps[-1].model.predict(np.arange(300)[:, None], np.arange(400)))
     assert np.allclose(found[0], found[1], rtol=1e-9)
     assert np.allclose(found[0], found[2], rtol=1e-9)

@@ -21,14 +21,6 @@ from dpmc_core.mechanisms.frank_wolfe import (
 from dpmc_core.metrics import rmse
 from dpmc_core.model import Estimator
 from dpmc_core.ratings import PublicFacts, Ratings
-from dpmc_core.solvers.als import (
-    bounded_scale,
-    item_equations,
-    nearest_positive,
-    normal_equations,
-    ridge,
-    ridge_rows,
-)
 from dpmc_core.solvers.linalg import (
     Pattern,
     eigenpairs_above,
@@ -36,6 +28,7 @@ from dpmc_core.solvers.linalg import (
     low_rank_plus_sparse,
 )
 from dpmc_core.solvers.rows import (
+    bounded_scale,
     cap_key,
     capped,
     centred,
@@ -43,8 +36,13 @@ from dpmc_core.solvers.rows import (
     clip_rows,
     gram,
     gram_products,
+    item_equations,
     item_sums,
     low_rank_gram,
+    nearest_positive,
+    normal_equations,
+    ridge,
+    ridge_rows,
     row_sums,
     shrunken_means,
 )
