@@ -123,7 +123,7 @@ def nearest(items: int, count: int, similarities: Callable[[Ints], Any]) -> Spar
         kept = (found.data > 0) & (one != other)  # an item is no neighbour of itself
         one, other, alike = one[kept], other[kept], found.data[kept]
         place = np.arange(len(one)) - np.searchsorted(one, one)
-        order = np.lexsort((other, -alike, one))[place < count]
+        order = np.lexsort((-alike, one))[place < count]  # which leaves ties in their order
         parts.append((one[order], other[order], alike[order]))
     one, other, alike = map(np.concatenate, zip(*parts, strict=True))
     return csr_array((alike, (one, other)), shape=(items, items))
@@ -137,7 +137,7 @@ def sharing(rows: Sparse, count: int, alike: Callable[[Floats, Floats, Floats], 
     counts = np.diff(columns.indptr).astype(float)
 
     def similarities(block: Ints) -> Any:
-        both = (columns[block] @ rows).tocoo()
+        both = (columns[block] @ rows).sorted_indices().tocoo()
         found = alike(both.data, counts[block][both.row], counts[both.col])
         return coo_array((found, both.coords), shape=both.shape)
 

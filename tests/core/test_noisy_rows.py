@@ -18,6 +18,7 @@ from dpmc_core.privacy import channels
 from dpmc_core.problem import RandomShare
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.solvers import noisy_reports as noisy_rows
+from dpmc_core.solvers import rows
 from dpmc_core.solvers.linalg import Pattern
 from dpmc_core.solvers.noisy_reports import effects_and_taste
 from dpmc_core.solvers.sizes import check_reports
@@ -399,7 +400,8 @@ def test_it_takes_less_memory_than_one_users_x_items_matrix(id, monkeypatch):
     train, _ = long_tail(users=2_000, items=1_500, ratings=60_000)
     monkeypatch.setattr(channels, "_BLOCK", 40_000)
     monkeypatch.setattr(noisy_rows, "CELLS", 40_000)
-    monkeypatch.setattr(noisy_rows.recovered, "__kwdefaults__", {"block": 40_000})
+    monkeypatch.setattr(noisy_rows, "BLOCK", 40_000)
+    monkeypatch.setattr(rows, "MANY", 40_000)
     mechanism = registry.create(id, epsilon=1.0)
     tracemalloc.start()
     try:
