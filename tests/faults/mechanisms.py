@@ -1246,8 +1246,8 @@ DPALS = family_of(
     (
         "rounds spend 3 % more",
         SCALE,
-        "part.split(self.squares_share, 1 - self.squares_share)",
-        "(part * 1.0609).split(self.squares_share, 1 - self.squares_share)",
+        "budget.split(self.squares_share, 1 - self.squares_share)",
+        "(budget * 1.0609).split(self.squares_share, 1 - self.squares_share)",
         spends("dpals"),
     ),
     (
