@@ -172,7 +172,7 @@ class PMF(LeastSquaresMF, Plain):
 
 def centred_on_means(ratings: Ratings, rng: Rng) -> Rows:
     """All rows less user and item means."""
-    cap_key(rng)  # capped methods draw it here, and a seed has to mean the same
+    cap_key(rng)  # unused: this draw keeps all later draws of a seed as they were
     rows = centred(ratings)
     sums = item_sums(rows.cells, rows.values)
     return centred(ratings, shrunken_means(sums, item_sums(rows.cells)))
