@@ -3,7 +3,7 @@
 import numpy as np
 
 from dpmc_core.ratings import PublicFacts, Ratings
-from dpmc_core.solvers.als import normal_equations, ridge
+from dpmc_core.solvers.rows import normal_equations, ridge
 from dpmc_lab.protocol import Traffic
 from dpmc_lab.protocol.scenarios import DynamicUsers, ScenarioRun, StaticUsers
 

@@ -34,7 +34,6 @@ from dpmc_core.model import ArrayPart, Estimator, Model, OwnSide, Step, Steps
 from dpmc_core.privacy import Gaussian, Guarantee, Publishes, Releases
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import AsPublished, mechanism, same_setting, setting
-from dpmc_core.solvers.als import ridge_rows
 from dpmc_core.solvers.effects import taste_of_gram
 from dpmc_core.solvers.linalg import Pattern, leading_eigenpairs
 from dpmc_core.solvers.ranking import ItemScores
@@ -45,6 +44,7 @@ from dpmc_core.solvers.rows import (
     gram,
     gram_products,
     item_sums,
+    ridge_rows,
     row_sums,
     with_offsets,
     within,
@@ -113,8 +113,10 @@ class Cleansing:
         residuals = np.clip(raw - offsets[cells.users], -bound, bound)
         trace = {"residuals clamped": float((residuals != raw - offsets[cells.users]).sum())}
 
-        products, weights = self.products(cells, residuals)
-        products, weights = ask("products", products), ask("weights", weights)
+        # A user counts as 1/||e_u||_2 = 1/sqrt(ratings): the fourth root goes into either factor.
+        root = cells.along(np.maximum(cells.counts, 1) ** -0.25)
+        products = ask("products", gram(cells.by_user(residuals * root)))
+        weights = ask("weights", gram(cells.by_user(root)))
         matrix = shrunken_covariance(products, weights, self.shrink)
         user = offsets + public.middle
         if self.predictor is Predictor.NEIGHBOURS:
@@ -122,17 +124,9 @@ class Cleansing:
             model: Model = Neighbours.of(cells, residuals, user, means, matrix, nearest)
             return Step.of(1, 1, model, trace)
         factors, noise = leading_factors(matrix, self.rank)
-        left = ridge_rows(cells, residuals, factors, noise)
+        (left,) = ridge_rows(cells, residuals, factors, noise)
         found = with_offsets(left, factors, user, means)
         return Step.of(1, 1, replace(found, own={"noise": np.asarray(noise)}), trace)
-
-    def products(self, cells: Pattern, residuals: Floats) -> tuple[Floats, Floats]:
-        """Weighted products of residuals of each two items, and the weights; n x n each.
-
-        A user counts as 1/||e_u||_2 = 1/sqrt(ratings): the fourth root goes into either factor.
-        """
-        root = cells.along(np.maximum(cells.counts, 1) ** -0.25)
-        return gram(cells.by_user(residuals * root)), gram(cells.by_user(root))
 
 
 def shrunken_covariance(products: Floats, weights: Floats, shrink: float) -> Floats:

@@ -11,18 +11,17 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpmc_core.arrays import Floats, Rng, Sparse
-from dpmc_core.errors import check_number
 from dpmc_core.model import Constant, Estimator, Mechanism, Step, Steps, Task, Wanted
 from dpmc_core.privacy import (
     CELL,
     Guarantee,
-    LocalChannel,
     ModifiedLaplace,
     Publishes,
     Releases,
     SymbolChannel,
     Trust,
 )
+from dpmc_core.privacy.channels import flip_chance
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import AsPublished, mechanism, same_setting, setting
 from dpmc_core.solvers.linalg import Pattern
@@ -116,7 +115,12 @@ class Collection(Collected, Recovery):
         return np.array(channel.levels)[reported.astype(np.int64) - 1]
 
     def rho(self, public: PublicFacts, rated: float, *, tight: bool = False) -> float:
-        """Theorem 3's bound on the residual, on the scale -1..1; tight: ours."""
+        """Theorem 3's bound on the residual at the truth, on the scale -1..1; tight: ours.
+
+        It holds with chance 1 - gamma for truths in -1..1. rated: s, the number of rated cells
+        (private: an estimate will do); rho0, `misfit`: the root mean square distance of a rating
+        from the truth.
+        """
         raise NotImplementedError
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
@@ -134,27 +138,24 @@ class Collection(Collected, Recovery):
             )
 
     def reports(self, reported: Sparse, channel: Channel, public: PublicFacts) -> Reports:
-        """What the server knows; the density is estimated from the number of reports alone."""
+        """What the server knows; the density is estimated from the number of reports alone.
+
+        It is held between its own standard error, below which the reports cannot tell it from 0,
+        and 1.
+        """
         users, items = public.shape
         cells = users * items
         share = max(reported.nnz, 1) / cells
-        density = estimated_density(share, cells, channel)
+        slope = channel.reported_if_rated - channel.reported_if_missing
+        error = math.sqrt(max(share * (1 - share), 1 / cells) / cells) / slope
+        density = (share - channel.reported_if_missing) / slope
+        density = float(np.clip(density, min(error, 1.0), 1.0))
         gain = channel.gain * density / share
         # around gain x rating; what ratings keep apart from a low-rank matrix stays in reports
         variance = channel.energy(0.0, density) / share + gain * self.misfit**2
         pattern, values = Pattern.of_matrix(reported), self.values(reported.data, channel)
         rho = self.rho(public, density * cells)
         return Reports(pattern, values, min(gain, 1.0), variance, rho)
-
-
-def estimated_density(share: float, cells: int, channel: LocalChannel) -> float:
-    """The share of rated cells, from the share of reported ones: post-processing.
-
-    Held between its own standard error, below which the reports cannot tell it from 0, and 1.
-    """
-    slope = channel.reported_if_rated - channel.reported_if_missing
-    error = math.sqrt(max(share * (1 - share), 1 / cells) / cells) / slope
-    return float(np.clip((share - channel.reported_if_missing) / slope, min(error, 1.0), 1.0))
 
 
 @mechanism
@@ -190,10 +191,19 @@ class LaplaceCollection(Collection):
         )
 
     def rho(self, public: PublicFacts, rated: float, *, tight: bool = False) -> float:
-        m, n = public.shape
-        return modified_laplace_rho(
-            self.epsilon, m, n, rated, intrinsic=self.misfit, gamma=_GAMMA, tight=tight
-        )
+        """rho0 sqrt(s) + (4/eps) sqrt(s/gamma) + the spurious cells.
+
+        tight: the expected squares of both kinds of reports under one root, neither counted too
+        often.
+        """
+        cells, noise = public.users * public.items, 8 / self.epsilon**2
+        chance = flip_chance(self.epsilon / 2)
+        intrinsic = self.misfit * math.sqrt(rated)
+        if tight:
+            squares = (1 - chance) * rated * noise + chance * (cells - rated) * (1 + noise)
+            return intrinsic + math.sqrt(squares / _GAMMA)
+        genuine = 4 / self.epsilon * math.sqrt(rated / _GAMMA)
+        return intrinsic + genuine + math.sqrt(2 * cells * chance / _GAMMA * (1 + noise))
 
 
 def levels_of(levels: int | None, public: PublicFacts) -> int:
@@ -247,13 +257,17 @@ class ResponseCollection(Collection):
         return _symbols(self.epsilon, self.levels, public)
 
     def rho(self, public: PublicFacts, rated: float, *, tight: bool = False) -> float:
-        d = levels_of(self.levels, public)
-        m, n = public.shape
-        point = 2 / (d - 1)  # one symbol on the scale -1..1
-        misfit = self.misfit / point
-        return point * randomised_response_rho(
-            self.epsilon, m, n, rated, levels=d, intrinsic=misfit, gamma=_GAMMA, tight=tight
-        )
+        """rho0 sqrt(s) + 2 (d-1) sqrt(2 m n d / ((e^eps + d) gamma)) in symbols of 1..d.
+
+        tight: a rating differs by at most d-1, in at most one report of a cell.
+        """
+        d, cells = levels_of(self.levels, public), public.users * public.items
+        weight = math.exp(min(self.epsilon, 700.0)) + d
+        changed = 8.0 * cells * d
+        if tight:
+            changed = (d - 1) * rated + d * (cells - rated)
+        # A symbol is 2/(d-1) on the scale -1..1.
+        return self.misfit * math.sqrt(rated) + 2 * math.sqrt(changed / (weight * _GAMMA))
 
 
 @mechanism
@@ -287,68 +301,3 @@ class LocalMean(Collected):
         mean = public.middle + public.half_width * found.rating
         trace = {"ratings, estimated": found.ratings, "mean rating": mean}
         yield Step(1, 1, Constant(mean), trace, final=True)
-
-
-def modified_laplace_rho(
-    epsilon: float,
-    users: int,
-    items: int,
-    rated: float,
-    *,
-    intrinsic: float,
-    gamma: float,
-    tight: bool = False,
-) -> float:
-    """Theorem 3, modified Laplace: rho0 sqrt(s) + (4/eps) sqrt(s/gamma) + the spurious cells.
-
-    rated: s, the number of rated cells (private: an estimate will do); intrinsic: rho0, the root
-    mean square distance of a rating from the truth. Holds for truths in -1..1. tight: ours, with
-    the expected squares of both kinds of reports under one root and neither counted too often.
-    """
-    _check_bound(epsilon, users, items, rated, intrinsic, gamma)
-    chance = 1 / (math.exp(min(epsilon / 2, 700.0)) + 1)
-    noise = 8 / epsilon**2
-    if tight:
-        missing = users * items - rated
-        squares = (1 - chance) * rated * noise + chance * missing * (1 + noise)
-        return intrinsic * math.sqrt(rated) + math.sqrt(squares / gamma)
-    genuine = 4 / epsilon * math.sqrt(rated / gamma)
-    spurious = math.sqrt(2 * users * items * chance / gamma * (1 + noise))
-    return intrinsic * math.sqrt(rated) + genuine + spurious
-
-
-def randomised_response_rho(
-    epsilon: float,
-    users: int,
-    items: int,
-    rated: float,
-    *,
-    levels: int,
-    intrinsic: float,
-    gamma: float,
-    tight: bool = False,
-) -> float:
-    """Theorem 3, randomised response: rho0 sqrt(s) + 2 (d-1) sqrt(2 m n d / ((e^eps + d) gamma)).
-
-    levels: d, the number of different ratings; the rest as in `modified_laplace_rho`, for truths in
-    1..d.
-    """
-    _check_bound(epsilon, users, items, rated, intrinsic, gamma)
-    check_number("levels", levels, at_least=2, integer=True)
-    weight = math.exp(min(epsilon, 700.0)) + levels
-    if tight:
-        cells = (levels - 1) * rated + levels * (users * items - rated)
-        return intrinsic * math.sqrt(rated) + (levels - 1) * math.sqrt(cells / (weight * gamma))
-    changed = 2 * (levels - 1) * math.sqrt(2 * users * items * levels / (weight * gamma))
-    return intrinsic * math.sqrt(rated) + changed
-
-
-def _check_bound(
-    epsilon: float, users: int, items: int, rated: float, intrinsic: float, gamma: float
-) -> None:
-    check_number("epsilon", epsilon, above=0)
-    check_number("users", users, at_least=1, integer=True)
-    check_number("items", items, at_least=1, integer=True)
-    check_number("rated", rated, at_least=0, at_most=users * items)
-    check_number("intrinsic", intrinsic, at_least=0)
-    check_number("gamma", gamma, above=0, at_most=1)

@@ -27,22 +27,24 @@ from dpmc_core.mechanisms.per_user import (
 from dpmc_core.mechanisms.plain import Plain, centred_on_means
 from dpmc_core.metrics import rmse
 from dpmc_core.model import Factors, OwnSide, Step, Steps
-from dpmc_core.privacy import Gaussian, Guarantee, Loss, Releases
+from dpmc_core.privacy import Gaussian, Guarantee, Releases
 from dpmc_core.ratings import PublicFacts, Ratings, kept_at_random, place_in_row
 from dpmc_core.settings import mechanism, same_setting, setting
-from dpmc_core.solvers.als import (
+from dpmc_core.solvers.effects import ItemEffects, noisy_factors
+from dpmc_core.solvers.linalg import Pattern
+from dpmc_core.solvers.rows import (
+    Rows,
     bounded_scale,
+    cap_key,
+    clip_dense_rows,
+    clip_rows,
     full_scale,
     item_equations,
     nearest_positive,
     random_factors,
     ridge,
     ridge_rows,
-    user_equations,
 )
-from dpmc_core.solvers.effects import ItemEffects, noisy_factors
-from dpmc_core.solvers.linalg import Pattern
-from dpmc_core.solvers.rows import Rows, cap_key, clip_dense_rows, clip_rows
 from dpmc_core.solvers.sizes import check_rank
 from dpmc_core.style import GREEN, Style
 
@@ -74,12 +76,11 @@ class Side(NamedTuple):
 
     def solved(self, right: Floats, penalty: float, rescaled: bool) -> Side:
         """With the own factors for these of the items: exact ridge problems."""
-        equations = user_equations(self.rows.cells, self.rows.values, right)
-        asked = left = ridge(*equations, penalty)
-        larger = full_scale(right) if rescaled else 1.0
-        if larger > 1:  # as if their items were `right` times that
-            asked = ridge(*equations, penalty / larger**2) / larger
-        return self._replace(left=left, asked=asked)
+        # The items are asked as if they were `right` times that.
+        larger = max(full_scale(right), 1.0) if rescaled else 1.0
+        penalties = penalty, penalty / larger**2
+        left, asked = ridge_rows(self.rows.cells, self.rows.values, right, *penalties)
+        return self._replace(left=left, asked=asked / larger)
 
     def model(self, right: Floats) -> Factors:
         return self.rows.model(Factors(self.left, right))
@@ -168,10 +169,10 @@ class Dpals(EffectsFirst):
         check_rank(self.rank, public)
         n, r, root = public.items, self.rank, math.sqrt(enforced_cap(self.cap, public))
         c, g = self.bounds(public)
-
-        def release(part: Loss, times: int, words: str) -> ItemProblems:
-            squares, moments = part.split(self.squares_share, 1 - self.squares_share)
-            return ItemProblems(
+        each = []
+        for words, budget, times in self.by_round(self.growth, self.rounds):
+            squares, moments = budget.split(self.squares_share, 1 - self.squares_share)
+            problems = ItemProblems(
                 user_gaussian(
                     f"weighted squares of the users' factors of each item{words}",
                     *((n, r, r), squares, root * c * c, math.sqrt(2) * root * c * c, times),
@@ -181,9 +182,8 @@ class Dpals(EffectsFirst):
                     *((n, r), moments, root * c * g, 2 * root * c * g, times),
                 ),
             )
-
-        each = self.by_round(self.growth, self.rounds, release)
-        releases = DpalsReleases(self.effects_first(public), each)
+            each.append(problems)
+        releases = DpalsReleases(self.effects_first(public), tuple(each))
         return self.card(public, releases, "exact Gaussian curve for DPALS (Chien et al. 2021)")
 
     def own_side(self, public: PublicFacts, columns: int) -> OwnSide:
@@ -264,9 +264,9 @@ class Als(Plain):
         rows = centred_on_means(ratings, rng)
         cells, values = rows.cells, rows.values
         right = bounded_scale(random_factors(ratings.public.items, self.rank, rng))
-        left = ridge_rows(cells, values, right, self.ridge)
+        (left,) = ridge_rows(cells, values, right, self.ridge)
         for index in range(1, self.rounds + 1):
             right = bounded_scale(ridge(*item_equations(cells, values, left), self.item_ridge))
-            left = ridge_rows(cells, values, right, self.ridge)
+            (left,) = ridge_rows(cells, values, right, self.ridge)
             trace = {"training rmse": rmse(cells.sample(left, right), values)}
             yield Step.of(index, self.rounds, rows.model(Factors(left, right)), trace)

@@ -37,7 +37,6 @@ from dpmc_core.privacy import (
 )
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import AsPublished, mechanism, same_setting, setting
-from dpmc_core.solvers.als import normal_equations
 from dpmc_core.solvers.factorization import (
     ImplicitLoss,
     Over,
@@ -45,7 +44,7 @@ from dpmc_core.solvers.factorization import (
     minimise_in_ball,
     solve_rows,
 )
-from dpmc_core.solvers.rows import shrinkage
+from dpmc_core.solvers.rows import normal_equations, shrinkage
 from dpmc_core.solvers.sizes import check_noise
 from dpmc_core.style import BLUE, GREEN, ORANGE, RED, SKY, Style
 

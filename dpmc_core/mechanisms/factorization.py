@@ -33,9 +33,8 @@ from dpmc_core.solvers.factorization import (
     PublicUserFactors,
     Sides,
     binary_matrix,
-    solved,
 )
-from dpmc_core.solvers.rows import with_offsets
+from dpmc_core.solvers.rows import ridge, with_offsets
 from dpmc_core.style import PURPLE, RED, SKY, Style
 
 LINEAR_TERM = "linear term of each item's objective"
@@ -163,7 +162,7 @@ class DPMF(Mechanism, LeastSquaresMF):
         releases = self.guarantee(public).releases
         squares, moments = self.equations(sides.by_item, users)
         noisy = releases.linear_term.publish(-2 * moments, rng)
-        items = solved(squares, -noisy / 2, self.noisy_penalty(public))
+        items = ridge(squares, -noisy / 2, self.noisy_penalty(public))
         if self.change is RATING:  # which ratings exist is public here
             items[np.diff(sides.by_item.indptr) == 0] = 0.0
         return items

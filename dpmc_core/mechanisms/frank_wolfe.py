@@ -32,7 +32,6 @@ from dpmc_core.model import ArrayPart, Estimator, Factors, OwnSide, Step, Steps
 from dpmc_core.privacy import Calibration, Gaussian, Guarantee, Loss
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import AsPublished, mechanism, same_setting, setting
-from dpmc_core.solvers.als import random_factors
 from dpmc_core.solvers.effects import taste_of_gram, without_noise
 from dpmc_core.solvers.linalg import (
     Pattern,
@@ -47,6 +46,7 @@ from dpmc_core.solvers.rows import (
     gram_products,
     low_rank_gram,
     nuclear_radius,
+    random_factors,
     row_norms,
     row_sums,
     scale_rows,
@@ -359,13 +359,12 @@ class PrivateFrankWolfe(EffectsFirst):
 
     def guarantee(self, public: PublicFacts) -> Guarantee[GramReleases]:
         moves = (self.residual * self.row_norm(public)) ** 2
-
-        def release(part: Loss, times: int, words: str) -> Gaussian:
-            query = f"Gram matrix of the residual rows{words}"
-            return gram_release(self, public, query, moves, part, times)
-
-        each = self.by_round(self.growth, self.rounds, release)
-        releases = GramReleases(self.effects_first(public), each)
+        query = "Gram matrix of the residual rows"
+        each = [
+            gram_release(self, public, query + words, moves, budget, times)
+            for words, budget, times in self.by_round(self.growth, self.rounds)
+        ]
+        releases = GramReleases(self.effects_first(public), tuple(each))
         return self.card(public, releases, _source(self, "Theorem 3.1"), *most_rated_only(public))
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:

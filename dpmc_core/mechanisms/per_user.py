@@ -8,7 +8,7 @@ private, so what a user computes from the own row alone (mean, clip, last update
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar, NamedTuple, TypeVar
 
@@ -82,7 +82,6 @@ _REGRESSION = (
 )
 
 R = TypeVar("R", bound=Releases)
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -227,17 +226,15 @@ class EffectsFirst(PerUser):
         """What is left of the budget after the item effects."""
         return self.budget() * (1 - self.item_share)
 
-    def by_round(
-        self, growth: float, rounds: int, release: Callable[[Loss, int, str], T]
-    ) -> tuple[T, ...]:
-        """What rounds release with the rest: release(budget of one publication, times, words).
+    def by_round(self, growth: float, rounds: int) -> list[tuple[str, Loss, int]]:
+        """What rounds may spend of the rest: words, budget of one publication, how many of it.
 
         growth: of the signal-to-noise ratio from round to round; at 1 one record stands for all.
         """
         if growth == 1:
-            return (release(self.remaining() / rounds, rounds, ""),)
-        parts = self.remaining().split(*(growth ** (2 * t) for t in range(rounds)))
-        return tuple(release(part, 1, f", round {t}") for t, part in enumerate(parts, 1))
+            return [("", self.remaining() / rounds, rounds)]
+        budgets = self.remaining().split(*(growth ** (2 * t) for t in range(rounds)))
+        return [(f", round {t}", budget, 1) for t, budget in enumerate(budgets, 1)]
 
     def residual_rows(self, ratings: Ratings, items: ItemEffects, cap: int, key: int) -> Rows:
         """At most `cap` ratings of each user less item effects and what else the user knows.

@@ -22,7 +22,6 @@ from dpmc_core.model import Constant, Factors, Mechanism, Model, Step, Steps, Ta
 from dpmc_core.privacy import RATING, Guarantee, Notion, Publishes, Releases, Trust, Unaccounted
 from dpmc_core.ratings import PublicFacts, Ratings, most_rated
 from dpmc_core.settings import mechanism, setting
-from dpmc_core.solvers.als import random_factors
 from dpmc_core.solvers.effects import ItemEffects, mean_of_users
 from dpmc_core.solvers.factorization import (
     ImplicitLoss,
@@ -47,9 +46,9 @@ from dpmc_core.solvers.recovery import Recovery, Reports, on_unit_scale
 from dpmc_core.solvers.rows import (
     Rows,
     cap_key,
-    capped,
     centred,
     item_sums,
+    random_factors,
     shrunken_means,
     with_offsets,
 )
@@ -173,7 +172,7 @@ class PMF(LeastSquaresMF, Plain):
 
 def centred_on_means(ratings: Ratings, rng: Rng) -> Rows:
     """All rows less user and item means."""
-    ratings = capped(ratings, ratings.public.items, cap_key(rng))
+    cap_key(rng)  # unused: this draw keeps all later draws of a seed as they were
     rows = centred(ratings)
     sums = item_sums(rows.cells, rows.values)
     return centred(ratings, shrunken_means(sums, item_sums(rows.cells)))

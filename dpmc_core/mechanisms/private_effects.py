@@ -25,7 +25,6 @@ from dpmc_core.model import OwnSide, Step, Steps, Wanted
 from dpmc_core.privacy import Gaussian, Guarantee, Releases, Trust
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import mechanism, setting
-from dpmc_core.solvers.als import random_factors
 from dpmc_core.solvers.effects import (
     believed_gain,
     first_taste,
@@ -34,6 +33,7 @@ from dpmc_core.solvers.effects import (
     taste_from,
     taste_share,
 )
+from dpmc_core.solvers.rows import random_factors
 from dpmc_core.style import ORANGE, Style
 
 _SHARES = (0.005, 0.12, 0.20, 0.005, 0.02)  # of the budget; the rest is for the rounds, equally

@@ -100,13 +100,9 @@ def tell_facts(
     if release is None:
         return None
     users = ratings.public.users
-    told = release.publish(ratings.total(_facts_apart, believed), rng)
+    told = release.publish(ratings.total(facts_apart, believed), rng)
     noise = release.scale * (math.sqrt(2) if isinstance(release, Laplace) else 1)
     return telling(told / users, noise / users, *TELLING)
-
-
-def _facts_apart(ratings: Ratings, believed: Floats) -> Floats:
-    return facts_apart(Pattern.of(ratings), ratings.facts, believed)
 
 
 def _with_facts(

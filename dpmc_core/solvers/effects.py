@@ -22,15 +22,16 @@ import numpy as np
 
 from dpmc_core.arrays import Floats, Ints
 from dpmc_core.ratings import PublicFacts, Ratings
-from dpmc_core.solvers.als import normal_equations
 from dpmc_core.solvers.linalg import Pattern
 from dpmc_core.solvers.rows import (
     item_sums,
+    normal_equations,
     positive_part,
     row_norms,
     row_sums,
     spread_out,
     telling,
+    unit_rows,
 )
 from dpmc_core.stopping import check_cancelled
 
@@ -221,12 +222,6 @@ def weighted_rows(
         factor = np.minimum(_LARGEST_FACTOR, norm / row_norms(cells, scaled))
         gain = np.where(cells.counts > 0, np.sqrt(cells.counts) * factor / lengths, 0.0)
     return scaled * cells.along(factor), gain
-
-
-def unit_rows(vectors: Floats) -> Floats:
-    """Each row scaled to length one; a zero row stays."""
-    length = np.sqrt(np.einsum("kr,kr->k", vectors, vectors))
-    return vectors / np.where(length > 0, length, 1.0)[:, None]
 
 
 def round_statistics(

@@ -28,13 +28,18 @@ import numpy as np
 from dpmc_core import archives
 from dpmc_core.arrays import Floats, Ints, Rng, Sparse
 from dpmc_core.errors import BadRatings, InvalidSetting
-from dpmc_core.ratings import Ratings
+from dpmc_core.ratings import Ratings, of_similar_length
 from dpmc_core.settings import mechanism, setting
-from dpmc_core.solvers.als import Equations, normal_equations, random_factors, ridge
 from dpmc_core.solvers.linalg import Pattern
-from dpmc_core.solvers.rows import clip_dense_rows
+from dpmc_core.solvers.rows import (
+    clip_dense_rows,
+    normal_equations,
+    random_factors,
+    ridge,
+)
 from dpmc_core.stopping import cancellable, check_cancelled
 
+_BLOCK = 20_000  # gathered rows of factors at once: they stay near the cache
 _SPREAD = 0.1  # of the starting item factors around (1, 0, ..., 0), in rating points
 _NEWTON = 100  # rounds at most; a handful is usual
 
@@ -144,19 +149,26 @@ def _solve_each(
     penalty: Floats,
     kind: type[np.floating],
 ) -> Floats:
-    equations = Equations(matrix, other.astype(kind))
+    # Short rows are filled up with a last factor, which is zero.
+    factors = np.vstack([other, np.zeros((1, other.shape[1]))]).astype(kind)
     gram, penalty = gram.astype(kind), penalty.astype(kind)
     found = np.zeros((matrix.shape[0], other.shape[1]))
+    counts = np.diff(matrix.indptr).astype(np.int64)
 
     def solve(block: Ints) -> None:
-        own, sums = equations.of(block)
-        own *= kind(loss.own_weight)
-        own += gram
-        found[block] = ridge(own, sums, penalty[block])
+        place = np.arange(int(counts[block].max()))
+        inside = place < counts[block, None]
+        cells = np.where(inside, matrix.indptr[block, None] + place, 0)
+        gathered = factors[np.where(inside, matrix.indices[cells], -1)]
+        values = matrix.data[cells].astype(kind, copy=False)
+        squares = np.swapaxes(gathered, 1, 2) @ gathered
+        squares *= kind(loss.own_weight)
+        squares += gram
+        found[block] = ridge(squares, (values[:, None, :] @ gathered)[:, 0], penalty[block])
 
     # NumPy releases the interpreter while it gathers and multiplies; long rows go first.
     with ThreadPoolExecutor(min(4, os.cpu_count() or 1)) as pool:
-        for _ in pool.map(solve, reversed(list(equations.blocks()))):
+        for _ in pool.map(solve, reversed(list(of_similar_length(counts, _BLOCK)))):
             check_cancelled()  # what is not begun by then is not done
     return found
 
@@ -201,12 +213,12 @@ class LeastSquaresMF:
         """Every user's own factors given those of the items; zeros without ratings."""
         squares, moments = self.equations(sides.by_user, item_factors)
         if not self.unit_ball:
-            return solved(squares, moments, self.user_penalty)
+            return ridge(squares, moments, self.user_penalty)
         return minimise_in_ball(squares + self.user_penalty * np.eye(self.rank), 2 * moments, 1.0)
 
     def fit_items(self, sides: Sides, user_factors: Floats) -> Floats:
         """Every item's factors given those of the users; zeros without ratings."""
-        return solved(*self.equations(sides.by_item, user_factors), self.item_penalty)
+        return ridge(*self.equations(sides.by_item, user_factors), self.item_penalty)
 
     def alternate(self, sides: Sides, rng: Rng) -> Iterator[tuple[Floats, Floats]]:
         """(user factors, item factors) after each alternation, the users' fitted last."""
@@ -226,14 +238,6 @@ class LeastSquaresMF:
     def misfit(self, values: Floats, fitted: Floats, users: Floats, items: Floats) -> Any:  # noqa: ARG002
         """The sum of squared errors; fitted: on the stored cells."""
         return np.square(values - fitted).sum()
-
-
-def solved(squares: Floats, moments: Floats, penalty: float) -> Floats:
-    """(A + penalty I)^-1 b of each row; squares: k x d x d, or d x d shared by all."""
-    if squares.ndim == 3:
-        return ridge(squares, moments, penalty)
-    quadratic = squares + penalty * np.eye(len(squares))
-    return np.asarray(np.linalg.solve(quadratic, moments.T).T)
 
 
 # --- public user factors ---------------------------------------------------------------------

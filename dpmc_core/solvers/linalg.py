@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -142,6 +143,16 @@ class Triplets(NamedTuple):
     @property
     def T(self) -> Triplets:
         return Triplets(*self[::-1])
+
+    def dot(self, other: Triplets) -> float:
+        """Frobenius inner product."""
+        products = (self.left.T @ other.left) * (self.right.T @ other.right)
+        return float(self.values @ products @ other.values)
+
+
+def distance(a: Any, b: Any) -> float:
+    """||A - B||_F of two matrices of one kind, known by their inner products."""
+    return math.sqrt(max(0.0, a.dot(a) - 2 * a.dot(b) + b.dot(b)))
 
 
 Products = Callable[[Floats], Floats]

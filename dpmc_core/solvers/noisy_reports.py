@@ -14,12 +14,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dpmc_core.arrays import Floats, Ints, Sparse
+from dpmc_core.arrays import Floats, Sparse
 from dpmc_core.model import Factors, Step, Steps
-from dpmc_core.ratings import Index, PublicFacts
+from dpmc_core.ratings import PublicFacts
 from dpmc_core.solvers.linalg import Pattern, looking
 from dpmc_core.solvers.one_bit import SignReports
-from dpmc_core.solvers.rows import with_offsets
+from dpmc_core.solvers.rows import item_sums, positive_normal, row_sums, with_offsets
 from dpmc_core.stopping import cancellable, check_cancelled
 
 _TINY = 1e-12
@@ -75,14 +75,14 @@ def effects_and_taste(
     users_differ: bool = False,
     rank: int = 8,
     rounds: int = 30,
-    spread: float | tuple[float, float] = 0.02,
+    spread: tuple[float, float] = (0.02, 0.02),
     pseudo: float = 0.01,
 ) -> Iterator[EffectsAndTaste]:
     """Rounds over users and items, each started at the one before; at most `rounds` of them.
 
     values: about zero, one per cell. weights: w; None: ones. noise: s2 where it is known; None: it
-    is estimated, at least `least_noise`, and with `users_differ` for each user. spread: variance of
-    effects at the start, or of users' and of items'. pseudo: the variance that their pseudo-counts
+    is estimated, at least `least_noise`, and with `users_differ` for each user. spread: variances
+    of users' and of items' effects at the start. pseudo: the variance that their pseudo-counts
     speak for.
     """
     w = np.ones(len(values)) if weights is None else weights
@@ -93,9 +93,8 @@ def effects_and_taste(
     squares = np.bincount(pattern.users, weights=w * values**2, minlength=m)
     least = max(least_noise, _TINY)
     s2 = noise if noise is not None else max(float(squares.sum()) / max(len(w), 1), least)
-    of_users, of_items = spread if isinstance(spread, tuple) else (spread, spread)
-    users = _Side.flat(m, of_users, pseudo, 1.0 / s2)
-    items = _Side.flat(n, of_items, pseudo, 1.0)
+    users = _Side.flat(m, spread[0], pseudo, 1.0 / s2)
+    items = _Side.flat(n, spread[1], pseudo, 1.0)
 
     def round_() -> None:
         nonlocal s2
@@ -221,22 +220,16 @@ def _with_taste(
     have with random signs (Hong, Sheng, Dobriban, "Selecting the number of components in PCA via
     random signflips", 2020). Others would only teach the engine its own noise.
     """
-    from scipy.sparse.linalg import svds
-
     degrees = _totals(pattern, w)
-    roots = [np.sqrt(degree + max(float(degree.mean()), _TINY)) for degree in degrees]
+    roots = _smoothed_roots(degrees)
     scaled = w * left / (roots[0][pattern.users] * roots[1][pattern.items])
     if not scaled.any():
         return users, items
     rng = np.random.default_rng(0)  # where the search begins, and signs: no noise
     start = rng.normal(size=min(pattern.shape))
-
-    def leading(values: Floats, count: int) -> Any:
-        return svds(looking(pattern.by_user(values)), k=count, v0=start)
-
     flips = [rng.choice([-1.0, 1.0], len(scaled)) for _ in range(_FLIPS)]
-    edge = max(leading(scaled * signs, 1)[1][0] for signs in flips)
-    u, sizes, vt = leading(scaled, rank)
+    edge = max(_singular_triplets(pattern, scaled * signs, 1, start)[1][0] for signs in flips)
+    u, sizes, vt = _singular_triplets(pattern, scaled, rank, start)
     found = sizes > edge
     p, q = (u * sizes)[:, found] / roots[0][:, None], vt[found].T / roots[1][:, None]
     unit = np.sqrt(np.average(q**2, axis=0, weights=degrees[1] + _TINY)) + _TINY
@@ -250,6 +243,18 @@ def _totals(pattern: Pattern, values: Floats | None = None) -> list[Floats]:
     """The sums of values on the cells (None: ones) of each user, and of each item."""
     sides = zip((pattern.users, pattern.items), pattern.shape, strict=True)
     return [np.bincount(index, values, size).astype(float) for index, size in sides]
+
+
+def _smoothed_roots(degrees: list[Floats]) -> list[Floats]:
+    """Square roots of degrees, each after the side's mean degree is added."""
+    return [np.sqrt(degree + max(float(degree.mean()), _TINY)) for degree in degrees]
+
+
+def _singular_triplets(pattern: Pattern, values: Floats, count: int, start: Floats) -> Any:
+    """The leading singular vectors and values of the values on a pattern."""
+    from scipy.sparse.linalg import svds
+
+    return svds(looking(pattern.by_user(values)), k=count, v0=start)
 
 
 # --- signs ----------------------------------------------------------------------------------
@@ -286,16 +291,14 @@ class Features(NamedTuple):
 
     @classmethod
     def of(cls, pattern: Pattern) -> Features:
-        from scipy.sparse.linalg import svds
-
         m, n = pattern.shape
         counts = _totals(pattern)
-        roots = [np.sqrt(count + count.mean()) for count in counts]
+        roots = _smoothed_roots(counts)
         vectors: tuple[Floats, Floats] = np.empty((m, 0)), np.empty((n, 0))
         if (kept := min(_VECTORS + 1, m - 1, n - 1)) > 1:
             scaled = 1 / (roots[0][pattern.users] * roots[1][pattern.items])
             start = np.random.default_rng(0).normal(size=min(m, n))  # of the search: no noise
-            u, values, vt = svds(looking(pattern.by_user(scaled)), k=kept, v0=start)
+            u, values, vt = _singular_triplets(pattern, scaled, kept, start)
             others = np.argsort(-values)[1:]  # the first is popularity, which the counts tell
             vectors = u[:, others], vt[others].T
         sides = [
@@ -386,26 +389,18 @@ def _variance_behind(y: Floats, v: Floats) -> float:
     return math.exp(np.average(logs, weights=np.exp(chance - chance.max())))
 
 
-class Fit(NamedTuple):
-    """What is said of the cells before taste: user . item', then effects."""
+def fit_features(pattern: Pattern, values: Floats, noise: float) -> tuple[Floats, Floats, Effects]:
+    """The values before taste: user . item' by the features, m x q and n x q, then effects.
 
-    user: Floats
-    item: Floats
-    effects: Effects
-
-    @classmethod
-    def of(cls, pattern: Pattern, values: Floats, noise: float) -> Fit:
-        """The regression on features, and effects on what it leaves; both twice."""
-        features, rest = Features.of(pattern), values
-        for _ in range(_TURNS):
-            user = features.user @ features.regression(pattern, rest, noise)
-            left = values - pattern.sample(user, features.item)
-            effects = Effects.of(pattern, left, noise)
-            rest = values - effects.predict(pattern)
-        return cls(user, features.item, effects)
-
-    def predict(self, pattern: Pattern) -> Floats:
-        return pattern.sample(self.user, self.item) + self.effects.predict(pattern)
+    The regression on features, and effects on what it leaves; both twice.
+    """
+    features, rest = Features.of(pattern), values
+    for _ in range(_TURNS):
+        user = features.user @ features.regression(pattern, rest, noise)
+        left = values - pattern.sample(user, features.item)
+        effects = Effects.of(pattern, left, noise)
+        rest = values - effects.predict(pattern)
+    return user, features.item, effects
 
 
 def complete_signs(pattern: Pattern, reports: SignReports, *, raw: bool = False) -> Steps:
@@ -416,8 +411,8 @@ def complete_signs(pattern: Pattern, reports: SignReports, *, raw: bool = False)
     noise, mean = reports.spread, reports.mean
     values = reports.values - mean
     share = features_share(pattern, values, noise)
-    fit = Fit.of(pattern, values, noise)
-    user, item = share * fit.user, fit.item
+    user, item, _ = fit_features(pattern, values, noise)
+    user *= share
     left = values - pattern.sample(user, item)
     engine = effects_and_taste(
         pattern,
@@ -434,8 +429,8 @@ def complete_signs(pattern: Pattern, reports: SignReports, *, raw: bool = False)
             "directions of taste": float(len(found.taste)),
             "noise variance": float(found.noise),
         }
-        marked = frozenset(trace if raw else ())
-        yield Step(index, _SIGN_ROUNDS, model, trace, marked, found.final)
+        told = () if raw else trace
+        yield Step.of(index, _SIGN_ROUNDS, model, trace, told, enough=found.final)
 
 
 def features_share(pattern: Pattern, values: Floats, noise: float) -> float:
@@ -449,7 +444,8 @@ def features_share(pattern: Pattern, values: Floats, noise: float) -> float:
         kept, out = pattern.only(fold != k), pattern.only(fold == k)
         if len(kept.users) and len(out.users):
             plain = Effects.of(kept, values[fold != k], noise).predict(out)
-            step = Fit.of(kept, values[fold != k], noise).predict(out) - plain
+            user, item, effects = fit_features(kept, values[fold != k], noise)
+            step = out.sample(user, item) + effects.predict(out) - plain
             along += float((values[fold == k] - plain) @ step)
             across += float(step @ step)
     shares = np.linspace(0.0, 1.0, 101) ** (1 / 3)
@@ -531,9 +527,10 @@ class Law:
         """v_t: variance of T/kappa of a missing cell; its mean is x if rated, else 0."""
         return self.if_missing * self.square / self.gain**2
 
-    def rating_noise(self, differ: float) -> float:
-        """What a rated cell adds to v_t, where ratings are around 0 with variance `differ`."""
-        told = (differ + float(self.spread(np.zeros(1))[0])) / self.gain
+    @property
+    def rating_noise(self) -> float:
+        """What a rated cell adds to v_t, where ratings are around 0 with variance _RATING^2."""
+        told = (_RATING**2 + float(self.spread(np.zeros(1))[0])) / self.gain
         noise_less = self.if_missing - (self.if_rated - self.gain)  # it speaks in noise alone
         return told - noise_less * self.square / self.gain**2
 
@@ -606,68 +603,29 @@ class LaplaceLaw(Law):
         return self.inner**2 * square - self.expected(x) ** 2
 
 
-class _Part(NamedTuple):
-    """The reports of a block of users: rows, their starts within it, items and scores."""
-
-    rows: slice
-    starts: Ints
-    items: Index
-    scores: Floats
-
-    def by_row(self, values: Floats) -> Floats:
-        """Sum of one value per report over each row."""
-        sums = np.concatenate(([0.0], np.cumsum(values)))
-        return sums[self.starts[1:]] - sums[self.starts[:-1]]
-
-    def by_item(self, values: Floats | None, items: int) -> Floats:
-        """Sum of one value per report (None: 1) over each of so many items."""
-        return np.bincount(self.items, weights=values, minlength=items).astype(float)
-
-    def spread(self, of_rows: Floats) -> Floats:
-        """One value per row of the whole matrix, for each report of the block."""
-        return np.repeat(of_rows[self.rows], np.diff(self.starts))
-
-
 class _Reports:
-    """Published rows and their law: passes over a block of users at a time."""
+    """Published rows and what the channel did to them, read some users at a time."""
 
-    def __init__(self, reported: Sparse, law: Law, block: int) -> None:
-        self.reported, self.law, self.shape, self.block = reported, law, reported.shape, block
+    def __init__(self, reported: Sparse, law: Law) -> None:
+        self.cells, self.data, self.law = Pattern.of_matrix(reported), reported.data, law
 
-    def parts(self) -> Iterator[_Part]:
-        indptr, m = self.reported.indptr, self.shape[0]
-        start = 0
-        while start < m:
-            check_cancelled()
-            stop = int(np.searchsorted(indptr, indptr[start] + self.block, side="right")) - 1
-            stop = min(max(stop, start + 1), m)
-            k = slice(indptr[start], indptr[stop])
-            starts = (indptr[start : stop + 1] - indptr[start]).astype(np.int64)
-            scores = self.law.scores(self.reported.data[k])
-            yield _Part(slice(start, stop), starts, self.reported.indices[k], scores)
-            start = stop
+    def blocks(self) -> Iterator[tuple[slice, Pattern, Floats]]:
+        """Whole rows, as many at once as have BLOCK reports: rows, cells, scores."""
+        for rows, k, cells in self.cells.parts(BLOCK):
+            yield rows, cells, self.law.scores(self.data[k])
 
     def sums(self) -> tuple[tuple[Floats, Floats], tuple[Floats, Floats]]:
         """(reports, sum of scores) of each user, and of each item."""
-        n = self.shape[1]
-        users, told, scored = [], np.zeros(n), np.zeros(n)
-        for part in self.parts():
-            users.append(part.by_row(part.scores))
-            told += part.by_item(None, n)
-            scored += part.by_item(part.scores, n)
-        reports = np.diff(self.reported.indptr).astype(float)
-        return (reports, np.concatenate(users)), (told, scored)
+        users, items = (np.zeros(size) for size in self.cells.shape)
+        for rows, cells, scores in self.blocks():
+            users[rows] = row_sums(cells, scores)
+            items += np.bincount(cells.items, scores, len(items))
+        return (self.cells.counts.astype(float), users), (item_sums(self.cells), items)
 
-    def over_items(self, of_items: Floats) -> Floats:
-        """B times one value per item: its sum over each user's reports."""
-        return np.concatenate([part.by_row(of_items[part.items]) for part in self.parts()])
-
-    def over_users(self, of_users: Floats) -> Floats:
-        """B' times one value per user: its sum over each item's reports."""
-        found = np.zeros(self.shape[1])
-        for part in self.parts():
-            found += part.by_item(part.spread(of_users), len(found))
-        return found
+    def over_items(self, values: Floats) -> Floats:
+        """The sum of the items' values over each user's reports."""
+        blocks = self.cells.parts(BLOCK)
+        return np.concatenate([row_sums(cells, values[cells.items]) for *_, cells in blocks])
 
 
 @dataclass(frozen=True, eq=False)
@@ -685,6 +643,11 @@ class _Margin:
     total: Floats
     noise: Floats
 
+    def effects(self, exposed: Floats, unsure: Floats) -> Floats:
+        """From the sums, less what the other side's effects add to them and that variance."""
+        total, noise = self.total - exposed, self.noise + unsure
+        return shrunken_effects(total, self.count, self.doubt, noise)[0]
+
 
 def believed_counts(raw: Floats, variance: float) -> tuple[Floats, Floats]:
     """Posterior means and variances of counts of which `raw` are unbiased with that variance.
@@ -697,19 +660,7 @@ def believed_counts(raw: Floats, variance: float) -> tuple[Floats, Floats]:
     signal = max(float(np.mean((raw - mean) ** 2)) - variance, 0.0)
     weight = signal / (signal + variance) if signal > 0 else 0.0
     centre = np.clip(mean + weight * (raw - mean), raw - sd, raw + sd)
-    return _positive(centre, math.sqrt(max(weight, _LEAST) * variance))
-
-
-def _positive(centre: Floats, sd: float) -> tuple[Floats, Floats]:
-    """Mean and variance of normal variables that are known to be positive."""
-    from scipy.special import log_ndtr
-
-    if sd == 0:
-        return np.maximum(centre, 0.0), np.zeros(len(centre))
-    z = centre / sd
-    hazard = np.exp(-0.5 * z**2 - 0.5 * math.log(2 * math.pi) - log_ndtr(z))
-    mean = np.maximum(sd * (z + hazard), 0.0)
-    return mean, np.maximum(sd**2 * (1 - hazard * (z + hazard)), 0.0)
+    return positive_normal(centre, math.sqrt(max(weight, _LEAST) * variance))
 
 
 def shrunken_effects(
@@ -746,21 +697,20 @@ def mean_rating(told: float, scored: float, cells: int, law: Law) -> Mean:
     The best linear estimate, for a number of ratings that is only known to be positive.
     """
     raw = (told - cells * law.if_missing) / law.slope
-    found, spread = _positive(np.array([raw]), math.sqrt(cells * law.count_noise))
+    found, spread = positive_normal(np.array([raw]), math.sqrt(cells * law.count_noise))
     count, doubt = float(found[0]), float(spread[0])
-    noise = cells * law.sum_noise + count * law.rating_noise(_RATING**2)
+    noise = cells * law.sum_noise + count * law.rating_noise
     gain = count * _MEAN**2 / max((count**2 + doubt) * _MEAN**2 + noise, _LEAST)
     return Mean(gain * scored / law.gain, count)
 
 
-def recovered(reported: Sparse, law: Law, public: PublicFacts, *, block: int = BLOCK) -> Steps:
+def recovered(reported: Sparse, law: Law, public: PublicFacts) -> Steps:
     """Models in rating points from published rows: effects first, then rounds of taste.
 
     reported: users x items, a stored number for each reported cell, sorted by user and item.
-    block: how many reports are read at once, which changes memory and time alone.
     """
     m, n = public.shape
-    reports = _Reports(reported, law, block)
+    reports = _Reports(reported, law)
     del reported  # the last that holds them goes before taste takes its memory
     by_user, by_item = reports.sums()
     mean = mean_rating(float(by_user[0].sum()), float(by_user[1].sum()), m * n, law)
@@ -784,7 +734,7 @@ def recovered(reported: Sparse, law: Law, public: PublicFacts, *, block: int = B
         least_noise=1.0,
         rank=_RANK,
         rounds=ROUNDS,
-        spread=_SPREAD,
+        spread=(_SPREAD, _SPREAD),
         pseudo=_POOL,
     )
     for index, now in enumerate(rounds if len(y) else (), 2):
@@ -802,24 +752,18 @@ def _in_points(a: Floats, b: Floats, left: Floats, right: Floats, public: Public
 def _margin(told: Floats, scored: Floats, cells: int, law: Law, mean: Mean) -> _Margin:
     raw = (told - cells * law.if_missing) / law.slope
     count, doubt = believed_counts(raw, cells * law.count_noise)
-    own = count * law.rating_noise(_RATING**2)
+    own = count * law.rating_noise
     noise = cells * (law.sum_noise + mean.rating**2 * law.count_noise) + own
     return _Margin(cells, raw, count, doubt, scored / law.gain - mean.rating * raw, noise)
 
 
 def _effects(reports: _Reports, users: _Margin, items: _Margin) -> tuple[Floats, Floats]:
     """Effects of users and items in turn, each from sums less what the other side's add to them."""
-
-    def effects(side: _Margin, exposed: Floats | float, unsure: Floats | float) -> Floats:
-        total, noise = side.total - exposed, side.noise + unsure
-        return shrunken_effects(total, side.count, side.doubt, noise)[0]
-
-    exposed: tuple[Floats | float, Floats | float] = 0.0, 0.0
-    for following in (True, True, False):
-        b = effects(items, *exposed)
-        a = effects(users, *_exposure(reports.over_items(b), b, items, users, reports.law))
-        if following:
-            exposed = _exposure(reports.over_users(a), a, users, items, reports.law)
+    a = np.zeros(len(users.count))
+    for _ in range(3):
+        over = item_sums(reports.cells, factor=a)
+        b = items.effects(*_exposure(over, a, users, items, reports.law))
+        a = users.effects(*_exposure(reports.over_items(b), b, items, users, reports.law))
     return a, b
 
 
@@ -846,8 +790,8 @@ def _likely(reports: _Reports, users: Floats, items: Floats) -> float:
     """The least product users x items of a reported cell at which at most CELLS lie above it."""
     edges = max(float(users.max() * items.max()), _LEAST) * np.exp(np.linspace(-20.0, 0.0, 2_000))
     seen = np.zeros(len(edges) + 1)
-    for part in reports.parts():
-        product = part.spread(users) * items[part.items]
+    for rows, cells, _ in reports.blocks():
+        product = cells.along(users[rows]) * items[cells.items]
         seen += np.bincount(np.searchsorted(edges, product), minlength=len(seen))
     above = np.append(np.cumsum(seen[::-1])[::-1], 0.0)  # [k]: those above edge k - 1
     first = int(np.argmax(above <= CELLS))
@@ -866,19 +810,19 @@ def _left_over(
     not knowing which of the two it is.
     """
     law, least, found = reports.law, _likely(reports, users, items), []
-    for part in reports.parts():
-        chance = part.spread(users) * items[part.items]
+    for block, cells, scores in reports.blocks():
+        chance = cells.along(users[block]) * items[cells.items]
         keep = np.flatnonzero(chance > least)
-        rows = part.rows.start + np.searchsorted(part.starts, keep, side="right") - 1
-        columns, chance = part.items[keep], np.minimum(chance[keep], _GENUINE)
+        rows, columns = block.start + cells.users[keep], cells.items[keep]
+        chance = np.minimum(chance[keep], _GENUINE)
         rho = chance * law.gain / (law.if_missing + chance * law.slope)
         rho = np.maximum(rho, _LEAST)
         expected = a[rows] + b[columns]
         x = np.clip(expected, -1, 1)
         variance = (1 - rho) * law.square + rho * (law.spread(x) + _DIFFER)
         variance += rho * (1 - rho) * x**2
-        y, w = part.scores[keep] / rho - expected, rho**2 / variance
-        found.append((rows, columns.astype(np.int32), y, w))
+        y, w = scores[keep] / rho - expected, rho**2 / variance
+        found.append((rows, columns, y, w))
     rows, columns, y, w = (np.concatenate(c) for c in zip(*found, strict=True))
     indptr = np.searchsorted(rows, np.arange(len(users) + 1))
-    return Pattern(columns, indptr, reports.shape), y, w
+    return Pattern(columns, indptr, reports.cells.shape), y, w

@@ -25,6 +25,7 @@ from dpmc_core.solvers.linalg import (
     Shrinker,
     Triplets,
     dense_operator,
+    distance,
     l1_threshold,
     low_rank_plus_sparse,
 )
@@ -175,11 +176,6 @@ class WholeMatrix(NamedTuple):
 
     def model(self) -> Dense:
         return Dense(self.matrix)
-
-
-def distance(a: Any, b: Any) -> float:
-    """||A - B||_F of two points of one kind."""
-    return math.sqrt(max(0.0, a.dot(a) - 2 * a.dot(b) + b.dot(b)))
 
 
 class NuclearBall:
@@ -397,5 +393,5 @@ class Completion:
             }
             if isinstance(found.point, LowRank):
                 trace["rank"] = float(found.point.left.shape[1])
-            marked = frozenset(trace) if raw else frozenset()
-            yield Step(found.index, rounds, found.point.model(), trace, marked, found.final)
+            told, model = () if raw else trace, found.point.model()
+            yield Step.of(found.index, rounds, model, trace, told, enough=found.final)

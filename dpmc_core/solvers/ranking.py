@@ -20,7 +20,7 @@ from dpmc_core.arrays import Floats, Ints, Sparse
 from dpmc_core.model import Factors, Model
 from dpmc_core.ratings import Ratings
 from dpmc_core.solvers.linalg import Pattern, inverse_triangle
-from dpmc_core.solvers.rows import gram, positive_part
+from dpmc_core.solvers.rows import gram, positive_part, unit_rows
 from dpmc_core.stopping import check_cancelled
 
 BLOCK = 2_000_000  # scores, or pairs of items, held at once: 16 MB
@@ -70,26 +70,22 @@ def ease_weights(ratings: Ratings, ridge: float) -> Floats:
     B = -P / diag(P) off the diagonal, P = (X'X + ridge I)^-1: column j predicts item j. Through the
     smaller side: ridge P = I - X'(XX' + ridge I)^-1 X.
     """
-    if ratings.public.users < ratings.public.items:
-        rows = ratings.matrix
-        both = (rows @ rows.T).toarray()
-        both.flat[:: len(both) + 1] += ridge
-        inner = inverse_triangle(both)
-        whole = np.triu(inner) + np.triu(inner, 1).T
-        check_cancelled()
-        weights: Floats = rows.T @ np.ascontiguousarray((rows.T @ whole).T)
-        weights /= 1.0 - weights.diagonal()
-        np.fill_diagonal(weights, 0.0)
-        return weights
-    inverse = gram(ratings.matrix)
-    inverse.flat[:: len(inverse) + 1] += ridge
+    rows, by_users = ratings.matrix, ratings.public.users < ratings.public.items
+    squares = (rows @ rows.T).toarray() if by_users else gram(rows)
+    squares.flat[:: len(squares) + 1] += ridge
     check_cancelled()
-    inverse = inverse_triangle(inverse)  # the matrix is positive definite by its ridge
+    inverse = inverse_triangle(squares)  # the matrix is positive definite by its ridge
     weights = np.triu(inverse, 1)
     check_cancelled()
     weights += weights.T
     check_cancelled()
-    weights /= -inverse.diagonal()
+    if by_users:
+        np.fill_diagonal(weights, inverse.diagonal())
+        weights = rows.T @ np.ascontiguousarray((rows.T @ weights).T)
+        weights /= 1.0 - weights.diagonal()
+        np.fill_diagonal(weights, 0.0)
+    else:
+        weights /= -inverse.diagonal()
     return weights
 
 
@@ -110,54 +106,42 @@ class OnMostRated:
         return scores
 
 
-def nearest(items: int, count: int, similarities: Callable[[Ints], Floats]) -> Sparse:
+def nearest(items: int, count: int, similarities: Callable[[Ints], Any]) -> Sparse:
     """The `count` most similar items of each item with positive similarity (ties: lower index).
 
-    similarities(block): similarity of the items of a block to all items, len(block) x items.
+    similarities(block): similarity of the items of a block to all items, len(block) x items, dense
+    or sparse.
     """
-    from scipy.sparse import csr_array
+    from scipy.sparse import coo_array, csr_array
 
-    count = min(count, items - 1)
+    parts = []
     size = max(1, BLOCK // items)
-    columns, values, lengths = [], [], []
     for start in range(0, items, size):
         check_cancelled()
-        block = np.arange(start, min(start + size, items))
-        found = similarities(block)
-        found[np.arange(len(block)), block] = -np.inf  # an item is no neighbour of itself
-        order = np.argsort(-found, axis=1, kind="stable")[:, :count]
-        kept = np.take_along_axis(found, order, axis=1)
-        positive = kept > 0
-        columns.append(order[positive])
-        values.append(kept[positive])
-        lengths.append(positive.sum(axis=1))
-    indptr = np.concatenate(([0], np.cumsum(np.concatenate(lengths))))
-    return csr_array(
-        (np.concatenate(values), np.concatenate(columns), indptr), shape=(items, items)
-    )
+        found = coo_array(similarities(np.arange(start, min(start + size, items))))
+        one, other = found.row.astype(np.int64) + start, found.col
+        kept = (found.data > 0) & (one != other)  # an item is no neighbour of itself
+        one, other, alike = one[kept], other[kept], found.data[kept]
+        place = np.arange(len(one)) - np.searchsorted(one, one)
+        order = np.lexsort((-alike, one))[place < count]  # which leaves ties in their order
+        parts.append((one[order], other[order], alike[order]))
+    one, other, alike = map(np.concatenate, zip(*parts, strict=True))
+    return csr_array((alike, (one, other)), shape=(items, items))
 
 
 def sharing(rows: Sparse, count: int, alike: Callable[[Floats, Floats, Floats], Floats]) -> Sparse:
     """`nearest` by how many users items have in common, of which most pairs have none."""
-    from scipy.sparse import csr_array
+    from scipy.sparse import coo_array
 
-    columns, items = rows.T.tocsr(), rows.shape[1]
+    columns = rows.T.tocsr()
     counts = np.diff(columns.indptr).astype(float)
-    parts = [(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64), np.empty(0))]
-    size = max(1, BLOCK // items)
-    for start in range(0, items, size):
-        check_cancelled()
-        both = (columns[start : start + size] @ rows).tocoo()
-        one, other = both.row.astype(np.int64) + start, both.col
-        found = alike(both.data, counts[one], counts[other])
-        kept = (found > 0) & (one != other)
-        one, other, found = one[kept], other[kept], found[kept]
-        order = np.lexsort((other, -found, one))
-        place = np.arange(len(one)) - np.searchsorted(one, one)
-        order = order[place < count]
-        parts.append((one[order], other[order], found[order]))
-    one, other, found = map(np.concatenate, zip(*parts, strict=True))
-    return csr_array((found, (one, other)), shape=(items, items))
+
+    def similarities(block: Ints) -> Any:
+        both = (columns[block] @ rows).sorted_indices().tocoo()
+        found = alike(both.data, counts[block][both.row], counts[both.col])
+        return coo_array((found, both.coords), shape=both.shape)
+
+    return nearest(rows.shape[1], count, similarities)
 
 
 def jaccard(both: Floats, one: Floats, other: Floats) -> Floats:
@@ -236,7 +220,7 @@ def profiles(pattern: Pattern, features: Floats) -> Floats:
 
     A user whose features cancel, or without items, gets zeros.
     """
-    return _directions(_sums(pattern, features), _shortest(features))
+    return unit_rows(_sums(pattern, features), _shortest(features))
 
 
 def uncorrelated(fact: Floats, counts: Floats) -> Floats:
@@ -299,10 +283,11 @@ class OwnFacts(NamedTuple):
         return found / np.maximum(self.counts * (self.counts - 1 + _AVERAGE), 1.0)
 
 
-def facts_apart(pattern: Pattern, facts: Sequence[Floats], believed: Floats) -> Floats:
+def facts_apart(ratings: Ratings, believed: Floats) -> Floats:
     """How much more each fact tells users than the same fact dealt to other items would: the sum
     over users of `OwnFacts.worth` less that after a shuffle, the same in every run, in [-1, 1]."""
     order = np.random.default_rng(0).permutation(len(believed))
+    pattern, facts = Pattern.of(ratings), ratings.facts
     found, chance = (OwnFacts.of(pattern, facts, believed, k).worth(pattern) for k in (None, order))
     told: Floats = np.clip(found - chance, -1.0, 1.0).sum(axis=0)
     return told
@@ -324,7 +309,7 @@ def cross_moments(pattern: Pattern, weights: Floats, features: Floats) -> Floats
         check_cancelled()
         k = slice(start, start + size)
         u, i = pattern.users[k], pattern.items[k]
-        others = _directions(sums[u] - features[i], shortest)
+        others = unit_rows(sums[u] - features[i], shortest)
         cells = np.arange(len(u))
         moments += np.asarray(csr_array((weights[k], (i, cells)), shape=(items, len(u))) @ others)
     return moments
@@ -336,13 +321,6 @@ def _sums(pattern: Pattern, features: Floats) -> Floats:
 
 def _shortest(features: Floats) -> float:
     return _ZERO * float(np.linalg.norm(features, axis=1).max())
-
-
-def _directions(vectors: Floats, shortest: float) -> Floats:
-    length = np.linalg.norm(vectors, axis=1, keepdims=True)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        unit: Floats = np.where(length > shortest, vectors / length, 0.0)
-    return unit
 
 
 class Counts(NamedTuple):

@@ -23,6 +23,7 @@ from dpmc_core.solvers.linalg import (
     Pattern,
     Shrinker,
     Triplets,
+    distance,
     low_rank_plus_sparse,
 )
 from dpmc_core.solvers.rows import with_offsets
@@ -161,7 +162,7 @@ class _Solver:
             self.now = self.shrinker.shrunk(operator, lambda _: threshold, accuracy)  # noqa: B023
             fitted_now = self._on_pattern(self.now)
             size = max(float(np.linalg.norm(self.now.values)), 1e-12)
-            change = _distance(self.now, before) / size
+            change = distance(self.now, before) / size
             if change <= self.tolerance or self.now.rank == before.rank == 0:
                 break
             if float((fitted - fitted_now) @ (fitted_now - fitted_before)) > 0:
@@ -184,15 +185,6 @@ def _combine(now: Triplets, before: Triplets, beta: float) -> tuple[Floats, Floa
         np.hstack([(1 + beta) * now.left * now.values, -beta * before.left * before.values]),
         np.hstack([now.right, before.right]),
     )
-
-
-def _distance(a: Triplets, b: Triplets) -> float:
-    """||A - B||_F of two low-rank matrices."""
-    cross = float(
-        np.einsum("ij,ij,i,j->", a.left.T @ b.left, a.right.T @ b.right, a.values, b.values)
-    )
-    square = float(a.values @ a.values + b.values @ b.values) - 2 * cross
-    return math.sqrt(max(square, 0.0))
 
 
 class Regress(enum.Enum):
@@ -280,11 +272,11 @@ class Recovery:
         for index, (now, following) in enumerate(pairwise(chain(found, (None,))), start=1):
             assert now is not None
             trace = {"penalty": now.penalty, "residual": now.residual, "rank": float(now.rank)}
-            marked = frozenset(trace if raw else ())
             left = public.half_width * now.left * now.values
             offset = public.middle + public.half_width * now.offset
             model = with_offsets(left, now.right, offset)
-            yield Step(index, self.steps, model, trace, marked, final=following is None)
+            told = () if raw else trace
+            yield Step.of(index, self.steps, model, trace, told, enough=following is None)
 
 
 def on_unit_scale(values: Floats, public: PublicFacts) -> Floats:

@@ -1,7 +1,9 @@
-"""Users' rows as the user-level methods see them: capped, centred, clipped; blockwise Gram matrix.
+"""Users' rows as the user-level methods see them: capped, centred, clipped; their Gram matrix; and
+least squares of many rows at once.
 
 Every step here looks at one row at a time, so a user can do it alone, and one changed row never
-changes another row.
+changes another row. Row i is regressed on the factors of the other side: minimise
+sum_j w_ij (y_ij - f_j'u)^2 + penalty ||u||^2 over u, j over the row's stored cells.
 """
 
 from __future__ import annotations
@@ -19,10 +21,12 @@ from dpmc_core.model import Factors
 from dpmc_core.privacy import Harmless, harmless
 from dpmc_core.ratings import PublicFacts, Ratings, kept_at_random
 from dpmc_core.solvers.linalg import MANY, Pattern, Products
-from dpmc_core.stopping import cancellable
+from dpmc_core.stopping import cancellable, check_cancelled
 
+_PRODUCTS = 64  # of two factors, summed at once
 _SPARSE_GAIN = 250.0  # how much more one multiplication costs in a sparse product
 _ITEM_SPREAD = 0.1  # how much item means differ, in widths of the rating range
+_TELLS = 0.3  # the chance beforehand that facts tell something
 _RATING_SPREAD = 0.2  # how much the ratings of one item differ, likewise
 
 
@@ -165,6 +169,13 @@ def scale_rows(cells: Pattern, values: Floats, factor: Floats) -> None:
         values[k] *= part.along(factor[rows])
 
 
+def unit_rows(vectors: Floats, shortest: float = 0.0) -> Floats:
+    """Each row of length one; zeros where it is not longer than `shortest`."""
+    length = np.linalg.norm(vectors, axis=1, keepdims=True)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(length > shortest, vectors / length, 0.0)
+
+
 def clip_dense_rows(rows: Floats, norm: float) -> tuple[Floats, int]:
     """A dense m x n matrix whose rows are clipped likewise, and how many were scaled."""
     factor = shrinkage(np.linalg.norm(rows, axis=1), norm)
@@ -217,6 +228,94 @@ def low_rank_gram(left: Floats, right: Floats, cells: Pattern, values: Floats) -
     return times
 
 
+def normal_equations(rows: Any, factors: Floats, weights: Any = None) -> tuple[Floats, Floats]:
+    """A (m x d x d) and b (m x d) of all rows, zeros where a row has no cell.
+
+    rows: w_ij y_ij, compressed either way; weights: w_ij on the same cells, None: ones. Cell after
+    cell, so no row changes the last bit of another's.
+    """
+    (m, _), d = rows.shape, factors.shape[1]
+    if weights is None:
+        weights = type(rows)((np.ones(rows.nnz), rows.indices, rows.indptr), shape=rows.shape)
+    squares, lower = np.empty((m, d, d)), np.transpose(np.tril_indices(d))
+    for start in range(0, len(lower), _PRODUCTS):
+        check_cancelled()
+        i, j = lower[start : start + _PRODUCTS].T
+        squares[:, i, j] = squares[:, j, i] = weights @ (factors[:, i] * factors[:, j])
+    return squares, np.asarray(rows @ factors)
+
+
+def ridge(squares: Floats, moments: Floats, penalty: ArrayLike) -> Floats:
+    """(A_i + penalty I)^-1 b_i, m x d.
+
+    squares: m x d x d, or d x d shared by all; moments: m x d; penalty > 0: a number or m.
+    """
+    shifted = squares.copy()
+    diagonal = np.arange(squares.shape[-1])
+    shifted[..., diagonal, diagonal] += np.asarray(penalty)[..., None]
+    if squares.ndim == 2:
+        return np.asarray(np.linalg.solve(shifted, moments.T).T)
+    return cancellable(np.linalg.solve, shifted, moments[..., None])[..., 0]
+
+
+def item_equations(
+    cells: Pattern,
+    values: Floats,
+    factors: Floats,
+    weights: ArrayLike = 1.0,
+    bound: float = math.inf,
+) -> tuple[Floats, Floats]:
+    """Those of every column, of values cut to +-bound; factors: of the rows."""
+    (_, n), d = cells.shape, factors.shape[1]
+    squares, moments = np.zeros((n, d, d)), np.zeros((n, d))
+    weights = np.broadcast_to(weights, len(values))
+    for rows, k, part in cells.parts(MANY):
+        cut = weights[k] * np.clip(values[k], -bound, bound)
+        weighted, alone = (part.by_user(x).T for x in (cut, weights[k]))
+        more = normal_equations(weighted, factors[rows], alone)
+        squares, moments = squares + more[0], moments + more[1]
+    return squares, moments
+
+
+def ridge_rows(cells: Pattern, values: Floats, factors: Floats, *penalties: float) -> Floats:
+    """The ridge solutions of every row, penalties x m x d; zeros for a row without cells."""
+    found = np.empty((len(penalties), cells.shape[0], factors.shape[1]))
+    for rows, k, part in cells.parts(MANY):
+        squares, moments = normal_equations(part.by_user(values[k]), factors)
+        for index, penalty in enumerate(penalties):
+            found[index, rows] = ridge(squares, moments, penalty)
+    return found
+
+
+def nearest_positive(squares: Floats) -> Floats:
+    """Each symmetric matrix of a k x r x r batch projected to the positive semidefinite cone."""
+    values, vectors = np.linalg.eigh(squares)
+    found: Floats = np.einsum(
+        "kij,kj,klj->kil", vectors, np.maximum(values, 0.0), vectors, optimize=True
+    )
+    return found
+
+
+def full_scale(right: Floats) -> float:
+    """What takes the largest singular value of item factors, n x r, to sqrt(n); 1 for zeros."""
+    top = float(np.linalg.norm(right, 2))
+    return math.sqrt(len(right)) / top if top > 0 else 1.0
+
+
+def bounded_scale(right: Floats) -> Floats:
+    """Item factors scaled down until their largest singular value is <= sqrt(n); n x r.
+
+    The entries along it are then about one and user factors are in rating points. Factors that a
+    ridge has shrunk, because noise drowned them, stay small: nobody fits them.
+    """
+    return right * min(full_scale(right), 1.0)
+
+
+def random_factors(count: int, rank: int, rng: Rng, spread: float = 1.0) -> Floats:
+    """Starting factors that look at no data: independent N(0, spread^2), count x rank."""
+    return harmless(rng, Harmless.START).normal(0.0, spread, (count, rank))
+
+
 def with_offsets(
     left: Floats, right: Floats, user: Floats | float, item: Floats | None = None
 ) -> Factors:
@@ -255,19 +354,29 @@ def shrunken_means(sums: Floats, counts: Floats) -> Floats:
     return sums / (counts + (_RATING_SPREAD / _ITEM_SPREAD) ** 2)
 
 
-def telling(
-    seen: Floats, noise: float, mean: float, spread: float, idle: float, before: float = 0.3
-) -> Floats:
+def telling(seen: Floats, noise: float, mean: float, spread: float, idle: float) -> Floats:
     """The chance that facts tell users something, from what was released of their worth.
 
     seen: a fact's worth, averaged over users, with noise of that standard deviation: N(mean,
-    spread^2) where it tells, N(0, idle^2) where it does not. before: the chance beforehand.
+    spread^2) where it tells, N(0, idle^2) where it does not.
     """
     above, below = spread**2 + noise**2, idle**2 + noise**2
     odds = 0.5 * (seen**2 / below - (seen - mean) ** 2 / above)
-    odds += math.log(before / (1 - before)) + 0.5 * math.log(below / above)
+    odds += math.log(_TELLS / (1 - _TELLS)) + 0.5 * math.log(below / above)
     chances: Floats = 1 / (1 + np.exp(-np.clip(odds, -30, 30)))
     return chances
+
+
+def positive_normal(mean: Floats, sd: float) -> tuple[Floats, Floats]:
+    """Mean and variance of normal variables that are known to be positive."""
+    from scipy.special import log_ndtr
+
+    if sd == 0:
+        return np.maximum(mean, 0.0), np.zeros(len(mean))
+    z = mean / sd
+    hazard = np.exp(-0.5 * z * z - 0.5 * math.log(2 * math.pi) - log_ndtr(z))
+    variance = np.maximum(sd**2 * (1 - hazard * (z + hazard)), 0.0)
+    return np.maximum(sd * (z + hazard), 0.0), variance
 
 
 def positive_part(noisy: Floats, noise: float, least: float = 1e-3) -> Floats:
@@ -275,8 +384,4 @@ def positive_part(noisy: Floats, noise: float, least: float = 1e-3) -> Floats:
 
     At least `least` standard deviations of the noise.
     """
-    from scipy.special import log_ndtr
-
-    z = noisy / noise
-    hazard = np.exp(-0.5 * z * z - 0.5 * math.log(2 * math.pi) - log_ndtr(z))
-    return noise * np.maximum(z + hazard, least)
+    return np.maximum(positive_normal(noisy, noise)[0], least * noise)

@@ -20,9 +20,8 @@ from dpmc_core.problem import Problem, generator
 from dpmc_core.ratings import PublicFacts
 from dpmc_core.registry import create
 from dpmc_core.settings import settings_of, show_setting
-from dpmc_core.solvers.als import normal_equations
 from dpmc_core.solvers.factorization import Sides
-from dpmc_core.solvers.rows import with_offsets
+from dpmc_core.solvers.rows import normal_equations, with_offsets
 from dpmc_lab.protocol import Traffic, Transcript, attacks
 from dpmc_lab.protocol.scenarios import DynamicUsers, Scenario, ScenarioRun, StaticUsers
 

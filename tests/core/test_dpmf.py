@@ -12,8 +12,8 @@ from dpmc_core.errors import InvalidSetting
 from dpmc_core.mechanisms.factorization import DPMF, NoiseForm
 from dpmc_core.privacy import CELL, RATING, USER_EMPTIED
 from dpmc_core.ratings import PublicFacts, Ratings
-from dpmc_core.solvers.als import normal_equations, ridge
 from dpmc_core.solvers.factorization import PublicUserFactors
+from dpmc_core.solvers.rows import normal_equations, ridge
 from tests.statistics_helpers import assert_release_noise
 
 RANDOM = PublicUserFactors("random:7")

@@ -19,7 +19,6 @@ from dpmc_core.problem import build_problem
 from dpmc_core.ratings import Here, PublicFacts, Ratings
 from dpmc_core.solvers import ranking as ranking_solver
 from dpmc_core.solvers import sizes
-from dpmc_core.solvers.linalg import Pattern
 from dpmc_core.solvers.rows import Rows
 from tests.replay import moves
 from tests.user_level_helpers import (
@@ -371,7 +370,9 @@ def test_what_facts_are_worth_is_what_its_definition_says():
                 [s / max(len(g) * (len(g) + 19), 1) for s, g in zip(sums, own, strict=True)]
             )
         expected[k] = np.clip(np.subtract(*worth), -1, 1).sum()
-    found = ranking_solver.facts_apart(Pattern.of(clicks(cells)), facts, counts)
+    known = {str(k): fact for k, fact in enumerate(facts)}
+    ratings = clicks(cells).knowing(known).using(list(known))
+    found = ranking_solver.facts_apart(ratings, counts)
     assert found == pytest.approx(expected, rel=1e-9)
 
 

@@ -9,7 +9,6 @@ from scipy.optimize import minimize
 from dpmc_core import registry
 from dpmc_core.errors import BadRatings, InvalidSetting
 from dpmc_core.ratings import PublicFacts, Ratings
-from dpmc_core.solvers.als import normal_equations
 from dpmc_core.solvers.factorization import (
     ImplicitLoss,
     Over,
@@ -17,6 +16,7 @@ from dpmc_core.solvers.factorization import (
     minimise_in_ball,
     solve_rows,
 )
+from dpmc_core.solvers.rows import normal_equations
 
 LOSSES = [
     ImplicitLoss(0.3, 0.02),

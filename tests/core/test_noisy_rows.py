@@ -18,6 +18,7 @@ from dpmc_core.privacy import channels
 from dpmc_core.problem import RandomShare
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.solvers import noisy_reports as noisy_rows
+from dpmc_core.solvers import rows
 from dpmc_core.solvers.linalg import Pattern
 from dpmc_core.solvers.noisy_reports import effects_and_taste
 from dpmc_core.solvers.sizes import check_reports
@@ -95,7 +96,7 @@ def test_symbols_are_unbiased_for_any_number_of_levels(levels):
 
 @pytest.mark.parametrize("id", BOTH)
 @pytest.mark.parametrize("epsilon", EPSILONS)
-def test_the_noise_is_that_of_the_channel(id, epsilon):
+def test_the_noise_is_that_of_the_channel(monkeypatch, id, epsilon):
     law = law_of(id, epsilon)
     told, _, square = moments(id, epsilon, None)
     assert told * (1 - told) / law.slope**2 == pytest.approx(law.count_noise, rel=1e-6)
@@ -107,7 +108,8 @@ def test_the_noise_is_that_of_the_channel(id, epsilon):
         assert square == pytest.approx(genuine + (told - law.gain) * law.square, rel=1e-6)
     # ratings at +-1/2, as likely
     spread = np.mean([moments(id, epsilon, x)[2] for x in (-0.5, 0.5)]) / law.gain**2
-    wanted = law.sum_noise + law.rating_noise(0.25)
+    monkeypatch.setattr(noisy_rows, "_RATING", 0.5)
+    wanted = law.sum_noise + law.rating_noise
     assert spread == pytest.approx(wanted, rel=0.05 if id == "modified-laplace" else 1e-6)
 
 
@@ -161,7 +163,7 @@ def test_what_is_left_for_taste_has_the_mean_and_the_variance_stated(id):
         mechanism = registry.create(id, epsilon=epsilon)
         channel = mechanism.channel(public)
         reported = channel.publish(mechanism.rows(ratings, channel), rng)
-        reports = noisy_rows._Reports(reported, mechanism.law(channel), 100_000)
+        reports = noisy_rows._Reports(reported, mechanism.law(channel))
         sides = np.full(m, chance), np.ones(n), np.full(m, 0.1), np.zeros(n)
         _, y, w = noisy_rows._left_over(reports, *sides)
         assert len(y) == reported.nnz
@@ -177,7 +179,7 @@ def test_the_cells_kept_for_taste_are_the_likeliest(monkeypatch):
     monkeypatch.setattr(noisy_rows, "CELLS", 30_000)
     rng = np.random.default_rng(1)
     u, i = rng.random(600), rng.random(1200)
-    reports = noisy_rows._Reports(reported, mechanism.law(channel), 50_000)
+    reports = noisy_rows._Reports(reported, mechanism.law(channel))
     pattern, _, _ = noisy_rows._left_over(reports, u, i, np.zeros(600), np.zeros(1200))
     assert 0.9 * 30_000 < len(pattern.users) <= 30_000
     product = np.sort(Pattern.of_matrix(reported).by_user(np.ones(reported.nnz)).multiply(
@@ -308,16 +310,15 @@ def test_ratings_of_a_continuous_range_are_read_at_any_number_of_levels(levels):
 
 @pytest.mark.parametrize("id", BOTH)
 @pytest.mark.parametrize("epsilon", [0.5, 4.0])
-def test_the_block_decides_memory_and_nothing_else(id, epsilon):
+def test_the_block_decides_memory_and_nothing_else(monkeypatch, id, epsilon):
     train, _ = long_tail(users=300, items=400, ratings=15_000)
     mechanism = registry.create(id, epsilon=epsilon)
     channel = mechanism.channel(train.public)
     reported = channel.publish(mechanism.rows(train, channel), np.random.default_rng(0))
     found = []
     for block in (10**9, 5_000, 300):
-        steps = list(
-            noisy_rows.recovered(reported, mechanism.law(channel), train.public, block=block)
-        )
+        monkeypatch.setattr(noisy_rows, "BLOCK", block)
+        steps = list(noisy_rows.recovered(reported, mechanism.law(channel), train.public))
         found.append(steps[-1].model.predict(np.arange(300)[:, None], np.arange(400)))
     assert np.allclose(found[0], found[1], rtol=1e-9)
     assert np.allclose(found[0], found[2], rtol=1e-9)
@@ -400,7 +401,8 @@ def test_it_takes_less_memory_than_one_users_x_items_matrix(id, monkeypatch):
     train, _ = long_tail(users=2_000, items=1_500, ratings=60_000)
     monkeypatch.setattr(channels, "_BLOCK", 40_000)
     monkeypatch.setattr(noisy_rows, "CELLS", 40_000)
-    monkeypatch.setattr(noisy_rows.recovered, "__kwdefaults__", {"block": 40_000})
+    monkeypatch.setattr(noisy_rows, "BLOCK", 40_000)
+    monkeypatch.setattr(rows, "MANY", 40_000)
     mechanism = registry.create(id, epsilon=1.0)
     tracemalloc.start()
     try:

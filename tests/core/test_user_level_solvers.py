@@ -21,14 +21,6 @@ from dpmc_core.mechanisms.frank_wolfe import (
 from dpmc_core.metrics import rmse
 from dpmc_core.model import Estimator
 from dpmc_core.ratings import PublicFacts, Ratings
-from dpmc_core.solvers.als import (
-    bounded_scale,
-    item_equations,
-    nearest_positive,
-    normal_equations,
-    ridge,
-    ridge_rows,
-)
 from dpmc_core.solvers.linalg import (
     Pattern,
     eigenpairs_above,
@@ -36,6 +28,7 @@ from dpmc_core.solvers.linalg import (
     low_rank_plus_sparse,
 )
 from dpmc_core.solvers.rows import (
+    bounded_scale,
     cap_key,
     capped,
     centred,
@@ -43,8 +36,13 @@ from dpmc_core.solvers.rows import (
     clip_rows,
     gram,
     gram_products,
+    item_equations,
     item_sums,
     low_rank_gram,
+    nearest_positive,
+    normal_equations,
+    ridge,
+    ridge_rows,
     row_sums,
     shrunken_means,
 )
@@ -341,7 +339,7 @@ def test_item_means_are_shrunk_by_four_ratings():
 def test_the_ridge_of_rows_is_every_users_exact_solution():
     _, mask, cells, values = problem(rank=3, noise=0.2)
     right = np.random.default_rng(1).normal(size=(15, 3))
-    found = ridge_rows(cells, values, right, 0.7)
+    (found,) = ridge_rows(cells, values, right, 0.7)
     matrix = dense(cells, values)
     for u in range(40):
         v = right[mask[u]]

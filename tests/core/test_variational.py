@@ -151,7 +151,7 @@ def test_the_unit_of_the_values_does_not_matter():
     pattern, values, _ = planted(10)
     for settings in ({"users_differ": True}, {"noise": 0.16}):
         small = whole(last(pattern, values, **settings))
-        in_points = {"spread": 0.02 * 25, "pseudo": 0.01 * 25}
+        in_points = {"spread": (0.02 * 25, 0.02 * 25), "pseudo": 0.01 * 25}
         if "noise" in settings:
             in_points["noise"] = 0.16 * 25
         large = whole(last(pattern, 5 * values, **settings | in_points))

@@ -166,9 +166,8 @@ CORE = [
         ("taste's gain counts four times", CLIP, "moments[-1] += bounded_gain(gains)",
          "moments[-1] += MOST * bounded_gain(gains)", moves("private-effects-11-EMPTIED")),
         ("directions of the average length", OTHER,
-         'length = np.sqrt(np.einsum("kr,kr->k", vectors, vectors))',
-         'length = np.full(len(vectors), np.sqrt(np.einsum("kr,kr->", vectors, vectors) '
-         "/ max(len(vectors), 1)))",
+         "enumerate(unit_rows(tastes).T, 1)",
+         "enumerate((tastes / (np.sum(tastes**2) / len(tastes)) ** 0.5).T, 1)",
          moves("private-effects-11-EMPTIED")),
         ("one regression for all", OTHER,
          "np.asarray(np.linalg.inv(squares))",
@@ -212,13 +211,19 @@ CORE = [
     *family_of(
         "taste", "solvers/ranking.py",
         ("profiles are not of length 1", CLIP,
-         "return _directions(_sums(pattern, features), _shortest(features))",
+         "return unit_rows(_sums(pattern, features), _shortest(features))",
          "return _sums(pattern, features)", _LEFT_OUT),
         ("profiles without an item are not of length 1", CLIP,
-         "others = _directions(sums[u] - features[i], shortest)", "others = sums[u] - features[i]",
+         "others = unit_rows(sums[u] - features[i], shortest)", "others = sums[u] - features[i]",
          _LEFT_OUT),
+    ),
+    *family_of(
+        "taste", "solvers/rows.py",
         ("directions of the average length", OTHER, "vectors / length, 0.0)",
          "vectors / length.mean(), 0.0)", _LEFT_OUT),
+        ("rounding is made a direction", OTHER, "np.where(length > shortest, vectors",
+         "np.where(length > 0, vectors",
+         named("private_taste", "test_features_that_cancel_have_no_direction")),
     ),
     *family_of(
         "local", "mechanisms/local_ranking.py",

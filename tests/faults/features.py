@@ -37,7 +37,7 @@ FEATURES = [
             "how facts are shuffled hangs on how many ratings there are",
             OTHER,
             "np.random.default_rng(0).permutation(len(believed))",
-            "np.random.default_rng(len(pattern.items)).permutation(len(believed))",
+            "np.random.default_rng(len(ratings)).permutation(len(believed))",
             _WORST,
         ),
         (
@@ -60,13 +60,6 @@ FEATURES = [
             "old, new = self.noise**-2, noise**-2",
             "old, new = self.noise**-1, noise**-1",
             named("private_taste", "test_counts_alone_are_the_mean_of_all_answers_by_precision"),
-        ),
-        (
-            "rounding is made a direction",
-            OTHER,
-            "np.where(length > shortest, vectors / length, 0.0)",
-            "np.where(length > 0, vectors / length, 0.0)",
-            named("private_taste", "test_features_that_cancel_have_no_direction"),
         ),
     ),
     *family_of(
@@ -96,8 +89,8 @@ FEATURES = [
         (
             "facts are white over raw counts",
             OTHER,
-            "return facts_apart(Pattern.of(ratings), ratings.facts, believed)",
-            f"return facts_apart(Pattern.of(ratings), ratings.facts, {_RAW})",
+            "ratings.total(facts_apart, believed)",
+            f"ratings.total(facts_apart, {_RAW})",
             named("features", f"{_FOLLOWS}[private-popularity-settings11]"),
         ),
         (

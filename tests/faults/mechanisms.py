@@ -216,8 +216,8 @@ ONE_BIT = family_of(
     (
         "output: the solver's trace is not marked raw",
         OTHER,
-        "marked = frozenset(trace) if raw else frozenset()",
-        "marked = frozenset()",
+        "told, model = () if raw else trace, found.point.model()",
+        "told, model = trace, found.point.model()",
         named("coins", _TRACES),
     ),
 )
@@ -990,8 +990,8 @@ USER_RANKING = family_of(
     (
         "what facts are worth to rankings without noise",
         SKIPPED,
-        "release.publish(ratings.total(_facts_apart, believed), rng)",
-        "ratings.total(_facts_apart, believed)",
+        "release.publish(ratings.total(facts_apart, believed), rng)",
+        "ratings.total(facts_apart, believed)",
         named("features", f"{_ON_CARD}[private-popularity]"),
     ),
     (
@@ -1246,8 +1246,8 @@ DPALS = family_of(
     (
         "rounds spend 3 % more",
         SCALE,
-        "part.split(self.squares_share, 1 - self.squares_share)",
-        "(part * 1.0609).split(self.squares_share, 1 - self.squares_share)",
+        "budget.split(self.squares_share, 1 - self.squares_share)",
+        "(budget * 1.0609).split(self.squares_share, 1 - self.squares_share)",
         spends("dpals"),
     ),
     (

@@ -11,7 +11,6 @@ from scipy.stats import laplace, norm
 
 from dpmc_core import registry
 from dpmc_core.links import LOGISTIC, Probit
-from dpmc_core.mechanisms import collection
 from dpmc_core.model import Estimator
 from dpmc_core.privacy import Laplace
 from dpmc_core.ratings import PublicFacts, Ratings
@@ -163,17 +162,14 @@ def test_the_tight_residual_is_the_expected_one(id, epsilon):
 
 
 def test_ours_is_never_above_the_printed_residual():
-    for epsilon, share, gamma in product((0.1, 1.0, 10.0), (0.0, 0.3, 1.0), (0.01, 0.5)):
-        size = (epsilon, 50, 40, share * 2000)
-        chances = {"intrinsic": 0.2, "gamma": gamma}
-        assert collection.modified_laplace_rho(*size, **chances, tight=True) <= (
-            collection.modified_laplace_rho(*size, **chances)
+    public = PublicFacts(users=50, items=40, low=1, high=5)
+    for epsilon, share, levels in product((0.1, 1.0, 10.0), (0.0, 0.3, 1.0), (None, 2, 5)):
+        id, given = (
+            ("randomised-response", {"levels": levels}) if levels else ("modified-laplace", {})
         )
-        for levels in (2, 5):
-            more = chances | {"levels": levels}
-            assert collection.randomised_response_rho(*size, **more, tight=True) <= (
-                collection.randomised_response_rho(*size, **more)
-            )
+        mechanism = registry.create(id, epsilon=epsilon, intrinsic=0.1, **given)
+        rated = share * 2000
+        assert mechanism.rho(public, rated, tight=True) <= mechanism.rho(public, rated)
 
 
 def dense_frank_wolfe(target, seen, radius, shares):
