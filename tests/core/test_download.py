@@ -18,7 +18,7 @@ import pytest
 
 from dpmc_core.data import datasets, public_sets
 from dpmc_core.data.public_sets import DownloadError, Known
-from dpmc_core.errors import BadRatings, InvalidSetting
+from dpmc_core.errors import BadRatings
 
 
 class Server:
@@ -195,13 +195,6 @@ def test_another_address_is_asked_where_the_first_does_not_answer(
         public_sets.fetch(other, tmp_path / "third")
 
 
-def test_no_server(tmp_path: Path) -> None:
-    known = public_sets.SETS["ml-1m"]
-    nobody = dataclasses.replace(known, url="http://127.0.0.1:9/x.zip")
-    with pytest.raises(DownloadError, match="ml-1m cannot be downloaded"):
-        public_sets.fetch(nobody, tmp_path)
-
-
 @pytest.mark.parametrize(
     "name", ["../evil.txt", "/etc/evil.txt", "a/../../evil.txt", "C:\\evil.txt"]
 )
@@ -238,16 +231,6 @@ def test_a_folder_that_cannot_be_written(server: Server, tmp_path: Path) -> None
     (tmp_path / "data").write_text("a file where the folder should be")
     with pytest.raises(DownloadError, match="ml-latest-small cannot be saved in"):
         public_sets.fetch(archive(server), tmp_path)
-
-
-def test_known_sets_and_their_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("DPMC_HOME", str(tmp_path))
-    assert public_sets.folder_of("ml-1m") == tmp_path / "data" / "ml-1m"
-    with pytest.raises(InvalidSetting, match="public set must be one of ml-100k"):
-        public_sets.get("netflix")
-    for name, found in public_sets.ARCHIVES.items():
-        assert found.url.startswith("https://")
-        assert ("GroupLens terms" in found.licence) == name.startswith("ml-")
 
 
 # Sets that are not MovieLens ---------------------------------------------------------------------

@@ -10,7 +10,7 @@ from dpmc_core.data import datasets, synthetic
 from dpmc_core.data.transforms import TopItems
 from dpmc_core.mechanisms import plain, references
 from dpmc_core.metrics import ranking, rmse
-from dpmc_core.model import Factors, Task
+from dpmc_core.model import Task
 from dpmc_core.problem import LeaveLast, RandomShare, build_problem, generator
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.solvers.linalg import Pattern, leading_eigenpairs
@@ -71,42 +71,7 @@ def error(id, train, test, seed):
     return rmse(np.clip(found, test.public.low, test.public.high), test.values)
 
 
-def test_the_reference_of_ratings_announces_its_rounds_and_marks_what_is_raw():
-    train = synthetic.restaurants(1).ratings
-    steps = list(registry.create("reference-ratings").fit(train, generator(0, "")))
-    assert steps[-1].final
-    assert not any(step.final for step in steps[:-1])
-    for step in steps:
-        assert step.total == 31
-        assert step.raw == set(step.trace)
-        assert step.model.predict([0], [0]).shape == (1,)
-
-
-def test_the_unit_of_the_ratings_does_not_matter():
-    ratings = synthetic.restaurants(2).ratings
-    points = ratings.with_values(10 * ratings.values - 7, low=-7, high=13)
-    first, second = (whole(model_of("reference-ratings", r), r.shape) for r in (ratings, points))
-    # Which BLAS rounds how may choose another weight among models that say nearly the same: half a
-    # percent of the range is let pass.
-    assert np.allclose(10 * first - 7, second, atol=0.1)
-
-
 # Clicks
-
-
-def test_ease_is_the_constrained_least_squares_of_every_item():
-    """Column j: item j regressed on all others, solved as an ordinary ridge without that item."""
-    data = clicks(1)
-    x, ridge = data.matrix.toarray(), 30.0
-    weights = ease_weights(data, ridge)
-    for j in range(x.shape[1]):
-        others = np.delete(np.arange(x.shape[1]), j)
-        design = np.vstack([x[:, others], np.sqrt(ridge) * np.eye(len(others))])
-        target = np.concatenate([x[:, j], np.zeros(len(others))])
-        wanted = np.linalg.lstsq(design, target, rcond=None)[0]
-        assert np.allclose(weights[others, j], wanted, atol=1e-9)
-        assert weights[j, j] == 0
-    assert np.allclose(whole(ItemScores(data.matrix, weights), x.shape), x @ weights)
 
 
 def test_beyond_the_limit_the_most_popular_items_come_first(monkeypatch):
@@ -178,36 +143,6 @@ def test_settings_are_chosen_on_training_data_alone(judges, monkeypatch):
     assert np.array_equal(whole(steps[-1].model, data.shape), whole(again.model, data.shape))
     assert all(step.model is None for step in steps[:-1])
     assert steps[-1].raw == set(steps[-1].trace)
-
-
-def test_the_winner_learns_from_all_training_data(monkeypatch):
-    data = clicks(4)
-    monkeypatch.setattr(references, "_RIVALS", (plain.Ease(ridge=300.0), plain.Popularity()))
-    found = whole(model_of("reference-ranking", data), data.shape)
-    scores = ItemScores(data.matrix, ease_weights(data, 300.0))
-    assert np.allclose(found, whole(scores, data.shape))
-
-
-def test_of_many_ratings_whole_rows_of_some_users_judge_the_weights(monkeypatch):
-    data, judged = datasets.load("restaurants").ratings, []
-    honest = references.ReferenceRatings._bayes
-    method = registry.create("reference-ratings", rounds=3)
-
-    def watched(self, ratings):
-        judged.append(ratings)
-        return honest(self, ratings)
-
-    monkeypatch.setattr(references.ReferenceRatings, "_bayes", watched)
-    method._weights(data, np.random.default_rng(0))
-    assert {r.public.users for r in judged} == {data.public.users}
-    judged.clear()
-    monkeypatch.setattr(references, "_TELLING", len(data) // 3)
-    weights = method._weights(data, np.random.default_rng(0))
-    assert (weights >= 0).all()
-    for ratings in judged:
-        assert 0 < ratings.public.users == ratings.users.max() + 1 < 0.6 * data.public.users
-        assert ratings.public.items == data.public.items
-        assert len(ratings) < 0.6 * len(data)
 
 
 def test_of_many_cells_one_of_each_kind_is_tried_and_then_the_best_kind(monkeypatch):
@@ -298,33 +233,3 @@ def test_beyond_the_limit_the_most_rated_items_are_solved_and_others_have_means(
         PublicFacts(users=138, items=90, low=0, high=2),
     )
     assert np.allclose(found[:, kept], whole(model_of(id, few), few.shape))
-
-
-def test_svd_takes_more_items_than_a_gram_matrix_holds():
-    rng = np.random.default_rng(5)
-    users, items = np.unique(rng.integers(0, [300, 9_000], (12_000, 2)), axis=0).T
-    public = PublicFacts(users=300, items=9_000, low=1, high=5)
-    data = Ratings.build(users, items, rng.integers(1, 6, len(users)).astype(float), public)
-    assert isinstance(model_of("svd", data), Factors)
-
-
-def test_users_with_one_rating_cost_no_matrix_each(monkeypatch):
-    """With 400 or 4,000 of them as many matrices are inverted, but for effects alone."""
-    counted, plain = [], np.linalg.inv
-
-    def inv(a):
-        counted.append(int(np.prod(a.shape[:-2])) if a.shape[-1] > 1 else 0)
-        return plain(a)
-
-    monkeypatch.setattr(np.linalg, "inv", inv)
-    found = []
-    for users in (400, 4_000):
-        rng = np.random.default_rng(0)
-        items = rng.integers(50, size=users)
-        values = np.clip(np.rint(3.5 + rng.normal(size=users)), 1, 5)
-        public = PublicFacts(users=users, items=50, low=1, high=5)
-        ratings = Ratings.build(np.arange(users), items, values, public)
-        list(registry.create("reference-ratings").fit(ratings, np.random.default_rng(0)))
-        found.append(sum(counted))
-        counted.clear()
-    assert found[1] < 2 * max(found[0], 400)

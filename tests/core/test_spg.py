@@ -153,42 +153,6 @@ def test_stationary_for_the_loss_of_flipped_signs():
     assert distance <= 1e-5 * max(1, np.sqrt(last.point.dot(last.point)))
 
 
-def test_flipped_loss_gradient_and_its_negative_curvature():
-    x = np.linspace(-1, 1, 201)
-    p = 1 / (1 + np.e)
-    for label in (0.0, 1.0):
-        loss = flipped_likelihood(LOGISTIC, np.array([label]), p, p)
-        values = np.array([loss(np.array([t]))[0] for t in x])
-        slopes = np.array([loss(np.array([t]))[1][0] for t in x])
-        assert np.allclose(np.gradient(values, x)[1:-1], slopes[1:-1], atol=1e-4)
-        assert np.gradient(slopes, x).min() == pytest.approx(-0.053, abs=2e-3)
-
-
-def test_soft_labels_interpolate_and_match_the_logistic_shortcut():
-    class PlainLogistic:
-        probability = staticmethod(LOGISTIC.probability)
-        log_probability = staticmethod(LOGISTIC.log_probability)
-        score = staticmethod(LOGISTIC.score)
-
-    x = np.linspace(-3, 3, 9)
-    labels = np.linspace(0, 1, 9)
-    value, gradient = likelihood(LOGISTIC, labels)(x)
-    other, other_gradient = likelihood(PlainLogistic(), labels)(x)
-    assert value == pytest.approx(other)
-    assert np.allclose(gradient, other_gradient)
-
-
-def test_a_start_at_the_optimum_stops_at_once(monkeypatch):
-    ratings = instance(30, 20, seed=9)
-    loss = likelihood(LOGISTIC, (ratings.values > 0).astype(float))
-    feasible = ball(ratings, 10.0)
-    best = solve(loss, feasible)
-    monkeypatch.setattr(feasible, "origin", lambda: best.point)
-    again = list(minimise(loss, feasible, iterations=50, tolerance=1e-5))
-    assert len(again) <= 5
-    assert again[-1].objective == pytest.approx(best.objective, rel=1e-6)
-
-
 def test_reference_optimum_on_movielens(movielens_u1):
     """Objective 42537.7 within 1e-3 relative, certified by the Frank-Wolfe duality gap."""
     train, _ = movielens_u1

@@ -22,7 +22,7 @@ from dpmc_core.privacy import (
 )
 from dpmc_core.problem import prepared_facts
 from dpmc_core.ratings import PublicFacts, Ratings
-from dpmc_core.settings import parse_setting, setting_text, settings_of
+from dpmc_core.settings import parse_setting, setting_text
 from dpmc_lab.curves import as_published
 from dpmc_lab.sweep import Grid
 
@@ -63,14 +63,6 @@ def test_the_paper_s_settings_make_a_mechanism_with_a_card(id: str) -> None:
     assert not found.kept
 
 
-def test_defaults_stay() -> None:
-    for id in OF_PAPERS:
-        cls = registry.get(id)
-        plain = registry.create(id, epsilon=1.0)
-        assert all(getattr(plain, s.name) == s.default for s in settings_of(cls)[1:]
-                   if s.name != "epsilon")  # fmt: skip
-
-
 def test_what_it_costs_is_computed() -> None:
     dpimf = as_published.switched("dpimf-optimal", {"rounds": 1}, facts("dpimf-optimal"),
                                   epsilon=1.0)  # fmt: skip
@@ -96,12 +88,6 @@ def test_what_is_set_wins_and_is_said() -> None:
     method = registry.create("private-frank-wolfe", epsilon=1.0, **settings)
     assert isinstance(method, PrivateFrankWolfe)
     assert (method.slack, method.rounds, method.estimator) == (0.5, 3, Estimator.PUBLISHED)
-
-
-def test_a_method_of_no_paper_is_left_as_it_is() -> None:
-    found = as_published.switched("private-effects", {}, facts("private-effects"), epsilon=1.0)
-    assert not found.changes
-    assert len(as_published.words(found)) == 1
 
 
 def test_a_grid_as_published_is_the_grid_with_these_settings() -> None:
@@ -223,29 +209,3 @@ def test_as_published_the_card_sets_the_noise(id: str, monkeypatch) -> None:
             assert_noise_of_the_card(method, card, ratings)
     else:  # reports of each user, by a channel that the audits draw from
         assert card.trust is Trust.LOCAL or id == "dpimf-sampled"
-
-
-@pytest.mark.slow
-def test_protocols_take_it(dpmc) -> None:
-    words = ("protocol", "2", "restaurants", "--set", "iterations=2", "--as-published")
-    status, out, err = dpmc(*words, "--json")
-    assert status == 0, err
-    told = json.loads(out)
-    changed = {name: one["published"] for name, one in told["as_published"]["settings"].items()}
-    assert changed == {"shrink": False, "phases": 1, "user_factors": "pmf"}
-    assert told["phases"] == 1
-    status, out, _ = dpmc(*words, "--set", "phases=2", "--json")
-    assert status == 0
-    told = json.loads(out)
-    assert told["phases"] == 2
-    assert told["as_published"]["kept"] == {"phases": 2}
-    flow = ("protocol", "federated", "--set", "rounds=1", "--mechanism", "dpimf-symmetric")
-    status, out, err = dpmc(*flow, "--set", "local=1", "--as-published", "--json")
-    assert status == 0, err
-    told = json.loads(out)
-    assert told["as_published"]["kept"] == {"rounds": 1, "local": 1}
-    shown = {name: told["settings"][name] for name in ("parties", "clip", "rank", "beta1", "alpha")}
-    assert shown == {"parties": 10, "clip": None, "rank": 20, "beta1": 0.1, "alpha": 0.8}
-    assert "one party" not in told["as_published"]["note"]
-    _, out, _ = dpmc(*words)
-    assert "As published: shrink true" in out

@@ -148,14 +148,6 @@ def test_a_catalogue_keeps_times_and_titles_and_leaves_fingerprints_alone():
     assert ratings.fingerprint == plain.fingerprint == from_data(ratings).fingerprint
 
 
-def test_where_the_lists_come_from_is_known_of_everything_that_is_read(file):
-    assert read(file).catalogue.origin is Origin.READ
-    assert from_data(read(file)).catalogue.origin is Origin.FROM_DATA
-    assert load("one-bit-lab").ratings.catalogue.origin is Origin.PUBLIC
-    public = PublicFacts(users=2, items=2, low=1, high=5)
-    assert Ratings.build([0], [1], [3], public).catalogue.origin is Origin.DECLARED
-
-
 # The command
 
 MEAN = ("private-item-mean", "--epsilon", 1, "--range", "1:5")
@@ -223,31 +215,6 @@ def test_two_files_that_differ_by_one_item_give_releases_of_one_shape(dpmc, tmp_
         assert "item_ids" not in arrays
         assert any("which items somebody rated" in c for c in card["guarantee"]["caveats"])
         assert card["catalogue"]["origin"] == "from-data"
-
-
-def test_what_is_left_out_is_told_at_the_terminal_alone(dpmc, file, lists):
-    few = file.parent / "few.txt"
-    few.write_text("\n".join(ITEMS[2:]))
-    words = ("--catalogue", few, "--users", lists[1], "--outside", "leave-out")
-    card, arrays, err = release(dpmc, file, *MEAN, *words)
-    assert "8 ratings are outside" in err
-    assert "film-2" in err
-    assert "film-2" not in json.dumps(card)
-    assert arrays["item_ids"].tolist() == ITEMS[2:]
-    assert "outside" not in json.dumps(card)
-
-
-def test_samples_need_nothing_and_say_whose_catalogue_it_is(dpmc, tmp_path):
-    pytest.importorskip("opendp", reason="needs the extra 'release'")
-    words = ("restaurants", "private-item-mean", "--epsilon", 1, "--json")
-    status, text, _ = dpmc("release", *words, "--out", tmp_path / "a.npz")
-    assert status == 0
-    card = json.loads(text)
-    assert card["catalogue"]["origin"] == "public"
-    assert any("generated set restaurants" in c for c in card["guarantee"]["caveats"])
-    with np.load(tmp_path / "a.npz") as found:
-        assert found["item_ids"].tolist() == [str(k) for k in range(1, 131)]
-        assert "user_ids" not in found  # no row of a user is published
 
 
 @pytest.mark.parametrize(("listed", "named"), [("users.txt", True), (12, False)])

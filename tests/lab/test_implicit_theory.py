@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from dpmc_core import registry
-from dpmc_core.data import synthetic
 from dpmc_core.mechanisms.dpimf import Complementary, Optimal, Strawman, Symmetric
 from dpmc_core.privacy import sampled
 from dpmc_core.ratings import PublicFacts, Ratings
@@ -65,41 +64,6 @@ def test_corollary_1_as_printed_is_too_weak() -> None:
     assert bounds.complementary_wins(bounds.BudgetSplit(**SPLIT), 4, printed=True)
     assert not bounds.complementary_wins(bounds.BudgetSplit(**SPLIT), 4)
     assert printed(*args) < printed(*args, **SPLIT)
-
-
-def test_at_alpha_one_only_the_first_order_counts() -> None:
-    split = {"alpha": 1.0, "beta1": 1.0, "beta2": 0.0}
-    assert complementary(1.0, 5, 0.1, 0.3, **split) == optimal(1.0, 5, 0.1, 0.3)
-    assert printed(1.0, 5, 0.1, 0.3, **split) == pytest.approx(2 * optimal(1.0, 5, 0.1, 0.3))
-    for beta in ((1.0, 0.0), (0.5, 0.5)):  # nothing left for the second moment, or for the ridge
-        split = {"alpha": 0.5, "beta1": beta[0], "beta2": beta[1]}
-        for bound in (complementary, symmetric):
-            assert bound(1.0, 5, 0.1, 0.3, **split) == math.inf
-
-
-def test_theorem_5_bounds_the_measured_excess_loss() -> None:
-    """Fixed random factors within the clip: noisy solves of every item, averaged."""
-    rng = np.random.default_rng(0)
-    u, i = np.nonzero(rng.random((60, 15)) < 0.3)
-    ratings = Ratings.build(u, i, np.ones(len(u)), PublicFacts(users=60, items=15, low=0, high=1))
-    columns = binary_matrix(ratings).T.tocsr()
-    largest, rank, ridge = 0.1, 3, 0.05
-    factors = rng.uniform(-largest, largest, (60, rank))
-    mechanism = Optimal(
-        epsilon=2.0, rank=rank, regularisation=ridge, clip=rank * largest, clip_l2=1.0
-    )
-    a = factors.T @ factors + ridge * 60 * np.eye(rank)
-    best = solve_rows(columns, factors, ImplicitLoss(1.0, ridge, Over.MISSING))
-
-    def loss(q):
-        return np.einsum("ni,ij,nj->n", q, a, q) - 2 * np.sum(q * (columns @ factors), axis=1)
-
-    releases = mechanism.releases(15)
-    excess = [
-        loss(mechanism.private_profiles(columns, factors, releases, rng)) - loss(best)
-        for _ in range(200)
-    ]
-    assert 0 < np.mean(excess) <= optimal(2.0, rank, ridge, largest)
 
 
 BETAS = [(0.1, 0.8), (0.5, 0.49), (0.34, 0.33)]
@@ -246,18 +210,6 @@ def test_figure_5_draws_the_noise_that_the_variants_add(coefficient: str) -> Non
         assert shares == pytest.approx(exact, abs=0.02)
 
 
-def test_figure_5_in_words_agrees_with_its_numbers() -> None:
-    for coefficient in views.COEFFICIENTS:
-        view = views.figure_5(PUBLIC, coefficient)
-        said = views.noise_sentences(view, coefficient)
-        assert list(said) == ["What we see", "What the paper reports", "Why they differ"]
-        assert all(s.endswith(".") for s in said.values())
-        assert len(views.noise_table(view)["variant"]) == 4
-    straw, both, *_ = views.figure_5(PUBLIC)
-    said = views.noise_sentences(views.figure_5(PUBLIC), "second")
-    assert f"{straw.scale / both.scale:.3g} times less" in said["What we see"]
-
-
 def test_figure_6_weights_meet_their_sample() -> None:
     rng = np.random.default_rng(2)
     factors = np.abs(rng.normal(size=(500, 20))) * rng.gamma(2.0, 0.1, (500, 1))
@@ -289,19 +241,3 @@ def test_sampled_losses_do_not_overflow() -> None:
         assert sampled.amplified_losses(loss, weight) == pytest.approx(exact)
     assert sampled.amplified_losses(1.0, 1e4) == pytest.approx(1e4 - math.log(1e4))
     assert sampled.amplified_losses(0.0, math.inf) == 0.0
-
-
-def test_factors_behind_figure_6_are_those_of_the_first_users() -> None:
-    shape = synthetic.Shop(users=2100, items=150, clicks=12_000)
-    ratings = synthetic.shop(3, shape).ratings
-    factors = views.user_factors(ratings)
-    assert factors.shape == (2000, 20)
-    assert np.array_equal(factors, views.user_factors(ratings.select(ratings.users < 2000)))
-    assert (np.abs(factors).sum(axis=1) > 0).all()
-
-
-def test_bounds_fall_with_epsilon() -> None:
-    split = (complementary, symmetric)
-    for bound in (strawman, *(partial(f, **SPLIT) for f in split), optimal):
-        losses = [bound(e, rank=8, regularisation=0.07, largest=0.2) for e in (0.5, 1.0, 4.0)]
-        assert (np.diff(losses) < 0).all()

@@ -4,7 +4,6 @@ is public."""
 import csv
 import math
 import re
-from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -50,60 +49,6 @@ def scores(mechanism):
             if row["mechanism"] == mechanism and row["metric"] == "accuracy":
                 found.setdefault(row["epsilon"], []).append(float(row["value"]))
     return {epsilon: float(np.mean(values)) for epsilon, values in found.items()}
-
-
-def test_right_options_are_right():
-    options = {
-        "again/add": "10",
-        "again/majority": f"{100 * majority(flip(1), 10):.0f}",
-        "again/keep": "Not at all",
-        "again/person": "20",
-        "claim/repair": f"{40 * 400:,}",
-    }
-    for name, wanted in options.items():
-        lesson, key = name.split("/")
-        asked = LESSONS[lesson].slide(key).predict
-        assert asked.options[asked.right] == wanted
-
-
-@pytest.mark.parametrize("epsilon", [0.1, 1.0, 3.0])
-@pytest.mark.parametrize("times", [1, 2, 5, 10])
-def test_asked_again(epsilon, times):
-    assert numbers.best(epsilon, times) == pytest.approx(majority(flip(epsilon), times), abs=1e-6)
-    found = told("again/majority", epsilon=epsilon, times=float(times))
-    assert f"Right {hundred(majority(flip(epsilon), times))} times" in found.says[0]
-    assert len(found.picture.reports) == times
-    added = told("again/add", epsilon=epsilon, times=float(times))
-    assert added.says[0].startswith(f"{epsilon * times:.3g}: ")
-    line = added.picture.lines["all together"]
-    assert line[added.picture.at] == pytest.approx(epsilon * times, rel=1e-3)
-    kept = told("again/keep", epsilon=epsilon, times=float(times)).picture.lines["kept"]
-    assert set(kept) == {numbers.best(epsilon, 1)}
-
-
-def test_two_reports_are_no_better_than_one():
-    """What the teacher is told, at every stop."""
-    for epsilon in EPSILONS:
-        assert numbers.best(epsilon, 2) == pytest.approx(numbers.best(epsilon, 1), abs=1e-6)
-
-
-def test_a_majority_counts_what_it_draws():
-    for throw in range(6):
-        found = told("again/majority", epsilon=0.1, times=5.0, throw=throw)
-        yes = sum(found.picture.reports)
-        assert f"{yes} of 5 reports say yes" in found.says[1]
-        assert ("majority is wrong" in found.says[1]) == (yes < 3)
-
-
-def test_all_ratings_of_a_person():
-    for rated in (1, 5, 20):
-        found = told("again/person", rated=float(rated), epsilon=1.0)
-        assert found.says[0].startswith(f"{rated}: ")
-        best = majority(flip(1), rated)  # each rating votes for one of two opposite rows
-        assert found.picture.lines["which of two opposite tastes"][rated - 1] == pytest.approx(
-            best, abs=1e-6
-        )
-        assert "who rated which films stays public" in found.says[2]
 
 
 def test_a_room_says_what_it_has_spent():
@@ -192,20 +137,6 @@ def test_a_choice_says_what_it_keeps_and_what_it_risks():
             whole.lines["A whole person, server trusted"][whole.at]
             == numbers.kept(numbers.PER_PERSON, epsilon).share
         )
-
-
-def test_the_sentence_to_write_down_names_what_it_is_for():
-    deciders, promises, _ = (one.options for one in LESSONS["choose"].slide("write").move)
-    for who, promise in product(deciders, promises):
-        says = told("choose/write", who=who, promise=promise, epsilon=2.0).says
-        assert deciders[who] in says[0]
-        assert "epsilon 2" in says[0]
-        assert numbers.card(promise, 2.0).change.label in says[0]
-        assert says[2].startswith("Not protected: ")
-    assert all(
-        slide.predict is None or slide.predict.right is None
-        for slide in (LESSONS["choose"].slide(key) for key in ("decide", "write"))
-    )
 
 
 def test_what_is_public_costs_nothing_and_is_not_always_worth_something():

@@ -216,10 +216,6 @@ def test_curves_of_another_revision_or_setting_are_left_out():
         assert {line.mechanism for line in drawn.lines} == {left}
 
 
-def test_no_curves_for_unknown_data():
-    assert shipped.load("nothing-like-it", Task.BINARY) is None
-
-
 def test_a_line_is_looked_at_from_one_epsilon():
     came = picture("restaurants", "output")
     (line,) = came.lines

@@ -17,7 +17,6 @@ from pathlib import Path
 import pytest
 
 from dpmc_core.errors import InvalidSetting
-from dpmc_lab import store as tables
 from dpmc_lab.cli import main
 from dpmc_lab.cli import sweep as command
 from dpmc_lab.store import Store
@@ -93,28 +92,6 @@ def test_epsilons_are_lists_or_ranges(words, found):
     assert parse_epsilons(words) == pytest.approx(found)
 
 
-@pytest.mark.parametrize(
-    ("words", "says"),
-    [
-        (["0.5,one"], "numbers > 0 separated by commas, or LO:HI:COUNT, got 'one'"),
-        (["0"], "epsilon must be > 0"),
-        (["-1"], "epsilon must be > 0"),
-        (["nan"], "epsilon must be > 0"),
-        (["inf"], "epsilon must be a finite number"),
-        ([","], "--epsilons must be at least one number"),
-        (["1:2"], "LO:HI:COUNT"),
-        (["2:1:3"], "LO < HI"),
-        (["0:1:3"], "epsilon must be > 0"),
-        (["1:2:1"], "COUNT of --epsilons must be >= 2"),
-        (["1:2:x"], "integers"),
-        (["1:2:3:4"], "LO:HI:COUNT"),
-    ],
-)
-def test_junk_in_epsilons_is_a_sentence(words, says):
-    with pytest.raises(InvalidSetting, match=says):
-        parse_epsilons(words)
-
-
 def test_seeds_are_lists_or_ranges():
     assert parse_seeds(["1:3", "7,2"]) == (1, 2, 3, 7)
     for junk in ("3:1", "x", "1:", "1.5", "0:99999999999", ","):
@@ -138,12 +115,6 @@ def test_running_again_runs_nothing(finished):
     assert (again.returncode, again.stderr) == (0, "")
     assert again.stdout.strip() == f"{UNITS} rows (0 new) in {path}"
     assert rows(path) == before
-
-
-def test_one_process_gives_the_rows_of_two(finished, file):
-    done = dpmc(*SMALL[:-1], "1", "--store", file)
-    assert done.returncode == 0
-    assert rows(file) == rows(finished[0])
 
 
 def test_a_row_is_what_fit_prints(finished):
@@ -170,17 +141,6 @@ def test_a_row_is_what_fit_prints(finished):
             if r["mechanism"] == id and r["seed"] == 2 and alike.items() <= r["settings"].items()
         ]
         assert own == metrics
-
-
-def test_progress_can_be_read_by_programs(file):
-    done = dpmc(*SMALL, "--store", file, "--json")
-    lines = [json.loads(line) for line in done.stdout.splitlines()]
-    assert done.stderr == ""
-    assert [line["total"] for line in lines] == [UNITS] * len(lines)
-    assert lines[0]["done"] == 0
-    assert lines[0]["seconds_left"] is None
-    assert (lines[-1]["done"], lines[-1]["seconds_left"]) == (UNITS, 0)
-    assert [line["done"] for line in lines] == sorted({line["done"] for line in lines})
 
 
 def test_time_left_is_told_once_there_is_ground_for_it(monkeypatch, capsys):
@@ -390,13 +350,6 @@ def test_a_cluster_without_dask_says_what_to_install(capsys, monkeypatch, file):
     assert 'pip install "dpmc-lab[cluster]"' in sentence(capsys, *words)
 
 
-def test_a_newer_store_is_a_sentence(capsys, file):
-    with Store(file) as opened:
-        opened.connection.execute(f"PRAGMA user_version = {tables.VERSION + 1}")
-    for words in (SMALL, ["store"], ["store", "export", "-"], ["store", "prune", "--all"]):
-        assert "newer version" in sentence(capsys, *words, "--store", file)
-
-
 @needs_modes
 def test_a_read_only_folder_is_a_sentence(capsys):
     with open_folder() as folder:
@@ -499,9 +452,3 @@ def test_the_store_is_pruned(capsys, filled):
     with sqlite3.connect(filled) as database:
         assert database.execute("SELECT COUNT(*) FROM curve").fetchone() == (0,)
     database.close()
-
-
-def test_a_store_that_is_not_there_is_a_sentence(capsys, file):
-    for words in (["store"], ["store", "export", "-"], ["store", "prune", "--all"]):
-        assert "'dpmc sweep' makes one" in sentence(capsys, *words, "--store", file)
-    assert not file.exists()

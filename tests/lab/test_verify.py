@@ -719,18 +719,6 @@ def test_release_prints_one_line_to_note_by_the_card_as_sampled(dpmc, monkeypatc
     assert json.loads(text)["mechanism"] == "private-item-mean"
 
 
-def test_the_ledger_is_gone_and_its_file_is_left_alone(dpmc, monkeypatch, tmp_path):
-    monkeypatch.setenv("DPMC_HOME", str(tmp_path))
-    (tmp_path / "ledger.jsonl").write_text("mine\n")
-    words = ("--epsilon", 1, "--out", tmp_path / "a.npz")
-    assert dpmc("release", "restaurants", "private-item-mean", *words)[0] == 0
-    for options in ([], ["restaurants", "--repeat", "weekly"]):
-        status, out, err = dpmc("ledger", *options)
-        assert (status, out, err.count("\n")) == (1, "", 1)
-        assert "the command ledger is gone" in err
-    assert (tmp_path / "ledger.jsonl").read_text() == "mine\n"
-
-
 # Ten lines that recommend for one user
 
 
