@@ -20,17 +20,17 @@ MECHANISMS = {  # each with every operator
 
 # What stands around them.
 AROUND = {
+    *("reading", "command line", "verify", "release", "catalogue", "local", "baselines"),
     *(
-        "reading",
-        "command line",
-        "verify",
-        "release",
-        "catalogue",
-        "local",
-        "baselines",
         "own side",
+        "item effects",
+        "taste",
+        "composition",
+        "sampled sums",
+        "rounding",
+        "products",
+        "phone",
     ),
-    *("item effects", "taste", "composition", "sampled sums", "rounding", "products", "phone"),
     *("server", "class", "features", "partitions", "metrics", "experiment", "preparation", "store"),
     *("sweep", "answer", "views", "pages"),
 }
