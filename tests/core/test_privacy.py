@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from dp_accounting.pld import privacy_loss_distribution as pld
 from numpy.typing import NDArray
 
 from dpmc_core import privacy
@@ -497,6 +496,8 @@ def test_values_that_move_their_own_numbers_cost_what_so_many_answers_do() -> No
     other = dataclasses.replace(one, alone=False)
     each, sum_ = (card(release).certified(ROW_VALUES, 1e-6).epsilon for release in (one, other))
     assert sum_ == pytest.approx(card(one).certified(ROW_VALUES, 0.0).epsilon, rel=1e-4)
+    from dp_accounting.pld import privacy_loss_distribution as pld
+
     theirs = pld.from_laplace_mechanism(20.0, value_discretization_interval=1e-4)
     cells = round(card(one).certified(ROW_VALUES, 0.0).epsilon * 20)
     assert each == pytest.approx(theirs.self_compose(cells).get_epsilon_for_delta(1e-6), rel=1e-5)

@@ -6,8 +6,6 @@ import math
 
 import numpy as np
 import pytest
-from dp_accounting import dp_event
-from dp_accounting.pld import pld_privacy_accountant
 
 from benchmarks import generated
 from dpmc_core import metrics, registry
@@ -159,6 +157,9 @@ def test_counts_alone_are_the_mean_of_all_answers_by_precision() -> None:
 @pytest.mark.parametrize("epsilon", [0.3, 1.0, 5.0])
 @pytest.mark.parametrize("id", ["private-taste", "private-popularity"])
 def test_certified_is_claimed_and_what_an_independent_accountant_finds(id, epsilon) -> None:
+    from dp_accounting import dp_event
+    from dp_accounting.pld import pld_privacy_accountant
+
     public = PublicFacts(users=943, items=1682, low=0, high=1)
     card = registry.create(id, epsilon=epsilon, delta=1e-6).guarantee(public)
     proved = card.certified()

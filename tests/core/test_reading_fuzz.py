@@ -10,9 +10,7 @@ import subprocess
 import sys
 from typing import Any
 
-import hypothesis
 import pytest
-from hypothesis import strategies as st
 
 from tests.reading_files import File, disagreement, generate, killed, taken, wanted
 from tests.reading_oracle import Refused, Table
@@ -111,6 +109,9 @@ def test_by_hand(content: str | bytes, options: dict[str, Any], expected: str) -
     "part", [0, *(pytest.param(k, marks=pytest.mark.slow) for k in range(1, PARTS))]
 )
 def test_generated_files(part: int) -> None:
+    import hypothesis
+    from hypothesis import strategies as st
+
     @hypothesis.seed(part)
     @hypothesis.settings(
         max_examples=EACH,

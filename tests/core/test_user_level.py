@@ -6,7 +6,6 @@ from collections import defaultdict
 
 import numpy as np
 import pytest
-from dp_accounting.pld import privacy_loss_distribution as pld
 from scipy import stats
 
 from dpmc_core import privacy
@@ -73,6 +72,8 @@ def test_the_worst_rows_nearly_use_the_bounds_up():
 
 def composed_epsilon(publications, relation, delta):
     """Epsilon of what was really published, by dp-accounting from scales and sensitivities."""
+    from dp_accounting.pld import privacy_loss_distribution as pld
+
     ratios = [p.release.sensitivity[relation] / p.release.scale for p in publications]
     loss = None
     for ratio in sorted(set(ratios)):

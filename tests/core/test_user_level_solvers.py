@@ -2,7 +2,6 @@
 
 import math
 
-import cvxpy as cp
 import numpy as np
 import pytest
 
@@ -107,6 +106,8 @@ def test_the_top_pair_is_found_from_a_start_that_the_matrix_takes_to_zero(items)
 def test_the_duality_gap_bounds_the_distance_to_the_optimum_of_an_independent_solver():
     _, mask, cells, target = problem(rank=3, noise=0.3)
     radius = 12.0
+    import cvxpy as cp
+
     variable = cp.Variable(cells.shape)
     fit = 0.5 * cp.sum_squares(cp.multiply(mask, variable) - dense(cells, target))
     best = cp.Problem(cp.Minimize(fit), [cp.normNuc(variable) <= radius]).solve(solver="SCS")
