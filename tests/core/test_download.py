@@ -317,14 +317,12 @@ def test_numbers_of_a_workbook_are_exact(tmp_path: Path) -> None:
     assert not workbook.exists()
 
 
-BROKEN = [sheet([[1.0, 2.0]] * 300)[:cut] for cut in (8, 600, 3000)]
-
-
-@pytest.mark.parametrize("content", [b"<html>", *BROKEN, sheet([[1.0, 2.0], [3.0]])])
-def test_a_broken_workbook_is_a_sentence(tmp_path: Path, content: bytes) -> None:
-    (tmp_path / "x.xls").write_bytes(content)
-    with pytest.raises(BadRatings, match=r"x\.xls cannot be read as an Excel workbook"):
-        public_sets.unpack_workbook(tmp_path / "x.xls", tmp_path / "x.csv")
+def test_a_broken_workbook_is_a_sentence(tmp_path: Path) -> None:
+    whole = sheet([[1.0, 2.0]] * 300)
+    for content in (b"<html>", whole[:8], whole[:600], whole[:3000], sheet([[1.0, 2.0], [3.0]])):
+        (tmp_path / "x.xls").write_bytes(content)
+        with pytest.raises(BadRatings, match=r"x\.xls cannot be read as an Excel workbook"):
+            public_sets.unpack_workbook(tmp_path / "x.xls", tmp_path / "x.csv")
 
 
 def test_a_set_fetched_by_hand(
