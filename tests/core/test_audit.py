@@ -114,6 +114,7 @@ def bounds_of(
     return np.array(found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [1.0, 2.0, 4.0])
 def test_randomised_response_is_measured_nearly_in_full(epsilon: float) -> None:
     """Valid in at least 179 of 200 runs (more than 21 misses: below 0.1 % if valid), and tight."""
@@ -122,6 +123,7 @@ def test_randomised_response_is_measured_nearly_in_full(epsilon: float) -> None:
     assert np.median(bounds) >= 0.8 * epsilon
 
 
+@pytest.mark.slow
 def test_certified_mechanisms_are_not_accused() -> None:
     assert (bounds_of(laplace(1.0), 200, guesses=200) > 1.0).sum() <= 21
     delta = 1e-5
@@ -132,6 +134,7 @@ def test_certified_mechanisms_are_not_accused() -> None:
 # The bound for Gaussian releases
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("mu", "guesses"), [(0.3, 1000), (0.3, 50), (1.0, 200), (2.0, 50)])
 def test_the_gaussian_bound_holds_its_confidence(mu: float, guesses: int) -> None:
     """Above mu in at most 21 of 200 runs (more: below 0.1 % if it is valid)."""
@@ -144,6 +147,7 @@ def test_the_gaussian_bound_holds_its_confidence(mu: float, guesses: int) -> Non
     assert misses <= 21
 
 
+@pytest.mark.slow
 def test_the_gaussian_bound_shows_more_than_that_for_epsilon_and_delta() -> None:
     rng = np.random.default_rng(1)
     planted = rng.random(10_000) < 0.5

@@ -75,6 +75,7 @@ def test_restaurants(shared_data: Path) -> None:
     assert cells(ratings)[("U1077", "135060")] == 1
 
 
+@pytest.mark.slow
 def test_jester(shared_data: Path) -> None:
     ratings = datasets.load(shared_data / "jester").ratings
     assert ratings.shape == (24_983, 100)
@@ -83,6 +84,7 @@ def test_jester(shared_data: Path) -> None:
     assert ratings.values[0] == -7.82
 
 
+@pytest.mark.slow
 def test_amazon(shared_data: Path) -> None:
     ratings = datasets.load(shared_data / "amazon-instant-video").ratings
     assert ratings.shape == (5130, 1685)
@@ -284,6 +286,7 @@ def test_the_range_is_never_taken_from_the_data() -> None:
     assert upload(GOOD, low=0, high=10).ratings.public.high == 10
 
 
+@pytest.mark.slow
 def test_a_file_over_the_limit_is_refused_before_it_is_read(tmp_path: Path) -> None:
     path = tmp_path / "large.csv"
     with path.open("wb") as file:

@@ -243,6 +243,7 @@ def served(server: Server, name: str, content: bytes, **checked: Any) -> Known:
     return dataclasses.replace(known, url=server.base + "set.zip", also=(), **checked)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("folder", ["", "RCdata/"])
 def test_restaurants_are_told_by_their_contents(
     server: Server, tmp_path: Path, shared_data: Path, folder: str
@@ -291,6 +292,7 @@ def sheet(rows: list[list[float]]) -> bytes:
     return buffer.getvalue()
 
 
+@pytest.mark.slow
 def test_jester_comes_as_a_workbook(server: Server, tmp_path: Path, shared_data: Path) -> None:
     with (shared_data / "jester" / "jester-data-1.csv").open() as file:
         lines = [next(file) for _ in range(600)]

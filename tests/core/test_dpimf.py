@@ -139,6 +139,7 @@ def test_a_clip_read_off_the_data_scales_the_noise_by_the_largest_norm(variant: 
     assert not any(r.sensitivity for r in used)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_noise_is_fresh_in_every_coefficient_of_every_round(variant: str) -> None:
     rng = np.random.default_rng(4)
@@ -191,6 +192,7 @@ def test_weights_solve_their_equation_and_short_terms_weigh_more() -> None:
     assert np.isfinite(large).all()
 
 
+@pytest.mark.slow
 def test_a_sampled_cell_loses_epsilon_and_not_more() -> None:
     """The exact loss of 'add w 2p with chance 1/w, then Laplace' over all outputs, d = 1."""
     epsilon, scale = 0.8, 1.0
@@ -222,6 +224,7 @@ def test_sampled_sums_are_unbiased() -> None:
     assert (np.abs(runs.mean(axis=0) - exact) <= 5 * error + 1e-12).all()
 
 
+@pytest.mark.slow
 def test_utility_weights_minimise_the_variance_at_their_sample_size() -> None:
     rng = np.random.default_rng(11)
     norms = rng.gamma(1.0, 1.0, 300)

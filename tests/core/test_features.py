@@ -205,6 +205,7 @@ def test_where_facts_are_used_what_is_published_is_on_the_card(id):
     assert any("public fact" in query for query in said)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("change", [CELL, USER_EMPTIED, USER_REPLACED])
 @pytest.mark.parametrize("id", RANKERS)
 def test_no_click_and_no_user_moves_what_facts_are_worth_to_rankings_further(id, change):
@@ -238,6 +239,7 @@ def error(id, train, test, epsilon, seeds=3):
     return np.mean(found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("id", ["private-effects", "private-item-mean", "dpals"])
 def test_facts_that_tell_help_and_others_do_no_harm(id, films):
     train, test = films.train, films.test
@@ -246,6 +248,7 @@ def test_facts_that_tell_help_and_others_do_no_harm(id, films):
     assert error(id, shuffled(train), test, 1.0) < plain + 0.002
 
 
+@pytest.mark.slow
 def test_alone_learns_nothing_from_anybody_else(films):
     """Whatever others rate, a user's own predictions stay."""
     train = using(films.train, films.train.known)

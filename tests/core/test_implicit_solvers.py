@@ -135,6 +135,7 @@ def assert_global_minimum(a, b, x, radius: float) -> None:
     assert nu * (radius - np.linalg.norm(x)) <= 1e-12 * scale * radius
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ratio", [1e-3, 1e-6, 1e-9, 1e-12, 1e-14, 1e-15, 1e-16, 1e-18, 1e-100])
 @pytest.mark.parametrize("whole", [True, False])
 def test_trust_region_holds_near_the_hard_case(ratio: float, whole: bool) -> None:
@@ -158,6 +159,7 @@ def test_trust_region_holds_near_the_hard_case(ratio: float, whole: bool) -> Non
             assert x[0] * linear[0] >= 0
 
 
+@pytest.mark.slow
 def test_same_loss_as_the_implicit_package() -> None:
     """With a constant ridge and its weights mapped, from the same factors, after each alternation.
 

@@ -39,6 +39,7 @@ def test_sparse_views_agree_with_the_dense_matrix():
     assert np.array_equal(cells.by_item(values).toarray(), dense.T)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(20))
 def test_threshold_is_the_euclidean_projection_on_the_l1_ball(seed):
     rng = np.random.default_rng(seed)
@@ -63,6 +64,7 @@ def low_rank_plus_noise(m, n, seed, rank=6):
     return low_rank_plus_sparse(left, right, cells, values), dense
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("m", "n"), [(120, 200), (200, 120)])
 def test_leading_triplets_match_a_full_decomposition(m, n):
     operator, dense = low_rank_plus_noise(m, n, seed=3)
@@ -83,6 +85,7 @@ def test_leading_triplets_match_a_full_decomposition(m, n):
     assert np.linalg.norm(shrunk - want) < 1e-4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("width", "scale"), [(4, 1), (7, 1), (2, 100)])
 def test_an_invariant_start_hides_no_larger_value(width, scale):
     """Singular vectors as the start leave no residual, whatever they miss: one value among those
@@ -119,6 +122,7 @@ def test_a_block_past_half_the_side_is_left_to_the_full_decomposition():
     assert np.allclose((found.left * found.values) @ found.right.T, dense, atol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", [(60, 90), (90, 60), (80, 80)])
 def test_a_matrix_at_hand_and_one_known_by_products_have_the_same_triplets(shape):
     operator, dense = low_rank_plus_noise(*shape, seed=9)

@@ -102,6 +102,7 @@ def test_randomised_response_meets_its_law_for_every_input():
     assert_symbols(symbol_channel(1.0))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("epsilon", EPSILONS)
 def test_the_nine_cases_of_theorem_1_stay_within_e_to_the_epsilon(epsilon):
     """Theorem 1's cases: (rating, rating), (rating, missing), (missing, rating), each against a
@@ -153,6 +154,7 @@ def test_a_channel_with_too_little_noise_is_certified_as_such():
     assert quiet.cell_epsilon == pytest.approx(1.5 + 0.5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("channel", "expected"),
     [
@@ -182,6 +184,7 @@ def test_spurious_cells_are_as_many_as_stated_in_every_row(channel, expected):
     assert_frequencies(np.bincount(spurious % 1682, minlength=1682), 943 - columns)
 
 
+@pytest.mark.slow
 def test_hits_leave_the_taken_places_alone_and_find_all_others():
     rng = np.random.default_rng(0)
     taken = np.array([0, 1, 5, 9])
@@ -227,6 +230,7 @@ def test_symbols_that_are_none_are_refused(bad):
         channel.publish(csr_array(([1.0, bad], [0, 1], [0, 2]), shape=(1, 2)), None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("id", ["modified-laplace", "randomised-response"])
 def test_gain_and_energy_are_the_moments_of_a_report(id):
     public = PublicFacts(users=400, items=500, low=1, high=5)

@@ -69,6 +69,7 @@ def test_rows_of_bits_pass_the_stated_channel_a_byte_each(epsilon: float) -> Non
     assert np.array_equal(seen[0].published, flips ^ truth)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [40.0, 300.0, 1000.0, 1e6])
 @pytest.mark.parametrize("iterations", [20, 2000])
 def test_bits_that_are_hardly_ever_flipped_count_as_they_are(epsilon, iterations) -> None:
@@ -85,6 +86,7 @@ def test_bits_that_are_hardly_ever_flipped_count_as_they_are(epsilon, iterations
     assert other[off] == pytest.approx(np.broadcast_to(counts, (8, 8))[off], abs=1e-6)
 
 
+@pytest.mark.slow
 def test_pair_counts_are_unbiased() -> None:
     rng = np.random.default_rng(2)
     truth = (rng.random((60, 6)) < 0.4).astype(int)
@@ -101,6 +103,7 @@ def test_pair_counts_are_unbiased() -> None:
     assert (np.abs(mean - exact)[wanted] <= 5 * error[wanted] / math.sqrt(len(runs))).all()
 
 
+@pytest.mark.slow
 def test_the_likeliest_shares_beat_a_general_solver() -> None:
     """Log-likelihood of four cells through the channel, maximised over the simplex."""
     rng = np.random.default_rng(4)

@@ -225,6 +225,7 @@ class NormOfTheWrongShape(NormLaplace):
         return rows / norms * rng.exponential(self.scale * shape[-1], norms.shape)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "bug",
     [
@@ -244,6 +245,7 @@ def test_planted_bugs_fail(bug: type[Additive]) -> None:
         assert_release_noise(release(bug, (3, 4), 0.3), RNG(11))
 
 
+@pytest.mark.slow
 def test_the_helpers_keep_their_false_alarm_rate() -> None:
     """At a rate of 5 % instead of 1e-6, 200 sound samples raise between 0 and 25 alarms.
 
@@ -279,6 +281,7 @@ def test_densities_are_those_of_scipy(scale: float) -> None:
         np.testing.assert_allclose(ours, theirs, rtol=1e-10)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("length", [2, 3, 10, 100, 400])
 def test_norm_laplace_density_is_that_of_one_coordinate(length: int) -> None:
     scale = 0.7
@@ -360,6 +363,7 @@ class NextToOneEnd(np.random.Generator):
         return 1 - 2.0**-53 - place if self.end else place
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [34.0, 36.0, 40.0, 45.0])
 @pytest.mark.parametrize("symbol", [0, 1])
 def test_flips_far_rarer_than_a_uniform_draw_resolves_still_happen(

@@ -119,6 +119,7 @@ def errors(id, epsilon, pair, seeds, **settings):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("id", BOTH)
 def test_what_is_left_for_taste_has_the_mean_and_the_variance_stated(id):
     """Cells rated with a known chance, ratings about a known mean: y is 0 on average, w y^2 is 1.
@@ -147,6 +148,7 @@ def test_what_is_left_for_taste_has_the_mean_and_the_variance_stated(id):
         assert np.mean(w * y**2) == pytest.approx(1, rel=0.03)
 
 
+@pytest.mark.slow
 def test_the_cells_kept_for_taste_are_the_likeliest(monkeypatch):
     train, _ = long_tail()
     mechanism = registry.create("randomised-response", epsilon=1.0)
@@ -165,6 +167,7 @@ def test_the_cells_kept_for_taste_are_the_likeliest(monkeypatch):
     )
 
 
+@pytest.mark.slow
 def test_believed_counts_beat_raw_ones_and_are_the_counts_where_there_is_no_noise():
     rng = np.random.default_rng(0)
     truth = np.round(rng.gamma(0.6, 80, 3000))
@@ -180,6 +183,7 @@ def test_believed_counts_beat_raw_ones_and_are_the_counts_where_there_is_no_nois
         assert (found >= raw - sd * 1.0001).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("id", BOTH)
 def test_more_budget_is_better_and_the_mean_alone_is_worse(id):
     pair, epsilons = long_tail(), (1.0, 2.0, 4.0, 10.0)
@@ -218,6 +222,7 @@ SHAPES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("id", [*BOTH, "local-mean"])
 @pytest.mark.parametrize("epsilon", [0.01, 1.0, 50.0])
 @pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
@@ -234,6 +239,7 @@ def test_small_and_lopsided_data_give_finite_answers_in_reach(id, epsilon, shape
     assert np.abs(found).max() < 30
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("id", BOTH)
 @pytest.mark.parametrize("epsilon", [0.5, 4.0])
 def test_the_block_decides_memory_and_nothing_else(id, epsilon):
@@ -251,6 +257,7 @@ def test_the_block_decides_memory_and_nothing_else(id, epsilon):
     assert np.allclose(found[0], found[2], rtol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("id", BOTH)
 def test_rows_published_block_by_block_meet_the_same_law(id, monkeypatch):
     """Chi-square of who reports, rated and missing cells apart, in blocks of one row to all."""
@@ -284,6 +291,7 @@ def test_a_secure_source_counts_every_cell_once_whatever_the_block(monkeypatch):
     assert source.drawn == {("channel", 0.0, 1): 60 * 50}
 
 
+@pytest.mark.slow
 def test_the_local_mean_is_the_mean_of_the_same_reports():
     train, test = long_tail()
     floor = registry.create("local-mean", epsilon=1.0)
@@ -316,6 +324,7 @@ def test_rows_too_many_to_hold_are_refused_before_they_are_drawn():
         next(mechanism.fit(ratings, np.random.default_rng(0)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("id", BOTH)
 def test_it_takes_less_memory_than_one_users_x_items_matrix(id, monkeypatch):
     train, _ = long_tail(users=2_000, items=1_500, ratings=60_000)

@@ -86,6 +86,7 @@ def test_clipped_laplace_has_the_sign_as_mean_and_the_stated_second_moment(epsil
 # --- what it learns -------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_effect_variances_maximise_the_marginal_likelihood():
     """Against the whole covariance matrix of a small problem, on a grid of both variances."""
     rng = np.random.default_rng(3)
@@ -108,6 +109,7 @@ def test_effect_variances_maximise_the_marginal_likelihood():
     assert found >= max(evidence(s, t) for s in grid for t in grid) - 0.5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 4.0])
 def test_effects_are_recovered_within_what_the_noise_allows(epsilon):
     """Mean squared error at most 1.3 times that of the best linear estimate, which knows the
@@ -123,6 +125,7 @@ def test_effects_are_recovered_within_what_the_noise_allows(epsilon):
     assert found <= 1.3 * best
 
 
+@pytest.mark.slow
 def test_features_do_not_hurt_where_the_pattern_is_random(monkeypatch):
     """Mean squared error with features at most 5 % above that without, over six fits."""
     errors = {}
@@ -210,6 +213,7 @@ EDGES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", EDGES)
 @pytest.mark.parametrize("id", [*IDS, "private-majority", "reference-binary"])
 def test_edges_give_finite_scores(id, case):

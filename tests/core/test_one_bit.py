@@ -92,6 +92,7 @@ def test_every_round_of_a_run_adds_the_noise_its_theorem_asks_for(case):
     assert_noise(case, noise_in_fit(make(case)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("plus", "minus"), [(None, None), (0.3, 0.2)])
 def test_flips_happen_as_often_as_stated(plus, minus):
     chances = {"p_plus": plus, "p_minus": minus}
@@ -139,6 +140,7 @@ def test_probit_objective_is_claimed_but_not_certified():
     assert statistic.guarantee(RATINGS.public).certified().epsilon == pytest.approx(1.0)
 
 
+@pytest.mark.slow
 def test_clipping_bias_by_simulation():
     for epsilon in (0.1, 1.0, 5.0):
         bias = registry.create("objective-statistic", epsilon=epsilon).clipping_bias
@@ -301,6 +303,7 @@ def test_output_refuses_matrices_past_the_memory_limit():
 
 
 # The paper's claim at epsilon 4 and the curve's ends, on official split 1 of MovieLens 100K.
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("id", "epsilon", "at_least"),
     [

@@ -230,6 +230,7 @@ def tiny(users, items, cells, value=None, seed=0):
     return Ratings.build(*np.divmod(where, items), values, public)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [0.01, 1.0, 50.0])
 @pytest.mark.parametrize(
     "ratings",
@@ -262,6 +263,7 @@ def test_every_data_set_gets_numbers(ratings, epsilon):
             assert np.abs(found).max() < 50
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 10.0])
 def test_no_method_falls_below_the_users_own_means(epsilon):
     """Ten-seed means on the small sample, where noise drowns everything."""
@@ -334,6 +336,7 @@ def test_rows_with_few_cells_are_solved_by_their_cells_to_the_same_answers(monke
         assert np.isclose(found[2][user, 0], (law[1] - law[0]) / 2)
 
 
+@pytest.mark.slow
 def test_what_users_differ_by_is_estimated_without_bias():
     """True variances are x times those beforehand; the ratio of the sums finds x."""
     rng = np.random.default_rng(4)
@@ -380,6 +383,7 @@ def test_weighted_rows_have_the_stated_length():
     assert (gains[counts == 0] == 0).all()
 
 
+@pytest.mark.slow
 def test_noise_alone_is_shrunk_to_nothing():
     """False alarm: the variance of 400 rows of pure noise is estimated above a fifth of it."""
     rng = np.random.default_rng(5)
@@ -392,6 +396,7 @@ def test_noise_alone_is_shrunk_to_nothing():
     assert ((found - true) ** 2).mean() == pytest.approx(9 * 4 / 13, rel=0.15)
 
 
+@pytest.mark.slow
 def test_taste_is_read_off_a_gram_matrix_only_where_it_stands_out():
     """Twenty matrices of noise: their edge wobbles by far less than the 5 % allowed."""
     rng, n, scale = np.random.default_rng(6), 200, 3.0

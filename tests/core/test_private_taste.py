@@ -174,6 +174,7 @@ def test_certified_is_claimed_and_what_an_independent_accountant_finds(id, epsil
     assert epsilon < card.certified(USER_REPLACED).epsilon
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("branch")
 @pytest.mark.parametrize("epsilon", [0.01, 1.0, 50.0, 1e6])
 @pytest.mark.parametrize("shape", [(2, 1), (2, 2), (1, 3), (30, 4), (4, 30)])
@@ -224,6 +225,7 @@ def audiences(strength: float, rng: np.random.Generator, again: int = 0, second_
     return found, taste, believed, answers[1:]
 
 
+@pytest.mark.slow
 def test_taste_is_recovered_from_noisy_sums() -> None:
     found, taste, *_ = audiences(0.15, np.random.default_rng(6))
     assert np.corrcoef(found.taste[:, 0], taste[:, 0])[0, 1] > 0.7
@@ -233,6 +235,7 @@ def test_taste_is_recovered_from_noisy_sums() -> None:
     assert not found.taste[:, 1:].any() or np.abs(found.taste[:, 1:]).max() < 0.1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("second_noise", [0.0, 300.0])
 def test_noise_alone_tells_nothing(second_noise) -> None:
     """The edge is the largest of 20 draws of noise, times a margin: beyond it in a draw by a chance

@@ -154,6 +154,7 @@ def test_a_damaged_parquet_file_never_ends_the_process() -> None:
     assert ended.returncode == 0, ended.stderr[-2000:]
 
 
+@pytest.mark.slow
 def test_most_kinds_are_read_and_refused() -> None:
     """The generator is of use only if it makes both, of each kind."""
     for kind in ("text", "clicks", "wide", "JSON lines", "Parquet", "crooked"):

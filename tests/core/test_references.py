@@ -17,6 +17,8 @@ from dpmc_core.solvers.linalg import Pattern, leading_eigenpairs
 from dpmc_core.solvers.ranking import ItemScores, ease_weights
 from dpmc_core.solvers.rows import gram_products
 
+pytestmark = pytest.mark.slow
+
 
 def model_of(id, ratings, seed=0, **settings):
     *_, last = registry.create(id, **settings).fit(ratings, generator(seed, id))
@@ -35,16 +37,7 @@ def whole(model, shape):
 # Ratings
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "small-tail",
-        *(
-            pytest.param(name, marks=pytest.mark.slow)
-            for name in ("restaurants", "movie-night", "jokes")
-        ),
-    ],
-)
+@pytest.mark.parametrize("name", ["small-tail", "restaurants", "movie-night", "jokes"])
 def test_no_trivial_method_and_no_other_twin_is_better_than_the_reference_of_ratings(name):
     """Paired over seeds: means are worse by more than two standard errors of the difference, or by
     a thousandth where there are few seeds; the other twins are worse on average."""
@@ -92,7 +85,6 @@ def test_beyond_the_limit_the_most_popular_items_come_first(monkeypatch):
     assert full.shape == found.shape
 
 
-@pytest.mark.slow
 def test_the_reference_of_clicks_is_no_worse_than_any_of_its_families():
     """Over four seeds of 600 held-out hits: two standard errors of a paired mean are .02 or so."""
     hits = {id: [] for id in ("reference-ranking", "ials", "ease", "item-knn", "popularity")}

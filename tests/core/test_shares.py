@@ -36,6 +36,7 @@ def sums(shared, sizes, rng, keep=None):
     return total
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shares", list(Shares))
 @pytest.mark.parametrize("size", SIZES)
 def test_the_shares_of_a_group_sum_to_laplace_noise(shares, size):
@@ -64,6 +65,7 @@ def test_hardened_shares_without_those_of_t_users_still_sum_to_laplace_noise(t):
     assert_drawn_from(found, stats.laplace(scale=2.5).cdf)
 
 
+@pytest.mark.slow
 def test_given_its_mixing_variable_the_gaussian_sum_has_the_variance_the_recommender_knows():
     shared = release(Shares.GAUSSIAN, rows=3000)
     rng = np.random.default_rng(0)
@@ -75,6 +77,7 @@ def test_given_its_mixing_variable_the_gaussian_sum_has_the_variance_the_recomme
     assert_drawn_from(total / (2.5 * np.sqrt(2 * mixing)), stats.norm.cdf)
 
 
+@pytest.mark.slow
 def test_a_gaussian_group_that_lost_a_user_has_too_little_noise():
     shared = release(Shares.GAUSSIAN, rows=4000)
     sizes = np.full(4000, 3)

@@ -56,6 +56,7 @@ def test_with_equal_variances_the_edge_and_shrinkage_are_marchenko_and_pasturs()
         assert edge.population(s2 * y**2) - s2 == pytest.approx(signal)
 
 
+@pytest.mark.slow
 def test_without_taste_hardly_any_direction_clears_the_noise():
     """Activity is no taste: items move in step with their popularity."""
     found = 0
@@ -67,6 +68,7 @@ def test_without_taste_hardly_any_direction_clears_the_noise():
     assert found <= 3  # about 0.02 of an edge are left for its wobble
 
 
+@pytest.mark.slow
 def test_a_planted_taste_is_found_at_its_strength_and_ranks_the_own_half_first():
     rng = np.random.default_rng(2)
     truth = two_crowds(rng)
@@ -95,6 +97,7 @@ def test_where_nothing_clears_the_noise_the_ranking_is_the_debiased_popularity()
     assert order[0] == order[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [0.01, 1.0, 50.0, 1e6])
 @pytest.mark.parametrize("shape", [(2, 1), (1, 3), (2, 2), (30, 4), (4, 30)])
 def test_no_size_and_no_budget_breaks_it(epsilon, shape):
@@ -146,6 +149,7 @@ def test_a_million_ratings_stay_below_400_megabytes():
 # Without noise: what is found through the sparse or the smaller side is what the text says
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("alike", [ranking.jaccard, ranking.cosine])
 @pytest.mark.parametrize("count", [1, 7, 200])
 def test_items_that_share_users_are_the_nearest_of_all(alike, count, monkeypatch):

@@ -16,6 +16,8 @@ from dpmc_core.solvers.one_bit import (
     minimise,
 )
 
+pytestmark = pytest.mark.slow
+
 
 def instance(rows=14, columns=10, seed=0):
     rng = np.random.default_rng(seed)
@@ -82,7 +84,6 @@ def test_a_block_outside_the_first_answer_joins_it():
     assert last.objective <= optimum * (1 + 1e-6)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("bound", [None, 0.8])
 def test_logistic_optimum_equals_cvxpy(bound):
     ratings = instance()
@@ -97,7 +98,6 @@ def test_logistic_optimum_equals_cvxpy(bound):
         assert np.abs(matrix).max() <= bound
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("bound", [None, 0.8])
 def test_probit_optimum_equals_cvxpy(bound):
     """cvxpy's log_normcdf is itself an approximation, so its point is judged by the exact loss."""

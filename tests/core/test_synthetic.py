@@ -13,6 +13,7 @@ from dpmc_core.links import LOGISTIC, Probit
 from dpmc_core.ratings import Ratings
 
 
+@pytest.mark.slow
 def test_the_stored_samples_are_what_the_generator_writes(tmp_path: Path) -> None:
     written = synthetic.write(tmp_path)
     stored = [path for kind in ("*.npz", "*-items.csv") for path in synthetic.FOLDER.glob(kind)]
@@ -21,6 +22,7 @@ def test_the_stored_samples_are_what_the_generator_writes(tmp_path: Path) -> Non
         assert path.read_bytes() == (synthetic.FOLDER / path.name).read_bytes(), path.name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", synthetic.SAMPLES)
 def test_a_stored_sample_reads_back_exactly(name: str) -> None:
     stored, genres, truth = synthetic.read(name)

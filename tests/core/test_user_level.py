@@ -88,6 +88,7 @@ def without(releases, dropped):
     return releases.each(lambda release: None if release is dropped else release)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("relation", [USER_EMPTIED, USER_REPLACED])
 @pytest.mark.parametrize(("id", "settings"), VARIANTS, ids=IDS)
 def test_certified_is_what_dp_accounting_finds_for_everything_published(id, settings, relation):
@@ -200,6 +201,7 @@ def assert_noise_as_carded(mechanism):
         assert_drawn_from(np.concatenate(draws), stats.norm.cdf, each)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("id", "settings"), VARIANTS, ids=IDS)
 def test_every_publication_carries_the_noise_of_its_card(id, settings):
     assert_noise_as_carded(make(id, **settings))

@@ -74,6 +74,7 @@ def objective(step):
 # --- Frank-Wolfe --------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", StepRule)
 def test_rank_one_is_recovered_from_half_its_entries(rule):
     matrix, mask, cells, target = problem(m=120, n=30)
@@ -103,6 +104,7 @@ def test_the_top_pair_is_found_from_a_start_that_the_matrix_takes_to_zero(items)
     assert np.linalg.norm(matrix @ v) == pytest.approx(sigma, rel=1e-3)
 
 
+@pytest.mark.slow
 def test_the_duality_gap_bounds_the_distance_to_the_optimum_of_an_independent_solver():
     _, mask, cells, target = problem(rank=3, noise=0.3)
     radius = 12.0
@@ -121,6 +123,7 @@ def test_the_duality_gap_bounds_the_distance_to_the_optimum_of_an_independent_so
     assert np.linalg.norm(found, "nuc") <= radius * (1 + 1e-6)
 
 
+@pytest.mark.slow
 def test_projected_gradient_reaches_the_same_optimum():
     _, _, cells, target = problem(rank=3, noise=0.3)
     radius = 12.0
@@ -176,6 +179,7 @@ def test_factors_and_observed_cells_stay_together_where_rows_are_scaled():
 # --- rows ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("m", "n", "density"), [(50, 12, 0.6), (30, 400, 0.01), (3000, 900, 0.2)])
 def test_gram_and_sums_agree_with_dense_algebra(m, n, density):
     _, _, cells, values = problem(m, n, 2, density)
@@ -319,6 +323,7 @@ def test_nearest_positive_is_the_projection():
         assert abs(np.sum((symmetric - found) * found)) < 1e-10
 
 
+@pytest.mark.slow
 def test_alternating_least_squares_recovers_low_rank_ratings():
     rng = np.random.default_rng(0)
     users, items = np.nonzero(rng.random((300, 40)) < 0.5)

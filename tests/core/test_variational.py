@@ -40,6 +40,7 @@ def off(found, truth):
     return float(np.sqrt(np.mean((whole(found) - truth) ** 2)))
 
 
+@pytest.mark.slow
 def test_effects_alone_solve_the_normal_equations_of_their_model():
     """With known noise the posterior means of effects are the solution of one linear system, given
     the variances and the centre of items that these means in turn suggest: both hold at the end."""
@@ -70,6 +71,7 @@ def test_effects_alone_solve_the_normal_equations_of_their_model():
     assert np.abs(np.concatenate([found.user, found.item]) - exact).max() < 2e-3
 
 
+@pytest.mark.slow
 def test_planted_effects_and_taste_are_recovered():
     """A cell's error is near what (m + n)(rank + 1) free numbers cost, sd sqrt(numbers/cells)."""
     for seed in range(4):
@@ -83,6 +85,7 @@ def test_planted_effects_and_taste_are_recovered():
         assert len(found.taste) == 2
 
 
+@pytest.mark.slow
 def test_of_noise_alone_no_taste_is_learnt():
     """Chance lets a direction in where the data's largest singular value beats three draws of
     signs: one case in four. Even then it teaches the cells less than an eighth of the noise's sd,
@@ -107,6 +110,7 @@ def test_taste_is_kept_out_under_noise_that_drowns_it_and_found_without():
     assert off(drowned, truth) < np.sqrt(np.mean(truth**2))
 
 
+@pytest.mark.slow
 def test_users_and_items_may_come_in_any_order():
     pattern, values, _ = planted(8)
     m, n = pattern.shape
@@ -132,6 +136,7 @@ def test_the_unit_of_the_values_does_not_matter():
         assert np.allclose(5 * small, large, atol=1e-7)
 
 
+@pytest.mark.slow
 def test_people_who_are_hard_to_predict_teach_less():
     """Half of the users answer with five times the noise of the others."""
     pattern, values, truth = planted(11, noise=0.0)
@@ -149,6 +154,7 @@ def off_rows(found, truth, rows):
     return float(np.sqrt(np.mean((whole(found) - truth)[rows] ** 2)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 2])
 @pytest.mark.parametrize("make", ["films", "restaurants", "small_tail"])
 def test_taste_never_costs_more_than_it_is_worth(make, seed):

@@ -90,6 +90,7 @@ __main__.entry()
     assert (done.returncode, done.stderr) == (130, "dpmc: interrupted\n")
 
 
+@pytest.mark.slow
 def test_ctrl_c_leaves_no_traceback(files):
     for after in (0.3, 0.6, 0.9):
         words = [*DPMC, "fit", "jokes", "objective", "--epsilon", "1"]  # half a minute

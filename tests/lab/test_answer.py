@@ -257,6 +257,7 @@ def test_who_pays_most_is_said_where_it_is_clear():
     assert words._payer(by_user) == "users under 10 ratings"
 
 
+@pytest.mark.slow
 def test_a_false_alarm_about_who_pays_is_rare():
     """Of 200 studies in which all lose alike, at most 5 % name a group."""
     rng, users = np.random.default_rng(1), 400
@@ -417,6 +418,7 @@ def test_a_curve_says_from_where_on_the_limit_is_kept():
 # --- the command ---------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_command_as_json_with_the_curve(capsys, tmp_path):
     store = tmp_path / "mine.sqlite"
     words_ = ["answer", "restaurants", "--protect", "rating", "--often", "once", "--json"]
@@ -457,6 +459,7 @@ def test_absurd_options_are_one_sentence(options, capsys):
     assert captured.err.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_official_test_ratings_are_used_as_they_are(tmp_path, capsys):
     rng = np.random.default_rng(0)
     taken = [(u, i) for u in range(30) for i in rng.choice(40, 16, replace=False)]
@@ -476,6 +479,7 @@ def test_official_test_ratings_are_used_as_they_are(tmp_path, capsys):
     assert "split must be left out" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_it_with_what_is_there(tmp_path):
     command = [sys.executable, "-m", "dpmc_lab", "answer", "restaurants", "--seeds", "1:400"]
     command += ["--no-curve", "--store", str(tmp_path / "mine.sqlite")]

@@ -172,6 +172,7 @@ def test_json_is_read_to_a_depth(depth):
             archives.read_json(text)
 
 
+@pytest.mark.slow
 def test_every_reader_ends_in_its_own_sentence(tmp_path):
     """A few hundred damaged files for the readers of snapshots, of factors and of archives."""
     path = tmp_path / "a.npz"
@@ -224,6 +225,7 @@ def releases(tmp_path_factory):
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", range(9))
 def test_a_damaged_release_is_refused_in_a_sentence_or_holds_the_same(way, releases, tmp_path):
     """`benchmarks/release_fuzz.py` goes on with 20,000."""

@@ -137,6 +137,7 @@ def test_fit_lists_the_settings(dpmc) -> None:
     assert "as_published" not in json.loads(out)
 
 
+@pytest.mark.slow
 def test_sweep_takes_it(dpmc, tmp_path) -> None:
     words = ("sweep", "--data", "one-bit-lab", "--mechanisms", "gradient", "--epsilons", "4",
              "--seeds", "1", "--jobs", "1", "--store", str(tmp_path / "s.db"))  # fmt: skip
@@ -195,6 +196,7 @@ def halved(noise):
     return lambda release, shape, rng: 0.5 * noise(release, shape, rng)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("id", OF_PAPERS)
 def test_as_published_the_card_sets_the_noise(id: str, monkeypatch) -> None:
     ratings, given = small(id), {}

@@ -47,6 +47,7 @@ def fitted(id, ratings, seed=0, **settings):
     return last.model
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("person", [0.4, 0.0], ids=["people-differ", "people-alike"])
 @pytest.mark.parametrize("median", [1, 2, 5, 13])
 def test_no_constant_beats_the_baseline_on_a_long_tail(median, person):

@@ -9,6 +9,8 @@ import pytest
 from dpmc_core.model import Factors
 from dpmc_lab.papers import jtt18 as bounds
 
+pytestmark = pytest.mark.slow
+
 
 def slope(f, x, factor=1e3):
     return math.log(f(x * factor) / f(x)) / math.log(factor)

@@ -108,6 +108,7 @@ EXACT = [  # at epsilon 50 a flip is too rare to be sampled
 ]
 
 
+@pytest.mark.slow
 @needs_opendp
 @pytest.mark.parametrize(("id", "settings"), EXACT, ids=str)
 def test_with_a_secure_source_no_fit_draws_plainly_and_only_whole_users_are_capped(id, settings):

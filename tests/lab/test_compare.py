@@ -296,6 +296,7 @@ def test_a_percentile_interval_holds_95_percent_of_what_is_drawn():
     assert (found.low, found.high) == (25.0, 975.0)
 
 
+@pytest.mark.slow
 def test_the_planner_covers_the_true_epsilon_with_two_seeds():
     """93 % in truth, 54 % without the stretch. False alarm: binomial(40, 0.93) is below 31 once in
     2000."""
@@ -307,6 +308,7 @@ def test_the_planner_covers_the_true_epsilon_with_two_seeds():
     assert covered >= 31
 
 
+@pytest.mark.slow
 def test_the_crossover_covers_the_true_one_with_three_seeds():
     """93 % in truth, 73 % without the stretch. False alarm: binomial(100, 0.93) is below 83 once in
     2000."""

@@ -17,6 +17,8 @@ from dpmc_core.solvers.factorization import ImplicitLoss, Over, binary_matrix, s
 from dpmc_lab.papers import ryhh24 as bounds
 from dpmc_lab.papers import ryhh24 as views
 
+pytestmark = pytest.mark.slow
+
 PUBLIC = PublicFacts(users=943, items=1682, low=0, high=1)
 SPLIT = {"alpha": 0.8, "beta1": 0.1, "beta2": 0.8}
 ALONE = {"alpha": 1.0, "beta1": 1.0, "beta2": 0.0}

@@ -20,6 +20,8 @@ from dpmc_lab.curves.cards import epsilon_text, hundred
 from dpmc_lab.lessons import LESSONS
 from dpmc_lab.sweep.presets import EPSILONS
 
+pytestmark = pytest.mark.slow
+
 CURVE = Path(__file__).resolve().parents[2] / "sample_data" / "curves" / "movie-night.csv"
 
 

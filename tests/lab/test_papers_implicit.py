@@ -24,6 +24,8 @@ from dpmc_lab import papers
 from dpmc_lab.papers import engine, ryhh24
 from dpmc_lab.papers.engine import TrialRecipe, parsed
 
+pytestmark = pytest.mark.slow
+
 DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
 SMALL = {"size": (1, 1), "rank": 3, "ridge": 0.01}
 

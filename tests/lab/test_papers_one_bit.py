@@ -13,6 +13,8 @@ from dpmc_lab import papers, sweep
 from dpmc_lab.papers import verdicts, z16
 from dpmc_lab.papers.engine import GridRecipe, Made, Point, Series, Stamp
 
+pytestmark = pytest.mark.slow
+
 STAMP = Stamp("0", "none", {}, "1:5", {}, 0.0)
 MINE = [
     one

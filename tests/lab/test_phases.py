@@ -330,6 +330,7 @@ def test_the_recommender_picks_so_many_of_an_item_and_others_each_round(picked):
     assert np.abs(run.items - reference_items(run)).max() <= 10 * settings.fixed.step
 
 
+@pytest.mark.slow
 def test_a_round_goes_as_far_as_the_share_of_raters_that_is_picked():
     """So n/k times as many rounds. Means of 400 picks: off by less than a tenth, 6 deviations."""
     ratings = ratings_of(0, 12, 8, 1.0)
@@ -344,6 +345,7 @@ def test_a_round_goes_as_far_as_the_share_of_raters_that_is_picked():
     assert ratio == pytest.approx(4 / 11, rel=0.1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shares", list(Shares))
 def test_the_noise_made_by_few_has_the_same_law(shares):
     settings = DynamicUsers(epsilon=1.0, iterations=1, picked=2, shares=shares)
@@ -354,6 +356,7 @@ def test_the_noise_made_by_few_has_the_same_law(shares):
     assert_drawn_from(np.concatenate(noise), stats.laplace(scale=run.phase.release.scale).cdf)
 
 
+@pytest.mark.slow
 def test_where_some_are_picked_a_listener_learns_how_gradients_differ():
     ratings = ratings_of(0, 12, 8, 1.0)
     settings = DynamicUsers(epsilon=0.5, iterations=120, picked=4, shares=Shares.GAMMA)
@@ -401,6 +404,7 @@ def movie_night():
     return build_problem(datasets.load("movie-night"), Task.RATINGS)
 
 
+@pytest.mark.slow
 def test_refit_and_split_make_up_the_difference_from_scenario_1(movie_night):
     found = gap(StaticUsers(epsilon=3.0), movie_night, 0, draws=2)
     assert found.phases == 2

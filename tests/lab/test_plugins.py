@@ -79,6 +79,7 @@ def test_the_example_of_the_readme_is_fitted(file, capsys):
     assert found["metrics"]["rmse"] == pytest.approx(found["baselines"]["global-mean"]["rmse"], 0.1)
 
 
+@pytest.mark.slow
 def test_a_sweep_runs_it_in_its_workers_and_the_store_lives_without_it(file, tmp_path, capsys):
     stores = [tmp_path / f"{jobs}.sqlite" for jobs in (1, 2)]
     for jobs, store in enumerate(stores, start=1):
@@ -114,6 +115,7 @@ def test_the_contract_test_takes_it_in(file):
     assert "cannot be read: No such file" in bad.stderr
 
 
+@pytest.mark.slow
 def test_the_contract_test_finds_noise_that_is_not_on_the_card(file):
     file.write_text(
         EXAMPLE.replace("total.publish([ratings.values.sum()], rng)", "[ratings.values.sum()]")

@@ -264,6 +264,7 @@ def test_a_listening_recommender_gets_single_gradients_where_one_round_misses_a_
     assert all(np.abs(f.truth).max() < run.phase.release.scale / 5 for f in found)  # it hid nothing
 
 
+@pytest.mark.slow
 def test_a_listening_recommender_gets_every_gradient_where_attendance_is_left_to_chance():
     settings = DynamicUsers(epsilon=0.5, shares=Shares.GAMMA, iterations=60, online=0.6)
     run, _ = play(settings)
@@ -344,6 +345,7 @@ def test_in_scenario_3_a_user_who_leaves_changes_neither_noise_nor_result(round)
     assert len(own) == len(group)
 
 
+@pytest.mark.slow
 def test_in_scenario_3_the_noise_has_the_same_law_with_and_without_a_user_leaving():
     ratings = ratings_of(5, 5, 20, 1.0)
     for leaves in (Leaves(), Leaves(((0, 1),))):

@@ -374,6 +374,7 @@ def test_other_formats_are_named_in_the_refusal(content: str | bytes, word: str)
         upload(content)
 
 
+@pytest.mark.slow
 def test_a_line_without_end_is_refused_in_bounded_memory() -> None:
     content = b"user,item,rating\n" + b"x" * 40_000_000
     tracemalloc.start()
@@ -476,6 +477,7 @@ def test_with_a_range_a_file_is_read_as_clicks_only_if_asked(
         assert datasets.load_upload(content, name, **asked).ratings.clicks
 
 
+@pytest.mark.slow
 def test_damaged_parquet_is_a_sentence() -> None:
     good = parquet(
         user=[f"u{k}" for k in range(500)], item=list(range(500)), rating=[3] * 500
@@ -493,6 +495,7 @@ def test_damaged_parquet_is_a_sentence() -> None:
     assert refused > 30
 
 
+@pytest.mark.slow
 def test_parquet_is_read_in_bounded_memory() -> None:
     """11 MB that unpack to gigabytes as plain columns: a long text a million times."""
     rows = 1_000_000

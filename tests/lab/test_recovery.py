@@ -18,6 +18,8 @@ from dpmc_core.solvers.linalg import Pattern
 from dpmc_core.solvers.recovery import Regress, Regression
 from dpmc_lab.papers.z16 import recovery_error
 
+pytestmark = pytest.mark.slow
+
 
 def regression(rng, shape=(40, 30), gain=1.0, ridge=None, density=0.5):
     truth = rng.normal(size=(shape[0], 2)) @ rng.normal(size=(2, shape[1])) + 0.5
@@ -172,7 +174,6 @@ def test_levels_follow_a_whole_numbered_range():
     assert levels(PublicFacts(low=0.5, high=5, **facts)) == 5
 
 
-@pytest.mark.slow
 def test_movielens_debiased_recovery_beats_the_mean_where_the_budget_allows(movielens_u1):
     train, test = movielens_u1
     mean = metrics.rmse(np.full(len(test), train.values.mean()), test.values)

@@ -58,6 +58,7 @@ def audit(id, **options):
     return refute(mechanism, **{"runs": 12} | options)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("id", LOCAL + ADDITIVE)
 def test_an_honest_certificate_is_not_refuted(id):
     report = audit(id)
@@ -81,6 +82,7 @@ def test_a_tight_certificate_is_measured_in_full(id):
     assert report.best.pair.items
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("id", "flaw"),
     [
@@ -109,6 +111,7 @@ def test_a_planted_fault_is_noticed(id, flaw):
     assert noise_law.find_misfits(card, plant(mechanism, flaw, public).guarantee(public))
 
 
+@pytest.mark.slow
 def test_output_perturbation_is_refuted_many_times_over():
     report = audit("output", methods=[Method.PROBE], runs=2)
     assert report.refuted is Refuted.CLAIM
@@ -118,6 +121,7 @@ def test_output_perturbation_is_refuted_many_times_over():
     assert "where 1 is claimed" in audits.verdict(report)
 
 
+@pytest.mark.slow
 def test_an_uncertified_mechanism_has_no_certificate_to_refute():
     report = audit("dpmf", methods=[Method.PROBE], runs=2)
     assert math.isinf(report.certified.epsilon)
@@ -125,6 +129,7 @@ def test_an_uncertified_mechanism_has_no_certificate_to_refute():
     assert report.findings[0].given  # the solver starts at random
 
 
+@pytest.mark.slow
 def test_progress_is_told_and_nothing_is_valid_before_its_end():
     told = []
     mechanism = registry.create("private-item-mean", epsilon=1.0)
@@ -138,6 +143,7 @@ def test_progress_is_told_and_nothing_is_valid_before_its_end():
     assert report == told[-1][3]
 
 
+@pytest.mark.slow
 def test_stop_gives_what_there_is():
     stop = threading.Event()
 
@@ -361,6 +367,7 @@ def test_the_tests_of_draws_are_those_of_the_books():
     assert noise_law._related(one, 0.8 * one + 0.2 * other) < 1e-12
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "release",
     [

@@ -67,12 +67,14 @@ def coverage(share, phones, epsilon):
     return sum(w for w, b in zip(weights, found, strict=True) if b.low <= share <= b.high)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("share", [0.0, 0.1, 0.3, 0.5, 0.8, 1.0])
 @pytest.mark.parametrize(("phones", "epsilon"), [(10, 1.0), (30, 2.0), (30, 4.0), (100, 0.5)])
 def test_intervals_cover_the_share_of_a_population(share, phones, epsilon):
     assert coverage(share, phones, epsilon) >= 0.95
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("times", [1, 2, 3])
 @pytest.mark.parametrize(
     ("phones", "epsilon"), [(10, 0.5), (10, 10.0), (30, 1.0), (30, 2.0), (30, 3.0), (100, 2.0)]
@@ -87,6 +89,7 @@ def test_both_intervals_cover_what_they_are_of(phones, epsilon, times):
 RAGGED = [((5, 2), (4, 1)), ((4, 1), (3, 2), (3, 3))]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [0.5, 2.0, 4.0])
 @pytest.mark.parametrize("sizes", RAGGED)
 def test_intervals_cover_where_some_have_missed_a_round(sizes, epsilon):
@@ -113,6 +116,7 @@ def test_intervals_cover_where_some_have_missed_a_round(sizes, epsilon):
         assert law(laws)[intervals.held(found, share)].sum() >= 0.95 - 1e-9, share
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("epsilons", [(1.0, 1.0), (2.0, 2.0), (4.0, 4.0), (1.0, 3.0), (2.0, 2.5)])
 def test_the_interval_of_a_difference_covers_it(epsilons):
     """Whatever the same ten people say to two questions, asked at one epsilon or at two."""
@@ -604,6 +608,7 @@ def test_simulated_phones_answer_every_time_with_the_same_truth():
         one.simulate(room.CLASS + 1)
 
 
+@pytest.mark.slow
 def test_simulated_phones_are_heard_as_phones_are():
     """The mean of 400 classes against its 4 standard errors: a false alarm in 15,000 runs."""
     one = Room(("Tea?",), 2.0, np.random.default_rng(11))

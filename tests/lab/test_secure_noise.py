@@ -188,6 +188,7 @@ def symbols(epsilon=1.0, d=3, shape=(100, 200)):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("given", [0, 1, 3])
 def test_missing_and_rated_cells_meet_their_row_of_the_channel(given, monkeypatch):
     from scipy.sparse import csr_array
@@ -626,6 +627,7 @@ def test_without_the_package_a_sentence_says_how_to_get_it(dpmc, stars, monkeypa
     assert not out.exists()
 
 
+@pytest.mark.slow
 def test_the_samplers_agree_with_the_laws_far_out():
     """The tails, where a sampler that is cut off would not show in a Kolmogorov-Smirnov test."""
     draws = release(Laplace, (20_000,), 1.0).publish(np.zeros(20_000), SecureSource())

@@ -250,6 +250,7 @@ def test_what_is_missing_is_filled_with_what_came_with_the_program(computed):
     assert np.array_equal(alone.lines[0].values, mine.lines[0].values)
 
 
+@pytest.mark.slow
 def test_the_lab_teaches_what_privacy_costs_and_the_published_setting_that_it_teaches_nothing():
     """Recovery is worth at least ten points where it works, none as published (ARE 1 is zero)."""
     for name, works in (("one-bit-lab-strong", True), ("one-bit-lab", False)):
@@ -267,6 +268,7 @@ def test_the_lab_teaches_what_privacy_costs_and_the_published_setting_that_it_te
             assert twin.mean - mean[-1] < 0.03
 
 
+@pytest.mark.slow
 def test_no_certified_default_is_clearly_worse_than_its_own_guess():
     """By 95 % intervals of both over seeds: equal ones are, in fewer than one of a hundred."""
     worse, compared = [], 0

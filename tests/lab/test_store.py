@@ -353,6 +353,7 @@ def test_a_full_disk_keeps_every_row_before_it(path):
         assert opened.add([record(seed=stored + 1)]) == 1
 
 
+@pytest.mark.slow
 def test_a_full_file_system_keeps_every_row_before_it(tmp_path):
     small = tmp_path / "small"
     small.mkdir()
@@ -410,6 +411,7 @@ def writer(path, start, step, rows=1_000_000):
     )
 
 
+@pytest.mark.slow
 def test_programs_that_make_the_same_store_at_once_all_can(path):
     for k in range(2):
         here = path.with_name(f"{k} ? # %20.sqlite")
@@ -421,6 +423,7 @@ def test_programs_that_make_the_same_store_at_once_all_can(path):
             assert len(everything(opened)) == 12
 
 
+@pytest.mark.slow
 def test_rows_of_killed_writers_are_kept(path):
     """Two programs write at the same time, and both are killed without warning."""
     children = [writer(path, start, 2) for start in (1, 2)]

@@ -173,6 +173,7 @@ def test_curves_can_be_written_when_all_is_done(finished, tmp_path):
     assert len(text.splitlines()) == 2 + 2 * UNITS  # accuracy and are
 
 
+@pytest.mark.slow
 @posix
 def test_ctrl_c_keeps_what_is_finished(finished, file):
     words = [*SMALL, "--store", file, "--json"]
@@ -203,6 +204,7 @@ def test_ctrl_c_keeps_what_is_finished(finished, file):
     assert rows(file) == rows(finished[0])
 
 
+@pytest.mark.slow
 @posix
 def test_being_told_to_end_keeps_what_is_finished(file):
     words = [*SMALL, "--store", file, "--json"]
@@ -231,6 +233,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.slow
 @needs_proc
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_second_signal_ends_it_at_once_and_frees_what_it_held(finished, file, number):
@@ -332,6 +335,7 @@ def test_a_word_that_is_no_address_is_refused_before_dask_is_asked(
     assert "--cluster must be tcp://HOST:PORT or tls://HOST:PORT, got" in said
 
 
+@pytest.mark.slow
 def test_a_client_that_cannot_be_made_leaves_nothing_behind(capfd, monkeypatch, file):
     pytest.importorskip("distributed")
     monkeypatch.setattr(cluster, "REACHING", 0.5)
@@ -359,6 +363,7 @@ def test_a_read_only_folder_is_a_sentence(capsys):
     assert "read-only; choose another with --store" in said
 
 
+@pytest.mark.slow
 def test_a_full_disk_is_a_sentence_and_the_rows_before_it_stay(finished, tmp_path):
     small = tmp_path / "small"
     small.mkdir()
@@ -381,6 +386,7 @@ def test_a_full_disk_is_a_sentence_and_the_rows_before_it_stay(finished, tmp_pat
     assert rows(tmp_path / "results.sqlite") == rows(finished[0])
 
 
+@pytest.mark.slow
 def test_units_that_fail_are_told_and_the_others_kept(capsys, file, tmp_path):
     few = tmp_path / "few.csv"
     words = ["sweep", "--data", few, "--range", "0:1", "--mechanisms", "input-flip"]

@@ -21,6 +21,8 @@ from dpmc_lab.papers import ryhh24 as implicit
 from dpmc_lab.papers import views
 from dpmc_lab.papers import z16 as recovery
 
+pytestmark = pytest.mark.slow
+
 LINKS = (LOGISTIC, Probit(), Probit(0.8))
 
 

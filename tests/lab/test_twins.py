@@ -15,6 +15,8 @@ from dpmc_lab import shipped
 from dpmc_lab.curves import lines
 from dpmc_lab.curves.lines import Picture, Reference, interval
 
+pytestmark = pytest.mark.slow
+
 DATA = "bookshop-clicks"
 VARIANTS = ("dpimf-strawman", "dpimf-complementary", "dpimf-symmetric", "dpimf-optimal")
 
@@ -49,7 +51,6 @@ def test_at_the_same_rank_the_papers_no_privacy_is_above_every_variant_on_the_bo
         assert max(line.band.mean) < same.mean - same.half_width
 
 
-@pytest.mark.slow
 def test_the_reference_is_above_every_variant_on_the_bookshop():
     """What stands above a paper's own method without privacy does not stand above the best one."""
     best = interval(hit_ratios("reference-ranking"))
