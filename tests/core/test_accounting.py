@@ -326,6 +326,7 @@ def test_channel_epsilon_is_the_largest_ratio_over_all_pairs() -> None:
 # Attackers
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("prior", [0.0, 0.05, 0.4, 0.5, 0.6, 0.8, 0.95, 1.0])
 def test_the_best_attacker_from_any_prior(prior: float) -> None:
     """By the definition: over all reports, and over the integral of two normal laws."""

@@ -53,6 +53,7 @@ def test_movielens_100k(shared_data: Path) -> None:
     assert np.array_equal(ratings.times, raw[order, 3])
 
 
+@pytest.mark.slow
 def test_official_split_shares_one_index_space(shared_data: Path) -> None:
     folder = shared_data / "ml-100k"
     train, test = datasets.read_pair(folder / "u1.base", folder / "u1.test")

@@ -92,6 +92,7 @@ def test_named_steps_come_first_and_signs_are_made_once(stars):
     assert with_default.steps == ("top-items=10", "binarise=middle")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task", Task)
 @pytest.mark.parametrize("name", synthetic.SAMPLES)
 def test_public_facts_after_preparation_follow_from_those_before(name, task):

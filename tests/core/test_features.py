@@ -176,6 +176,7 @@ def test_no_certificate_moves_by_a_digit(id, ratings):
 HALF = np.where(np.arange(ITEMS) < ITEMS // 2, 1.0, -1.0)[:, None]
 
 
+@pytest.mark.slow_unless_planted
 @pytest.mark.parametrize("relation", [USER_EMPTIED, USER_REPLACED])
 @pytest.mark.parametrize("id", FAMILY)
 def test_no_row_moves_what_facts_are_worth_further_than_the_card_says(id, relation):

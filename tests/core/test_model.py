@@ -51,6 +51,7 @@ def test_users_and_items_outside_the_matrix_are_an_error(name: str) -> None:
         MODELS[name].predict([0], [5])
 
 
+@pytest.mark.slow
 def test_long_questions_are_answered_in_blocks() -> None:
     """Rank 4,000,000 / 2 leaves two pairs per block; the answer must not depend on it."""
     rng = np.random.default_rng(1)

@@ -63,6 +63,7 @@ def test_the_scale_of_noise_is_exact(kind: type[Additive]) -> None:
             assert_scale(planted * drawn, here)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("length", [1, 2, 3, 10, 50])
 def test_norm_laplace_norms_and_directions(length: int) -> None:
     assert_norm_laplace(noise.norm_laplace(0.7, (20_000, length), RNG(3)), 0.7)

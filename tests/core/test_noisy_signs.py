@@ -155,6 +155,7 @@ def test_features_help_where_active_users_are_stricter():
     assert features_share(pattern, x, noise) >= 0.7
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("id", IDS)
 def test_without_noise_it_is_the_reference(id):
     ratings, _ = drawn(2)
@@ -165,6 +166,7 @@ def test_without_noise_it_is_the_reference(id):
 # --- what it may see ------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("id", [*IDS, "private-majority"])
 def test_two_data_sets_with_the_same_reports_give_the_same_model(id, monkeypatch):
     ratings, _ = drawn(3)

@@ -218,6 +218,7 @@ def test_gradients_are_clamped_before_the_noise(clamp, estimator):
     assert max(sizes) == pytest.approx(reached, rel=1e-15)  # and never passed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("settings", [{"link": Probit(2.0)}, {"clamp": 0.1}, {"radius": 9.0}])
 def test_settings_of_the_published_gradients_leave_the_noise_aware_estimate_alone(settings):
     """Whatever the size of a gradient at zero, noise in proportion hides its sign as well."""

@@ -693,6 +693,7 @@ def test_calibrate_inverts_a_loose_constant(target: float) -> None:
     assert paper(setting).certified().epsilon <= target
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("change", [USER_EMPTIED, USER_REPLACED])
 @pytest.mark.parametrize("epsilon", [0.01, 1.0, 50.0])
 def test_calibrate_mixed_releases(epsilon: float, change: Change) -> None:

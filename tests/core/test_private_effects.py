@@ -81,6 +81,7 @@ def used_up(mechanism, change, pairs):
     return used
 
 
+@pytest.mark.slow_unless_planted
 @pytest.mark.parametrize(
     "mechanism", [make(), make(**TASTE), make("private-item-mean")], ids=["", "taste", "effects"]
 )

@@ -105,6 +105,7 @@ def test_by_hand(content: str | bytes, options: dict[str, Any], expected: str) -
     check(file)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "part", [0, *(pytest.param(k, marks=pytest.mark.slow) for k in range(1, PARTS))]
 )

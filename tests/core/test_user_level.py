@@ -49,6 +49,7 @@ def assert_sensitivities_hold(mechanism, relation):
     return used
 
 
+@pytest.mark.slow_unless_planted
 @pytest.mark.parametrize("relation", [USER_EMPTIED, USER_REPLACED])
 @pytest.mark.parametrize(("id", "settings"), VARIANTS, ids=IDS)
 def test_no_row_moves_a_release_further_than_its_card_says(id, settings, relation):
@@ -130,6 +131,7 @@ def test_a_release_that_is_not_on_the_card_cannot_be_made(id, settings, monkeypa
             list(mechanism.fit(build(rows_of()), np.random.default_rng(0)))
 
 
+@pytest.mark.slow_unless_planted
 @pytest.mark.parametrize("id", FAMILY)
 def test_tight_calibration_spends_the_budget_and_no_more(id):
     for epsilon in (0.1, 1.0, 5.0):
@@ -215,6 +217,7 @@ def _never(norms, norm):  # noqa: ARG001
     return np.ones_like(norms)
 
 
+@pytest.mark.slow_unless_planted
 @pytest.mark.parametrize(
     ("id", "where", "name", "broken", "settings"),
     [

@@ -52,18 +52,20 @@ def test_the_table_holds_every_command():
     assert parsers().keys() == RUN.keys()
 
 
-@pytest.mark.parametrize("command", rest_slow([" ".join(c) for c in RUN if absurd(c)], 3))
+@pytest.mark.parametrize("command", rest_slow([" ".join(c) for c in RUN if absurd(c)]))
 def test_absurd_numbers_are_refused_in_a_sentence(command):
     words = tuple(command.split())
     faults = [fault for option, number in absurd(words) for fault in refused(words, option, number)]
     assert not faults
 
 
-@pytest.mark.parametrize("way", rest_slow(WAYS, 3))
+@pytest.mark.slow_unless_planted
+@pytest.mark.parametrize("way", WAYS)
 def test_whatever_befalls_a_command_ends_in_its_status(way, files):
     assert not befallen(SHORT, files, WAYS[way], run(SHORT, files))
 
 
+@pytest.mark.slow
 def test_ctrl_c_that_a_callback_swallows_is_asked_for_again():
     code = """
 import time, weakref

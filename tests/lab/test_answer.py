@@ -215,6 +215,7 @@ def test_the_verdict_is_where_the_interval_lies(keep, verdict):
     assert core.verdict(share, keep, beaten=True) is Verdict.BEATEN
 
 
+@pytest.mark.slow
 def test_no_gain_is_said_and_one_seed_is_too_early(restaurants):
     question = Inquiry(task=Task.RATINGS)
     advice, units, kept = runs_of(question, restaurants)
@@ -289,6 +290,7 @@ def test_likes_of_a_whole_person_have_no_method():
         Inquiry(task=Task.BINARY).advice(FACTS)
 
 
+@pytest.mark.slow
 def test_what_runs_found_is_kept_for_this_user_alone(tmp_path, restaurants):
     question = Inquiry(task=Task.RATINGS)
     kept = Kept.beside(tmp_path / "results.sqlite")
@@ -325,6 +327,7 @@ def planned_of(restaurants, seeds):
     return question, advice, source, sweep.plan(grid, [source]).units
 
 
+@pytest.mark.slow
 def test_runs_side_by_side_find_the_same(restaurants, tmp_path):
     question, advice, source, units = planned_of(restaurants, (1, 2))
     alone, beside, told = Kept(), Kept(), []
@@ -366,6 +369,7 @@ def test_a_run_that_is_killed_goes_on_alone_and_is_then_given_up(restaurants, mo
     assert kept.get(units[-1].key) is None
 
 
+@pytest.mark.slow
 def test_an_answer_is_provisional_until_all_seeds_are_through(restaurants):
     question, advice, source, units = planned_of(restaurants, (1, 2, 3))
     kept = Kept()

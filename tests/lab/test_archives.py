@@ -107,6 +107,7 @@ def test_what_is_damaged_or_too_much_ends_in_a_sentence_and_takes_no_memory(
     assert str(error.value).isprintable()
 
 
+@pytest.mark.slow
 def test_a_bomb_of_zeros_is_refused_before_it_is_unpacked(tmp_path):
     path = tmp_path / "a.npz"
     np.savez_compressed(path, allow_pickle=False, a=np.zeros(20_000_000, dtype=np.uint8))

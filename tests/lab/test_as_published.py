@@ -117,6 +117,7 @@ def test_a_grid_as_published_is_the_grid_with_these_settings() -> None:
             assert method == registry.create(id, epsilon=1.0, **settings)
 
 
+@pytest.mark.slow
 def test_fit_lists_the_settings(dpmc) -> None:
     words = ("fit", "one-bit-lab", "gradient", "--epsilon", "4", "--as-published")
     status, out, err = dpmc(*words, "--set", "radius=0.5", "--json")

@@ -48,6 +48,7 @@ from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import parse_setting
 from dpmc_lab.study import release as exporting
 from dpmc_lab.study.release import check, export, secured, write
+from tests.slow_helpers import rest_slow
 from tests.statistics_helpers import (
     FALSE_ALARM,
     assert_channel,
@@ -323,7 +324,7 @@ def test_a_scale_at_the_end_of_the_floats_is_a_sentence(scale):
         release(Laplace, (3,), scale).publish(np.zeros(3), SecureSource())
 
 
-@pytest.mark.parametrize("id", RELEASED)
+@pytest.mark.parametrize("id", rest_slow(RELEASED, 4))
 def test_the_secured_card_certifies_no_less_and_barely_more(id):
     ratings = ratings_for(registry.get(id).task)
     plain = make(id).guarantee(ratings.public)
@@ -357,7 +358,7 @@ def test_every_sensitivity_of_the_secured_card_holds_the_rounding(id):
 # What is released
 
 
-@pytest.mark.parametrize("id", RELEASED)
+@pytest.mark.parametrize("id", rest_slow(RELEASED, 4))
 def test_a_release_holds_what_its_card_publishes_and_no_more(id, tmp_path):
     mechanism = make(id)
     ratings = ratings_for(mechanism.task)
@@ -429,7 +430,7 @@ def heard(id, monkeypatch, ratings):
     return found.arrays
 
 
-@pytest.mark.parametrize("id", RELEASED)
+@pytest.mark.parametrize("id", rest_slow(RELEASED, 4))
 def test_nothing_written_depends_on_ratings_but_through_the_noise(id, monkeypatch):
     """With deaf noise, other ratings give the same file: their values change where only those are
     protected, the whole matrix changes elsewhere."""
