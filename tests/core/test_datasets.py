@@ -248,39 +248,6 @@ def test_jester_counts_must_agree() -> None:
 GOOD = "user,item,rating\nann,tea,4\nann,milk,2\nbob,tea,5\n"
 
 
-@pytest.mark.parametrize(
-    ("content", "sentence"),
-    [
-        ("", "x.csv is empty"),
-        ("\n \n\n", "only blank lines"),
-        ("1\n2\n3\n", "one column only: user, item and rating stand side by side"),
-        ("user,item,rating\n", "a header line but no ratings below it"),
-        (GOOD + "eve,tea,good\n", "1 row with a rating that is no number, first 'good' in line 5"),
-        ("u,i,rating\na,x,bad\nb,y,good\n", "'rating' may be the wrong column"),
-        (GOOD + "eve,tea,nan\n", "no number, first 'nan' in line 5"),
-        (GOOD + "eve,tea,inf\n", "not finite, first inf in line 5"),
-        (GOOD + "eve,tea,\n", "1 row without a rating, first in line 5: .*bad_rows=leave-out"),
-        (GOOD + "\n\n,tea,3\n", "1 row without a user, first 3 in line 7"),
-        (GOOD + "eve,,3\n", "1 row without an item"),
-        (GOOD + "eve,tea,7\neve,milk,-1\n", r"2 rows with .* outside 1\.\.5, first 7 in line 5"),
-        (GOOD + "ann,tea,1\n", r"1 row.* user 'ann' with item 'tea' \(line 2 and line 5"),
-        (GOOD + "eve,tea,3,5,6\n", "number of columns than 3, first 'eve,tea,3,5,6' in line 5"),
-        ("1::2::3\n4::5::1::9::9\n", "number of columns than 3, .* in line 2"),
-        ("user,item,rating\n1,ann,tea,4\n", "number of columns than 3, first '1,ann"),
-        (GOOD.encode() + b"Zo\xeb,tea,3\n", "not UTF-8 text in line 5"),
-        (b"PK\x03\x04rest", "Excel file"),
-        (b"\x80\x04\x95pickled", "pickle, which is never read"),
-        (b"\x00\x01\x02,\x00", "not a text file"),
-        (b"\x1f\x8b\x08", "compressed"),
-        ("user,item,rating\na,x,True\n", "'True'"),
-    ],
-)  # fmt: skip
-def test_bad_content_is_a_sentence(content: str | bytes, sentence: str) -> None:
-    with pytest.raises(BadRatings, match=sentence) as caught:
-        upload(content)
-    assert "\n" not in str(caught.value)
-
-
 def test_the_range_is_never_taken_from_the_data() -> None:
     with pytest.raises(BadRatings, match=r"public rating range is not known: give"):
         datasets.load_upload(GOOD.encode(), "x.csv")
@@ -328,13 +295,6 @@ def test_duplicates_against_brute_force(seed: int) -> None:
 
 
 # Opening by name --------------------------------------------------------------------------------
-
-
-def test_unknown_names_suggest_a_sample(tmp_path: Path) -> None:
-    with pytest.raises(BadRatings, match=r"no file or folder 'movie-nigth' \(did you mean movie-"):
-        datasets.load("movie-nigth")
-    with pytest.raises(BadRatings, match="holds no ratings of a known set"):
-        datasets.load(tmp_path)
 
 
 def test_samples_come_with_what_is_known_about_them() -> None:

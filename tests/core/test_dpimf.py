@@ -14,8 +14,6 @@ from dpmc_core.mechanisms.dpimf import Dpimf, Norms, Profiles
 from dpmc_core.privacy import CELL, USER_EMPTIED, USER_REPLACED, Sums, witness
 from dpmc_core.privacy.sampled import (
     importance_weights,
-    uniform_weights,
-    utility_weights,
 )
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.solvers.factorization import binary_matrix
@@ -222,28 +220,6 @@ def test_sampled_sums_are_unbiased() -> None:
     error = runs.std(axis=0) / math.sqrt(len(runs))
     # 36 cells within 5 standard errors: false alarm rate about 2e-5.
     assert (np.abs(runs.mean(axis=0) - exact) <= 5 * error + 1e-12).all()
-
-
-@pytest.mark.slow
-def test_utility_weights_minimise_the_variance_at_their_sample_size() -> None:
-    rng = np.random.default_rng(11)
-    norms = rng.gamma(1.0, 1.0, 300)
-
-    def variance(w):
-        return float(np.sum(norms**2 * (w - 1)))
-
-    for sample in (5, 30, 120):
-        best = utility_weights(norms, sample)
-        assert np.sum(1 / best) == pytest.approx(sample)
-        assert best.min() >= 1
-        assert variance(best) < variance(uniform_weights(300, sample))
-        for _ in range(50):  # any small move between two terms of a fixed sample is worse
-            share = 1 / best
-            i, j = rng.choice(300, 2, replace=False)
-            step = 0.2 * min(share[j], 1 - share[i])
-            share[i] += step
-            share[j] -= step
-            assert variance(1 / share) >= variance(best) - 1e-9
 
 
 def test_importance_weights_that_no_float_can_hold_are_infinite() -> None:

@@ -1,7 +1,6 @@
 """Problems and runs: shared splits, keyed noise, honest results."""
 
 import dataclasses
-import json
 import math
 
 import numpy as np
@@ -120,38 +119,6 @@ def test_all_ratings_equal_is_a_sentence():
     same = dataclasses.replace(ratings, values=np.full(len(ratings), 3.0))
     with pytest.raises(BadRatings, match="every rating to learn from is 3"):
         build_problem(make_data(same), Task.BINARY)
-
-
-def test_the_result_is_the_contracts_object(stars, flips):
-    problem = build_problem(stars, Task.BINARY, steps=[Binarise(Cut.MEAN)])
-    result = run(flips, problem, 4)
-    card = result.as_dict()
-    assert {
-        "mechanism",
-        "task",
-        "data",
-        "settings",
-        "seed",
-        "guarantee",
-        "metrics",
-        "baselines",
-        "rounds",
-        "seconds",
-    } <= set(card)
-    assert {"users", "items", "ratings", "fingerprint"} <= set(card["data"])
-    guarantee = {"unit", "neighbours", "notion", "trust", "publishes", "claimed", "certified"}
-    assert guarantee <= set(card["guarantee"])
-    assert card["data"]["ratings"] == len(problem.train)
-    assert card["data"]["fingerprint"] == problem.train.fingerprint
-    assert card["settings"]["epsilon"] == 1.0
-    assert set(card["metrics"]) == {"accuracy"}
-    assert list(card["baselines"]) == ["private-majority", "reference-binary", "clear"]
-    assert card["guarantee"]["certified"]["epsilon"] == pytest.approx(1.0)
-    assert any("threshold" in caveat for caveat in card["guarantee"]["caveats"])
-    assert card["evaluation"].startswith("evaluation only, not private")
-    assert {"data.ratings", "data.fingerprint", "data.test_ratings", "metrics"} <= set(card["raw"])
-    assert 1 <= card["rounds"] <= 8
-    assert json.loads(json.dumps(card, allow_nan=False)) == card
 
 
 def test_what_changes_with_the_raw_ratings_is_named_as_raw(stars, flips):

@@ -13,7 +13,6 @@ from scipy import integrate, stats
 from dpmc_core import metrics, registry
 from dpmc_core.data import datasets, synthetic
 from dpmc_core.errors import BadRatings
-from dpmc_core.model import Constant
 from dpmc_core.privacy import channels
 from dpmc_core.problem import RandomShare
 from dpmc_core.ratings import PublicFacts, Ratings
@@ -87,18 +86,6 @@ def test_the_noise_is_that_of_the_channel(id, epsilon):
     spread = np.mean([moments(id, epsilon, x)[2] for x in (-0.5, 0.5)]) / law.gain**2
     wanted = law.sum_noise + law.rating_noise(0.25)
     assert spread == pytest.approx(wanted, rel=0.05 if id == "modified-laplace" else 1e-6)
-
-
-def test_a_lower_end_is_taken_where_it_pays_and_the_exact_one_elsewhere():
-    """The exact end, 1 + b, is the mean of a report given that it was cut (Rao and Blackwell)."""
-    assert law_of("modified-laplace", 1.0).end == 1
-    for epsilon in (6.0, 10.0):
-        law, b = law_of("modified-laplace", epsilon), 2 / epsilon
-        assert law.end == pytest.approx(1 + b)
-        draws = np.random.default_rng(0).laplace(0.3, b, 400_000)
-        kept = np.abs(draws) > 1
-        error = 6 * draws[kept].std() / math.sqrt(kept.sum())
-        assert abs(np.mean(draws[kept] - law.scores(draws[kept]))) < error
 
 
 def long_tail(seed=1, users=600, items=1200, ratings=60_000):
@@ -289,27 +276,6 @@ def test_a_secure_source_counts_every_cell_once_whatever_the_block(monkeypatch):
     channel = mechanism.channel(train.public)
     channel.publish(mechanism.rows(train, channel), source)
     assert source.drawn == {("channel", 0.0, 1): 60 * 50}
-
-
-@pytest.mark.slow
-def test_the_local_mean_is_the_mean_of_the_same_reports():
-    train, test = long_tail()
-    floor = registry.create("local-mean", epsilon=1.0)
-    response = registry.create("randomised-response", epsilon=1.0)
-    assert floor.guarantee(PUBLIC).releases == response.guarantee(PUBLIC).releases
-    for epsilon in (1.0, 2.0, 8.0):
-        *_, last = registry.create("local-mean", epsilon=epsilon).fit(
-            train, np.random.default_rng(0)
-        )
-        first = next(
-            registry.create("randomised-response", epsilon=epsilon).fit(
-                train, np.random.default_rng(0)
-            )
-        )
-        assert isinstance(last.model, Constant)
-        assert last.model.value == pytest.approx(first.trace["mean rating"], rel=1e-9)
-        assert last.model.value == pytest.approx(train.values.mean(), abs=0.25 / epsilon)
-    assert np.ptp(predicted(floor, train, test)) == 0
 
 
 def test_rows_too_many_to_hold_are_refused_before_they_are_drawn():

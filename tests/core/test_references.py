@@ -164,18 +164,6 @@ def test_of_many_cells_one_of_each_kind_is_tried_and_then_the_best_kind(monkeypa
         assert learnt is None or np.array_equal(whole(last.model, data.shape), learnt)
 
 
-@pytest.mark.parametrize("kind", ["one click each", "few items", "one user"])
-def test_where_nothing_can_be_judged_the_first_of_the_list_learns(kind):
-    shape, cells = {
-        "one click each": ((5, 30), (np.arange(5), np.arange(5))),
-        "few items": ((30, 6), np.nonzero(np.arange(180).reshape(30, 6) % 3 > 0)),
-        "one user": ((1, 40), (np.zeros(9, int), np.arange(9))),
-    }[kind]
-    public = PublicFacts(users=shape[0], items=shape[1], low=0, high=1)
-    data = Ratings.build(*cells, np.ones(len(cells[0])), public)
-    assert np.isfinite(whole(model_of("reference-ranking", data), shape)).all()
-
-
 # Size
 
 
@@ -195,14 +183,6 @@ def test_leading_vectors_of_the_sparse_matrix_are_those_of_the_dense_one(m, n, c
     )
     exact = np.linalg.svd(dense)[2][:count].T
     assert np.allclose(basis @ basis.T, exact @ exact.T, atol=1e-7)
-
-
-def test_constant_ratings_have_no_leading_vectors_but_a_model():
-    users, items = np.nonzero(np.ones((8, 6)))
-    public = PublicFacts(users=8, items=6, low=1, high=5)
-    data = Ratings.build(users, items, np.full(48, 3.0), public)
-    for id in ("svd", "reference-ratings"):
-        assert np.allclose(whole(model_of(id, data), data.shape), 3.0, atol=1e-4)
 
 
 @pytest.mark.parametrize("id", ["pgd", "cleansed-svd"])

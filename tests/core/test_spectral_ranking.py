@@ -85,18 +85,6 @@ def test_a_planted_taste_is_found_at_its_strength_and_ranks_the_own_half_first()
     assert scores[:60].mean() > 2 * scores[60:].mean()
 
 
-def test_where_nothing_clears_the_noise_the_ranking_is_the_debiased_popularity():
-    rng = np.random.default_rng(3)
-    ratings = clicks(rng.random((60, 40)) < 0.2)
-    one, other = (
-        list(registry.create(id, epsilon=0.3).fit(ratings, np.random.default_rng(4)))[-1]
-        for id in ("dplcf", "local-popularity")
-    )
-    assert one.trace["tastes clear of the noise"] == 0
-    order = [np.argsort(s.model.predict(0, np.arange(40))).tolist() for s in (one, other)]
-    assert order[0] == order[1]
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [0.01, 1.0, 50.0, 1e6])
 @pytest.mark.parametrize("shape", [(2, 1), (1, 3), (2, 2), (30, 4), (4, 30)])

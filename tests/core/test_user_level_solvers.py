@@ -138,15 +138,6 @@ def test_projected_gradient_reaches_the_same_optimum():
     assert np.linalg.norm(left @ right.T, "nuc") <= radius * (1 + 1e-6)
 
 
-@pytest.mark.parametrize("rule", [StepRule.FIXED, StepRule.DECREASING])
-def test_public_steps_are_those_of_the_papers(rule):
-    assert [StepRule.FIXED.share(t, 4) for t in (1, 2, 4)] == [0.25] * 3
-    assert [StepRule.DECREASING.share(t, 4) for t in (1, 2, 4)] == [1.0, 2 / 3, 0.4]
-    _, _, cells, target = problem()
-    steps, _ = run(cells, target, 5.0, rounds=4, rule=rule)
-    assert [s.share for s in steps] == [rule.share(t, 4) for t in (1, 2, 3, 4)]
-
-
 def test_factors_and_observed_cells_stay_together_where_rows_are_scaled():
     rng = np.random.default_rng(0)
     _, mask, cells, target = problem()
@@ -321,24 +312,6 @@ def test_nearest_positive_is_the_projection():
         # The residual of a projection to a cone is negative semidefinite and orthogonal to it.
         assert np.linalg.eigvalsh(symmetric - found).max() <= 1e-12
         assert abs(np.sum((symmetric - found) * found)) < 1e-10
-
-
-@pytest.mark.slow
-def test_alternating_least_squares_recovers_low_rank_ratings():
-    rng = np.random.default_rng(0)
-    users, items = np.nonzero(rng.random((300, 40)) < 0.5)
-    taste = 0.4 * rng.normal(size=(300, 2)) @ rng.normal(size=(2, 40))
-    values = np.clip(3 + taste[users, items], 1, 5)
-    public = PublicFacts(users=300, items=40, low=1, high=5)
-    train = Ratings.build(users, items, values, public)
-    als = registry.create("als", rank=3, rounds=30, ridge=0.1, item_ridge=0.1)
-    last = list(als.fit(train, np.random.default_rng(0)))[-1]
-    assert last.trace["training rmse"] < 0.1
-    hidden = np.ones((300, 40), dtype=bool)
-    hidden[users, items] = False
-    u, i = np.nonzero(hidden)
-    error = last.model.predict(u, i) - np.clip(3 + taste[u, i], 1, 5)
-    assert math.sqrt(np.mean(error**2)) < 0.2 * taste.std()
 
 
 # --- Oja ----------------------------------------------------------------------------------------

@@ -101,30 +101,6 @@ def test_of_noise_alone_no_taste_is_learnt():
     assert let_in <= 8  # binomial (12, 1/4): more in one of 2,500 runs of other seeds
 
 
-def test_taste_is_kept_out_under_noise_that_drowns_it_and_found_without():
-    pattern, values, truth = planted(3, taste=0.15, noise=0.1)
-    loud = values + 2.0 * np.random.default_rng(4).normal(size=len(values))
-    clear, drowned = last(pattern, values), last(pattern, loud, noise=4.01)
-    assert off(clear, truth) < 0.08
-    assert np.abs(drowned.left @ drowned.right.T).max(initial=0.0) < 0.05
-    assert off(drowned, truth) < np.sqrt(np.mean(truth**2))
-
-
-@pytest.mark.slow
-def test_users_and_items_may_come_in_any_order():
-    pattern, values, _ = planted(8)
-    m, n = pattern.shape
-    dense = np.full((m, n), np.nan)
-    dense[pattern.users, pattern.items] = values
-    rng = np.random.default_rng(9)
-    rows, columns = rng.permutation(m), rng.permutation(n)
-    other = dense[rows][:, columns]
-    again = pattern_of(~np.isnan(other))
-    first = whole(last(pattern, values, users_differ=True))
-    second = whole(last(again, other[~np.isnan(other)], users_differ=True))
-    assert np.allclose(first[rows][:, columns], second, atol=1e-7)
-
-
 def test_the_unit_of_the_values_does_not_matter():
     pattern, values, _ = planted(10)
     for settings in ({"users_differ": True}, {"noise": 0.16}):

@@ -283,13 +283,6 @@ def test_a_reference_must_be_a_value_of_the_metric():
         Inquiry(task=Task.RANKING, reference=47.0)
 
 
-def test_likes_of_a_whole_person_have_no_method():
-    assert [task for task in Task if not Protect.PERSON.possible(task)] == [Task.BINARY]
-    assert all(Protect.RATING.possible(task) for task in Task)
-    with pytest.raises(InvalidSetting, match="unit must be rating for likes"):
-        Inquiry(task=Task.BINARY).advice(FACTS)
-
-
 @pytest.mark.slow
 def test_what_runs_found_is_kept_for_this_user_alone(tmp_path, restaurants):
     question = Inquiry(task=Task.RATINGS)
@@ -406,17 +399,6 @@ def test_epsilons_are_rounded_against_the_one_who_promises():
     assert text(0.0192399, least=True) == "0.0192"
     assert (text(52.0), text(99.91), text(999.2), text(12345.2)) == ("52", "100", "1,000", "12,346")
     assert text(1234.9, least=True) == "1,234"
-
-
-def test_a_curve_says_from_where_on_the_limit_is_kept():
-    shares = ((0.1, 0.9), (1.0, 0.5), (4.0, 0.85))
-    kept = [words.AtEpsilon(epsilon, 0.5, share, "") for epsilon, share in shares]
-    unclear = [*kept[:2], kept[2]._replace(clear=False)]
-    assert "cannot be told" in words.curve_words(unclear, 0.4)
-    assert words.curve_words(kept, 0.8).startswith("From epsilon 4 on, 80 %")
-    assert words.curve_words(kept, 0.9).startswith("No epsilon up to 4")
-    assert words.curve_words(kept, 0.4).startswith("From epsilon 0.1 on")
-    assert words.curve_words(kept[:1], 0.4) == ""
 
 
 # --- the command ---------------------------------------------------------------------------------

@@ -16,26 +16,6 @@ def slope(f, x, factor=1e3):
     return math.log(f(x * factor) / f(x)) / math.log(factor)
 
 
-def test_remark_one_error_falls_with_users_and_grows_with_items():
-    def by_users(m):
-        return bounds.best_empirical_risk(bounds.rank_one(m, 400, 1.0))
-
-    def by_items(n):
-        return bounds.best_empirical_risk(bounds.rank_one(1e9, n, 1.0))
-
-    assert slope(by_users, 1e5) == pytest.approx(-2 / 5)
-    assert slope(by_items, 1e2) == pytest.approx(1 / 2)
-
-
-def test_remark_three_privacy_vanishes_beyond_n_to_the_five_fourths():
-    def price(n, power):
-        return bounds.price_of_privacy(bounds.rank_one(n**power, n, 1.0))
-
-    assert price(1e8, 1.35) < price(1e4, 1.35)
-    assert price(1e8, 1.2) > price(1e4, 1.2)
-    assert bounds.users_needed(16) == 32
-
-
 def test_incoherence_is_smallest_for_flat_and_largest_for_spiked_factors():
     """Definition B.2 as printed takes lengths for their squares."""
     flat = Factors(np.ones((50, 1)), np.ones((20, 1)))

@@ -11,7 +11,6 @@ import pytest
 from dpmc_core import registry
 from dpmc_core.data import (
     Outside,
-    from_data,
     load,
     on_catalogue,
     parse_step,
@@ -135,17 +134,6 @@ def test_ratings_outside_are_refused_or_left_out_and_told(file):
         on_catalogue(ratings, ITEMS, 10**12)
     with pytest.raises(BadRatings, match="no names"):
         on_catalogue(dataclasses.replace(ratings, item_ids=None), ITEMS, USERS)
-
-
-def test_a_catalogue_keeps_times_and_titles_and_leaves_fingerprints_alone():
-    ratings = load("movie-night").ratings
-    assert ratings.catalogue.origin is Origin.PUBLIC
-    back = ratings.item_ids[::-1]
-    placed, _ = on_catalogue(ratings, back, ratings.user_ids)
-    assert list(placed.titles) == list(ratings.titles[::-1])
-    assert sorted(placed.times) == sorted(ratings.times)
-    plain = dataclasses.replace(ratings, catalogue=Catalogue())
-    assert ratings.fingerprint == plain.fingerprint == from_data(ratings).fingerprint
 
 
 # The command

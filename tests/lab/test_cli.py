@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from dpmc_core import registry
-from dpmc_lab.cli.interface import Progress
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -215,36 +214,6 @@ def test_data_lists_and_describes(dpmc, stars):
     assert "25 users" in dpmc("data", "describe", stars, "--range", "1:5")[1]
 
 
-class Screen:
-    """Standard error as a terminal or a file."""
-
-    def __init__(self, terminal):
-        self.text, self.terminal = "", terminal
-
-    def write(self, text):
-        self.text += text
-
-    def flush(self):
-        pass
-
-    def isatty(self):
-        return self.terminal
-
-
-def test_progress_draws_a_bar_on_a_terminal_only(monkeypatch):
-    screen, file = Screen(True), Screen(False)
-    for stream in (screen, file):
-        monkeypatch.setattr(sys, "stderr", stream)
-        progress = Progress()
-        for k in range(1, 11):
-            progress.update("clear", k, 10)
-        progress.close()
-    assert "clear 10/10 [" in screen.text
-    assert "left" in screen.text
-    assert screen.text.endswith("\r")
-    assert file.text == ""
-
-
 def spawn(*argv, **options):
     return subprocess.Popen(
         [sys.executable, "-m", "dpmc_lab", *map(str, argv)],
@@ -286,22 +255,6 @@ def test_ctrl_c_ends_cleanly():
     assert (child.returncode, out) == (130, "")
     assert "interrupted" in err
     assert "Traceback" not in err
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        ("fit", "bookshop-clicks", "dpals", "--epsilon", "1"),
-        ("fit", "bookshop-clicks", "input-flip", "--epsilon", "1"),
-        ("protocol", "2", "bookshop-clicks"),
-        ("sweep", "--data=bookshop-clicks", "--mechanisms=dpals", "--epsilons=1", "--seeds=1"),
-    ],
-)
-def test_clicks_are_refused_where_a_rating_is_to_be_predicted(dpmc, words):
-    status, _, err = dpmc(*words)
-    assert status == 1
-    assert "every rating to learn from is 1" in err
-    assert "use a mechanism that predicts rankings" in err
 
 
 def test_an_epsilon_too_small_to_be_told_from_none_is_blamed_itself(dpmc):

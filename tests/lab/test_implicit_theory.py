@@ -20,7 +20,6 @@ from dpmc_lab.papers import ryhh24 as views
 pytestmark = pytest.mark.slow
 
 PUBLIC = PublicFacts(users=943, items=1682, low=0, high=1)
-SPLIT = {"alpha": 0.8, "beta1": 0.1, "beta2": 0.8}
 ALONE = {"alpha": 1.0, "beta1": 1.0, "beta2": 0.0}
 
 
@@ -59,13 +58,6 @@ def test_when_the_printed_bounds_are_ordered(rank, largest, beta) -> None:
         assert complementary(*args, **split) >= symmetric(*args, **split) >= optimal(*args)
         assert strawman(2.0, *args[1:]) == pytest.approx(strawman(*args) / 2)
     assert all(below) == bounds.complementary_wins(bounds.BudgetSplit(0.8, *beta), rank)
-
-
-def test_corollary_1_as_printed_is_too_weak() -> None:
-    args = (1.0, 4, 1.0, 0.3)
-    assert bounds.complementary_wins(bounds.BudgetSplit(**SPLIT), 4, printed=True)
-    assert not bounds.complementary_wins(bounds.BudgetSplit(**SPLIT), 4)
-    assert printed(*args) < printed(*args, **SPLIT)
 
 
 BETAS = [(0.1, 0.8), (0.5, 0.49), (0.34, 0.33)]
@@ -171,20 +163,6 @@ def test_scales_are_those_of_the_cards() -> None:
     ):
         found = {name: release.scale for name, release in mechanism.releases(1)}
         assert found == pytest.approx({k: v for k, v in scales._asdict().items() if v})
-
-
-def test_figure_5_noise_narrows_from_variant_to_variant() -> None:
-    curves = views.figure_5(PUBLIC)
-    assert [c.mechanism for c in curves] == list(views.FIGURE_5_VARIANTS)
-    scales = [c.scale for c in curves]
-    assert scales == sorted(scales, reverse=True)
-    for c in curves[:3]:
-        assert c.density[len(c.x) // 2] == pytest.approx(1 / (2 * c.scale))
-    assert (curves[3].scale, curves[3].density) == (0.0, None)
-    norms = registry.create("dpimf-symmetric", epsilon=0.1, **views.FIGURE_5).norms()
-    assert scales[1] == pytest.approx(0.2 * norms.full / (0.8 * 0.1))
-    assert scales[2] == pytest.approx(0.2 * norms.upper / (0.8 * 0.1))
-    assert scales[0] == pytest.approx((2 * norms.l1 + norms.full + 1) / 0.1)
 
 
 @pytest.mark.parametrize("coefficient", list(views.COEFFICIENTS))

@@ -8,13 +8,11 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from scipy.stats import beta
 
 from dpmc_lab import lessons
 from dpmc_lab.classroom import numbers
 from dpmc_lab.classroom.pictures import Spans, Worlds, drawn
-from dpmc_lab.classroom.room import Poll, Room
-from dpmc_lab.classroom.room import coin as coin_at
+from dpmc_lab.classroom.room import Room
 from dpmc_lab.curves.cards import hundred
 from dpmc_lab.lessons import LESSONS
 from tests.lesson_helpers import all_slides, settings_of
@@ -128,19 +126,6 @@ def test_the_right_option_is_right(name):
     assert asked.options[asked.right] == RIGHT[name]
 
 
-def told(name, **moved):
-    slide = all_slides()[name]
-    return slide.reveal(slide.start | moved)
-
-
-def test_a_throw_counts_what_it_draws():
-    for throw in range(5):
-        found = told("coin/throw", epsilon=1.0, throw=throw)
-        lies = sum(found.picture.flipped)
-        assert sum(found.picture.reports) == 100 - lies
-        assert f"in this throw {lies}." in found.says[0]
-
-
 def test_throws_lie_as_often_as_the_coin_says():
     """False alarms: fewer than one in a million (six standard deviations of 40,000 coins)."""
     lies = sum(numbers.people(1.0, 100, 1.0, throw).turned for throw in range(400))
@@ -153,46 +138,6 @@ def test_a_simulated_class_has_the_share_it_says():
         answers = [report ^ turned for report, turned in zip(*dots, strict=True)]
         assert sum(answers) == round(share * many)
     assert numbers.people(0.3, 30, 2.0, 1) != numbers.people(0.3, 30, 2.0, 2)
-
-
-def test_the_numbers_of_the_crowd():
-    """As far as the drawn intervals reach. The normal law, 39, 23 and 18 points, is a bit short:
-    see `test_intervals_cover_the_share_of_a_population`."""
-    for many, epsilon in ((30, 1.0), (30, 2.0), (30, math.inf), (300, 1.0), (3000, 1.0)):
-        f = 0.0 if math.isinf(epsilon) else lie(epsilon)
-        low, high = beta.ppf([0.025, 0.975], [many / 2, many / 2 + 1], [many / 2 + 1, many / 2])
-        reach = min((high - low) / 2 / (1 - 2 * f), 0.5)
-        assert numbers.around(many, epsilon) == pytest.approx(reach, rel=1e-6)
-        normal = 1.96 * math.sqrt(0.25 / many) / (1 - 2 * f)
-        assert normal < numbers.around(many, epsilon) < normal + 0.025
-    for share, pulled in ((0.1, 0.1 + 0.8 * lie(1)), (0.5, 0.5)):
-        assert lessons.Now({"share": share, "epsilon": 1.0})["pulled"] == pytest.approx(pulled)
-    found = told("crowd/more", people=300.0, epsilon=1.0)
-    assert f"{100 * numbers.around(300, 1.0):.0f} points" in found.says[0]
-    line = found.picture.lines["epsilon 1"]
-    assert line[found.picture.at] == numbers.around(300, 1.0)
-
-
-def test_what_the_teacher_is_told_of_the_short_interval_is_so():
-    """Of a class of 30 of whom 3 would say yes, at epsilon 1: exactly, over all their coins."""
-    yes = [0.0] * 31
-    for honest, lied in product(range(4), range(28)):
-        chance = math.comb(3, honest) * (1 - lie(1)) ** honest * lie(1) ** (3 - honest)
-        chance *= math.comb(27, lied) * lie(1) ** lied * (1 - lie(1)) ** (27 - lied)
-        yes[honest + lied] += chance
-    missed, longer, shorter = dict.fromkeys(INTERVALS, 0.0), 0.0, 0.0
-    for count, chance in enumerate(yes):
-        rows = (poll := Poll(count, 30, coin_at(1.0))).naive, poll.of_people, poll.of_class
-        for name, row in zip(INTERVALS, rows, strict=True):
-            missed[name] += chance * (not row.low <= 0.1 <= row.high)
-        counted, like, this = (row.high - row.low for row in rows)
-        longer += chance * (like > counted)
-        shorter += chance * (this < like)
-    counted, like, this = (missed[name] for name in INTERVALS)
-    assert counted > 0.5
-    assert max(like, this) < 0.05
-    assert 0.5 < longer < 1  # cut to 0..1, the debiased one is the shorter in some
-    assert shorter > 0.5
 
 
 INTERVALS = (

@@ -16,7 +16,7 @@ from dpmc_lab.audit import one_rating_apart
 from dpmc_lab.classroom import numbers
 from dpmc_lab.classroom.pictures import percent
 from dpmc_lab.classroom.room import Room
-from dpmc_lab.curves.cards import epsilon_text, hundred
+from dpmc_lab.curves.cards import epsilon_text
 from dpmc_lab.lessons import LESSONS
 from dpmc_lab.sweep.presets import EPSILONS
 
@@ -80,30 +80,6 @@ def test_what_one_rating_lights_up():
     assert other.epsilon > lit.claimed
 
 
-@pytest.mark.parametrize("whose", ["only", "many"])
-def test_the_claim_in_words_and_pictures(whose):
-    lit, _, _ = numbers.example(whose)
-    found = told("claim/cells", whose=whose)
-    assert f"{lit.cells:,} of {lit.moved.size:,}" in found.says[0]
-    rows = np.array(found.picture.rows)
-    assert rows.shape == (40, 40)
-    assert rows.max() == 1
-    row, column = found.picture.marked
-    assert rows[row, column] > 0
-    added = told("claim/sum", whose=whose, cells=10_000.0).picture
-    assert added.lines["moved together"][-1] == pytest.approx(lit.total)
-    assert added.levels == {"the proof takes": lit.allowed}
-    for epsilon in (0.1, 1.0, 10.0):
-        drawn = told("claim/promise", whose=whose, epsilon=epsilon)
-        at = drawn.picture.at
-        least = 10 ** drawn.picture.lines["at least, by this rating"][at]
-        assert least == pytest.approx(epsilon * lit.epsilon)
-        assert 10 ** drawn.picture.lines["claimed"][at] == pytest.approx(epsilon)
-        assert 10 ** drawn.picture.lines["certified, at most"][at] == pytest.approx(
-            16_000 * epsilon
-        )
-
-
 def test_the_audit_refutes_the_claim():
     found = numbers.audited()
     assert found.refuted == "claim"
@@ -123,22 +99,6 @@ def test_the_gain_that_is_kept_is_that_of_the_shipped_rows():
     assert numbers.kept("input-flip", 1.0).share == pytest.approx(wanted, abs=1e-6)
     asked = LESSONS["choose"].slide("price").predict
     assert asked.options[asked.right] == percent(wanted)
-
-
-def test_a_choice_says_what_it_keeps_and_what_it_risks():
-    for epsilon in (0.1, 1.0, 10.0):
-        found = told("choose/decide", epsilon=epsilon)
-        right = 1 - flip(epsilon)
-        assert f"right about one rating {hundred(right)} times in 100" in found.says[0]
-        assert percent(numbers.kept("input-flip", epsilon).share) in found.says[0]
-        bars = [share for (share,) in found.picture.shares.values()]
-        assert bars[1] == pytest.approx(right)
-        assert bars[2] == pytest.approx(majority(flip(epsilon), numbers.RATED), abs=1e-6)
-        whole = told("choose/unit", epsilon=epsilon).picture
-        assert (
-            whole.lines["A whole person, server trusted"][whole.at]
-            == numbers.kept(numbers.PER_PERSON, epsilon).share
-        )
 
 
 def test_what_is_public_costs_nothing_and_is_not_always_worth_something():

@@ -11,7 +11,6 @@ import pytest
 from dpmc_core import facts, registry
 from dpmc_core.data import datasets
 from dpmc_core.data.transforms import Implicit
-from dpmc_core.errors import InvalidSetting
 from dpmc_core.mechanisms.dpimf import Profiles
 from dpmc_core.model import Task
 from dpmc_core.privacy import RATING
@@ -81,27 +80,6 @@ def test_parties_rank_alike_with_one_seed(shop, profiles, variant) -> None:
     assert set(found[0]) == {"hr@10", "ndcg@10", "hr@10_full", "ndcg@10_full"}
     assert all(0 <= value <= 1 for value in found[0].values())
     assert after == {"1": found[0]}
-
-
-def test_a_look_on_the_way_changes_nothing_of_a_run(shop) -> None:
-    """A run of more rounds begins with the shorter one."""
-    settings = {**SMALL, "profiles": Profiles.USERS}
-    short, long = (
-        among_parties(shop, "dpimf-symmetric", 5.0, 1, **{**settings, "size": (rounds, 2)})
-        for rounds in (1, 4)
-    )
-    assert list(long["after"]) == ["1", "3", "4"]
-    assert long["after"]["1"] == short["after"]["1"]
-    assert long["after"]["4"]["hr@10"] == long["hr@10"]
-
-
-def test_factors_that_shrink_to_zero_say_so() -> None:
-    """At lambda 1 every solve shortens the factors, until nothing is left to scale noise by."""
-    ratings = clicks(40, 30, 0.1)
-    problem = Problem(train=ratings, test=ratings, name="", steps=(), split="")
-    settings = {**SMALL, "size": (100, 20), "ridge": 1.0}
-    with pytest.raises(InvalidSetting, match="do not shrink to zero"):
-        among_parties(problem, "dpimf-optimal", 1.0, 1, profiles=Profiles.USERS, **settings)
 
 
 def test_the_ridge_takes_as_much_off_every_singular_value() -> None:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
 from dpmc_core import registry
 from dpmc_core.settings import setting_text
 from dpmc_lab import papers, sweep
-from dpmc_lab.papers import verdicts, z16
+from dpmc_lab.papers import verdicts
 from dpmc_lab.papers.engine import GridRecipe, Made, Point, Series, Stamp
 
 pytestmark = pytest.mark.slow
@@ -103,16 +102,3 @@ def test_almost_always_lower():
     assert tells(made(A=low, B=high, C=low)) is None
     assert tells(made(A=high, B=low, C=high)) is False
     assert tells(made(A=low)) is None
-
-
-def test_the_papers_rule_ends_at_the_zero_matrix():
-    # Most reports are of cells that nobody rated, so zero is nearer to them than the truth is.
-    first, second = (z16.bounds("randomised-response", [1.0], seed) for seed in (0, 1))
-    assert first.rho[0] != second.rho[0]
-    np.testing.assert_allclose(first.published, first.size, rtol=1e-6)
-    recipe = z16.recovered(["the paper's rule", "the zero matrix"])
-    pieces = recipe.pieces()
-    rows = {key: pieces[key]() for key in (f"{id} 1 seed 1" for id in z16.NAMES)}
-    found = Made(id="none", series=recipe.series(rows), stamp=STAMP)
-    rule = found.at("randomised response, the paper's rule", 1.0)
-    assert rule.mean == pytest.approx(found.at("the zero matrix", 1.0).mean)

@@ -12,7 +12,7 @@ from dpmc_core.errors import InvalidSetting
 from dpmc_core.model import Task
 from dpmc_core.privacy import RATING, Shares
 from dpmc_core.problem import build_problem
-from dpmc_lab.protocol import RECOMMENDER, THIRD_PARTY, attacks
+from dpmc_lab.protocol import RECOMMENDER, THIRD_PARTY
 from dpmc_lab.protocol.scenarios import (
     ANSWER,
     HIDDEN_SHARE,
@@ -198,35 +198,6 @@ def test_with_public_user_factors_the_card_certifies_the_claim():
     assert "fitted on the same ratings" in fitted.certified().reason
 
 
-def test_with_public_user_factors_all_sums_follow_from_one_noisy_linear_term():
-    """Why there is no rho(t): nothing is left for it to hide."""
-    settings = StaticUsers(epsilon=1.0, iterations=12, user_factors=HeldUserFactors("random:3"))
-    with privacy.witness() as published:
-        run, _ = play(settings)
-    (seen,) = published
-    noisy = at_item(run, seen.published, np.arange(len(run.who)))
-    own = run.phase.user_factors[run.who]
-    squares = np.zeros((*run.items.shape, 3))
-    np.add.at(squares, run.what, own[:, :, None] * own[:, None, :])
-    for model, sums in zip(run.phase.models, run.phase.sums, strict=False):
-        told = 2 * np.einsum("jkl,jl->jk", squares, model) + noisy
-        gap = np.abs(told - sums)[run.phase.active].max()
-        assert gap <= run.raters.max() * settings.fixed.step
-
-
-def test_fresh_noise_of_a_fixed_size_does_not_keep_a_from_a_recommender_that_chooses():
-    """Why there is no rho(t), where user factors are fitted: long vectors drown it."""
-    run, _ = play(StaticUsers(epsilon=0.1), watch=0)
-    truth, rng = attacks.true_squares(run, 0), np.random.default_rng(0)
-    plain = attacks.asker(run, 0)
-
-    def ask(v):
-        return plain(v) + rng.laplace(0, run.phase.release.scale, 3)
-
-    found = attacks.active_squares(ask, 3, attacks.longest_reach(run, 0))
-    assert np.abs(found - truth).max() < 0.01 * np.abs(truth).max()
-
-
 @pytest.mark.parametrize("scenario", BOTH)
 def test_refitted_factors_stay_at_home_and_read_the_own_ratings_alone(scenario):
     run, _ = play(scenario(**THREE, shares=Shares.GAMMA), watch=0)
@@ -354,18 +325,6 @@ def test_the_noise_made_by_few_has_the_same_law(shares):
         run, _ = play(settings, ratings_of(2, 6, 30, 0.9), seed)
         noise.append(run.phase.noise[run.phase.active])
     assert_drawn_from(np.concatenate(noise), stats.laplace(scale=run.phase.release.scale).cdf)
-
-
-@pytest.mark.slow
-def test_where_some_are_picked_a_listener_learns_how_gradients_differ():
-    ratings = ratings_of(0, 12, 8, 1.0)
-    settings = DynamicUsers(epsilon=0.5, iterations=120, picked=4, shares=Shares.GAMMA)
-    run, _ = play(settings, ratings)
-    found = attacks.attendance_attack(run, 0)
-    assert len(found) == run.raters[0]
-    assert all(f.centred and f.succeeds for f in found)
-    # equally many in every sum: one vector common to all cannot be told
-    assert np.abs(np.sum([f.found for f in found], axis=0)).max() < 1e-9
 
 
 def test_fewer_picked_than_can_hide_are_refused():

@@ -264,18 +264,6 @@ def test_ids_that_differ_by_a_null_character_are_different() -> None:
     assert upload(content, "x.parquet").ratings.user_ids == tuple(ids)
 
 
-def test_names_are_a_sequence_and_survive_a_copy() -> None:
-    names = upload(HEAD + "b,x,3\na,x,4\nc,x,5\n").ratings.user_ids
-    assert names is not None
-    assert [*names] == ["a", "b", "c"] == list(names[:]) == list(np.array(names, dtype=str))
-    assert (names[0], names[-1], names[np.int64(1)], names[1:]) == ("a", "c", "b", ("b", "c"))
-    assert "b" in names
-    assert "z" not in names
-    assert names.index("c") == 2
-    again = pickle.loads(pickle.dumps(names))
-    assert again == names == ("a", "b", "c") != names[:2]
-
-
 def test_long_ids_after_short_ones_are_kept_once() -> None:
     """The first piece of the file promises ids of one row each; the rest breaks it."""
     first = "".join(f"u{k},i{k},3\n" for k in range(BLOCK // 10))

@@ -271,40 +271,6 @@ def test_a_second_signal_ends_it_at_once_and_frees_what_it_held(finished, file, 
 # --- mistakes --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("words", "says"),
-    [
-        ([], "--data must be given: the grid is empty"),
-        (["--data", "restaurants"], "--mechanisms must be given: the grid is empty"),
-        (["--preset", "lwhm"], "preset must be one of samples"),
-        (["--data", "restaurants", "--mechanisms", "outpt"], "did you mean output"),
-        (["--data", "restaurants", "--mechanisms", "output"], "epsilons must be at least one"),
-        (
-            ["--data", "restaurants", "--mechanisms", "output", "--epsilons", "1,x"],
-            "separated by commas, or LO:HI:COUNT, got 'x'",
-        ),
-        (["--preset", "samples", "--seeds", "one"], "--seeds must be integers"),
-        (["--preset", "samples", "--set", "radius"], "--set must be NAME=VALUE"),
-        (["--preset", "samples", "--set", "radius=,"], "--set must be NAME=VALUE"),
-        (["--preset", "samples", "--prepare", "cut=3"], "preparation step must be one of"),
-        (["--preset", "samples", "--jobs", "0"], "--jobs must be >= 1"),
-        (["--preset", "samples", "--test", "u1.test"], "--test must be one file for each DATA"),
-        (["--data", "no-such-file", "--mechanisms", "clear"], "there is no file or folder"),
-        (
-            ["--data", "restaurants", "--mechanisms", "clear", "--set", "bnd=1"],
-            "did you mean bound",
-        ),
-        (
-            ["--data", "restaurants", "--mechanisms", "clear", "--curves", "/dev/null/x"],
-            "--curves must be a folder",
-        ),
-    ],
-)
-def test_a_mistake_is_a_sentence_before_anything_runs(capsys, monkeypatch, file, words, says):
-    monkeypatch.setattr(command.core, "run", lambda *_, **__: pytest.fail("it ran"))
-    assert says in sentence(capsys, "sweep", *words, "--store", file)
-
-
 def test_a_cluster_that_is_not_there_is_a_sentence(capsys, monkeypatch, file):
     pytest.importorskip("distributed")
     monkeypatch.setattr(cluster, "REACHING", 0.5)
