@@ -25,7 +25,6 @@ from benchmarks.command_line import (
     run,
 )
 from dpmc_lab.cli import main
-from tests.slow_helpers import rest_slow
 
 DPMC = (sys.executable, "-m", "dpmc_lab")
 SHORT = [*DPMC, "data", "check", FILE, *RANGE]
@@ -52,7 +51,8 @@ def test_the_table_holds_every_command():
     assert parsers().keys() == RUN.keys()
 
 
-@pytest.mark.parametrize("command", rest_slow([" ".join(c) for c in RUN if absurd(c)]))
+@pytest.mark.slow
+@pytest.mark.parametrize("command", [" ".join(c) for c in RUN if absurd(c)])
 def test_absurd_numbers_are_refused_in_a_sentence(command):
     words = tuple(command.split())
     faults = [fault for option, number in absurd(words) for fault in refused(words, option, number)]

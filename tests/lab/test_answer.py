@@ -298,6 +298,7 @@ def test_what_runs_found_is_kept_for_this_user_alone(tmp_path, restaurants):
     assert Kept.beside(tmp_path / "results.sqlite").get(units[0].key) is None
 
 
+@pytest.mark.slow
 def test_runs_are_rows_that_a_sweep_need_not_compute(tmp_path, restaurants):
     """The answer first, then Compare's sweep: nothing is spent twice."""
     question = Inquiry(task=Task.RATINGS)

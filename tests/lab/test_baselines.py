@@ -188,6 +188,7 @@ def test_the_kind_is_the_best_one_without_noise():
     assert registry.floor_of(registry.get("dpmf"), [], errors) == "private-mean"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("data", ["movie-night", "restaurants", "long-tail", "jokes"])
 def test_every_shipped_curve_per_user_has_one_baseline_and_names_it(data):
     """Every line is measured against the same kind at every epsilon, and words name it."""
@@ -206,6 +207,7 @@ def test_every_shipped_curve_per_user_has_one_baseline_and_names_it(data):
     assert lines.guess_name(kind) != lines.GUESSING
 
 
+@pytest.mark.slow
 def test_a_run_and_its_data_have_the_same_baseline_at_every_epsilon():
     data = datasets.load("restaurants")
     runs = [

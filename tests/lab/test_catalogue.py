@@ -263,6 +263,7 @@ def neighbour(ratings, change, rng):
 STEPS = ["implicit=4", "implicit=all", "cap=3", "top-items=4", "binarise=mean", "binarise=3"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("change", list(Change), ids=lambda c: c.value)
 @pytest.mark.parametrize("text", STEPS)
 def test_a_step_is_free_just_where_neighbours_stay_neighbours(text, change):

@@ -171,6 +171,7 @@ def test_items_alone_are_used(files: Path, capsys: pytest.CaptureFixture[str]) -
     assert fitted("private-effects")[0] == []
 
 
+@pytest.mark.slow
 def test_items_alone_are_used_by_sweep_answer_and_release(
     files: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -214,6 +214,7 @@ def test_a_file_may_be_named_twice_and_loaded_again_when_it_has_changed(file):
     assert registry.get("noisy-mean") is second
 
 
+@pytest.mark.slow
 def test_a_file_may_bring_its_own_twin(file):
     file.write_text(
         change(f'{TWIN} = "global-mean"', f"{TWIN} = 'their-mean'")

@@ -169,6 +169,7 @@ def test_the_command_as_printed_certifies_no_more_than_asked(capsys, stars, task
     assert found["certified"] == {"epsilon": pytest.approx(proved), "delta": delta}
 
 
+@pytest.mark.slow
 def test_the_command_is_one_that_runs(capsys, stars):
     """Options of reading go with it: a range that is not given is an error, or another range."""
     found = json.loads(said(capsys, stars, "--range", "0:5", "--unit", "cell", "--json"))

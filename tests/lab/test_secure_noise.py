@@ -105,6 +105,7 @@ def test_noise_has_the_law_its_release_states(kind, scale):
     assert_release_noise(release(kind, (2, 4), scale), SecureSource(), runs=400)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [Laplace, Gaussian])
 def test_the_scale_of_exact_noise_is_exact(kind):
     """Planted bug: 3 % short, ten standard deviations and more of 120,000 numbers."""

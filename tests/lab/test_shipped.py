@@ -19,6 +19,7 @@ from dpmc_lab.curves import lines, numbers
 from dpmc_lab.store import Store, curves, records
 from dpmc_lab.sweep import Grid
 from dpmc_lab.sweep.presets import EPSILONS, PRESETS
+from tests.slow_helpers import rest_slow
 from tests.sweep_helpers import InThisProcess
 
 IDS = ("input-flip", "output")
@@ -172,7 +173,7 @@ def test_a_unit_of_every_shipped_curve_is_what_this_program_computes(preset, nam
         assert came[key] == pytest.approx(metrics, rel=1e-4), named[key]
 
 
-@pytest.mark.parametrize("name", SAMPLES)
+@pytest.mark.parametrize("name", rest_slow(SAMPLES))
 def test_what_if_finds_the_shipped_curve_by_the_key_of_its_own_grid(name):
     task = Task.RANKING if SAMPLES[name].clicks else Task.BINARY
     for id in registry.noisy(task):

@@ -117,6 +117,7 @@ def test_running_again_runs_nothing(finished):
     assert rows(path) == before
 
 
+@pytest.mark.slow
 def test_a_row_is_what_fit_prints(finished):
     fit = ["fit", "one-bit-lab", "input-flip", "--epsilon", 4, "--seed", 2, "--json"]
     fit += ["--set", "iterations=10", "--set", "estimator=published"]
@@ -157,6 +158,7 @@ def test_time_left_is_told_once_there_is_ground_for_it(monkeypatch, capsys):
         assert left[first - 1] == pytest.approx(seconds_each * (100 - first))
 
 
+@pytest.mark.slow
 def test_curves_can_be_written_when_all_is_done(finished, tmp_path):
     done = dpmc(*SMALL, "--store", finished[0], "--curves", tmp_path / "curves")
     assert done.returncode == 0, done.stderr

@@ -198,16 +198,17 @@ def test_a_private_folder_is_for_its_user_alone_and_goes():
     folder.close()  # nor this
 
 
-@pytest.mark.parametrize("where", ["lab.locks.hold", "lab.sweep.sources.write_snapshot"])
+@pytest.mark.parametrize("where", ["locks.hold", "sweep.sources.write_snapshot"])
 def test_a_private_folder_that_cannot_be_filled_is_not_left_behind(tmp_path, monkeypatch, where):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     full = OSError(errno.ENOSPC, "no space left on device")
-    monkeypatch.setattr(f"dpmc_core.{where}", lambda *_: (_ for _ in ()).throw(full))
+    monkeypatch.setattr(f"dpmc_lab.{where}", lambda *_: (_ for _ in ()).throw(full))
     with pytest.raises(OSError, match="no space left"):
         sweep.PrivateFolder(make_dataset()).write()
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 def test_a_private_sweep_leaves_nothing_in_the_shared_store(tmp_path, monkeypatch):
     monkeypatch.setenv("DPMC_HOME", str(tmp_path))
     folder = sweep.PrivateFolder(make_dataset())
@@ -301,7 +302,6 @@ TYPED = [
         split=LeaveLast(),
         reading={"low": -10.0, "high": 10.0, "user": "who", "rating": 3},
     ),
-    Grid(data=["mine.csv"], mechanisms=["clear"], reading={"low": -1.0}),
     Grid(data=["mine.csv"], mechanisms=["clear"], split=SharePerUser(1 / 3), steps=["cap=5"]),
     Grid(data=["u1.base"], mechanisms=["clear"], tests=["u1.test"], seeds=[5]),
 ]
