@@ -80,6 +80,7 @@ def nothing(block: Floats) -> Floats:
     return np.zeros_like(block)
 
 
+@pytest.mark.slow_unless_planted
 @pytest.mark.parametrize("published", [False, True])  # directions, or all of it at once
 def test_products_have_the_law_of_the_whole_matrix(published: bool) -> None:
     """Three checks at a false-alarm rate of 1e-6 each."""

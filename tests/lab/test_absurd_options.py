@@ -101,6 +101,7 @@ def test_ctrl_c_leaves_no_traceback(files):
         assert not done.faults({INTERRUPTED})
 
 
+@pytest.mark.slow
 def test_ctrl_c_at_the_very_end_changes_nothing():
     """As the last line is reached, and when Python clears up after it."""
     code = (

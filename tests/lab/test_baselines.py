@@ -217,6 +217,7 @@ def test_a_run_and_its_data_have_the_same_baseline_at_every_epsilon():
     assert runs[0].guess in runs[0].baselines
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("person", "kind"), [(0.0, "private-constant"), (0.6, "private-own-mean")])
 def test_the_answer_counts_from_the_best_kind_of_the_data(person, kind):
     """Where people rate alike one number is the better baseline, else each one's own average."""

@@ -150,6 +150,7 @@ def test_a_guessed_person_is_promised_nothing(
     assert "columns: user = column 1, item" in both.err
 
 
+@pytest.mark.slow
 def test_items_alone_are_used(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rails, items = str(files / "rails.csv"), ["--items", str(files / "items.csv")]
 

@@ -143,6 +143,7 @@ def test_simulated_phones_draw_anew():
     assert len(set(told)) > 1
 
 
+@pytest.mark.slow_unless_planted
 @pytest.mark.parametrize("rounds", [1, 2])
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 2.0, 5.0, 10.0])
 @pytest.mark.parametrize("phones", [3, 10, 30, 100])
