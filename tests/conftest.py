@@ -24,6 +24,7 @@ from dpmc_core.ratings import Ratings
 from dpmc_lab.cli import main
 from tests.browser_helpers import CHROMIUM, chromium, serving
 from tests.cluster_helpers import cluster  # noqa: F401 - a fixture
+from tests.faults import MUTANTS
 
 ROOT = Path(__file__).resolve().parent.parent
 LONGEST = 1800  # seconds of a slow test, on a machine that does other things besides
@@ -50,7 +51,11 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    planted = {test for mutant in MUTANTS for test in mutant.tests}
     for item in items:
+        named = planted & {item.nodeid, item.nodeid.partition("[")[0]}
+        if item.get_closest_marker("slow_unless_planted") and not named:
+            item.add_marker(pytest.mark.slow)
         if item.get_closest_marker("slow") and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(LONGEST))
 

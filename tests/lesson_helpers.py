@@ -1,6 +1,15 @@
 """What tests of the lessons share."""
 
+from functools import cache
 from itertools import product
+
+from dpmc_lab.lessons import LESSONS
+
+
+@cache
+def all_slides():
+    """Every slide by its lesson and key. Opening them computes their numbers."""
+    return {f"{one.id}/{slide.key}": slide for one in LESSONS.values() for slide in one.slides}
 
 
 def settings_of(slide):

@@ -61,18 +61,6 @@ def test_the_bound_is_where_the_p_value_crosses() -> None:
             assert bound < math.log(low / (1 - low))
 
 
-def test_more_right_guesses_prove_more_and_chance_proves_nothing() -> None:
-    bounds = [canary_bound(1000, 1000, v) for v in range(450, 1001, 10)]
-    assert (np.diff(bounds) >= 0).all()
-    assert canary_bound(1000, 1000, 500) == 0.0
-    assert canary_bound(1000, 1000, 0) == 0.0
-    assert canary_bound(1, 1, 1) == 0.0  # one right guess is no evidence at 95 %
-    assert canary_bound(1000, 1000, 1000) == pytest.approx(math.log(1000 / 3), abs=0.01)
-    assert canary_bound(1000, 1000, 900, delta=0.1) == 0.0  # delta explains everything
-    stricter = canary_bound(1000, 1000, 900, confidence=0.999)
-    assert stricter < canary_bound(1000, 1000, 900)
-
-
 def test_bad_counts_are_refused() -> None:
     with pytest.raises(InvalidSetting, match="guesses must be >= 1 and <= 10, got 11"):
         canary_bound(10, 11, 5)
@@ -103,11 +91,6 @@ def test_the_bound_of_guesses_that_are_all_right_is_the_closed_form(guesses, con
     assert found == pytest.approx(want, abs=1e-6)
 
 
-def test_a_confidence_that_says_nothing_is_refused() -> None:
-    with pytest.raises(InvalidSetting, match="confidence must be"):
-        canary_bound(10, 10, 10, confidence=1e-9)
-
-
 def laplace(epsilon: float) -> Mechanism:
     release = Laplace(query="bits", shape=(None,), sensitivity={RATING: 1}, scale=1 / epsilon)
     # Outside [0, 1] every answer is equally telling: clipping keeps ties there.
@@ -131,6 +114,7 @@ def bounds_of(
     return np.array(found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [1.0, 2.0, 4.0])
 def test_randomised_response_is_measured_nearly_in_full(epsilon: float) -> None:
     """Valid in at least 179 of 200 runs (more than 21 misses: below 0.1 % if valid), and tight."""
@@ -139,6 +123,7 @@ def test_randomised_response_is_measured_nearly_in_full(epsilon: float) -> None:
     assert np.median(bounds) >= 0.8 * epsilon
 
 
+@pytest.mark.slow
 def test_certified_mechanisms_are_not_accused() -> None:
     assert (bounds_of(laplace(1.0), 200, guesses=200) > 1.0).sum() <= 21
     delta = 1e-5
@@ -146,61 +131,10 @@ def test_certified_mechanisms_are_not_accused() -> None:
     assert (bounds_of(gaussian(1.0), 200, guesses=100, delta=delta) > epsilon).sum() <= 21
 
 
-def scale_halved(bits: Bits, rng: np.random.Generator) -> Floats:
-    return laplace(2.0)(bits, rng)
-
-
-def one_draw_for_all(bits: Bits, rng: np.random.Generator) -> Floats:
-    published = bits + rng.laplace(0.0, 1.0)
-    return published - published.mean()
-
-
-def one_round_without_noise(bits: Bits, rng: np.random.Generator) -> Floats:
-    rounds = bits + rng.laplace(0.0, 5.0, (5, len(bits)))
-    rounds[2] = bits
-    return rounds[2] - 0.5  # an attacker sees which round shows nothing but zeros and ones
-
-
-def no_clip(bits: Bits, rng: np.random.Generator) -> Floats:
-    """A canary of size 4 where the noise covers 1."""
-    return 4 * bits + rng.laplace(0.0, 1.0, len(bits)) - 2
-
-
-@pytest.mark.parametrize("bug", [scale_halved, one_draw_for_all, one_round_without_noise, no_clip])
-def test_planted_bugs_are_caught(bug: Mechanism) -> None:
-    """Each claims epsilon = 1; the sound mechanism's median bound stays below it."""
-    assert np.median(bounds_of(laplace(1.0), 21, guesses=300)) < 1.0
-    assert np.median(bounds_of(bug, 21, guesses=300)) > 1.0
-
-
 # The bound for Gaussian releases
 
 
-def test_the_gaussian_bound_starts_where_the_binomial_one_does() -> None:
-    """At mu = 0 it rejects from 528 of 1,000 right on, the binomial from 527."""
-    for canaries, guesses in ((1000, 1000), (1000, 100), (10_000, 200)):
-        first, binomial = (
-            next(right for right in range(guesses // 2, guesses + 1) if bound(right) > 0)
-            for bound in (
-                lambda right, m=canaries, k=guesses: gaussian_canary_bound(m, k, right),
-                lambda right, m=canaries, k=guesses: canary_bound(m, k, right),
-            )
-        )
-        assert binomial <= first <= binomial + 1
-
-
-def test_the_gaussian_bound_grows_with_what_was_right_and_with_what_is_risked() -> None:
-    bounds = [gaussian_canary_bound(1000, 100, right) for right in range(50, 101, 5)]
-    assert (np.diff(bounds) >= 0).all()
-    assert bounds[0] == 0.0
-    assert bounds[-1] > 1
-    assert gaussian_canary_bound(1000, 100, 80, confidence=0.999) < gaussian_canary_bound(
-        1000, 100, 80
-    )
-    with pytest.raises(InvalidSetting, match="right guesses must be >= 0 and <= 5, got 6"):
-        gaussian_canary_bound(10, 5, 6)
-
-
+@pytest.mark.slow
 @pytest.mark.parametrize(("mu", "guesses"), [(0.3, 1000), (0.3, 50), (1.0, 200), (2.0, 50)])
 def test_the_gaussian_bound_holds_its_confidence(mu: float, guesses: int) -> None:
     """Above mu in at most 21 of 200 runs (more: below 0.1 % if it is valid)."""
@@ -213,6 +147,7 @@ def test_the_gaussian_bound_holds_its_confidence(mu: float, guesses: int) -> Non
     assert misses <= 21
 
 
+@pytest.mark.slow
 def test_the_gaussian_bound_shows_more_than_that_for_epsilon_and_delta() -> None:
     rng = np.random.default_rng(1)
     planted = rng.random(10_000) < 0.5

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import os
 import shutil
 import subprocess
@@ -12,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dpmc_core.data import BadRows, Duplicates, datasets, public_sets
+from dpmc_core.data import Duplicates, datasets, public_sets
 from dpmc_core.data.source import FileShape
 from dpmc_core.errors import BadRatings, InvalidSetting
 from dpmc_core.links import Probit
@@ -54,6 +53,7 @@ def test_movielens_100k(shared_data: Path) -> None:
     assert np.array_equal(ratings.times, raw[order, 3])
 
 
+@pytest.mark.slow
 def test_official_split_shares_one_index_space(shared_data: Path) -> None:
     folder = shared_data / "ml-100k"
     train, test = datasets.read_pair(folder / "u1.base", folder / "u1.test")
@@ -76,6 +76,7 @@ def test_restaurants(shared_data: Path) -> None:
     assert cells(ratings)[("U1077", "135060")] == 1
 
 
+@pytest.mark.slow
 def test_jester(shared_data: Path) -> None:
     ratings = datasets.load(shared_data / "jester").ratings
     assert ratings.shape == (24_983, 100)
@@ -84,6 +85,7 @@ def test_jester(shared_data: Path) -> None:
     assert ratings.values[0] == -7.82
 
 
+@pytest.mark.slow
 def test_amazon(shared_data: Path) -> None:
     ratings = datasets.load(shared_data / "amazon-instant-video").ratings
     assert ratings.shape == (5130, 1685)
@@ -107,55 +109,6 @@ def test_separators_with_and_without_header(separator: str, header: bool) -> Non
     assert ratings.times.tolist() == [300, 100, 200]  # by user, then item: milk before tea
 
 
-def test_columns_are_found_by_their_names_in_any_order() -> None:
-    text = "when,Stars,extra,movie_id,User-ID\n" + "".join(
-        f"{t},{r},?,{i},{u}\n" for u, i, r, t in ROWS
-    )
-    ratings = upload(text, time="when").ratings
-    assert cells(ratings) == EXPECTED
-    assert ratings.times is not None
-
-
-def test_names_that_say_nothing_fall_back_to_the_order_and_say_so() -> None:
-    text = "a,b,c\n" + "".join(f"{u},{i},{r}\n" for u, i, r, _ in ROWS)
-    with pytest.raises(BadRatings, match="candidates are a, b, c"):  # but nobody is a user by order
-        upload(text, header="yes")
-    data = upload(text, header="yes", user="a")
-    assert cells(data.ratings) == EXPECTED
-    assert data.ratings.columns.guessed == ("item", "rating")
-    assert any("guessed by position" in line for line in data.report)
-
-
-def test_columns_can_be_chosen_by_name_or_number() -> None:
-    text = "".join(f"{r},{u},x,{i}\n" for u, i, r, _ in ROWS)
-    assert cells(upload(text, user=2, item="4", rating=1).ratings) == EXPECTED
-    named = "a,b,c,d\n" + text
-    assert cells(upload(named, user="b", item="d", rating="a").ratings) == EXPECTED
-
-
-def test_windows_and_spreadsheet_habits() -> None:
-    crlf = "user,item,rating\r\n" + "".join(f'"{u}","{i}",{r}\r\n' for u, i, r, _ in ROWS)
-    assert cells(upload("\ufeff" + crlf).ratings) == EXPECTED
-    decimal_comma = "user;item;rating\n" + "".join(
-        f"{u};{i};{str(r).replace('.', ',')}\n" for u, i, r, _ in ROWS
-    )
-    assert cells(upload(decimal_comma).ratings) == EXPECTED
-    assert cells(upload(crlf.encode("utf-16")).ratings) == EXPECTED
-    assert cells(upload("\n\n" + crlf + "\r\n\r\n").ratings) == EXPECTED
-    latin = "user,item,rating\nZoë,thé,3\nZoë,café,4\n".encode("latin-1")
-    assert cells(upload(latin, encoding="latin-1").ratings) == {
-        ("Zoë", "thé"): 3.0,
-        ("Zoë", "café"): 4.0,
-    }
-    quoted = 'user,item,rating\nann,"tea, green",4\nbob,"say ""hi""",5\n'
-    assert set(cells(upload(quoted).ratings)) == {("ann", "tea, green"), ("bob", 'say "hi"')}
-
-
-def test_ids_are_names_not_numbers() -> None:
-    ratings = upload("007,1,3\n7,1,4\n10,2,5\nNA,2,1\nnan,2,2\n").ratings
-    assert set(cells(ratings)) == {("007", "1"), ("7", "1"), ("10", "2"), ("NA", "2"), ("nan", "2")}
-
-
 def test_index_follows_the_ids_whatever_the_order_of_rows() -> None:
     text = [f"{u},{i},{1 + (u + i) % 5}\n" for u in (1, 2, 10, 30) for i in (5, 100, 20)]
     rng = np.random.default_rng(0)
@@ -164,23 +117,6 @@ def test_index_follows_the_ids_whatever_the_order_of_rows() -> None:
     assert first.fingerprint == shuffled.fingerprint
     assert first.user_ids == ("1", "2", "10", "30")
     assert first.item_ids == ("5", "20", "100")
-
-
-def test_times_as_dates_and_milliseconds() -> None:
-    dated = "user,item,rating,date\na,x,3,2024-03-31 18:00:00\nb,x,4,1970-01-02T00:00:00Z\n"
-    ratings = upload(dated).ratings
-    assert ratings.times is not None
-    assert ratings.times.tolist() == [1_711_908_000, 86_400]
-    millis = "user,item,rating,time\na,x,3,1711908000000\n"
-    times = upload(millis).ratings.times
-    assert times is not None
-    assert times.tolist() == [1_711_908_000]
-    unclear = "user,item,rating,time\na,x,3,soon\n"
-    data = upload(unclear)
-    assert data.ratings.times is None
-    assert any("1 row without a time" in line for line in data.report)
-    with pytest.raises(BadRatings, match=r"1 row without a time.*first line 2.*time=none"):
-        upload(unclear, time="time")
 
 
 def write_movielens(folder: Path, name: str, separator: str, header: str = "") -> Path:
@@ -228,12 +164,6 @@ def test_movielens_25m_layout(tmp_path: Path) -> None:
     assert (data.ratings.public.low, data.ratings.public.high) == (0.5, 5)
     assert data.ratings.titles == ("Kid, The (1921)", "Heat (1995)")
     assert [fact.name for fact in data.facts] == ["genre", "year"]
-
-
-def test_titles_are_kept_raw(tmp_path: Path) -> None:
-    write_movielens(tmp_path, "ratings.csv", ",", LATER)
-    unpacked(tmp_path, "ml-latest", movies_csv="movieId,title,genres\n10,<b>&amp;</b>,Comedy\n")
-    assert datasets.load(tmp_path).ratings.titles == ("<b>&amp;</b>", "30")
 
 
 @pytest.mark.parametrize(
@@ -299,52 +229,12 @@ def test_an_edited_file_is_named_by_its_neighbours_and_says_so(tmp_path: Path) -
             datasets.load(tmp_path / gone if gone == "own.csv" else path)
 
 
-@pytest.mark.parametrize(
-    "note",
-    ["", "{", "[]", '{"set": "x", "files": {}}', '{"set": [], "files": {}}', '{"set": "ml-1m"}',
-     '{"set": "ml-1m", "files": {"a": 3}}', '{"set": "ml-1m", "files": [1]}', "\xff" * 9],
-)  # fmt: skip
-def test_a_broken_note_says_nothing(tmp_path: Path, note: str) -> None:
-    path = write_movielens(tmp_path, "ratings.csv", ",", LATER)
-    (tmp_path / public_sets.NOTE).write_text(note, encoding="latin-1")
-    with pytest.raises(BadRatings, match="range is not known"):
-        datasets.load(path)
-
-
-def test_parquet(tmp_path: Path) -> None:
-    pandas = pytest.importorskip("pandas")
-    frame = pandas.DataFrame(ROWS, columns=["user", "item", "rating", "time"])
-    path = tmp_path / "x.parquet"
-    frame.to_parquet(path)
-    data = datasets.load(path, low=1, high=5)
-    assert cells(data.ratings) == EXPECTED
-    assert cells(upload(path.read_bytes(), "x.parquet").ratings) == EXPECTED
-    with pytest.raises(BadRatings, match="more than 2 rows"):
-        datasets.load(path, low=1, high=5, max_rows=2)
-    with pytest.raises(BadRatings, match="not a readable Parquet file"):
-        upload(path.read_bytes()[:200], "x.parquet")
-    numbers = pandas.DataFrame({"user": [1, None, 3], "item": [1, 1, 2], "rating": [1, 2, 3]})
-    buffer = io.BytesIO()
-    numbers.to_parquet(buffer)
-    with pytest.raises(BadRatings, match="1 row without a user, first 2 in row 2"):
-        upload(buffer.getvalue(), "y.parquet")
-    left = upload(buffer.getvalue(), "y.parquet", bad_rows="leave-out").ratings
-    assert set(cells(left)) == {("1", "1"), ("3", "2")}
-
-
 def jester(rows: list[dict[int, float]], counts: list[int] | None = None) -> str:
     lines = []
     for k, row in enumerate(rows):
         values = [f"{row.get(j, 99):g}" for j in range(100)]
         lines.append(",".join([str(counts[k] if counts else len(row)), *values]))
     return "\n".join(lines) + "\n"
-
-
-def test_jester_with_a_user_who_rated_nothing() -> None:
-    data = upload(jester([{0: -7.82, 99: 10}, {}, {5: 0}]), low=-10, high=10)
-    assert data.ratings.shape == (3, 100)
-    assert cells(data.ratings) == {("1", "1"): -7.82, ("1", "100"): 10, ("3", "6"): 0}
-    assert any(line.startswith("1 user has no ratings") for line in data.report)
 
 
 def test_jester_counts_must_agree() -> None:
@@ -358,80 +248,13 @@ def test_jester_counts_must_agree() -> None:
 GOOD = "user,item,rating\nann,tea,4\nann,milk,2\nbob,tea,5\n"
 
 
-@pytest.mark.parametrize(
-    ("content", "sentence"),
-    [
-        ("", "x.csv is empty"),
-        ("\n \n\n", "only blank lines"),
-        ("1\n2\n3\n", "one column only: user, item and rating stand side by side"),
-        ("user,item,rating\n", "a header line but no ratings below it"),
-        (GOOD + "eve,tea,good\n", "1 row with a rating that is no number, first 'good' in line 5"),
-        ("u,i,rating\na,x,bad\nb,y,good\n", "'rating' may be the wrong column"),
-        (GOOD + "eve,tea,nan\n", "no number, first 'nan' in line 5"),
-        (GOOD + "eve,tea,inf\n", "not finite, first inf in line 5"),
-        (GOOD + "eve,tea,\n", "1 row without a rating, first in line 5: .*bad_rows=leave-out"),
-        (GOOD + "\n\n,tea,3\n", "1 row without a user, first 3 in line 7"),
-        (GOOD + "eve,,3\n", "1 row without an item"),
-        (GOOD + "eve,tea,7\neve,milk,-1\n", r"2 rows with .* outside 1\.\.5, first 7 in line 5"),
-        (GOOD + "ann,tea,1\n", r"1 row.* user 'ann' with item 'tea' \(line 2 and line 5"),
-        (GOOD + "eve,tea,3,5,6\n", "number of columns than 3, first 'eve,tea,3,5,6' in line 5"),
-        ("1::2::3\n4::5::1::9::9\n", "number of columns than 3, .* in line 2"),
-        ("user,item,rating\n1,ann,tea,4\n", "number of columns than 3, first '1,ann"),
-        (GOOD.encode() + b"Zo\xeb,tea,3\n", "not UTF-8 text in line 5"),
-        (b"PK\x03\x04rest", "Excel file"),
-        (b"\x80\x04\x95pickled", "pickle, which is never read"),
-        (b"\x00\x01\x02,\x00", "not a text file"),
-        (b"\x1f\x8b\x08", "compressed"),
-        ("user,item,rating\na,x,True\n", "'True'"),
-    ],
-)  # fmt: skip
-def test_bad_content_is_a_sentence(content: str | bytes, sentence: str) -> None:
-    with pytest.raises(BadRatings, match=sentence) as caught:
-        upload(content)
-    assert "\n" not in str(caught.value)
-
-
-def test_wrong_encoding_far_down_the_file() -> None:
-    content = b"".join(b"user%d,tea,3\n" % k for k in range(20_000)) + b"Zo\xeb,tea,3\n"
-    with pytest.raises(BadRatings, match="not UTF-8 text"):
-        upload(content)
-
-
-@pytest.mark.parametrize(
-    ("options", "sentence"),
-    [
-        ({"user": "who"}, "no column 'who' for the user; its columns are user, item, rating"),
-        ({"user": 4}, r"columns are 1\.\.3, so user = 4 is none"),
-        ({"user": 1, "item": "user"}, "different columns"),
-    ],
-)
-def test_wrong_columns_are_a_sentence(options: dict[str, object], sentence: str) -> None:
-    with pytest.raises(BadRatings, match=sentence):
-        upload(GOOD, **options)
-
-
-def test_a_missing_header_is_a_sentence() -> None:
-    with pytest.raises(BadRatings, match=r"no header line, so there is no column 'userId'.*1\.\.3"):
-        upload("1,2,3\n4,5,1\n", user="userId")
-
-
 def test_the_range_is_never_taken_from_the_data() -> None:
     with pytest.raises(BadRatings, match=r"public rating range is not known: give"):
         datasets.load_upload(GOOD.encode(), "x.csv")
     assert upload(GOOD, low=0, high=10).ratings.public.high == 10
 
 
-@pytest.mark.parametrize(
-    "options",
-    [{"low": 5, "high": 1}, {"low": 1, "high": None}, {"high": float("nan")},
-     {"duplicates": "first"}, {"bad_rows": "skip"}, {"separator": ":;:"},
-     {"separator": 1}, {"encoding": "klingon"}, {"encoding": "undefined"}, {"max_rows": 0}],
-)  # fmt: skip
-def test_bad_options_are_named(options: dict[str, object]) -> None:
-    with pytest.raises(InvalidSetting):
-        upload(GOOD, **options)
-
-
+@pytest.mark.slow
 def test_a_file_over_the_limit_is_refused_before_it_is_read(tmp_path: Path) -> None:
     path = tmp_path / "large.csv"
     with path.open("wb") as file:
@@ -471,43 +294,7 @@ def test_duplicates_against_brute_force(seed: int) -> None:
     assert cells(upload(text, duplicates="mean").ratings) == pytest.approx(mean)
 
 
-def test_bad_rows_can_be_left_out_and_are_reported() -> None:
-    text = GOOD + "eve,tea,7\neve,milk,\n,tea,3\nzed,cola,great\n"
-    data = upload(text, bad_rows=BadRows.LEAVE_OUT)
-    assert set(cells(data.ratings)) == {("ann", "tea"), ("ann", "milk"), ("bob", "tea")}
-    report = "\n".join(data.report)
-    for found in ("1 row without a user", "first 'great' in line 8", "1 row without a rating",
-                  "outside 1..5, first 7 in line 5"):  # fmt: skip
-        assert found in report
-    assert data.ratings.user_ids == ("ann", "bob")
-    with pytest.raises(BadRatings, match=r"no row of it can be used"):
-        upload("user,item,rating\na,x,9\n", bad_rows="leave-out")
-
-
-def test_equal_ratings_are_a_warning() -> None:
-    data = upload("a,x,3\nb,x,3\nb,y,3\n")
-    assert any("all ratings are equal (3)" in line for line in data.report)
-
-
 # Opening by name --------------------------------------------------------------------------------
-
-
-def test_unknown_names_suggest_a_sample(tmp_path: Path) -> None:
-    with pytest.raises(BadRatings, match=r"no file or folder 'movie-nigth' \(did you mean movie-"):
-        datasets.load("movie-nigth")
-    with pytest.raises(BadRatings, match="holds no ratings of a known set"):
-        datasets.load(tmp_path)
-
-
-def test_a_set_that_is_not_downloaded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("DPMC_HOME", str(tmp_path))
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(BadRatings, match="not downloaded yet: run 'dpmc data get ml-1m'"):
-        datasets.load("ml-1m")
-    folder = tmp_path / "data" / "ml-latest-small"
-    folder.mkdir(parents=True)
-    write_movielens(unpacked(folder, "ml-latest-small"), "ratings.csv", ",", LATER)
-    assert datasets.load("ml-latest-small").name == "ml-latest-small"
 
 
 def test_samples_come_with_what_is_known_about_them() -> None:
@@ -525,23 +312,6 @@ def test_samples_come_with_what_is_known_about_them() -> None:
         datasets.load("jokes", low=-10, high=5)
 
 
-def test_one_bit_lab_takes_the_settings_of_its_generator() -> None:
-    data = datasets.load(
-        "one-bit-lab", d1=60, d2=50, alpha=5.0, observed=0.8, link=Probit(), seed=3
-    )
-    assert data.ratings.shape == (60, 50)
-    assert len(data.ratings) == 2400
-    assert data.truth is not None
-    assert np.abs(data.truth.left @ data.truth.right.T).max() == pytest.approx(5)
-    assert "observed = 0.8" in data.source
-    again = datasets.load(
-        "one-bit-lab", d1=60, d2=50, alpha=5.0, observed=0.8, link=Probit(), seed=3
-    )
-    assert again.ratings.fingerprint == data.ratings.fingerprint
-    with pytest.raises(InvalidSetting, match="option of one-bit-lab must be one of d1, d2"):
-        datasets.load("one-bit-lab", depth=3)
-
-
 def test_generated_sets_are_drawn_anew_by_name() -> None:
     data = datasets.load("rank-one:users=50,items=20,per_user=5,seed=4")
     assert (data.ratings.shape, len(data.ratings)) == ((50, 20), 250)
@@ -556,23 +326,6 @@ def test_generated_sets_are_drawn_anew_by_name() -> None:
     lab = datasets.load("one-bit-lab:observed=0.5,link=probit,seed=3")
     same = datasets.load("one-bit-lab", observed=0.5, link=Probit(), seed=3)
     assert lab.ratings.fingerprint == same.ratings.fingerprint
-
-
-@pytest.mark.parametrize(
-    ("text", "sentence"),
-    [
-        ("rank-one:depth=3", "option of rank-one must be one of users, items, per_user, seed"),
-        ("rank-one:users", "option of rank-one must be NAME=VALUE"),
-        ("rank-one:users=many", "users of rank-one must be a number"),
-        ("rank-one:users=2.5", "users must be an integer"),
-        ("rank-one:seed=each", "seed of rank-one must be"),
-        ("rank-one:seed=-1", "seed of rank-one must be >= 0"),
-        ("one-bit-lab:observed=2", "observed must be"),
-    ],
-)
-def test_wrong_options_of_a_generated_set_are_named(text: str, sentence: str) -> None:
-    with pytest.raises(InvalidSetting, match=sentence):
-        datasets.load(text)
 
 
 # Pairs ------------------------------------------------------------------------------------------

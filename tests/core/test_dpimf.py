@@ -11,11 +11,10 @@ from scipy import integrate
 from dpmc_core import registry
 from dpmc_core.errors import InvalidSetting
 from dpmc_core.mechanisms.dpimf import Dpimf, Norms, Profiles
-from dpmc_core.privacy import CELL, USER_EMPTIED, USER_REPLACED, Laplace, Sums, witness
+from dpmc_core.privacy import CELL, USER_EMPTIED, USER_REPLACED, Sums, witness
 from dpmc_core.privacy.sampled import importance_weights
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.solvers.factorization import binary_matrix
-from dpmc_lab.papers.ryhh24 import utility_weights, weights_of_sample
 from tests.statistics_helpers import assert_release_noise
 
 VARIANTS = ("strawman", "complementary", "symmetric", "optimal")
@@ -101,24 +100,6 @@ def test_a_whole_row_is_bounded_by_the_group_of_its_cells(variant: str) -> None:
             assert spent <= proved * (1 + 1e-9)
 
 
-def test_parallel_composition_over_items_is_not_privacy_per_user() -> None:
-    """Ten lines: two items, one user who has both. Each item alone keeps the claim, the pair no."""
-    epsilon, p = 1.0, 0.5  # one user's public factor, d = 1
-    scale = 2 * p / epsilon  # as published: the sensitivity of one item's 2 sum p
-    sums = {"both": np.array([2 * p, 2 * p]), "neither": np.array([0.0, 0.0])}
-    output = np.array([2 * p, 2 * p])  # what the two published sums may come out as
-    loss = {who: np.abs(output - sums[who]) / scale for who in sums}
-    per_item = loss["neither"] - loss["both"]
-    assert per_item.max() <= epsilon  # "epsilon-DP for an arbitrary item"
-    assert per_item.sum() == pytest.approx(2 * epsilon)  # the same output shows both items
-    card = make("optimal", epsilon=epsilon, rank=1, clip=p, clip_l2=p).guarantee(
-        PublicFacts(users=1, items=2, low=0, high=1)
-    )
-    assert card.claimed is not None
-    assert card.claimed.epsilon == epsilon
-    assert card.certified().epsilon == pytest.approx(2 * epsilon)
-
-
 def test_certified_per_cell_for_one_solve_with_a_public_clip_only() -> None:
     public = PublicFacts(users=USERS, items=ITEMS, low=0, high=1)
     for variant in (*VARIANTS, "sampled"):
@@ -154,65 +135,12 @@ def test_a_clip_read_off_the_data_scales_the_noise_by_the_largest_norm(variant: 
     assert not any(r.sensitivity for r in used)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_noise_is_fresh_in_every_coefficient_of_every_round(variant: str) -> None:
     rng = np.random.default_rng(4)
     for _, release in make(variant).releases(3):
         assert_release_noise(release, rng, runs=1500)
-
-
-class _HalfNoise(Laplace):
-    def _noise(self, shape, rng):
-        return super()._noise(shape, rng) / 2
-
-
-class _SharedDraw(Laplace):
-    def _noise(self, shape, rng):
-        return np.full(shape, super()._noise((1,), rng)[0])
-
-
-@pytest.mark.parametrize("bug", [_HalfNoise, _SharedDraw])
-def test_planted_bugs_in_the_noise_are_caught(bug) -> None:
-    release = make("optimal").releases(3).first
-    wrong = bug(
-        query=release.query, shape=release.shape, sensitivity=release.sensitivity, scale=0.2
-    )
-    with pytest.raises(AssertionError):
-        assert_release_noise(wrong, np.random.default_rng(5), runs=1500)
-
-
-def test_planted_bug_a_clip_that_is_not_applied_is_caught(monkeypatch) -> None:
-    monkeypatch.setattr(Dpimf, "clipped", lambda self, factors: factors)  # noqa: ARG005
-    with pytest.raises(AssertionError):
-        test_one_cell_moves_no_release_further_than_stated_and_reaches_it("optimal")
-
-
-def test_planted_bug_a_round_without_noise_is_caught(monkeypatch) -> None:
-    """What the contract test counts: one publication of each release per round."""
-    from collections import Counter
-
-    mechanism = make("optimal", rounds=3)
-    honest = Dpimf.private_profiles
-
-    def skipping(self, columns, factors, releases, rng, rounds=[]):  # noqa: B006
-        rounds.append(1)
-        if len(rounds) == 2:
-            return rng.random((columns.shape[0], self.rank))
-        return honest(self, columns, factors, releases, rng)
-
-    monkeypatch.setattr(Dpimf, "private_profiles", skipping)
-    with witness() as published:
-        list(mechanism.fit(ratings_of(cells_of()), np.random.default_rng(0)))
-    stated = {r.query: r.times for _, r in mechanism.releases(ITEMS)}
-    assert Counter(seen.release.query for seen in published) != stated
-
-
-def test_symmetric_noise_needs_the_clip_of_the_second_norm() -> None:
-    """One-hot rows have upper = full, so under an l1 clip alone mirrored noise is no smaller."""
-    loose = make("symmetric", clip=0.2, clip_l2=0.2).norms()
-    assert loose.upper == pytest.approx(loose.full)
-    tight = make("symmetric", clip=0.2, clip_l2=0.08).norms()
-    assert tight.upper < 0.65 * tight.full
 
 
 def test_clipping_keeps_short_rows_and_bounds_both_norms() -> None:
@@ -225,23 +153,6 @@ def test_clipping_keeps_short_rows_and_bounds_both_norms() -> None:
     within = (np.abs(rows).sum(axis=1) <= 0.3) & (np.linalg.norm(rows, axis=1) <= 0.2)
     assert within.sum() > 5
     assert np.array_equal(clipped[within], rows[within])
-
-
-@pytest.mark.parametrize(
-    ("settings", "sentence"),
-    [
-        ({"beta1": 0.5}, "beta1 . beta2 . beta3 must be 1, got 0.7"),
-        ({"beta1": 0.9, "beta2": 0.1, "beta3": 0.0}, "beta3 must be > 0 where alpha < 1, got 0"),
-        ({"alpha": 1.2}, "alpha must be >= 0 and <= 1, got 1.2"),
-        ({"alpha": -0.1}, "alpha must be >= 0 and <= 1, got -0.1"),
-        ({"regularisation": 0}, "regularisation must be > 0"),
-        ({"rank": 0}, "rank must be >= 1"),
-        ({"clip": 0}, "clip must be > 0"),
-    ],
-)
-def test_bad_settings_are_sentences(settings: dict, sentence: str) -> None:
-    with pytest.raises(InvalidSetting, match=sentence):
-        make("complementary", **settings)
 
 
 def test_noise_that_would_not_fit_in_memory_is_refused() -> None:
@@ -277,6 +188,7 @@ def test_weights_solve_their_equation_and_short_terms_weigh_more() -> None:
     assert np.isfinite(large).all()
 
 
+@pytest.mark.slow
 def test_a_sampled_cell_loses_epsilon_and_not_more() -> None:
     """The exact loss of 'add w 2p with chance 1/w, then Laplace' over all outputs, d = 1."""
     epsilon, scale = 0.8, 1.0
@@ -291,13 +203,6 @@ def test_a_sampled_cell_loses_epsilon_and_not_more() -> None:
         assert loss.max() >= 0.99 * epsilon
         mass = integrate.trapezoid(with_cell, outputs) / (2 * scale)
         assert mass == pytest.approx(1, abs=1e-3)
-
-
-def test_no_weight_allows_less_noise_than_none() -> None:
-    """(e^{a w} - 1)/w grows with w, so at w > 1 the same noise costs more, never less."""
-    w = np.linspace(1, 50, 500)
-    for a in (0.05, 0.5, 2.0):
-        assert (np.diff(np.expm1(a * w) / w) > 0).all()
 
 
 def test_sampled_sums_are_unbiased() -> None:
@@ -315,27 +220,6 @@ def test_sampled_sums_are_unbiased() -> None:
     assert (np.abs(runs.mean(axis=0) - exact) <= 5 * error + 1e-12).all()
 
 
-def test_utility_weights_minimise_the_variance_at_their_sample_size() -> None:
-    rng = np.random.default_rng(11)
-    norms = rng.gamma(1.0, 1.0, 300)
-
-    def variance(w):
-        return float(np.sum(norms**2 * (w - 1)))
-
-    for sample in (5, 30, 120):
-        best = utility_weights(norms, sample)
-        assert np.sum(1 / best) == pytest.approx(sample)
-        assert best.min() >= 1
-        assert variance(best) < variance(np.full(300, 300 / sample))
-        for _ in range(50):  # any small move between two terms of a fixed sample is worse
-            share = 1 / best
-            i, j = rng.choice(300, 2, replace=False)
-            step = 0.2 * min(share[j], 1 - share[i])
-            share[i] += step
-            share[j] -= step
-            assert variance(1 / share) >= variance(best) - 1e-9
-
-
 def test_importance_weights_that_no_float_can_hold_are_infinite() -> None:
     with np.errstate(all="raise", under="ignore"):
         weights = importance_weights([1e-306, 1e-310, 0.0, 1e-300, 2.0], 1.0)
@@ -345,15 +229,3 @@ def test_importance_weights_that_no_float_can_hold_are_infinite() -> None:
     assert math.log(np.expm1(1.0)) == pytest.approx(
         1e-300 * weights[3] - math.log(weights[3]), abs=1e-9
     )
-
-
-def test_importance_weights_of_a_given_sample_lie_near_the_utility_optimum() -> None:
-    """What figure 6 shows: close to utility-optimal sampling, far from uniform."""
-    rng = np.random.default_rng(12)
-    norms = np.abs(rng.normal(size=(2000, 20))).sum(axis=1) * rng.gamma(2.0, 0.1, 2000)
-    for sample in (20, 100):
-        private = weights_of_sample(norms, sample)
-        assert np.sum(1 / private) == pytest.approx(sample, rel=1e-3)
-        useful, uniform = utility_weights(norms, sample), np.full(2000, 2000 / sample)
-        cost = [float(np.sum(norms**2 * (w - 1))) for w in (useful, private, uniform)]
-        assert cost[0] <= cost[1] < cost[2]

@@ -7,13 +7,9 @@ import pytest
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-from dpmc_core import experiment, privacy, registry
-from dpmc_core.data import datasets
-from dpmc_core.errors import BadRatings
+from dpmc_core import privacy
 from dpmc_core.mechanisms.factorization import ClickDPMF, NoiseForm
-from dpmc_core.model import Task
 from dpmc_core.privacy import CELL, RATING, USER_EMPTIED, USER_REPLACED
-from dpmc_core.problem import build_problem
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.solvers.factorization import PublicUserFactors
 
@@ -116,37 +112,3 @@ def test_the_two_half_steps_are_least_squares_over_every_cell() -> None:
     assert np.allclose(model.fit_users(sides, items), best, atol=1e-4)
     held = ClickDPMF(epsilon=1.0, rank=3, user_penalty=0.3).fit_users(sides, items / 10)
     assert np.linalg.norm(held, axis=1).max() <= 1 + 1e-9
-
-
-def test_a_user_finds_the_own_scores_from_the_published_factors_and_the_own_row() -> None:
-    mechanism = ClickDPMF(epsilon=3.0, rank=3, unit_ball=False)
-    *_, last = mechanism.fit(clicks(drawn()), np.random.default_rng(0))
-    items = last.model.factors.right
-    own = np.linalg.solve(
-        items.T @ items + mechanism.user_penalty * np.eye(3), items.T @ drawn()[7]
-    )
-    assert np.allclose(last.model.predict(7, np.arange(ITEMS)), items @ own)
-    assert items.shape[1] in mechanism.own_side(clicks(drawn()).public, 3).columns
-
-
-def test_only_clicks_are_taken() -> None:
-    public = PublicFacts(users=3, items=3, low=0, high=5)
-    with pytest.raises(BadRatings, match="ranking takes interactions of value 1"):
-        list(ClickDPMF(epsilon=1.0).fit(
-            Ratings.build([0, 1], [1, 2], [1.0, 3.0], public), np.random.default_rng(0)
-        ))  # fmt: skip
-
-
-def test_it_learns_what_clicks_tell_where_the_noise_allows() -> None:
-    """Hit ratios of three seeds on the bookshop's 2,500 readers, standard error .006 each."""
-    found: dict[tuple[str, float], float] = {}
-    for id, epsilon in (("dpmf-clicks", 10.0), ("dpmf-clicks", 0.1), ("popularity", 1.0)):
-        hits = []
-        for seed in (1, 2, 3):
-            problem = build_problem(datasets.load("bookshop-clicks"), Task.RANKING, seed=seed)
-            method = registry.create(id, epsilon=epsilon)
-            run = experiment.run(method, problem, seed, with_baselines=False)
-            hits.append(run.metrics["hr@10"])
-        found[id, epsilon] = float(np.mean(hits))
-    assert found["dpmf-clicks", 10.0] > found["popularity", 1.0] + 0.1
-    assert found["dpmf-clicks", 0.1] < found["popularity", 1.0]

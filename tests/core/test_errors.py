@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpmc_core import errors
-from dpmc_core.errors import BadRatings, DpmcError, InvalidSetting, check_number, unknown_name
+from dpmc_core.errors import BadRatings, InvalidSetting, check_number, unknown_name
 
 
 def sentence(value: Any, field: str = "epsilon", **limits: Any) -> str:
@@ -43,11 +42,6 @@ def test_a_positive_number(value: Any, expected: str) -> None:
     assert sentence(value, above=0) == expected
 
 
-@pytest.mark.parametrize("value", [1e-300, 1, 0.5, np.float32(2), np.int64(3), 1e300])
-def test_good_numbers_pass(value: Any) -> None:
-    check_number("epsilon", value, above=0)
-
-
 def test_both_ends_are_named_and_checked() -> None:
     limits = {"at_least": 0, "below": 1}
     assert sentence(1, "delta", **limits) == "delta must be >= 0 and < 1, got 1"
@@ -55,11 +49,6 @@ def test_both_ends_are_named_and_checked() -> None:
     check_number("delta", 0, **limits)
     check_number("share", 1, above=0, at_most=1)
     assert sentence(1.5, "share", above=0, at_most=1) == "share must be > 0 and <= 1, got 1.5"
-
-
-def test_a_value_just_over_the_limit_does_not_read_as_the_limit() -> None:
-    assert sentence(1.0000001, "share", at_most=1) == "share must be <= 1, got 1.0000001"
-    assert sentence(np.float64(1.0000001), at_most=1).endswith("got 1.0000001")
 
 
 def test_integers() -> None:
@@ -78,44 +67,12 @@ def test_enormous_integers_are_refused_in_a_short_sentence() -> None:
         assert len(text) < 120
 
 
-def test_no_limits() -> None:
-    check_number("offset", -3.5)
-    assert sentence(math.nan, "offset") == "offset must be a finite number, got nan"
-    assert sentence("x", "offset") == "offset must be a number, got 'x'"
-
-
-def test_hints_long_values_and_kinds() -> None:
-    error = InvalidSetting("link", "one of logistic, probit", "x" * 500, "see `dpmc list`")
-    assert str(error).endswith("...; see `dpmc list`")
-    assert len(str(error)) < 130
-    assert isinstance(error, DpmcError)
-    assert isinstance(error, ValueError)
-    assert isinstance(BadRatings("no"), DpmcError)
-
-
-def test_words_become_a_sentence() -> None:
-    assert errors.sentence("rank must be >= 1") == "Rank must be >= 1."
-    assert errors.sentence("bad_rows must be told.") == "bad_rows must be told."
-    assert errors.sentence("") == errors.capital("") == ""
-    assert errors.capital("HR@10 of all") == "HR@10 of all"
-
-
 def test_unknown_names_suggest_near_ones() -> None:
     known = ("input-flip", "objective", "objective-statistic", "output")
     assert "did you mean output" in str(unknown_name("mechanism", "ouput", known))
     assert "objective-statistic" in str(unknown_name("mechanism", "obj", known))
     assert "did you mean" not in str(unknown_name("mechanism", "zzzzzz", known))
     assert "did you mean" not in str(unknown_name("mechanism", "", known))
-
-
-def test_of_many_names_the_nearest_are_told_and_where_the_rest_are() -> None:
-    known = [f"method-{k}" for k in range(40)] + ["output"]
-    said = str(unknown_name("mechanism", "ouput", known, listed="dpmc list"))
-    assert said == (
-        "mechanism must be a known id, got 'ouput'; did you mean output? dpmc list names all 41"
-    )
-    said = str(unknown_name("mechanism", "zzzzzz", known, listed="dpmc list"))
-    assert said == "mechanism must be a known id, got 'zzzzzz'; dpmc list names all 41"
 
 
 def test_errors_survive_a_worker_process() -> None:

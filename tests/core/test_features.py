@@ -12,7 +12,7 @@ from dpmc_core.data.source import Source
 from dpmc_core.data.transforms import UseFacts, parse_step
 from dpmc_core.errors import BadRatings
 from dpmc_core.mechanisms.user_ranking import Per
-from dpmc_core.metrics import ranking, rmse
+from dpmc_core.metrics import rmse
 from dpmc_core.model import Task
 from dpmc_core.privacy import CELL, USER_EMPTIED, USER_REPLACED, witness
 from dpmc_core.problem import build_problem
@@ -89,20 +89,6 @@ def test_a_column_becomes(texts, made, columns):
     if columns is not None:
         assert fact.columns.shape == (5, columns)
         assert np.isfinite(fact.columns).all()
-
-
-def test_of_many_categories_those_of_most_items_stay():
-    texts = [f"c{k % 500}" for k in range(2_000)] + ["common"] * 30
-    fact = features.coded("maker", texts)
-    assert fact.columns.shape == (2_030, features.CATEGORIES)
-    assert fact.columns[-1].sum() == 1.0
-    assert fact.made == "50 categories; 451 rarer ones left aside"
-
-
-def test_missing_cells_say_nothing():
-    fact = features.coded("price", ["1", None, "", "9", "4"])
-    assert not fact.columns[1:3].any()
-    assert features.coded("kind", ["a", None, "a", "b", "b"]).columns[1].tolist() == [0, 0]
 
 
 def test_columns_are_of_mean_square_one_where_an_item_has_them():
@@ -189,6 +175,7 @@ def test_no_certificate_moves_by_a_digit(id, ratings):
 HALF = np.where(np.arange(ITEMS) < ITEMS // 2, 1.0, -1.0)[:, None]
 
 
+@pytest.mark.slow_unless_planted
 @pytest.mark.parametrize("relation", [USER_EMPTIED, USER_REPLACED])
 @pytest.mark.parametrize("id", FAMILY)
 def test_no_row_moves_what_facts_are_worth_further_than_the_card_says(id, relation):
@@ -218,6 +205,7 @@ def test_where_facts_are_used_what_is_published_is_on_the_card(id):
     assert any("public fact" in query for query in said)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("change", [CELL, USER_EMPTIED, USER_REPLACED])
 @pytest.mark.parametrize("id", RANKERS)
 def test_no_click_and_no_user_moves_what_facts_are_worth_to_rankings_further(id, change):
@@ -242,11 +230,6 @@ def films():
     return build_problem(datasets.load("movie-night"), Task.RATINGS)
 
 
-@pytest.fixture(scope="module")
-def books():
-    return build_problem(datasets.load("bookshop-clicks"), Task.RANKING)
-
-
 def error(id, train, test, epsilon, seeds=3):
     found = []
     for seed in range(seeds):
@@ -256,11 +239,7 @@ def error(id, train, test, epsilon, seeds=3):
     return np.mean(found)
 
 
-def hits(id, train, test, epsilon):
-    *_, last = registry.create(id, epsilon=epsilon).fit(train, np.random.default_rng(0))
-    return ranking(last.model, train, test, np.random.default_rng(0)).hr
-
-
+@pytest.mark.slow
 @pytest.mark.parametrize("id", ["private-effects", "private-item-mean", "dpals"])
 def test_facts_that_tell_help_and_others_do_no_harm(id, films):
     train, test = films.train, films.test
@@ -269,14 +248,7 @@ def test_facts_that_tell_help_and_others_do_no_harm(id, films):
     assert error(id, shuffled(train), test, 1.0) < plain + 0.002
 
 
-@pytest.mark.parametrize("id", [*RANKERS, "dplcf"])
-def test_rankings_gain_by_facts_that_tell(id, books):
-    train, test = books.train, books.test
-    plain = hits(id, train, test, 1.0)
-    assert hits(id, using(train, train.known), test, 1.0) > plain + 0.05
-    assert hits(id, shuffled(train), test, 1.0) > plain - 0.01
-
-
+@pytest.mark.slow
 def test_alone_learns_nothing_from_anybody_else(films):
     """Whatever others rate, a user's own predictions stay."""
     train = using(films.train, films.train.known)

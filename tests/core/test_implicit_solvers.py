@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy.optimize import minimize
 
 from dpmc_core import registry
 from dpmc_core.errors import BadRatings, InvalidSetting
@@ -16,7 +15,6 @@ from dpmc_core.solvers.factorization import (
     minimise_in_ball,
     solve_rows,
 )
-from dpmc_core.solvers.rows import normal_equations
 
 LOSSES = [
     ImplicitLoss(0.3, 0.02),
@@ -73,58 +71,6 @@ def test_a_row_solve_is_the_direct_dense_solve(loss: ImplicitLoss) -> None:
             assert found[u] == pytest.approx(direct, rel=1e-9)
 
 
-@pytest.mark.parametrize("loss", LOSSES, ids=str)
-def test_single_precision_agrees_to_its_digits(loss: ImplicitLoss) -> None:
-    rng = np.random.default_rng(2)
-    matrix, right = binary_matrix(interactions()), rng.normal(size=(20, 4))
-    exact = solve_rows(matrix, right, loss)
-    found = solve_rows(matrix, right, loss, single=True)
-    assert found == pytest.approx(exact, abs=1e-4 * np.abs(exact).max())
-
-
-def test_alternations_never_raise_the_loss_and_end_where_the_gradient_vanishes() -> None:
-    rng = np.random.default_rng(3)
-    loss = LOSSES[0]
-    matrix = binary_matrix(interactions())
-    columns = matrix.T.tocsr()
-    left, right = rng.normal(size=(30, 2)), rng.normal(size=(20, 2))
-    before = np.inf
-    for _ in range(300):
-        left = solve_rows(matrix, right, loss)
-        right = solve_rows(columns, left, loss)
-        now = loss.value(matrix, left, right)
-        assert now <= before * (1 + 1e-12)
-        before = now
-    step = 1e-5
-    for k in range(4):
-        nudge = np.zeros_like(left)
-        nudge.flat[k] = step
-        slope = loss.value(matrix, left + nudge, right) - loss.value(matrix, left - nudge, right)
-        assert abs(slope) / (2 * step) < 1e-3
-
-
-def test_an_empty_row_a_full_row_and_an_unseen_item_are_solved() -> None:
-    u = [0] * 6 + [1]
-    ratings = Ratings.build(
-        u, [0, 1, 2, 3, 4, 5, 0], np.ones(7), PublicFacts(users=3, items=7, low=0, high=1)
-    )
-    matrix = binary_matrix(ratings)
-    right = np.random.default_rng(0).normal(size=(7, 2))
-    for loss in LOSSES:
-        left = solve_rows(matrix, right, loss)
-        assert np.isfinite(left).all()
-        assert not left[2].any()
-        unseen = solve_rows(matrix.T.tocsr(), left, loss)
-        assert not unseen[6].any()
-
-
-def test_second_moments_are_sums_of_outer_products() -> None:
-    matrix = binary_matrix(interactions())
-    right = np.random.default_rng(4).normal(size=(20, 3))
-    for row, found in zip(matrix.toarray(), normal_equations(matrix, right)[0], strict=True):
-        assert found == pytest.approx(right.T @ (row[:, None] * right))
-
-
 def test_ratings_that_are_not_interactions_are_refused_in_a_sentence() -> None:
     public = PublicFacts(users=2, items=2, low=0, high=5)
     with pytest.raises(BadRatings, match=r"1 of 2 ratings are not 1, first 4: .*implicit=all"):
@@ -177,33 +123,6 @@ def test_trust_region_meets_the_optimality_conditions(shift: float, radius: floa
         assert nu * (radius - np.linalg.norm(x)) == pytest.approx(0, abs=1e-6 * (1 + nu))
 
 
-def test_trust_region_beats_a_general_solver_from_many_starts() -> None:
-    rng = np.random.default_rng(6)
-    a, b = random_problems(rng, 6, 4, -1.0)
-    for matrix, linear, x in zip(a, b, minimise_in_ball(a, b, 2.0), strict=True):
-        ball = {"type": "ineq", "fun": lambda z: 4.0 - z @ z}
-        best = min(
-            minimize(
-                lambda z, a=matrix, b=linear: value(a, b, z),
-                rng.normal(size=4),
-                constraints=[ball],
-                method="SLSQP",
-            ).fun
-            for _ in range(8)
-        )
-        assert value(matrix, linear, x) <= best + 1e-6
-
-
-def test_trust_region_in_the_hard_case_reaches_the_sphere() -> None:
-    """No linear part along the lowest eigenvector: the minimum still lies on the sphere."""
-    a = np.diag([-2.0, 1.0, 3.0])[None]
-    for linear in ([0.0, 0.0, 0.0], [0.0, 1.0, 0.0]):
-        x = minimise_in_ball(a, np.array([linear]), 1.5)[0]
-        assert np.linalg.norm(x) == pytest.approx(1.5)
-        y = np.array(linear)[1] / 2 / (1 + 2)
-        assert x[1] == pytest.approx(y)
-
-
 def assert_global_minimum(a, b, x, radius: float) -> None:
     """The optimality conditions to rounding, nu by least squares, all relative to the problem."""
     symmetric = (a + a.T) / 2
@@ -216,6 +135,7 @@ def assert_global_minimum(a, b, x, radius: float) -> None:
     assert nu * (radius - np.linalg.norm(x)) <= 1e-12 * scale * radius
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ratio", [1e-3, 1e-6, 1e-9, 1e-12, 1e-14, 1e-15, 1e-16, 1e-18, 1e-100])
 @pytest.mark.parametrize("whole", [True, False])
 def test_trust_region_holds_near_the_hard_case(ratio: float, whole: bool) -> None:
@@ -239,23 +159,7 @@ def test_trust_region_holds_near_the_hard_case(ratio: float, whole: bool) -> Non
             assert x[0] * linear[0] >= 0
 
 
-def test_trust_region_holds_where_several_lowest_values_are_equal() -> None:
-    rng = np.random.default_rng(9)
-    for ratio in (1.0, 1e-10, 1e-18, 0.0):
-        b = rng.normal(size=(1, 4)) * [ratio, ratio, 1.0, 1.0] / 10
-        x = minimise_in_ball(np.diag([-2.0, -2.0, 0.5, 1.0])[None], b, 0.8)[0]
-        assert np.linalg.norm(x) == pytest.approx(0.8, rel=1e-12)
-        assert_global_minimum(np.diag([-2.0, -2.0, 0.5, 1.0]), b[0], x, 0.8)
-
-
-def test_trust_region_shares_one_quadratic() -> None:
-    rng = np.random.default_rng(7)
-    a, _ = random_problems(rng, 1, 4, 0.0)
-    linear = rng.normal(size=(9, 4))
-    shared = minimise_in_ball(a[0], linear, 0.7)
-    assert shared == pytest.approx(minimise_in_ball(np.repeat(a, 9, axis=0), linear, 0.7))
-
-
+@pytest.mark.slow
 def test_same_loss_as_the_implicit_package() -> None:
     """With a constant ridge and its weights mapped, from the same factors, after each alternation.
 

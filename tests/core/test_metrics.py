@@ -91,27 +91,6 @@ def test_full_ranking_equals_brute_force(
     assert got == pytest.approx(brute_full(scores, train, test, 5))
 
 
-def test_factors_and_their_matrix_rank_alike() -> None:
-    rng = np.random.default_rng(3)
-    train, test = LeaveLast()(interactions(3), rng)
-    factors = Factors(rng.normal(size=(30, 4)), rng.normal(size=(40, 4)))
-    dense = Dense(factors.left @ factors.right.T)
-    for negatives in (None, 10):
-        a, b = (
-            metrics.ranking(m, train, test, np.random.default_rng(0), negatives=negatives)
-            for m in (factors, dense)
-        )
-        assert a == pytest.approx(b)
-
-
-@pytest.mark.parametrize("negatives", [None, 12])
-@pytest.mark.parametrize("value", [0.0, 1.0, math.nan])
-def test_a_constant_model_hits_nothing(negatives: int | None, value: float) -> None:
-    rng = np.random.default_rng(0)
-    train, test = LeaveLast()(interactions(0), rng)
-    assert metrics.ranking(Constant(value), train, test, rng, negatives=negatives) == (0, 0)
-
-
 @pytest.mark.parametrize("negatives", [None, 99])
 def test_items_with_the_same_factors_tie_whatever_the_order_of_a_sum(negatives: int | None) -> None:
     """All items alike hit nothing, as under a constant model. A matrix product rounds its last
@@ -127,23 +106,6 @@ def test_items_with_the_same_factors_tie_whatever_the_order_of_a_sum(negatives: 
         half = 50 if negatives else 200
         apart = Factors(alike.left, alike.right * (1 + 1e-9 * rng.random((399, 1))))
         assert metrics.ranking(apart, train, test, rng, k=half, negatives=negatives).hr > 0.1
-
-
-def test_an_oracle_hits_everything() -> None:
-    rng = np.random.default_rng(0)
-    train, test = LeaveLast()(interactions(0), rng)
-    scores = np.zeros(train.shape)
-    scores[test.users, test.items] = 1
-    for negatives in (None, 12):
-        assert metrics.ranking(Dense(scores), train, test, rng, negatives=negatives) == (1, 1)
-
-
-def test_with_few_unseen_items_sampled_and_full_ranking_agree() -> None:
-    rng = np.random.default_rng(5)
-    train, test = LeaveLast()(interactions(5, items=30, density=0.6), rng)
-    model = Dense(rng.normal(size=train.shape))
-    sampled = metrics.ranking(model, train, test, rng, k=3, negatives=99)
-    assert sampled == pytest.approx(metrics.ranking(model, train, test, rng, k=3, negatives=None))
 
 
 def test_sampled_candidates_are_distinct_unseen_and_uniform() -> None:
@@ -243,50 +205,6 @@ def test_evaluate_clips_ratings_and_names_the_metrics() -> None:
     }
 
 
-def test_evaluate_refuses_two_index_spaces() -> None:
-    with pytest.raises(BadRatings, match="shared index space"):
-        metrics.evaluate(
-            Task.BINARY,
-            Constant(1.0),
-            interactions(0),
-            interactions(0, items=41),
-            np.random.default_rng(0),
-        )
-
-
-@pytest.mark.parametrize(
-    ("name", "value", "text", "title", "axis"),
-    [
-        ("accuracy", 0.3721, "37.2 %", "Accuracy", "Accuracy on held-out ratings"),
-        (
-            "hr@10_full",
-            0.5,
-            "50.0 %",
-            "HR@10",
-            "Held-out items in the first 10 (HR@10, all unseen items)",
-        ),
-        (
-            "ndcg@10",
-            0.1932,
-            "0.193",
-            "NDCG@10",
-            "NDCG@10, 99 sampled negatives, on held-out ratings",
-        ),
-        (
-            "rmse",
-            1.25,
-            "1.250",
-            "RMSE",
-            "RMSE on held-out ratings (in rating points, lower is better)",
-        ),
-    ],
-)
-def test_a_metric_has_one_form_for_people(name, value, text, title, axis) -> None:
-    metric = metrics.METRICS[name]
-    assert (metric.text(value), metric.title, metric.axis) == (text, title, axis)
-    assert format(value, metric.form).rstrip("%") == text.removesuffix(" %")
-
-
 def test_a_metric_knows_which_way_is_better() -> None:
     """By what is measured: errors are, whatever they are called, better where they are smaller."""
     lower = {name for name, metric in metrics.METRICS.items() if metric.lower}
@@ -300,12 +218,6 @@ def test_a_metric_knows_which_way_is_better() -> None:
         "0.031 rating points",
     )
     assert accuracy.distance(0.0001) == rmse.distance(0.0001) == ""
-
-
-def test_all_that_is_measured_is_a_metric_and_each_task_has_a_headline() -> None:
-    assert {metrics.headline(task).name for task in Task} == {"accuracy", "rmse", "hr@10"}
-    panels = [metric.panel for metric in metrics.RANKING]
-    assert len(set(panels)) == len(panels) == 4
 
 
 def test_ranks_are_counted_once_for_a_model_and_its_data():

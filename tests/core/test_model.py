@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
 import numpy as np
 import pytest
 
-from dpmc_core.model import Constant, Dense, Factors, Model, Step
+from dpmc_core.model import Constant, Dense, Factors, Model
 
 RNG = np.random.default_rng(0)
 LEFT, RIGHT = RNG.normal(size=(7, 3)), RNG.normal(size=(5, 3))
@@ -52,6 +51,7 @@ def test_users_and_items_outside_the_matrix_are_an_error(name: str) -> None:
         MODELS[name].predict([0], [5])
 
 
+@pytest.mark.slow
 def test_long_questions_are_answered_in_blocks() -> None:
     """Rank 4,000,000 / 2 leaves two pairs per block; the answer must not depend on it."""
     rng = np.random.default_rng(1)
@@ -59,24 +59,3 @@ def test_long_questions_are_answered_in_blocks() -> None:
     users, items = np.array([0, 1, 2, 0, 1]), np.array([0, 1, 0, 1, 0])
     expected = (wide.left[users] * wide.right[items]).sum(axis=1)
     np.testing.assert_allclose(wide.predict(users, items), expected, rtol=1e-9)
-
-
-def test_a_model_of_rank_zero_predicts_zero() -> None:
-    empty = Factors(np.zeros((3, 0)), np.zeros((2, 0)))
-    np.testing.assert_array_equal(empty.predict([0, 2], [1, 1]), [0, 0])
-
-
-def test_factors_are_there_where_they_exist() -> None:
-    factors = MODELS["factors"].factors
-    assert factors is not None
-    assert factors.left is LEFT
-    assert MODELS["dense"].factors is None
-    assert MODELS["constant"].factors is None
-
-
-def test_a_step_is_not_publishable_by_default() -> None:
-    step = Step(index=1, total=3, model=None)
-    assert not step.final
-    assert step.raw == frozenset()
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        step.model = Constant(0.0)  # type: ignore[misc]

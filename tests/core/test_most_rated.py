@@ -11,6 +11,8 @@ from dpmc_core.ratings import PublicFacts
 from dpmc_core.solvers import sizes
 from sample_data import generate
 
+pytestmark = pytest.mark.slow
+
 HELD = ("private-frank-wolfe", "private-svd", "private-pgd", "svd-after-cleansing")
 LIMIT = 60
 FACTS = PublicFacts(users=3_000, items=150, low=1, high=5)

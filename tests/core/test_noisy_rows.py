@@ -13,14 +13,12 @@ from scipy import integrate, stats
 from dpmc_core import metrics, registry
 from dpmc_core.data import datasets
 from dpmc_core.errors import BadRatings
-from dpmc_core.model import Constant, Estimator
 from dpmc_core.privacy import channels
 from dpmc_core.problem import RandomShare
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.solvers import noisy_reports as noisy_rows
 from dpmc_core.solvers import rows
 from dpmc_core.solvers.linalg import Pattern
-from dpmc_core.solvers.noisy_reports import effects_and_taste
 from dpmc_core.solvers.sizes import check_reports
 from sample_data import generate
 from tests.statistics_helpers import FALSE_ALARM, assert_frequencies
@@ -74,26 +72,6 @@ def test_counts_and_sums_are_unbiased_whatever_the_cell(id, epsilon):
         assert mean / law.gain == pytest.approx(x + bend(id, epsilon, x), abs=1e-5)
 
 
-@pytest.mark.parametrize("epsilon", [*EPSILONS, 1.5, 2.0, 3.0, 6.0])
-def test_laplace_scores_bend_by_less_than_their_noise_over_a_thousand_ratings(epsilon):
-    law, x = law_of("modified-laplace", epsilon), np.linspace(-1, 1, 201)
-    off = law.expected(x) - x
-    assert np.abs(off).max() < 0.05
-    assert np.sqrt(np.mean(off**2)) < math.sqrt(law.sum_noise / (0.05 * 1000))
-    if epsilon >= 6:
-        assert np.abs(off).max() < 1e-3
-    b = 2 / epsilon
-    assert law.square <= b**2 * (2 - math.exp(-1 / b)) * (1 + 1e-9)
-
-
-@pytest.mark.parametrize("levels", [2, 3, 10, 100])
-def test_symbols_are_unbiased_for_any_number_of_levels(levels):
-    law = law_of("randomised-response", 1.0, levels=levels)
-    for x in law.levels:
-        _, mean, _ = moments("randomised-response", 1.0, x, levels=levels)
-        assert mean / law.gain == pytest.approx(x, abs=1e-9)
-
-
 @pytest.mark.parametrize("id", BOTH)
 @pytest.mark.parametrize("epsilon", EPSILONS)
 def test_the_noise_is_that_of_the_channel(monkeypatch, id, epsilon):
@@ -111,18 +89,6 @@ def test_the_noise_is_that_of_the_channel(monkeypatch, id, epsilon):
     monkeypatch.setattr(noisy_rows, "_RATING", 0.5)
     wanted = law.sum_noise + law.rating_noise
     assert spread == pytest.approx(wanted, rel=0.05 if id == "modified-laplace" else 1e-6)
-
-
-def test_a_lower_end_is_taken_where_it_pays_and_the_exact_one_elsewhere():
-    """The exact end, 1 + b, is the mean of a report given that it was cut (Rao and Blackwell)."""
-    assert law_of("modified-laplace", 1.0).end == 1
-    for epsilon in (6.0, 10.0):
-        law, b = law_of("modified-laplace", epsilon), 2 / epsilon
-        assert law.end == pytest.approx(1 + b)
-        draws = np.random.default_rng(0).laplace(0.3, b, 400_000)
-        kept = np.abs(draws) > 1
-        error = 6 * draws[kept].std() / math.sqrt(kept.sum())
-        assert abs(np.mean(draws[kept] - law.scores(draws[kept]))) < error
 
 
 def long_tail(seed=1, users=600, items=1200, ratings=60_000):
@@ -143,6 +109,7 @@ def errors(id, epsilon, pair, seeds, **settings):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("id", BOTH)
 def test_what_is_left_for_taste_has_the_mean_and_the_variance_stated(id):
     """Cells rated with a known chance, ratings about a known mean: y is 0 on average, w y^2 is 1.
@@ -171,6 +138,7 @@ def test_what_is_left_for_taste_has_the_mean_and_the_variance_stated(id):
         assert np.mean(w * y**2) == pytest.approx(1, rel=0.03)
 
 
+@pytest.mark.slow
 def test_the_cells_kept_for_taste_are_the_likeliest(monkeypatch):
     train, _ = long_tail()
     mechanism = registry.create("randomised-response", epsilon=1.0)
@@ -189,6 +157,7 @@ def test_the_cells_kept_for_taste_are_the_likeliest(monkeypatch):
     )
 
 
+@pytest.mark.slow
 def test_believed_counts_beat_raw_ones_and_are_the_counts_where_there_is_no_noise():
     rng = np.random.default_rng(0)
     truth = np.round(rng.gamma(0.6, 80, 3000))
@@ -204,31 +173,7 @@ def test_believed_counts_beat_raw_ones_and_are_the_counts_where_there_is_no_nois
         assert (found >= raw - sd * 1.0001).all()
 
 
-def test_effects_are_shrunk_as_far_as_the_noise_asks():
-    """The error is the posterior variance stated, and at most that of the raw quotients."""
-    rng = np.random.default_rng(1)
-    count, zero = rng.uniform(5, 200, 4000), np.zeros(4000)
-    for sd in (3.0, 30.0, 3000.0):
-        truth = 0.2 * rng.normal(size=4000)
-        total = count * truth + sd * rng.normal(size=4000)
-        found, left = noisy_rows.shrunken_effects(total, count, zero, np.full(4000, sd**2))
-        error = np.mean((found - truth) ** 2)
-        assert error < np.mean((total / count - truth) ** 2)
-        assert error < 1.02 * np.mean(truth**2)
-        if sd < 100:  # where they can be told from noise at all
-            assert error == pytest.approx(left.mean(), rel=0.15)
-
-
-@pytest.mark.parametrize("id", BOTH)
-def test_with_plenty_of_budget_it_is_the_estimator_without_noise(id):
-    train, test = pair = long_tail()
-    mean = train.values.mean()
-    *_, plain = effects_and_taste(Pattern.of(train), train.values - mean)
-    wanted = metrics.rmse(np.clip(mean + plain.predict(Pattern.of(test)), 1, 5), test.values)
-    assert errors(id, 50.0, pair, 1)[0] < wanted + 0.01
-    assert errors("randomised-response", 10.0, pair, 1)[0] < wanted + 0.01
-
-
+@pytest.mark.slow
 @pytest.mark.parametrize("id", BOTH)
 def test_more_budget_is_better_and_the_mean_alone_is_worse(id):
     pair, epsilons = long_tail(), (1.0, 2.0, 4.0, 10.0)
@@ -259,17 +204,6 @@ def test_ten_seeds_fall_over_epsilon_and_never_lie_above_the_mean_alone(id, name
         assert run.mean() < floor.mean() + slack / math.sqrt(10) + 1e-3
 
 
-@pytest.mark.parametrize("id", [*BOTH, "local-mean"])
-@pytest.mark.parametrize("epsilon", [1e-9, 0.01])
-def test_where_noise_drowns_everything_all_that_is_left_is_one_number(id, epsilon):
-    train, test = long_tail(users=200, items=300, ratings=9_000)
-    found = predicted(registry.create(id, epsilon=epsilon), train, test)
-    assert np.isfinite(found).all()
-    assert found.std() < 0.05
-    if epsilon < 1e-6:  # 0.25 is the prior's spread, in half ranges
-        assert abs(found.mean() - 3) < 0.1
-
-
 SHAPES = {
     "one user": (1, 30),
     "one item": (30, 1),
@@ -278,6 +212,7 @@ SHAPES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("id", [*BOTH, "local-mean"])
 @pytest.mark.parametrize("epsilon", [0.01, 1.0, 50.0])
 @pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
@@ -294,20 +229,7 @@ def test_small_and_lopsided_data_give_finite_answers_in_reach(id, epsilon, shape
     assert np.abs(found).max() < 30
 
 
-@pytest.mark.parametrize("levels", [5, 21, 100])
-def test_ratings_of_a_continuous_range_are_read_at_any_number_of_levels(levels):
-    rng = np.random.default_rng(2)
-    truth = 3 * rng.normal(size=(500, 1)) + 2 * rng.normal(size=60) + 2
-    values = np.clip(truth + 2 * rng.normal(size=truth.shape), -10, 10)
-    users, items = np.nonzero(rng.random(truth.shape) < 0.6)
-    public = PublicFacts(users=500, items=60, low=-10, high=10)
-    ratings = Ratings.build(users, items, values[users, items], public)
-    mechanism = registry.create("randomised-response", epsilon=6.0, levels=levels)
-    *_, last = mechanism.fit(ratings, rng)
-    found = last.model.predict(np.arange(500)[:, None], np.arange(60))
-    assert metrics.rmse(found, truth) < 0.5 * truth.std()
-
-
+@pytest.mark.slow
 @pytest.mark.parametrize("id", BOTH)
 @pytest.mark.parametrize("epsilon", [0.5, 4.0])
 def test_the_block_decides_memory_and_nothing_else(monkeypatch, id, epsilon):
@@ -324,6 +246,7 @@ def test_the_block_decides_memory_and_nothing_else(monkeypatch, id, epsilon):
     assert np.allclose(found[0], found[2], rtol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("id", BOTH)
 def test_rows_published_block_by_block_meet_the_same_law(id, monkeypatch):
     """Chi-square of who reports, rated and missing cells apart, in blocks of one row to all."""
@@ -357,33 +280,6 @@ def test_a_secure_source_counts_every_cell_once_whatever_the_block(monkeypatch):
     assert source.drawn == {("channel", 0.0, 1): 60 * 50}
 
 
-@pytest.mark.parametrize("id", BOTH)
-def test_both_estimators_have_one_card_and_hear_the_same_reports(id):
-    one, other = (registry.create(id, epsilon=1.5, estimator=e) for e in Estimator)
-    assert one.guarantee(PUBLIC) == other.guarantee(PUBLIC)
-    assert one.guarantee(PUBLIC).certified().epsilon == pytest.approx(1.5, rel=1e-12)
-
-
-def test_the_local_mean_is_the_mean_of_the_same_reports():
-    train, test = long_tail()
-    floor = registry.create("local-mean", epsilon=1.0)
-    response = registry.create("randomised-response", epsilon=1.0)
-    assert floor.guarantee(PUBLIC).releases == response.guarantee(PUBLIC).releases
-    for epsilon in (1.0, 2.0, 8.0):
-        *_, last = registry.create("local-mean", epsilon=epsilon).fit(
-            train, np.random.default_rng(0)
-        )
-        first = next(
-            registry.create("randomised-response", epsilon=epsilon).fit(
-                train, np.random.default_rng(0)
-            )
-        )
-        assert isinstance(last.model, Constant)
-        assert last.model.value == pytest.approx(first.trace["mean rating"], rel=1e-9)
-        assert last.model.value == pytest.approx(train.values.mean(), abs=0.25 / epsilon)
-    assert np.ptp(predicted(floor, train, test)) == 0
-
-
 def test_rows_too_many_to_hold_are_refused_before_they_are_drawn():
     public = PublicFacts(users=1_000_000, items=1_000, low=1, high=5)
     with pytest.raises(BadRatings, match="keep fewer items"):
@@ -396,6 +292,7 @@ def test_rows_too_many_to_hold_are_refused_before_they_are_drawn():
         next(mechanism.fit(ratings, np.random.default_rng(0)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("id", BOTH)
 def test_it_takes_less_memory_than_one_users_x_items_matrix(id, monkeypatch):
     train, _ = long_tail(users=2_000, items=1_500, ratings=60_000)

@@ -8,13 +8,11 @@ import itertools
 import json
 import math
 import pickle
-from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 import pytest
-from dp_accounting.pld import privacy_loss_distribution as pld
 from numpy.typing import NDArray
 
 from dpmc_core import privacy
@@ -31,7 +29,6 @@ from dpmc_core.privacy import (
     Gaussian,
     Guarantee,
     Laplace,
-    Loss,
     NormLaplace,
     Notion,
     Publishes,
@@ -247,12 +244,6 @@ def test_the_smaller_of_a_stated_and_a_derived_sensitivity_counts() -> None:
     assert sensitivity_at(tight, RATING, public) == 4 * math.sqrt(2)
 
 
-def test_a_cap_above_the_number_of_items_changes_nothing() -> None:
-    for cap in (None, 3, 50):
-        assert sensitivity_at({CELL: 1}, USER_REPLACED, facts(3, cap)) == 3
-        assert sensitivity_at({RATING: 1}, ROW_VALUES, facts(3, cap)) == 3
-
-
 def test_derivation_does_not_depend_on_the_order_of_the_table() -> None:
     """Shortest paths over random tables, against repeated relaxation until nothing moves."""
     rng = np.random.default_rng(0)
@@ -268,11 +259,6 @@ def test_derivation_does_not_depend_on_the_order_of_the_table() -> None:
         finite = {key: s for key, s in derived.items() if math.isfinite(s)}
         assert {key: sensitivity_at(finite, key, public) for key in Change} == derived
         assert all(derived[key] <= values[key] for key in keys)
-
-
-@pytest.mark.parametrize("change", Change)
-def test_a_change_is_found_again_by_its_pair(change: Change) -> None:
-    assert Change.of(change.unit, change.neighbours) is change
 
 
 @pytest.mark.parametrize("change", [RATING, ROW_VALUES, CELL])
@@ -447,22 +433,6 @@ def test_what_noise_cannot_hide_is_not_published(bad: float) -> None:
         laplace(rating=1).publish([0.0, bad, 0.0], np.random.default_rng(0))
 
 
-def test_the_witness_counts_every_publication() -> None:
-    rng = np.random.default_rng(0)
-    with witness() as published:
-        for _ in range(3):
-            laplace(rating=1).publish(np.zeros(3), rng)
-        gaussian(rating=1).publish(np.zeros(3), rng)
-        response(rating=1).publish([0, 1, 1], rng)
-        laplace(rating=1).at_scale(5.0).publish(np.zeros(3), rng)
-        with witness() as inner:
-            gaussian(rating=1).publish(np.zeros(3), rng)
-        assert [seen.release.query for seen in inner] == ["gaussian"]
-    laplace(rating=1).publish(np.zeros(3), rng)
-    counts = Counter(seen.release.query for seen in published)
-    assert counts == {"laplace": 4, "gaussian": 1, "response": 1}
-
-
 def test_a_witness_leaves_the_block_once_it_has_seen_what_it_waits_for() -> None:
     rng, after = np.random.default_rng(0), False
     with witness(until=["laplace", "gaussian"]) as published:
@@ -525,6 +495,8 @@ def test_values_that_move_their_own_numbers_cost_what_so_many_answers_do() -> No
     other = dataclasses.replace(one, alone=False)
     each, sum_ = (card(release).certified(ROW_VALUES, 1e-6).epsilon for release in (one, other))
     assert sum_ == pytest.approx(card(one).certified(ROW_VALUES, 0.0).epsilon, rel=1e-4)
+    from dp_accounting.pld import privacy_loss_distribution as pld
+
     theirs = pld.from_laplace_mechanism(20.0, value_discretization_interval=1e-4)
     cells = round(card(one).certified(ROW_VALUES, 0.0).epsilon * 20)
     assert each == pytest.approx(theirs.self_compose(cells).get_epsilon_for_delta(1e-6), rel=1e-5)
@@ -539,14 +511,6 @@ def test_rounding_of_exact_noise_does_not_make_one_cell_two() -> None:
     assert near.loss(80 * (1 + 2.0**-40)).epsilon > signs.loss(80).epsilon
     (part,) = signs.loss(1.5).pure  # counts nothing: one release of all of it
     assert part == (1.5 * signs.cell_epsilon, 1, False)
-
-
-def test_leaving_out_any_release_lowers_the_certified_value() -> None:
-    releases = [laplace(rating=1), gaussian(rating=1), response(rating=1), gaussian(3.0, rating=1)]
-    whole = card(*releases).certified(delta=1e-6).epsilon
-    for k in range(len(releases)):
-        rest = releases[:k] + releases[k + 1 :]
-        assert card(*rest).certified(delta=1e-6).epsilon < whole
 
 
 def test_delta_defaults_to_the_claim() -> None:
@@ -578,14 +542,6 @@ def test_other_units_cost_what_group_privacy_says() -> None:
     assert user.certified(USER_EMPTIED).epsilon == 1
     assert user.certified(CELL).epsilon == 2
     assert user.certified(RATING).epsilon == 2
-
-
-def test_the_change_defaults_to_the_claim_s_own() -> None:
-    claim = card(laplace(user_emptied=1), change=USER_REPLACED)
-    assert claim.certified().epsilon == 2
-    assert claim.certified().change is USER_REPLACED
-    assert claim.certified(USER_EMPTIED).epsilon == 1
-    assert claim.certified(CELL).change is CELL
 
 
 def test_one_uncovered_release_is_enough_to_be_infinite() -> None:
@@ -628,13 +584,6 @@ def test_an_unbounded_channel_says_so() -> None:
     assert certified.reason == "some outputs reveal their input"
 
 
-def test_nothing_that_moves_costs_nothing() -> None:
-    """A query over public facts alone has sensitivity 0."""
-    free = card(laplace(user_replaced=0), gaussian(user_replaced=0), response(user_replaced=0))
-    for change in Change:
-        assert free.certified(change).epsilon == 0
-
-
 # Releases as fields
 
 
@@ -670,16 +619,6 @@ def test_releases_are_named_by_fields_in_their_order_and_rounds_are_numbered() -
     assert list(Releases()) == []
 
 
-def test_every_release_can_be_put_through_a_change() -> None:
-    several = Grouped(laplace(rating=1), None, (Rounds(gaussian(rating=1), None),), ())
-    louder = several.each(lambda release: dataclasses.replace(release, scale=9.0))
-    assert [(name, release.scale) for name, release in louder] == [
-        ("alone", 9.0),
-        ("first part", 9.0),
-    ]
-    assert louder.rounds[0].second is None
-
-
 # Cards
 
 
@@ -693,14 +632,6 @@ def test_prepared_steps_become_caveats() -> None:
     )
     assert guarantee.caveats == ("first",)
     assert given.certified() == guarantee.certified()
-
-
-def test_numbers_of_any_type_end_as_plain_ones() -> None:
-    release = Laplace(
-        query="q", shape=(), sensitivity={RATING: np.float32(0.5)}, scale=np.float32(0.25)
-    )
-    guarantee = card(release, claimed=Budget(np.float32(2), np.int64(0)))
-    assert json.loads(strict_json(guarantee.as_dict()))["certified"]["epsilon"] == 2.0
 
 
 def strict_json(value: Any) -> str:
@@ -746,14 +677,6 @@ def test_impossible_budgets(epsilon: float, delta: float) -> None:
         Budget(epsilon, delta)
 
 
-def test_changes_have_words_and_columns() -> None:
-    assert RATING.label == "per rating"
-    assert USER_EMPTIED.label == "per user"
-    assert all(change.label and change.protects and change.relation for change in Change)
-    columns = ["value", "row_values", "entry", "user_empty", "user_replace"]
-    assert [change.value for change in Change] == columns
-
-
 # Calibration
 
 
@@ -769,14 +692,7 @@ def test_calibrate_inverts_a_loose_constant(target: float) -> None:
     assert paper(setting).certified().epsilon <= target
 
 
-@pytest.mark.parametrize("change", [ROW_VALUES, RATING])
-def test_calibrate_to_another_change(change: Change) -> None:
-    at = laplace_at(1.0, rating=1.0)
-    setting = calibrate(at, Budget(2.0), change)
-    assert setting == pytest.approx(2.0 / (1682 if change is ROW_VALUES else 1), rel=1e-11)
-    assert at(setting).certified(change).epsilon <= 2.0
-
-
+@pytest.mark.slow
 @pytest.mark.parametrize("change", [USER_EMPTIED, USER_REPLACED])
 @pytest.mark.parametrize("epsilon", [0.01, 1.0, 50.0])
 def test_calibrate_mixed_releases(epsilon: float, change: Change) -> None:
@@ -834,24 +750,3 @@ def test_calibrate_stops_at_the_setting_s_own_limit() -> None:
 
 
 # Budget splits and releases together: the card of a mechanism with several Gaussian queries
-
-
-@pytest.mark.parametrize("epsilon", [0.1, 1.0, 8.0])
-def test_a_split_budget_certifies_exactly_its_target(epsilon: float) -> None:
-    l2, times = (5.0, 2.0, 0.5), (1, 1, 40)
-    parts = Loss(mu=accounting.gaussian_mu(epsilon, 1e-6)).split(1, 4, 40 * 0.49)
-    releases = [
-        gaussian(moved / (part / n).mu, n, user_emptied=moved)
-        for moved, n, part in zip(l2, times, parts, strict=True)
-    ]
-    certified = card(*releases).certified(USER_EMPTIED, delta=1e-6).epsilon
-    assert certified <= epsilon
-    assert certified == pytest.approx(epsilon, rel=1e-10)
-    pure = Loss(epsilon=epsilon).split(1, 2, 40 * 0.7)
-    laplaces = [
-        laplace(moved / (part / n).epsilon, n, user_emptied=moved)
-        for moved, n, part in zip(l2, times, pure, strict=True)
-    ]
-    certified = card(*laplaces).certified(USER_EMPTIED).epsilon
-    assert certified <= epsilon
-    assert certified == pytest.approx(epsilon, rel=1e-10)

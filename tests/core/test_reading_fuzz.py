@@ -10,9 +10,7 @@ import subprocess
 import sys
 from typing import Any
 
-import hypothesis
 import pytest
-from hypothesis import strategies as st
 
 from tests.reading_files import File, disagreement, generate, killed, taken, wanted
 from tests.reading_oracle import Refused, Table
@@ -107,10 +105,14 @@ def test_by_hand(content: str | bytes, options: dict[str, Any], expected: str) -
     check(file)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "part", [0, *(pytest.param(k, marks=pytest.mark.slow) for k in range(1, PARTS))]
 )
 def test_generated_files(part: int) -> None:
+    import hypothesis
+    from hypothesis import strategies as st
+
     @hypothesis.seed(part)
     @hypothesis.settings(
         max_examples=EACH,
@@ -153,6 +155,7 @@ def test_a_damaged_parquet_file_never_ends_the_process() -> None:
     assert ended.returncode == 0, ended.stderr[-2000:]
 
 
+@pytest.mark.slow
 def test_most_kinds_are_read_and_refused() -> None:
     """The generator is of use only if it makes both, of each kind."""
     for kind in ("text", "clicks", "wide", "JSON lines", "Parquet", "crooked"):

@@ -14,11 +14,6 @@ def test_ids_are_those_of_the_classes():
     assert len({cls.name for cls in registry.MECHANISMS.values()}) == len(registry.MECHANISMS)
 
 
-def test_the_registry_cannot_be_changed_by_accident():
-    with pytest.raises(TypeError):
-        registry.MECHANISMS["mine"] = Clear
-
-
 def test_an_unknown_id_comes_with_the_nearest_names():
     with pytest.raises(InvalidSetting, match="did you mean input-flip") as caught:
         registry.get("input-flop")
@@ -27,33 +22,14 @@ def test_an_unknown_id_comes_with_the_nearest_names():
         registry.get("Objective-")
 
 
-def test_a_prefix_is_near_enough():
-    with pytest.raises(InvalidSetting, match="did you mean input-flip"):
-        registry.get("input")
-
-
 def test_create_passes_epsilon_only_where_it_means_something():
     assert registry.create("input-flip", epsilon=2.0) == InputFlip(epsilon=2.0)
     assert registry.create("clear", epsilon=2.0, delta=1e-6) == Clear()
 
 
-def test_create_takes_further_settings():
-    assert registry.create("clear", radius=0.5).radius == 0.5
-
-
-def test_a_required_setting_left_out_is_named():
-    with pytest.raises(InvalidSetting, match="epsilon must be given"):
-        registry.create("input-flip")
-
-
 def test_an_unknown_setting_is_named_with_the_nearest():
     with pytest.raises(InvalidSetting, match="did you mean radius"):
         registry.create("clear", radios=0.5)
-
-
-def test_only_noisy_methods_have_an_epsilon():
-    assert registry.adds_noise(InputFlip)
-    assert not registry.adds_noise(Clear)
 
 
 def test_text_is_only_where_a_method_is_looked_for_first(monkeypatch):

@@ -64,6 +64,7 @@ def test_no_value_reaches_the_model_past_its_releases(id):
     assert np.array_equal(one, other)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("deaf")
 @pytest.mark.parametrize("id", CERTIFIED)
 def test_a_number_of_rounds_that_depends_on_raw_values_is_told_on_the_card(id):

@@ -59,6 +59,7 @@ def assert_nothing_but_answers_counts(mechanism):
     return moved
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("id", "settings"), VARIANTS, ids=IDS)
 def test_others_see_nothing_of_a_row_but_the_published_answers(id, settings):
     # the own row does reach the user's own predictions, so the data sets do differ
@@ -66,6 +67,7 @@ def test_others_see_nothing_of_a_row_but_the_published_answers(id, settings):
     assert differ or id == "private-constant"  # which predicts one number for everybody
 
 
+@pytest.mark.slow_unless_planted
 @pytest.mark.parametrize(("id", "settings"), RANKING + COLLECTED)
 def test_rankings_and_collected_ratings_show_nothing_but_the_answers(id, settings):
     assert_nothing_but_answers_counts(registry.create(id, **settings))
@@ -123,6 +125,7 @@ def leaking(release):
     return planted
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("mechanism", "name"), [p[1:] for p in PLANTED], ids=[f"{p[0]}-{p[2]}" for p in PLANTED]
 )

@@ -6,7 +6,7 @@ from scipy import stats
 
 from dpmc_core import privacy
 from dpmc_core.errors import InvalidSetting
-from dpmc_core.privacy import RATING, SharedLaplace, Shares, noise
+from dpmc_core.privacy import RATING, SharedLaplace, Shares
 from tests.statistics_helpers import FALSE_ALARM, assert_drawn_from, assert_scale
 
 SIZES = (2, 3, 7, 40)
@@ -36,6 +36,7 @@ def sums(shared, sizes, rng, keep=None):
     return total
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shares", list(Shares))
 @pytest.mark.parametrize("size", SIZES)
 def test_the_shares_of_a_group_sum_to_laplace_noise(shares, size):
@@ -64,6 +65,7 @@ def test_hardened_shares_without_those_of_t_users_still_sum_to_laplace_noise(t):
     assert_drawn_from(found, stats.laplace(scale=2.5).cdf)
 
 
+@pytest.mark.slow
 def test_given_its_mixing_variable_the_gaussian_sum_has_the_variance_the_recommender_knows():
     shared = release(Shares.GAUSSIAN, rows=3000)
     rng = np.random.default_rng(0)
@@ -75,6 +77,7 @@ def test_given_its_mixing_variable_the_gaussian_sum_has_the_variance_the_recomme
     assert_drawn_from(total / (2.5 * np.sqrt(2 * mixing)), stats.norm.cdf)
 
 
+@pytest.mark.slow
 def test_a_gaussian_group_that_lost_a_user_has_too_little_noise():
     shared = release(Shares.GAUSSIAN, rows=4000)
     sizes = np.full(4000, 3)
@@ -83,24 +86,6 @@ def test_a_gaussian_group_that_lost_a_user_has_too_little_noise():
             sums(shared, sizes, np.random.default_rng(1), keep=sizes - 1),
             stats.laplace(scale=2.5).cdf,
         )
-
-
-def test_the_test_catches_planted_bugs(monkeypatch):
-    honest = noise.gamma_shares
-
-    def check():
-        found = sums(release(Shares.GAMMA, 2000), np.full(2000, 5), np.random.default_rng(2))
-        assert_drawn_from(found, stats.laplace(scale=2.5).cdf)
-
-    check()
-    for planted in (
-        lambda scale, parts, length, rng: honest(scale / 2, parts, length, rng),
-        lambda scale, parts, length, rng: honest(scale, parts + 1, length, rng),
-        lambda scale, parts, length, rng: 0 * honest(scale, parts, length, rng),
-    ):
-        monkeypatch.setattr(noise, "gamma_shares", planted)
-        with pytest.raises(AssertionError):
-            check()
 
 
 def test_values_are_added_and_the_witness_sees_one_publication():
@@ -126,8 +111,3 @@ def test_values_are_added_and_the_witness_sees_one_publication():
 def test_bad_shares_are_refused_in_a_sentence(call, message):
     with pytest.raises(InvalidSetting, match=message):
         call(release(Shares.GAMMA, rows=1))
-
-
-def test_gaussian_shares_allow_nobody_to_vanish():
-    with pytest.raises(InvalidSetting, match="colluding must be 0 with Gaussian shares"):
-        release(Shares.GAUSSIAN, colluding=1)

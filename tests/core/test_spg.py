@@ -16,6 +16,8 @@ from dpmc_core.solvers.one_bit import (
     minimise,
 )
 
+pytestmark = pytest.mark.slow
+
 
 def instance(rows=14, columns=10, seed=0):
     rng = np.random.default_rng(seed)
@@ -82,7 +84,6 @@ def test_a_block_outside_the_first_answer_joins_it():
     assert last.objective <= optimum * (1 + 1e-6)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("bound", [None, 0.8])
 def test_logistic_optimum_equals_cvxpy(bound):
     ratings = instance()
@@ -97,7 +98,6 @@ def test_logistic_optimum_equals_cvxpy(bound):
         assert np.abs(matrix).max() <= bound
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("bound", [None, 0.8])
 def test_probit_optimum_equals_cvxpy(bound):
     """cvxpy's log_normcdf is itself an approximation, so its point is judged by the exact loss."""
@@ -151,42 +151,6 @@ def test_stationary_for_the_loss_of_flipped_signs():
     again = ball(ratings, radius).project(last.point, 1.0, gradient, 1e-9)
     distance = np.linalg.norm(whole(again, ratings.shape) - whole(last.point, ratings.shape))
     assert distance <= 1e-5 * max(1, np.sqrt(last.point.dot(last.point)))
-
-
-def test_flipped_loss_gradient_and_its_negative_curvature():
-    x = np.linspace(-1, 1, 201)
-    p = 1 / (1 + np.e)
-    for label in (0.0, 1.0):
-        loss = flipped_likelihood(LOGISTIC, np.array([label]), p, p)
-        values = np.array([loss(np.array([t]))[0] for t in x])
-        slopes = np.array([loss(np.array([t]))[1][0] for t in x])
-        assert np.allclose(np.gradient(values, x)[1:-1], slopes[1:-1], atol=1e-4)
-        assert np.gradient(slopes, x).min() == pytest.approx(-0.053, abs=2e-3)
-
-
-def test_soft_labels_interpolate_and_match_the_logistic_shortcut():
-    class PlainLogistic:
-        probability = staticmethod(LOGISTIC.probability)
-        log_probability = staticmethod(LOGISTIC.log_probability)
-        score = staticmethod(LOGISTIC.score)
-
-    x = np.linspace(-3, 3, 9)
-    labels = np.linspace(0, 1, 9)
-    value, gradient = likelihood(LOGISTIC, labels)(x)
-    other, other_gradient = likelihood(PlainLogistic(), labels)(x)
-    assert value == pytest.approx(other)
-    assert np.allclose(gradient, other_gradient)
-
-
-def test_a_start_at_the_optimum_stops_at_once(monkeypatch):
-    ratings = instance(30, 20, seed=9)
-    loss = likelihood(LOGISTIC, (ratings.values > 0).astype(float))
-    feasible = ball(ratings, 10.0)
-    best = solve(loss, feasible)
-    monkeypatch.setattr(feasible, "origin", lambda: best.point)
-    again = list(minimise(loss, feasible, iterations=50, tolerance=1e-5))
-    assert len(again) <= 5
-    assert again[-1].objective == pytest.approx(best.objective, rel=1e-6)
 
 
 def test_reference_optimum_on_movielens(movielens_u1):

@@ -5,16 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dpmc_core.data import Dataset
 from dpmc_core.errors import BadRatings, InvalidSetting
-from dpmc_core.model import Task
 from dpmc_core.problem import (
     LeaveLast,
     RandomShare,
     SharePerUser,
-    Split,
-    build_problem,
-    split_words,
 )
 from dpmc_core.ratings import PublicFacts, Ratings
 
@@ -84,12 +79,6 @@ def test_per_user_share_is_exact_on_average_and_leaves_one_in_training() -> None
         assert abs(mean - 0.3 * n) < 5 * spread
 
 
-def test_per_user_share_never_empties_a_row() -> None:
-    ratings = some_ratings(2)
-    train, _ = SharePerUser(0.99)(ratings, np.random.default_rng(0))
-    assert ((np.diff(train.indptr) >= 1) == (np.diff(ratings.indptr) >= 1)).all()
-
-
 @pytest.mark.parametrize("seed", range(4))
 def test_leave_last_out_takes_a_latest_rating_of_every_user_with_two(seed: int) -> None:
     ratings = some_ratings(seed)
@@ -118,33 +107,6 @@ def test_ties_in_time_and_missing_times_are_broken_uniformly() -> None:
         )
         # Five deviations of a binomial count: false alarm rate below 1e-5.
         assert np.abs(counts - expected).max() < 5 * np.sqrt(users / 4)
-
-
-def test_a_split_is_called_what_it_does() -> None:
-    def told(split: Split, ratings: Ratings) -> str:
-        dataset = Dataset(ratings, "x", "X", "", "", ())
-        return split_words(build_problem(dataset, Task.RATINGS, split=split).split)
-
-    def full(times: np.ndarray | None, users: int = 5, single: bool = False) -> Ratings:
-        grid = np.indices((users, 4)).reshape(2, -1)
-        values = np.arange(users * 4) % 4 + 1.0
-        facts = PublicFacts(users=users, items=4, low=1, high=5)
-        whole = Ratings.build(*grid, values, facts, times=times)
-        return whole.select(np.arange(3, users * 4)) if single else whole
-
-    ordered = np.arange(20)
-    assert told(LeaveLast(), full(ordered)) == "the latest rating of every user"
-    assert told(LeaveLast(), full(None)) == "one random rating of every user"
-    for day in (np.full(20, 86_400), np.repeat(np.arange(5), 4)):  # times that order nobody's
-        assert told(LeaveLast(), full(day)) == "one random rating of every user"
-    some = " of every user with two or more"
-    assert told(LeaveLast(), full(ordered, single=True)) == "the latest rating" + some
-    assert told(LeaveLast(), full(None, single=True)) == "one random rating" + some
-    assert told(RandomShare(0.25), full(None)) == "a random 25 % of the ratings"
-    assert (
-        told(SharePerUser(0.3), full(None)) == "about 30 % of every user's ratings, drawn at random"
-    )
-    assert split_words("the given test ratings") == "the given test ratings"
 
 
 def test_bad_shares_and_too_little_data_are_sentences() -> None:

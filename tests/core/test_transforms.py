@@ -76,29 +76,10 @@ def test_binarise_above_the_middle_reads_nothing_of_the_ratings() -> None:
         assert np.flatnonzero(changed.values != signs.values).tolist() in ([], [k])
 
 
-def test_binarise_at_a_public_threshold_leaves_no_caveat() -> None:
-    signs, _ = apply_steps([Binarise(3)], some_ratings(0))
-    assert signs.prepared == ()
-    assert cells(signs) == {c: 1.0 if v >= 3 else -1.0 for c, v in cells(some_ratings(0)).items()}
-
-
 @pytest.mark.parametrize("step", [Binarise(1), Binarise(5.5)])
 def test_binarise_says_that_there_is_one_class_only(step: Binarise) -> None:
     with pytest.raises(BadRatings, match=r"only one class.* binarise=VALUE"):
         apply_steps([step], some_ratings(0))
-
-
-@pytest.mark.parametrize(("value", "side"), [(3.0, "at or below"), (4.0, "above")])
-def test_ratings_on_one_side_of_the_middle_name_the_option(value: float, side: str) -> None:
-    equal = with_values(some_ratings(0), np.full(len(some_ratings(0)), value), low=1, high=5)
-    with pytest.raises(BadRatings, match=rf"are {side} the middle.*binarise=VALUE"):
-        apply_steps([Binarise()], equal)
-
-
-def test_all_ratings_equal_has_one_class_only() -> None:
-    equal = with_values(some_ratings(0), np.full(len(some_ratings(0)), 3.3), low=1, high=5)
-    with pytest.raises(BadRatings, match="only one class"):
-        apply_steps([Binarise()], equal)
 
 
 def test_implicit_keeps_high_ratings_as_ones() -> None:
@@ -185,11 +166,6 @@ def test_one_cell_swaps_at_most_one_other_cell_of_its_user() -> None:
         assert len(kept ^ set(cells(apply_steps([CapPerUser(4)], fewer)[0]))) <= 2
 
 
-def test_caps_only_tighten() -> None:
-    ratings = some_ratings(0)
-    assert apply_steps([CapPerUser(3), CapPerUser(7)], ratings)[0].public.cap == 3
-
-
 def test_rescale_is_linear_on_the_public_range_not_on_the_data() -> None:
     every = some_ratings(2)
     ratings = every.select((every.values > 1) & (every.values < 5))
@@ -234,10 +210,3 @@ def test_steps_and_their_text_are_inverse(text: str) -> None:
 def test_a_bad_step_is_a_sentence(text: str, sentence: str) -> None:
     with pytest.raises(InvalidSetting, match=sentence):
         parse_step(text)
-
-
-def test_an_empty_test_side_names_the_step() -> None:
-    train = some_ratings(0)
-    test = train.select(train.values < 4)
-    with pytest.raises(BadRatings, match="test ratings after implicit=4: no rating is 4 or more"):
-        apply_steps([Implicit(4)], train, test)

@@ -2,19 +2,14 @@
 
 import math
 
-import cvxpy as cp
 import numpy as np
 import pytest
 
 from dpmc_core import privacy, registry
-from dpmc_core.data import datasets
-from dpmc_core.mechanisms.cleansing import Predictor, shrunken_covariance
 from dpmc_core.mechanisms.frank_wolfe import (
-    Schedule,
     StepRule,
     exact_top_pair,
     frank_wolfe,
-    oja,
     onto_nuclear_ball,
     projected_gradient,
 )
@@ -28,9 +23,6 @@ from dpmc_core.solvers.linalg import (
     low_rank_plus_sparse,
 )
 from dpmc_core.solvers.rows import (
-    bounded_scale,
-    cap_key,
-    capped,
     centred,
     clip_dense_rows,
     clip_rows,
@@ -41,10 +33,7 @@ from dpmc_core.solvers.rows import (
     low_rank_gram,
     nearest_positive,
     normal_equations,
-    ridge,
-    ridge_rows,
     row_sums,
-    shrunken_means,
 )
 
 
@@ -83,14 +72,7 @@ def objective(step):
 # --- Frank-Wolfe --------------------------------------------------------------------------------
 
 
-def test_one_round_recovers_a_fully_seen_rank_one_matrix():
-    matrix, _, _, _ = problem()
-    cells = pattern(np.ones_like(matrix, dtype=bool))
-    radius = np.linalg.norm(matrix, "nuc")
-    _, found = run(cells, matrix.ravel(), radius, rounds=1)
-    assert np.allclose(found, matrix, atol=1e-6 * radius)
-
-
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", StepRule)
 def test_rank_one_is_recovered_from_half_its_entries(rule):
     matrix, mask, cells, target = problem(m=120, n=30)
@@ -120,20 +102,12 @@ def test_the_top_pair_is_found_from_a_start_that_the_matrix_takes_to_zero(items)
     assert np.linalg.norm(matrix @ v) == pytest.approx(sigma, rel=1e-3)
 
 
-@pytest.mark.parametrize("radius", [0.5, 10.0, 1000.0])
-def test_frank_wolfe_never_fails_on_a_small_catalogue(radius):
-    for seed in range(3):
-        rng = np.random.default_rng(seed)
-        u, i = np.nonzero(rng.random((12, 6)) < 0.6)
-        public = PublicFacts(users=12, items=6, low=1, high=5)
-        ratings = Ratings.build(u, i, rng.integers(1, 6, len(u)).astype(float), public)
-        steps = list(registry.create("frank-wolfe", radius=radius).fit(ratings, rng))
-        assert np.isfinite(steps[-1].model.predict(np.arange(12)[:, None], np.arange(6))).all()
-
-
+@pytest.mark.slow
 def test_the_duality_gap_bounds_the_distance_to_the_optimum_of_an_independent_solver():
     _, mask, cells, target = problem(rank=3, noise=0.3)
     radius = 12.0
+    import cvxpy as cp
+
     variable = cp.Variable(cells.shape)
     fit = 0.5 * cp.sum_squares(cp.multiply(mask, variable) - dense(cells, target))
     best = cp.Problem(cp.Minimize(fit), [cp.normNuc(variable) <= radius]).solve(solver="SCS")
@@ -147,6 +121,7 @@ def test_the_duality_gap_bounds_the_distance_to_the_optimum_of_an_independent_so
     assert np.linalg.norm(found, "nuc") <= radius * (1 + 1e-6)
 
 
+@pytest.mark.slow
 def test_projected_gradient_reaches_the_same_optimum():
     _, _, cells, target = problem(rank=3, noise=0.3)
     radius = 12.0
@@ -159,27 +134,6 @@ def test_projected_gradient_reaches_the_same_optimum():
     assert reached == pytest.approx(objective(steps[-1]), rel=5e-3)
     assert reached <= objective(steps[-1])
     assert np.linalg.norm(left @ right.T, "nuc") <= radius * (1 + 1e-6)
-
-
-def test_it_stops_where_the_gap_is_small():
-    rng = np.random.default_rng(3)
-    users, items = np.nonzero(rng.random((60, 20)) < 0.5)
-    public = PublicFacts(users=60, items=20, low=1, high=5)
-    ratings = Ratings.build(users, items, rng.integers(1, 6, len(users)).astype(float), public)
-    method = registry.create("frank-wolfe", rounds=500, tolerance=0.05, radius=0.3)
-    steps = list(method.fit(ratings, rng))
-    assert [step.final for step in steps] == [False] * (len(steps) - 1) + [True]
-    assert len(steps) < 500
-    assert steps[-1].trace["duality gap"] <= 0.05 * steps[-1].trace["objective"]
-
-
-@pytest.mark.parametrize("rule", [StepRule.FIXED, StepRule.DECREASING])
-def test_public_steps_are_those_of_the_papers(rule):
-    assert [StepRule.FIXED.share(t, 4) for t in (1, 2, 4)] == [0.25] * 3
-    assert [StepRule.DECREASING.share(t, 4) for t in (1, 2, 4)] == [1.0, 2 / 3, 0.4]
-    _, _, cells, target = problem()
-    steps, _ = run(cells, target, 5.0, rounds=4, rule=rule)
-    assert [s.share for s in steps] == [rule.share(t, 4) for t in (1, 2, 3, 4)]
 
 
 def test_factors_and_observed_cells_stay_together_where_rows_are_scaled():
@@ -214,6 +168,7 @@ def test_factors_and_observed_cells_stay_together_where_rows_are_scaled():
 # --- rows ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("m", "n", "density"), [(50, 12, 0.6), (30, 400, 0.01), (3000, 900, 0.2)])
 def test_gram_and_sums_agree_with_dense_algebra(m, n, density):
     _, _, cells, values = problem(m, n, 2, density)
@@ -327,24 +282,7 @@ def test_rows_of_the_stepped_matrix_are_clipped_to_their_norm_as_a_dense_matrix_
         assert np.allclose(found.factors.left @ found.factors.right.T, whole)
 
 
-def test_item_means_are_shrunk_by_four_ratings():
-    counts = np.array([0.0, 1.0, 4.0, 100.0])
-    sums = 0.5 * counts
-    assert np.allclose(shrunken_means(sums, counts), sums / (counts + 4))
-
-
 # --- alternating least squares ------------------------------------------------------------------
-
-
-def test_the_ridge_of_rows_is_every_users_exact_solution():
-    _, mask, cells, values = problem(rank=3, noise=0.2)
-    right = np.random.default_rng(1).normal(size=(15, 3))
-    (found,) = ridge_rows(cells, values, right, 0.7)
-    matrix = dense(cells, values)
-    for u in range(40):
-        v = right[mask[u]]
-        exact = np.linalg.solve(v.T @ v + 0.7 * np.eye(3), v.T @ matrix[u, mask[u]])
-        assert np.allclose(found[u], exact)
 
 
 @pytest.mark.parametrize("rank", [2, 12, 20])
@@ -374,98 +312,10 @@ def test_nearest_positive_is_the_projection():
         assert abs(np.sum((symmetric - found) * found)) < 1e-10
 
 
-def test_factors_are_scaled_to_rating_points():
-    right = 3 * np.random.default_rng(0).normal(size=(50, 3))
-    scaled = bounded_scale(right)
-    assert np.linalg.norm(scaled, 2) == pytest.approx(math.sqrt(50))
-    assert np.allclose(scaled / right, (scaled / right)[0, 0])
-    assert np.array_equal(bounded_scale(right / 100), right / 100)
-    assert np.allclose(
-        ridge(np.eye(2)[None] * 3, np.array([[4.0, 8.0]]), np.array([1.0])), [[1.0, 2.0]]
-    )
-
-
-def test_alternating_least_squares_recovers_low_rank_ratings():
-    rng = np.random.default_rng(0)
-    users, items = np.nonzero(rng.random((300, 40)) < 0.5)
-    taste = 0.4 * rng.normal(size=(300, 2)) @ rng.normal(size=(2, 40))
-    values = np.clip(3 + taste[users, items], 1, 5)
-    public = PublicFacts(users=300, items=40, low=1, high=5)
-    train = Ratings.build(users, items, values, public)
-    als = registry.create("als", rank=3, rounds=30, ridge=0.1, item_ridge=0.1)
-    last = list(als.fit(train, np.random.default_rng(0)))[-1]
-    assert last.trace["training rmse"] < 0.1
-    hidden = np.ones((300, 40), dtype=bool)
-    hidden[users, items] = False
-    u, i = np.nonzero(hidden)
-    error = last.model.predict(u, i) - np.clip(3 + taste[u, i], 1, 5)
-    assert math.sqrt(np.mean(error**2)) < 0.2 * taste.std()
-
-
 # --- Oja ----------------------------------------------------------------------------------------
 
 
-def test_ojas_vector_has_nearly_the_top_rayleigh_quotient():
-    _, _, cells, values = problem(200, 25, 3, noise=1.0)
-    square = gram(cells.by_user(values))
-    top = np.linalg.eigvalsh(square)[-1]
-    v = oja(lambda x: square @ x, 25, 60, 10 / top, np.random.default_rng(0))
-    assert np.linalg.norm(v) == pytest.approx(1)
-    assert v @ square @ v >= (1 - 1e-2) * top
-
-
-@pytest.mark.slow
-def test_ojas_vector_on_jester_is_within_a_hundredth_of_the_eigenvectors_quotient(shared_data):
-    ratings = datasets.load(shared_data / "jester").ratings
-    made = registry.create("private-frank-wolfe-oja", epsilon=1.0, rounds=1, item_share=0.0,
-                           estimator=Estimator.PUBLISHED, updates=20)  # fmt: skip
-    with privacy.witness() as publications:
-        (step,) = made.fit(ratings, np.random.default_rng(0))
-    v = step.model.factors.right[:, 0]
-    rows = centred(capped(ratings, made.cap, cap_key(np.random.default_rng(0))))
-    for share in (1.0, made.residual):
-        clip_rows(rows.cells, rows.values, share * made.row_norm(ratings.public))
-    square = gram(rows.cells.by_user(rows.values))
-    top = np.linalg.eigvalsh(square)[-1]
-    assert v @ square @ v >= (1 - 1e-2) * top
-    assert float(publications[-1].published) == pytest.approx(top, rel=0.05)
-
-
 # --- the rest -----------------------------------------------------------------------------------
-
-
-def test_schedules():
-    assert [Schedule.ROOT.step(t, 0.3) for t in (1, 4)] == [1.0, 0.5]
-    assert [Schedule.INVERSE.step(t, 0.3) for t in (1, 4)] == [1.0, 0.25]
-    assert [Schedule.CONSTANT.step(t, 0.3) for t in (1, 4)] == [0.3, 0.3]
-
-
-def test_covariances_shrink_towards_their_average():
-    rng = np.random.default_rng(0)
-    products, weights = rng.normal(size=(6, 6)), 1 + rng.random((6, 6))
-    products, weights = products + products.T, weights + weights.T
-    assert np.allclose(shrunken_covariance(products, weights, 0.0), products / weights)
-    average = products.mean() / weights.mean()
-    assert np.allclose(shrunken_covariance(products, weights, 1e9), average, atol=1e-6)
-
-
-@pytest.mark.parametrize("predictor", Predictor)
-def test_cleansing_beats_the_means_on_structured_ratings(predictor):
-    rng = np.random.default_rng(0)
-    users, items = np.nonzero(rng.random((600, 30)) < 0.5)
-    taste = rng.normal(size=(600, 2)) @ rng.normal(size=(2, 30))
-    values = np.clip(3 + 0.5 * taste[users, items] + 0.2 * rng.normal(size=len(users)), 1, 5)
-    public = PublicFacts(users=600, items=30, low=1, high=5)
-    held = rng.random(len(users)) < 0.1
-    whole = Ratings.build(users, items, values, public)
-    train, test = whole.select(~held), whole.select(held)
-
-    def rmse(id, **settings):
-        step = list(registry.create(id, **settings).fit(train, np.random.default_rng(0)))[-1]
-        return math.sqrt(np.mean((step.model.predict(test.users, test.items) - test.values) ** 2))
-
-    # One variable name a line would say the same: structured ratings, so tastes must help.
-    assert rmse("cleansed-svd", predictor=predictor) < 0.9 * rmse("item-mean")
 
 
 def test_cleansing_as_published_has_no_singular_system():

@@ -40,6 +40,7 @@ def off(found, truth):
     return float(np.sqrt(np.mean((whole(found) - truth) ** 2)))
 
 
+@pytest.mark.slow
 def test_effects_alone_solve_the_normal_equations_of_their_model():
     """With known noise the posterior means of effects are the solution of one linear system, given
     the variances and the centre of items that these means in turn suggest: both hold at the end."""
@@ -70,6 +71,7 @@ def test_effects_alone_solve_the_normal_equations_of_their_model():
     assert np.abs(np.concatenate([found.user, found.item]) - exact).max() < 2e-3
 
 
+@pytest.mark.slow
 def test_planted_effects_and_taste_are_recovered():
     """A cell's error is near what (m + n)(rank + 1) free numbers cost, sd sqrt(numbers/cells)."""
     for seed in range(4):
@@ -83,6 +85,7 @@ def test_planted_effects_and_taste_are_recovered():
         assert len(found.taste) == 2
 
 
+@pytest.mark.slow
 def test_of_noise_alone_no_taste_is_learnt():
     """Chance lets a direction in where the data's largest singular value beats three draws of
     signs: one case in four. Even then it teaches the cells less than an eighth of the noise's sd,
@@ -98,55 +101,6 @@ def test_of_noise_alone_no_taste_is_learnt():
     assert let_in <= 8  # binomial (12, 1/4): more in one of 2,500 runs of other seeds
 
 
-def test_taste_is_kept_out_under_noise_that_drowns_it_and_found_without():
-    pattern, values, truth = planted(3, taste=0.15, noise=0.1)
-    loud = values + 2.0 * np.random.default_rng(4).normal(size=len(values))
-    clear, drowned = last(pattern, values), last(pattern, loud, noise=4.01)
-    assert off(clear, truth) < 0.08
-    assert np.abs(drowned.left @ drowned.right.T).max(initial=0.0) < 0.05
-    assert off(drowned, truth) < np.sqrt(np.mean(truth**2))
-
-
-def test_a_weight_is_as_many_observations():
-    """Weight k with the mean of k observations, each of noise s2: the same posterior as noise
-    s2 / k; the engine may not know the difference."""
-    pattern, values, _ = planted(5)
-    heavy = last(pattern, values, weights=np.full(len(values), 4.0), noise=0.64)
-    plain = last(pattern, values, noise=0.16)
-    assert np.allclose(whole(heavy), whole(plain), atol=1e-9)
-
-
-def test_cells_that_are_known_badly_count_for_little():
-    pattern, values, truth = planted(6)
-    rng = np.random.default_rng(7)
-    bad = rng.random(len(values)) < 0.4
-    spoilt = values + bad * 3.0 * rng.normal(size=len(values))
-    weights = np.where(bad, 0.16 / 9.16, 1.0)
-    aware = off(last(pattern, spoilt, weights=weights, noise=0.16), truth)
-    blind = off(last(pattern, spoilt), truth)
-    without = Pattern(
-        pattern.items[~bad],
-        np.concatenate(([0], np.cumsum(np.bincount(pattern.users[~bad], minlength=120)))),
-        pattern.shape,
-    )
-    assert aware < 0.7 * blind
-    assert aware < 1.02 * off(last(without, values[~bad], noise=0.16), truth)
-
-
-def test_users_and_items_may_come_in_any_order():
-    pattern, values, _ = planted(8)
-    m, n = pattern.shape
-    dense = np.full((m, n), np.nan)
-    dense[pattern.users, pattern.items] = values
-    rng = np.random.default_rng(9)
-    rows, columns = rng.permutation(m), rng.permutation(n)
-    other = dense[rows][:, columns]
-    again = pattern_of(~np.isnan(other))
-    first = whole(last(pattern, values, users_differ=True))
-    second = whole(last(again, other[~np.isnan(other)], users_differ=True))
-    assert np.allclose(first[rows][:, columns], second, atol=1e-7)
-
-
 def test_the_unit_of_the_values_does_not_matter():
     pattern, values, _ = planted(10)
     for settings in ({"users_differ": True}, {"noise": 0.16}):
@@ -158,6 +112,7 @@ def test_the_unit_of_the_values_does_not_matter():
         assert np.allclose(5 * small, large, atol=1e-7)
 
 
+@pytest.mark.slow
 def test_people_who_are_hard_to_predict_teach_less():
     """Half of the users answer with five times the noise of the others."""
     pattern, values, truth = planted(11, noise=0.0)
@@ -175,14 +130,7 @@ def off_rows(found, truth, rows):
     return float(np.sqrt(np.mean((whole(found) - truth)[rows] ** 2)))
 
 
-def test_people_who_are_alike_keep_one_noise():
-    """The spread of residuals over users beyond chance is none here: little is lost by asking."""
-    for seed in range(4):
-        pattern, values, truth = planted(seed)
-        told, blind = last(pattern, values, users_differ=True), last(pattern, values)
-        assert off(told, truth) < 1.01 * off(blind, truth)
-
-
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 2])
 @pytest.mark.parametrize("make", ["films", "restaurants", "small_tail"])
 def test_taste_never_costs_more_than_it_is_worth(make, seed):
@@ -233,20 +181,3 @@ def test_whatever_the_shape_numbers_are_finite_and_within_reason(shown, kind, us
     assert np.abs(whole(found[-1])).max() <= 2 * np.abs(values).max() + 1e-9
     if kind == "zero":
         assert np.abs(whole(found[-1])).max() < 1e-6
-
-
-def test_unseen_users_and_items_get_what_is_common():
-    pattern, values, _ = planted(13)
-    m, n = pattern.shape
-    more = Pattern(
-        pattern.items,
-        np.append(pattern.indptr, pattern.indptr[-1]),
-        (m + 1, n + 1),
-    )
-    found = last(more, values + 0.5)
-    assert whole(found)[-1, -1] == pytest.approx(0.5, abs=0.1)
-
-
-def test_the_least_noise_is_kept():
-    pattern, values, _ = planted(14, noise=0.01)
-    assert last(pattern, values, least_noise=1.0).noise == 1.0

@@ -17,152 +17,74 @@ from tests.faults.base import (
 _OPENDP = "test_what_is_published_is_what_opendp_answers_and_nothing_else"
 _ROUNDED = "test_every_sensitivity_of_the_secured_card_holds_the_rounding"
 
+# fmt: off
 SECURE = (
     family_of(
-        "secure path",
-        "privacy/exact_noise.py",
-        (
-            "NumPy's noise rounded to the grid",
-            OTHER,
-            "measurement(kind, scale, part.size, k)(part.tolist())",
-            "(np.rint((part + getattr(np.random.default_rng(), kind.replace('gaussian', 'normal'))"
-            "(0.0, scale, part.size)) / 2.0**k) * 2.0**k)",
-            named("secure_noise", _OPENDP),
-        ),
-        (
-            "scale",
-            SCALE,
-            "measurement(kind, scale, part.size, k)(part.tolist())",
-            "measurement(kind, 0.97 * scale, part.size, k)(part.tolist())",
-            named("secure_noise", _OPENDP),
-        ),
-        (
-            "Laplace: scale in the measurement",
-            SCALE,
-            "dp.l1_distance(T=float), scale=scale, k=k)",
-            "dp.l1_distance(T=float), scale=0.97 * scale, k=k)",
-            named(
-                "secure_noise", "test_a_measurement_is_opendps_own_at_the_scale_asked_for[laplace]"
-            ),
-        ),
-        (
-            "Gaussian: scale in the measurement",
-            SCALE,
-            "dp.l2_distance(T=float), scale=scale, k=k)",
-            "dp.l2_distance(T=float), scale=0.97 * scale, k=k)",
-            named(
-                "secure_noise", "test_a_measurement_is_opendps_own_at_the_scale_asked_for[gaussian]"
-            ),
-        ),
-        (
-            "a channel's chances",
-            SCALE,
-            "found = [round(float(p) * 2**_BITS) for p in row]",
-            "found = [round(float(p) * (0.97 if p < max(row) else 1) * 2**_BITS) for p in row]",
-            named("secure_noise", "test_a_channel_certifies_what_is_sampled"),
-        ),
-        (
-            "a long answer's later blocks without noise",
-            SKIPPED,
-            "out[start : start + _BLOCK] = measurement(kind, scale, part.size, k)(part.tolist())",
-            "out[start : start + _BLOCK] = part if start else "
-            "measurement(kind, scale, part.size, k)(part.tolist())",
-            named("secure_noise", "test_long_answers_are_sampled_in_blocks_and_counted_once"),
-        ),
-        (
-            "one draw for all coordinates",
-            REUSED,
-            "measurement(kind, scale, part.size, k)(part.tolist())",
-            "part + measurement(kind, scale, 1, k)([0.0])[0]",
-            named("secure_noise", "test_noise_has_the_law_its_release_states"),
-        ),
-        (
-            "one word for all symbols",
-            REUSED,
-            "np.frombuffer(os.urandom(8 * count), dtype=np.uint64) >>",
-            "np.repeat(np.frombuffer(os.urandom(8), dtype=np.uint64), count) >>",
-            named("secure_noise", "test_a_channel_has_the_chances_its_release_states"),
-        ),
-        (
-            "rounding is not counted",
-            OTHER,
-            "found = measurement(kind, scale, count, grid(scale, count)).map(sensitivity)",
-            "found = sensitivity / scale\n"
-            '    found = found if kind == "laplace" else 0.5 * found**2',
-            named("secure_noise", "test_the_rounding_is_counted_and_costs_nearly_nothing"),
-        ),
-        (
-            "a coarse grid",
-            OTHER,
-            "_FINE = 40 ",
-            "_FINE = 20 ",
-            named("secure_noise", "test_outputs_lie_on_the_grid_and_textbook_noise_does_not"),
-        ),
-        (
-            "chances too small to sample pass",
-            CLIP,
-            "if ((row > 0) & (row < _LEAST)).any():",
-            "if False:",
-            named("secure_noise", "test_a_chance_too_small_to_sample_is_refused"),
-        ),
+        "secure path", "privacy/exact_noise.py",
+        ("NumPy's noise rounded to the grid", OTHER,
+         "measurement(kind, scale, part.size, k)(part.tolist())",
+         "(np.rint((part + getattr(np.random.default_rng(), kind.replace('gaussian', 'normal'))"
+         "(0.0, scale, part.size)) / 2.0**k) * 2.0**k)", named("secure_noise", _OPENDP)),
+        ("scale", SCALE, "measurement(kind, scale, part.size, k)(part.tolist())",
+         "measurement(kind, 0.97 * scale, part.size, k)(part.tolist())",
+         named("secure_noise", _OPENDP)),
+        ("Laplace: scale in the measurement", SCALE, "dp.l1_distance(T=float), scale=scale, k=k)",
+         "dp.l1_distance(T=float), scale=0.97 * scale, k=k)", named("secure_noise",
+         "test_a_measurement_is_opendps_own_at_the_scale_asked_for[laplace]")),
+        ("Gaussian: scale in the measurement", SCALE, "dp.l2_distance(T=float), scale=scale, k=k)",
+         "dp.l2_distance(T=float), scale=0.97 * scale, k=k)", named("secure_noise",
+         "test_a_measurement_is_opendps_own_at_the_scale_asked_for[gaussian]")),
+        ("a channel's chances", SCALE, "found = [round(float(p) * 2**_BITS) for p in row]",
+         "found = [round(float(p) * (0.97 if p < max(row) else 1) * 2**_BITS) for p in row]",
+         named("secure_noise", "test_a_channel_certifies_what_is_sampled")),
+        ("a long answer's later blocks without noise", SKIPPED,
+         "out[start : start + _BLOCK] = measurement(kind, scale, part.size, k)(part.tolist())",
+         "out[start : start + _BLOCK] = part if start else "
+         "measurement(kind, scale, part.size, k)(part.tolist())",
+         named("secure_noise", "test_long_answers_are_sampled_in_blocks_and_counted_once")),
+        ("one draw for all coordinates", REUSED,
+         "measurement(kind, scale, part.size, k)(part.tolist())",
+         "part + measurement(kind, scale, 1, k)([0.0])[0]",
+         named("secure_noise", "test_noise_has_the_law_its_release_states")),
+        ("one word for all symbols", REUSED,
+         "np.frombuffer(os.urandom(8 * count), dtype=np.uint64) >>",
+         "np.repeat(np.frombuffer(os.urandom(8), dtype=np.uint64), count) >>",
+         named("secure_noise", "test_a_channel_has_the_chances_its_release_states")),
+        ("rounding is not counted", OTHER,
+         "found = measurement(kind, scale, count, grid(scale, count)).map(sensitivity)",
+         "found = sensitivity / scale\n"
+         '    found = found if kind == "laplace" else 0.5 * found**2',
+         named("secure_noise", "test_the_rounding_is_counted_and_costs_nearly_nothing")),
+        ("a coarse grid", OTHER, "_FINE = 40 ", "_FINE = 20 ",
+         named("secure_noise", "test_outputs_lie_on_the_grid_and_textbook_noise_does_not")),
+        ("chances too small to sample pass", CLIP, "if ((row > 0) & (row < _LEAST)).any():",
+         "if False:", named("secure_noise", "test_a_chance_too_small_to_sample_is_refused")),
     )
     + family_of(
-        "secure path",
-        "dpmc_lab/study/release.py",
-        (
-            "sensitivities are not raised by the rounding",
-            OTHER,
-            "max(s, _raised(release, count, s))",
-            "s",
-            named("secure_noise", _ROUNDED),
-        ),
-        (
-            "more answers than the card counts are written",
-            OTHER,
-            "if not source.drawn <= expected:",
-            "if False:",
-            named("secure_noise", "test_more_answers_than_the_card_counts_are_never_written"),
-        ),
-        (
-            "an infinite certificate is released",
-            UNIT,
-            "    if not found.finite:\n",
-            "    if False:\n",
-            named("secure_noise", "test_what_cannot_be_released_says_why[dpmf]"),
-        ),
+        "secure path", "dpmc_lab/study/release.py",
+        ("sensitivities are not raised by the rounding", OTHER,
+         "max(s, _raised(release, count, s))", "s", named("secure_noise", _ROUNDED)),
+        ("more answers than the card counts are written", OTHER,
+         "if not source.drawn <= expected:", "if False:",
+         named("secure_noise", "test_more_answers_than_the_card_counts_are_never_written")),
+        ("an infinite certificate is released", UNIT, "    if not found.finite:\n",
+         "    if False:\n", named("secure_noise", "test_what_cannot_be_released_says_why[dpmf]")),
     )
     + family_of(
-        "secure path",
-        "privacy/noise.py",
+        "secure path", "privacy/noise.py",
     )
     + family_of(
-        "secure path",
-        "privacy/noise.py",
-        (
-            "coins from NumPy",
-            OTHER,
-            "return rng.coins(weights)",
-            "return rng._plain.random(len(weights)) * weights < 1.0",
-            named("coins", "test_an_exact_release_tosses_the_coins_it_counts"),
-        ),
+        "secure path", "privacy/noise.py",
+        ("coins from NumPy", OTHER, "return rng.coins(weights)",
+         "return rng._plain.random(len(weights)) * weights < 1.0",
+         named("coins", "test_an_exact_release_tosses_the_coins_it_counts")),
     )
     + family_of(
-        "secure path",
-        "privacy/exact_noise.py",
-        (
-            "plain draws are served",
-            OTHER,
-            "setattr(SecureSource, _draw, _refused(_draw))",
-            "pass",
-            named("coins", "test_a_secure_source_refuses_every_plain_draw"),
-        ),
-        (
-            "a coin's chance rounded up",
-            OTHER,
-            "(1 - _LESS) / weights",
-            "(1 + _LESS) / weights",
-            named("coins", "test_a_coins_chance_is_never_above_one_over_its_weight"),
-        ),
+        "secure path", "privacy/exact_noise.py",
+        ("plain draws are served", OTHER, "setattr(SecureSource, _draw, _refused(_draw))", "pass",
+         named("coins", "test_a_secure_source_refuses_every_plain_draw")),
+        ("a coin's chance rounded up", OTHER, "(1 - _LESS) / weights", "(1 + _LESS) / weights",
+         named("coins", "test_a_coins_chance_is_never_above_one_over_its_weight")),
     )
 )
 
@@ -173,36 +95,19 @@ _WHOLE_LAW = named("noise", "test_products_have_the_law_of_the_whole_matrix[Fals
 _DRAWN = "noise.SymmetricGaussian(exact, size, self.scale, rng)"
 
 PRODUCTS = family_of(
-    "products",
-    "privacy/releases.py",
+    "products", "privacy/releases.py",
     ("scale", SCALE, _DRAWN, _DRAWN.replace("self", "0.97 * self"), _ENSEMBLE),
     ("the same noise in every matrix", REUSED, _DRAWN, _DRAWN.replace("rng", SEEDED), _ENSEMBLE),
 ) + family_of(
-    "products",
-    "privacy/noise.py",
-    (
-        "products without noise",
-        SKIPPED,
-        "across = self._rng.normal(0.0, self",
-        "across = 0 * self._rng.normal(0.0, self",
-        _ENSEMBLE,
-    ),
+    "products", "privacy/noise.py",
+    ("products without noise", SKIPPED, "across = self._rng.normal(0.0, self",
+     "across = 0 * self._rng.normal(0.0, self", _ENSEMBLE),
     ("as much along as across", SCALE, "(math.sqrt(2) - 1) * float", "0.0 * float", _WHOLE_LAW),
     ("half of the noise across", SCALE, "self._sigma / math.sqrt(2)", "self._sigma / 2", _ENSEMBLE),
-    (
-        "what earlier products say is forgotten",
-        OTHER,
-        "directions.T @ (images @ q) + across",
-        "across",
-        _WHOLE_LAW,
-    ),
-    (
-        "one product serves two directions",
-        REUSED,
-        "self._count += 1",
-        "self._count = 1",
-        _WHOLE_LAW,
-    ),
+    ("what earlier products say is forgotten", OTHER, "directions.T @ (images @ q) + across",
+     "across", _WHOLE_LAW),
+    ("one product serves two directions", REUSED, "self._count += 1", "self._count = 1",
+     _WHOLE_LAW),
 )
 
 _BYTES = tuple(
@@ -211,123 +116,56 @@ _BYTES = tuple(
 )
 
 BYTES = family_of(
-    "local",
-    "privacy/noise.py",
+    "local", "privacy/noise.py",
     ("a byte alone decides a flip", SCALE, "found[even] = channel", "_ = channel", _BYTES),
-    (
-        "eight cells share a coin",
-        REUSED,
-        "found = drawn < int(whole)",
-        "found = np.repeat(drawn[::8], 8)[:count] < int(whole)",
-        _BYTES,
-    ),
-    (
-        "bits keep to themselves",
-        SKIPPED,
-        "return symbols ^ _flips(matrix[0, 1]",
-        "return symbols ^ 0 * _flips(matrix[0, 1]",
-        _BYTES,
-    ),
+    ("eight cells share a coin", REUSED, "found = drawn < int(whole)",
+     "found = np.repeat(drawn[::8], 8)[:count] < int(whole)", _BYTES),
+    ("bits keep to themselves", SKIPPED, "return symbols ^ _flips(matrix[0, 1]",
+     "return symbols ^ 0 * _flips(matrix[0, 1]", _BYTES),
 )
 
 _UNITS = "test_derived_sensitivities_are_never_below_the_truth"
 
 KERNEL = [
     *family_of(
-        "kernel",
-        "privacy/releases.py",
-        (
-            "Laplace: scale",
-            SCALE,
-            "return noise.laplace(self.scale, shape, rng)",
-            "return noise.laplace(0.97 * self.scale, shape, rng)",
-            named("noise", "test_the_scale_of_noise_is_exact[Laplace]"),
-        ),
-        (
-            "NormLaplace: scale",
-            SCALE,
-            "return noise.norm_laplace(self.scale, shape, rng)",
-            "return noise.norm_laplace(0.97 * self.scale, shape, rng)",
-            named("noise", "test_the_scale_of_noise_is_exact[NormLaplace]"),
-        ),
-        (
-            "Gaussian: scale",
-            SCALE,
-            "return noise.gaussian(self.scale, shape, rng)",
-            "return noise.gaussian(0.97 * self.scale, shape, rng)",
-            named("noise", "test_the_scale_of_noise_is_exact[Gaussian]"),
-        ),
-        (
-            "Gaussian: repeats are not counted",
-            OTHER,
-            "math.sqrt(self.times) * sensitivity",
-            "sensitivity",
-            named("privacy", "test_gaussian_mu"),
-        ),
-        (
-            "a scale read off the data certifies",
-            CLIP,
-            "scale=scale, sensitivity={})",
-            "scale=scale)",
-            named("privacy", "test_a_scale_read_off_the_data_certifies_nothing"),
-        ),
+        "kernel", "privacy/releases.py",
+        ("Laplace: scale", SCALE, "return noise.laplace(self.scale, shape, rng)",
+         "return noise.laplace(0.97 * self.scale, shape, rng)",
+         named("noise", "test_the_scale_of_noise_is_exact[Laplace]")),
+        ("NormLaplace: scale", SCALE, "return noise.norm_laplace(self.scale, shape, rng)",
+         "return noise.norm_laplace(0.97 * self.scale, shape, rng)",
+         named("noise", "test_the_scale_of_noise_is_exact[NormLaplace]")),
+        ("Gaussian: scale", SCALE, "return noise.gaussian(self.scale, shape, rng)",
+         "return noise.gaussian(0.97 * self.scale, shape, rng)",
+         named("noise", "test_the_scale_of_noise_is_exact[Gaussian]")),
+        ("Gaussian: repeats are not counted", OTHER, "math.sqrt(self.times) * sensitivity",
+         "sensitivity", named("privacy", "test_gaussian_mu")),
+        ("a scale read off the data certifies", CLIP, "scale=scale, sensitivity={})",
+         "scale=scale)", named("privacy", "test_a_scale_read_off_the_data_certifies_nothing")),
     ),
     *family_of(
-        "kernel",
-        "privacy/changes.py",
-        (
-            "a row is one cell",
-            UNIT,
-            "(CELL, USER_EMPTIED, k),",
-            "(CELL, USER_EMPTIED, 1),",
-            named("privacy", _UNITS),
-        ),
-        (
-            "two rows are one step apart",
-            UNIT,
-            "(USER_EMPTIED, USER_REPLACED, 2),",
-            "(USER_EMPTIED, USER_REPLACED, 1),",
-            named("privacy", _UNITS),
-        ),
-        (
-            "values bound cells",
-            UNIT,
-            "(ROW_VALUES, RATING, 1),",
-            "(ROW_VALUES, RATING, 1),\n        (RATING, CELL, 1),",
-            named("privacy", "test_values_never_bound_cells_or_users"),
-        ),
+        "kernel", "privacy/changes.py",
+        ("a row is one cell", UNIT, "(CELL, USER_EMPTIED, k),", "(CELL, USER_EMPTIED, 1),",
+         named("privacy", _UNITS)),
+        ("two rows are one step apart", UNIT, "(USER_EMPTIED, USER_REPLACED, 2),",
+         "(USER_EMPTIED, USER_REPLACED, 1),", named("privacy", _UNITS)),
+        ("values bound cells", UNIT, "(ROW_VALUES, RATING, 1),",
+         "(ROW_VALUES, RATING, 1),\n        (RATING, CELL, 1),",
+         named("privacy", "test_values_never_bound_cells_or_users")),
     ),
     *family_of(
-        "kernel",
-        "privacy/noise.py",
-        (
-            "Laplace: published without noise",
-            SKIPPED,
-            "rng.laplace(0.0, scale, count)",
-            "np.zeros(count)",
-            named("noise", "test_published_noise_is_what_the_release_states"),
-        ),
-        (
-            "Gaussian: one draw for all cells",
-            REUSED,
-            "rng.normal(0.0, sigma, count)",
-            "rng.normal(0.0, sigma, 1)",
-            named("noise", "test_published_noise_is_what_the_release_states"),
-        ),
-        (
-            "channel: one draw for all symbols",
-            REUSED,
-            "uniform = rng.random(int(here.sum()))",
-            "uniform = np.full(int(here.sum()), rng.random())",
-            named("noise", "test_every_symbol_meets_its_row_of_the_channel"),
-        ),
-        (
-            "channel: flips too rare",
-            SCALE,
-            "below, above = ends[a, :-1], tails[a, :-1]",
-            "below, above = (ends[a, :-1] ** 0.97, tails[a, :-1]) if a else "
-            "(1 - 0.97 * (1 - ends[a, :-1]), tails[a, :-1])",
-            named("noise", "test_flips_three_percent_too_rare_are_seen"),
-        ),
+        "kernel", "privacy/noise.py",
+        ("Laplace: published without noise", SKIPPED, "rng.laplace(0.0, scale, count)",
+         "np.zeros(count)", named("noise", "test_published_noise_is_what_the_release_states")),
+        ("Gaussian: one draw for all cells", REUSED, "rng.normal(0.0, sigma, count)",
+         "rng.normal(0.0, sigma, 1)",
+         named("noise", "test_published_noise_is_what_the_release_states")),
+        ("channel: one draw for all symbols", REUSED, "uniform = rng.random(int(here.sum()))",
+         "uniform = np.full(int(here.sum()), rng.random())",
+         named("noise", "test_every_symbol_meets_its_row_of_the_channel")),
+        ("channel: flips too rare", SCALE, "below, above = ends[a, :-1], tails[a, :-1]",
+         "below, above = (ends[a, :-1] ** 0.97, tails[a, :-1]) if a else "
+         "(1 - 0.97 * (1 - ends[a, :-1]), tails[a, :-1])",
+         named("noise", "test_flips_three_percent_too_rare_are_seen")),
     ),
 ]

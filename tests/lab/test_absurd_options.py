@@ -25,7 +25,6 @@ from benchmarks.command_line import (
     run,
 )
 from dpmc_lab.cli import main
-from tests.slow_helpers import rest_slow
 
 DPMC = (sys.executable, "-m", "dpmc_lab")
 SHORT = [*DPMC, "data", "check", FILE, *RANGE]
@@ -52,18 +51,21 @@ def test_the_table_holds_every_command():
     assert parsers().keys() == RUN.keys()
 
 
-@pytest.mark.parametrize("command", rest_slow([" ".join(c) for c in RUN if absurd(c)], 3))
+@pytest.mark.slow
+@pytest.mark.parametrize("command", [" ".join(c) for c in RUN if absurd(c)])
 def test_absurd_numbers_are_refused_in_a_sentence(command):
     words = tuple(command.split())
     faults = [fault for option, number in absurd(words) for fault in refused(words, option, number)]
     assert not faults
 
 
-@pytest.mark.parametrize("way", rest_slow(WAYS, 3))
+@pytest.mark.slow_unless_planted
+@pytest.mark.parametrize("way", WAYS)
 def test_whatever_befalls_a_command_ends_in_its_status(way, files):
     assert not befallen(SHORT, files, WAYS[way], run(SHORT, files))
 
 
+@pytest.mark.slow
 def test_ctrl_c_that_a_callback_swallows_is_asked_for_again():
     code = """
 import time, weakref
@@ -90,6 +92,7 @@ __main__.entry()
     assert (done.returncode, done.stderr) == (130, "dpmc: interrupted\n")
 
 
+@pytest.mark.slow
 def test_ctrl_c_leaves_no_traceback(files):
     for after in (0.3, 0.6, 0.9):
         words = [*DPMC, "fit", "jokes", "objective", "--epsilon", "1"]  # half a minute
@@ -98,6 +101,7 @@ def test_ctrl_c_leaves_no_traceback(files):
         assert not done.faults({INTERRUPTED})
 
 
+@pytest.mark.slow
 def test_ctrl_c_at_the_very_end_changes_nothing():
     """As the last line is reached, and when Python clears up after it."""
     code = (

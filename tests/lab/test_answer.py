@@ -23,11 +23,10 @@ from dpmc_core.privacy import USER_EMPTIED, Change
 from dpmc_core.privacy.accounting import gaussian_epsilon, gaussian_mu
 from dpmc_core.problem import (
     build_problem,
-    usual_task,
 )
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_lab import sweep
-from dpmc_lab.cli import main, promises
+from dpmc_lab.cli import main
 from dpmc_lab.curves import answer as words
 from dpmc_lab.curves import cards
 from dpmc_lab.store import Store
@@ -216,6 +215,7 @@ def test_the_verdict_is_where_the_interval_lies(keep, verdict):
     assert core.verdict(share, keep, beaten=True) is Verdict.BEATEN
 
 
+@pytest.mark.slow
 def test_no_gain_is_said_and_one_seed_is_too_early(restaurants):
     question = Inquiry(task=Task.RATINGS)
     advice, units, kept = runs_of(question, restaurants)
@@ -258,6 +258,7 @@ def test_who_pays_most_is_said_where_it_is_clear():
     assert words._payer(by_user) == "users under 10 ratings"
 
 
+@pytest.mark.slow
 def test_a_false_alarm_about_who_pays_is_rare():
     """Of 200 studies in which all lose alike, at most 5 % name a group."""
     rng, users = np.random.default_rng(1), 400
@@ -275,26 +276,6 @@ def test_a_false_alarm_about_who_pays_is_rare():
     assert sum(named) <= 10
 
 
-@pytest.mark.parametrize(
-    ("asked", "field"),
-    [
-        ({"epsilon": 0}, "epsilon"),
-        ({"epsilon": math.nan}, "epsilon"),
-        ({"delta": 0}, "delta"),
-        ({"delta": 2}, "delta"),
-        ({"keep": 2.0}, "share of the gain to keep"),
-        ({"keep": 0}, "share of the gain to keep"),
-        ({"times": 0}, "times a year"),
-        ({"reference": math.nan}, "reference (RMSE)"),
-        ({"reference": -1.0}, "reference (RMSE)"),
-    ],
-)
-def test_absurd_questions_are_refused_with_a_sentence(asked, field):
-    with pytest.raises(InvalidSetting) as caught:
-        Inquiry(task=Task.RATINGS, **asked)
-    assert caught.value.field == field
-
-
 def test_a_reference_must_be_a_value_of_the_metric():
     with pytest.raises(InvalidSetting, match="width of the rating range"):
         Inquiry(task=Task.RATINGS, reference=47.0).advice(FACTS)
@@ -302,18 +283,7 @@ def test_a_reference_must_be_a_value_of_the_metric():
         Inquiry(task=Task.RANKING, reference=47.0)
 
 
-def test_likes_of_a_whole_person_have_no_method():
-    assert [task for task in Task if not Protect.PERSON.possible(task)] == [Task.BINARY]
-    assert all(Protect.RATING.possible(task) for task in Task)
-    with pytest.raises(InvalidSetting, match="unit must be rating for likes"):
-        Inquiry(task=Task.BINARY).advice(FACTS)
-
-
-def test_what_is_predicted_where_nobody_says():
-    assert usual_task(datasets.load("long-tail").ratings) is Task.RATINGS
-    assert usual_task(datasets.load("bookshop-clicks").ratings) is Task.RANKING
-
-
+@pytest.mark.slow
 def test_what_runs_found_is_kept_for_this_user_alone(tmp_path, restaurants):
     question = Inquiry(task=Task.RATINGS)
     kept = Kept.beside(tmp_path / "results.sqlite")
@@ -328,6 +298,7 @@ def test_what_runs_found_is_kept_for_this_user_alone(tmp_path, restaurants):
     assert Kept.beside(tmp_path / "results.sqlite").get(units[0].key) is None
 
 
+@pytest.mark.slow
 def test_runs_are_rows_that_a_sweep_need_not_compute(tmp_path, restaurants):
     """The answer first, then Compare's sweep: nothing is spent twice."""
     question = Inquiry(task=Task.RATINGS)
@@ -350,6 +321,7 @@ def planned_of(restaurants, seeds):
     return question, advice, source, sweep.plan(grid, [source]).units
 
 
+@pytest.mark.slow
 def test_runs_side_by_side_find_the_same(restaurants, tmp_path):
     question, advice, source, units = planned_of(restaurants, (1, 2))
     alone, beside, told = Kept(), Kept(), []
@@ -391,6 +363,7 @@ def test_a_run_that_is_killed_goes_on_alone_and_is_then_given_up(restaurants, mo
     assert kept.get(units[-1].key) is None
 
 
+@pytest.mark.slow
 def test_an_answer_is_provisional_until_all_seeds_are_through(restaurants):
     question, advice, source, units = planned_of(restaurants, (1, 2, 3))
     kept = Kept()
@@ -402,19 +375,6 @@ def test_an_answer_is_provisional_until_all_seeds_are_through(restaurants):
     whole = core.answer(question, advice, units, kept, restaurants.ratings)
     assert not whole.provisional
     assert not words.said(whole).verdict.startswith("Provisional")
-
-
-def test_the_command_tells_a_provisional_verdict_where_the_rest_takes_long(capsys, monkeypatch):
-    # So few ratings tell no gain of their own from none.
-    command = ["answer", "restaurants", "--no-curve", "--seeds", "1:3", "--reference", "0.5"]
-    monkeypatch.setattr(promises, "_SOON", 0.0)
-    assert main(command) == 0
-    early, whole = capsys.readouterr().out.split("Provisional, more seeds are to come: ")
-    assert "at your limit" not in early
-    assert whole.count("(keep 80 % of the gain)") == 2
-    monkeypatch.setattr(promises, "_SOON", 1e6)
-    assert main(command) == 0
-    assert "Provisional" not in capsys.readouterr().out
 
 
 def test_stopped_runs_are_not_kept(restaurants):
@@ -442,63 +402,10 @@ def test_epsilons_are_rounded_against_the_one_who_promises():
     assert text(1234.9, least=True) == "1,234"
 
 
-def test_the_fixed_words(restaurants):
-    said = words.said(found(Inquiry(task=Task.RATINGS, times=52), restaurants))
-    assert said.verdict.startswith("**Not affordable** at your limit (keep 80 % of the gain)")
-    weekly = "Weekly for a year: epsilon 9.1, delta 1e-6; to stay at 1, use 0.12 each."
-    assert f"**{weekly}**" in said.unit
-    assert "delta 1e-6 (replacing a row: 2.02)" in said.unit
-    assert said.attacker == (
-        "An attacker who asks “Were this person's data used?” is right at most 55 % of the time;"
-        " a coin flip gets 50 %."
-    )
-    assert "**Not against your servers, staff, logs or a breach.**" in said.against
-    assert said.caution == "Offline test on raw data, 15 private fits: do not publish."
-
-
-def test_lists_are_counted_in_users():
-    clicks = synthetic_clicks()
-    said = words.said(found(Inquiry(task=Task.RANKING, epsilon=5.0), clicks, seeds=(1, 2)))
-    assert "users shown ten items" in said.found
-    assert "with a private popular list" in said.found
-    assert "Tested on one random rating of every user" in said.tested  # there are no times
-
-
-def synthetic_clicks():
-    """120 users with 6 of 60 items each, in two groups of taste."""
-    rng = np.random.default_rng(0)
-    users = np.repeat(np.arange(120), 6)
-    items = np.concatenate([30 * (u % 2) + rng.choice(30, 6, replace=False) for u in range(120)])
-    public = PublicFacts(users=120, items=60, low=0, high=1)
-    ratings = Ratings.build(users, items, np.ones(720), public)
-    return datasets.Dataset(ratings, "groups", "Groups", "generated", "free", ())
-
-
-def test_a_curve_says_from_where_on_the_limit_is_kept():
-    shares = ((0.1, 0.9), (1.0, 0.5), (4.0, 0.85))
-    kept = [words.AtEpsilon(epsilon, 0.5, share, "") for epsilon, share in shares]
-    unclear = [*kept[:2], kept[2]._replace(clear=False)]
-    assert "cannot be told" in words.curve_words(unclear, 0.4)
-    assert words.curve_words(kept, 0.8).startswith("From epsilon 4 on, 80 %")
-    assert words.curve_words(kept, 0.9).startswith("No epsilon up to 4")
-    assert words.curve_words(kept, 0.4).startswith("From epsilon 0.1 on")
-    assert words.curve_words(kept[:1], 0.4) == ""
-
-
 # --- the command ---------------------------------------------------------------------------------
 
 
-def test_the_command_says_it_in_sentences(capsys, tmp_path, monkeypatch):
-    monkeypatch.setenv("DPMC_HOME", str(tmp_path))
-    command = ["answer", "restaurants", "--no-curve", "--keep", "50%", "--seeds", "1:2"]
-    assert main([*command, "--reference", "0.5"]) == 0
-    out = " ".join(capsys.readouterr().out.split())
-    assert "Epsilon 1 can tell none of the 130 items from noise." in out
-    assert "at your limit (keep 50 % of the gain)" in out
-    assert "Weekly for a year: epsilon 9.1, delta 1e-6; to stay at 1, use 0.12 each." in out
-    assert not [*tmp_path.iterdir()]  # without --store nothing is kept
-
-
+@pytest.mark.slow
 def test_the_command_as_json_with_the_curve(capsys, tmp_path):
     store = tmp_path / "mine.sqlite"
     words_ = ["answer", "restaurants", "--protect", "rating", "--often", "once", "--json"]
@@ -539,15 +446,7 @@ def test_absurd_options_are_one_sentence(options, capsys):
     assert captured.err.count("\n") == 1
 
 
-def test_three_ratings_are_too_early_to_tell(tmp_path, capsys):
-    file = tmp_path / "three.csv"
-    file.write_text("user,item,rating\na,x,1\na,y,2\nb,x,3\n")
-    assert main(["answer", str(file), "--range", "1:5", "--no-curve"]) == 0
-    assert "Cannot tell yet" in capsys.readouterr().out
-    assert main(["answer", str(file), "--range", "1:5", "--task", "ranking"]) == 1
-    assert "hr@10 needs users" in capsys.readouterr().err
-
-
+@pytest.mark.slow
 def test_official_test_ratings_are_used_as_they_are(tmp_path, capsys):
     rng = np.random.default_rng(0)
     taken = [(u, i) for u in range(30) for i in rng.choice(40, 16, replace=False)]
@@ -567,6 +466,7 @@ def test_official_test_ratings_are_used_as_they_are(tmp_path, capsys):
     assert "split must be left out" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_it_with_what_is_there(tmp_path):
     command = [sys.executable, "-m", "dpmc_lab", "answer", "restaurants", "--seeds", "1:400"]
     command += ["--no-curve", "--store", str(tmp_path / "mine.sqlite")]
@@ -584,12 +484,3 @@ def test_ctrl_c_ends_it_with_what_is_there(tmp_path):
     assert "Predictions are off by" in out
     assert "the same command goes on from there" in err
     assert "Traceback" not in err
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["ml-100k", "restaurant"])
-def test_real_sets_get_an_answer(shared_data, name):
-    dataset = datasets.load(str(shared_data / name))
-    answer = found(Inquiry(task=Task.RATINGS), dataset, seeds=(1, 2))
-    assert answer.verdict in (Verdict.NOT_AFFORDABLE, Verdict.CANNOT_TELL, Verdict.NO_GAIN)
-    assert answer.method.low < answer.method.value < answer.method.high

@@ -107,6 +107,7 @@ def test_what_is_damaged_or_too_much_ends_in_a_sentence_and_takes_no_memory(
     assert str(error.value).isprintable()
 
 
+@pytest.mark.slow
 def test_a_bomb_of_zeros_is_refused_before_it_is_unpacked(tmp_path):
     path = tmp_path / "a.npz"
     np.savez_compressed(path, allow_pickle=False, a=np.zeros(20_000_000, dtype=np.uint8))
@@ -172,6 +173,7 @@ def test_json_is_read_to_a_depth(depth):
             archives.read_json(text)
 
 
+@pytest.mark.slow
 def test_every_reader_ends_in_its_own_sentence(tmp_path):
     """A few hundred damaged files for the readers of snapshots, of factors and of archives."""
     path = tmp_path / "a.npz"
@@ -224,6 +226,7 @@ def releases(tmp_path_factory):
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", range(9))
 def test_a_damaged_release_is_refused_in_a_sentence_or_holds_the_same(way, releases, tmp_path):
     """`benchmarks/release_fuzz.py` goes on with 20,000."""

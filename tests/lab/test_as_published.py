@@ -22,7 +22,7 @@ from dpmc_core.privacy import (
 )
 from dpmc_core.problem import prepared_facts
 from dpmc_core.ratings import PublicFacts, Ratings
-from dpmc_core.settings import parse_setting, setting_text, settings_of
+from dpmc_core.settings import parse_setting, setting_text
 from dpmc_lab.curves import as_published
 from dpmc_lab.sweep import Grid
 
@@ -63,14 +63,6 @@ def test_the_paper_s_settings_make_a_mechanism_with_a_card(id: str) -> None:
     assert not found.kept
 
 
-def test_defaults_stay() -> None:
-    for id in OF_PAPERS:
-        cls = registry.get(id)
-        plain = registry.create(id, epsilon=1.0)
-        assert all(getattr(plain, s.name) == s.default for s in settings_of(cls)[1:]
-                   if s.name != "epsilon")  # fmt: skip
-
-
 def test_what_it_costs_is_computed() -> None:
     dpimf = as_published.switched("dpimf-optimal", {"rounds": 1}, facts("dpimf-optimal"),
                                   epsilon=1.0)  # fmt: skip
@@ -96,12 +88,6 @@ def test_what_is_set_wins_and_is_said() -> None:
     method = registry.create("private-frank-wolfe", epsilon=1.0, **settings)
     assert isinstance(method, PrivateFrankWolfe)
     assert (method.slack, method.rounds, method.estimator) == (0.5, 3, Estimator.PUBLISHED)
-
-
-def test_a_method_of_no_paper_is_left_as_it_is() -> None:
-    found = as_published.switched("private-effects", {}, facts("private-effects"), epsilon=1.0)
-    assert not found.changes
-    assert len(as_published.words(found)) == 1
 
 
 def test_a_grid_as_published_is_the_grid_with_these_settings() -> None:
@@ -131,6 +117,7 @@ def test_a_grid_as_published_is_the_grid_with_these_settings() -> None:
             assert method == registry.create(id, epsilon=1.0, **settings)
 
 
+@pytest.mark.slow
 def test_fit_lists_the_settings(dpmc) -> None:
     words = ("fit", "one-bit-lab", "gradient", "--epsilon", "4", "--as-published")
     status, out, err = dpmc(*words, "--set", "radius=0.5", "--json")
@@ -151,6 +138,7 @@ def test_fit_lists_the_settings(dpmc) -> None:
     assert "as_published" not in json.loads(out)
 
 
+@pytest.mark.slow
 def test_sweep_takes_it(dpmc, tmp_path) -> None:
     words = ("sweep", "--data", "one-bit-lab", "--mechanisms", "gradient", "--epsilons", "4",
              "--seeds", "1", "--jobs", "1", "--store", str(tmp_path / "s.db"))  # fmt: skip
@@ -209,6 +197,7 @@ def halved(noise):
     return lambda release, shape, rng: 0.5 * noise(release, shape, rng)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("id", OF_PAPERS)
 def test_as_published_the_card_sets_the_noise(id: str, monkeypatch) -> None:
     ratings, given = small(id), {}

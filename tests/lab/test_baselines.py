@@ -47,6 +47,7 @@ def fitted(id, ratings, seed=0, **settings):
     return last.model
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("person", [0.4, 0.0], ids=["people-differ", "people-alike"])
 @pytest.mark.parametrize("median", [1, 2, 5, 13])
 def test_no_constant_beats_the_baseline_on_a_long_tail(median, person):
@@ -187,6 +188,7 @@ def test_the_kind_is_the_best_one_without_noise():
     assert registry.floor_of(registry.get("dpmf"), [], errors) == "private-mean"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("data", ["movie-night", "restaurants", "long-tail", "jokes"])
 def test_every_shipped_curve_per_user_has_one_baseline_and_names_it(data):
     """Every line is measured against the same kind at every epsilon, and words name it."""
@@ -205,6 +207,7 @@ def test_every_shipped_curve_per_user_has_one_baseline_and_names_it(data):
     assert lines.guess_name(kind) != lines.GUESSING
 
 
+@pytest.mark.slow
 def test_a_run_and_its_data_have_the_same_baseline_at_every_epsilon():
     data = datasets.load("restaurants")
     runs = [
@@ -214,6 +217,7 @@ def test_a_run_and_its_data_have_the_same_baseline_at_every_epsilon():
     assert runs[0].guess in runs[0].baselines
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("person", "kind"), [(0.0, "private-constant"), (0.6, "private-own-mean")])
 def test_the_answer_counts_from_the_best_kind_of_the_data(person, kind):
     """Where people rate alike one number is the better baseline, else each one's own average."""

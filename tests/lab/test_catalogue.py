@@ -11,7 +11,6 @@ import pytest
 from dpmc_core import registry
 from dpmc_core.data import (
     Outside,
-    from_data,
     load,
     on_catalogue,
     parse_step,
@@ -137,25 +136,6 @@ def test_ratings_outside_are_refused_or_left_out_and_told(file):
         on_catalogue(dataclasses.replace(ratings, item_ids=None), ITEMS, USERS)
 
 
-def test_a_catalogue_keeps_times_and_titles_and_leaves_fingerprints_alone():
-    ratings = load("movie-night").ratings
-    assert ratings.catalogue.origin is Origin.PUBLIC
-    back = ratings.item_ids[::-1]
-    placed, _ = on_catalogue(ratings, back, ratings.user_ids)
-    assert list(placed.titles) == list(ratings.titles[::-1])
-    assert sorted(placed.times) == sorted(ratings.times)
-    plain = dataclasses.replace(ratings, catalogue=Catalogue())
-    assert ratings.fingerprint == plain.fingerprint == from_data(ratings).fingerprint
-
-
-def test_where_the_lists_come_from_is_known_of_everything_that_is_read(file):
-    assert read(file).catalogue.origin is Origin.READ
-    assert from_data(read(file)).catalogue.origin is Origin.FROM_DATA
-    assert load("one-bit-lab").ratings.catalogue.origin is Origin.PUBLIC
-    public = PublicFacts(users=2, items=2, low=1, high=5)
-    assert Ratings.build([0], [1], [3], public).catalogue.origin is Origin.DECLARED
-
-
 # The command
 
 MEAN = ("private-item-mean", "--epsilon", 1, "--range", "1:5")
@@ -225,31 +205,6 @@ def test_two_files_that_differ_by_one_item_give_releases_of_one_shape(dpmc, tmp_
         assert card["catalogue"]["origin"] == "from-data"
 
 
-def test_what_is_left_out_is_told_at_the_terminal_alone(dpmc, file, lists):
-    few = file.parent / "few.txt"
-    few.write_text("\n".join(ITEMS[2:]))
-    words = ("--catalogue", few, "--users", lists[1], "--outside", "leave-out")
-    card, arrays, err = release(dpmc, file, *MEAN, *words)
-    assert "8 ratings are outside" in err
-    assert "film-2" in err
-    assert "film-2" not in json.dumps(card)
-    assert arrays["item_ids"].tolist() == ITEMS[2:]
-    assert "outside" not in json.dumps(card)
-
-
-def test_samples_need_nothing_and_say_whose_catalogue_it_is(dpmc, tmp_path):
-    pytest.importorskip("opendp", reason="needs the extra 'release'")
-    words = ("restaurants", "private-item-mean", "--epsilon", 1, "--json")
-    status, text, _ = dpmc("release", *words, "--out", tmp_path / "a.npz")
-    assert status == 0
-    card = json.loads(text)
-    assert card["catalogue"]["origin"] == "public"
-    assert any("generated set restaurants" in c for c in card["guarantee"]["caveats"])
-    with np.load(tmp_path / "a.npz") as found:
-        assert found["item_ids"].tolist() == [str(k) for k in range(1, 131)]
-        assert "user_ids" not in found  # no row of a user is published
-
-
 @pytest.mark.parametrize(("listed", "named"), [("users.txt", True), (12, False)])
 def test_rows_of_users_have_names_where_these_are_listed(dpmc, file, lists, listed, named):
     """Per rating rows stay in order; per cell, with a number alone, nobody knows whose one is."""
@@ -308,6 +263,7 @@ def neighbour(ratings, change, rng):
 STEPS = ["implicit=4", "implicit=all", "cap=3", "top-items=4", "binarise=mean", "binarise=3"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("change", list(Change), ids=lambda c: c.value)
 @pytest.mark.parametrize("text", STEPS)
 def test_a_step_is_free_just_where_neighbours_stay_neighbours(text, change):

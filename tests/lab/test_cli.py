@@ -5,16 +5,12 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from dpmc_core import registry
-from dpmc_core.paths import version
-from dpmc_core.problem import SEED
-from dpmc_lab.cli.interface import Progress
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -49,12 +45,6 @@ def fit(dpmc, stars):
     return run
 
 
-def test_list_names_every_method(dpmc):
-    status, out, _ = dpmc("list")
-    assert status == 0
-    assert all(id in out for id in registry.MECHANISMS)
-
-
 def test_list_json_tells_what_a_script_needs(dpmc):
     _, out, _ = dpmc("list", "--json")
     methods = {m["id"]: m for m in json.loads(out)}
@@ -68,33 +58,6 @@ def test_list_json_tells_what_a_script_needs(dpmc):
     )
     assert next(s for s in flip["settings"] if s["name"] == "epsilon")["required"]
     assert all(s["help"] for m in methods.values() for s in m["settings"])
-
-
-def test_list_of_one_method_shows_its_settings(dpmc):
-    _, out, _ = dpmc("list", "output")
-    assert "bound" in out
-    assert "clip" in out
-    assert json.loads(dpmc("list", "output", "--json")[1])["id"] == "output"
-
-
-def test_fit_json_is_one_object_with_the_contracts_keys(fit):
-    card = fit("input-flip", "--epsilon", "2", "--seed", "3")
-    assert {
-        "mechanism",
-        "task",
-        "data",
-        "settings",
-        "seed",
-        "guarantee",
-        "metrics",
-        "baselines",
-        "rounds",
-        "seconds",
-    } <= set(card)
-    assert (card["mechanism"], card["task"], card["seed"]) == ("input-flip", "binary", 3)
-    assert card["settings"]["epsilon"] == 2
-    assert card["data"]["prepare"] == ["binarise=middle"]
-    assert card["guarantee"]["claimed"] == {"epsilon": 2.0, "delta": 0.0}
 
 
 @pytest.mark.parametrize(
@@ -120,14 +83,6 @@ def test_no_setting_overrides_the_budget_in_silence(dpmc, words):
     name = "delta" if "delta=0.1" in words else "epsilon"
     assert status == 1
     assert f"{name} is given with --{name}" in err
-
-
-def test_fit_repeats_itself_and_the_seed_matters(fit):
-    first, again, other = (fit("input-flip", "--epsilon", "1", "--seed", s) for s in (1, 1, 2))
-    first.pop("seconds")
-    again.pop("seconds")
-    assert first == again
-    assert other["data"]["fingerprint"] != first["data"]["fingerprint"]
 
 
 def test_fit_reads_an_official_pair(dpmc, tmp_path):
@@ -166,22 +121,6 @@ def test_fit_options_reach_their_place(fit):
     assert abs(held["ratings"] - held["test_ratings"]) <= 1
 
 
-def test_fit_reports_to_people(dpmc, stars):
-    status, out, _ = dpmc("fit", stars, "output", "--epsilon", "1", "--range", "1:5")
-    assert status == 0
-    for words in (
-        "Output perturbation on",
-        "No privacy",
-        "Guessing",
-        "evaluation only, not private",
-        "claimed    epsilon 1 (LWHM22, Theorem 4)",
-        "certified  epsilon",
-        "An attacker who asks",
-        "demonstration",
-    ):
-        assert words in out
-
-
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
@@ -213,29 +152,6 @@ def test_a_mistake_gets_one_sentence_and_status_1(dpmc, stars, options, sentence
     assert sentence in err
 
 
-def test_the_seed_that_nobody_gives_is_the_app_s(fit):
-    cards = [fit("input-flip", "--epsilon", "1", *seed) for seed in ((), ("--seed", SEED))]
-    for card in cards:
-        del card["seconds"]
-    assert cards[0] == cards[1]
-
-
-def test_an_unknown_setting_lists_the_valid_ones_with_their_help(dpmc, stars):
-    status, _, err = dpmc("fit", stars, "clear", "--set", "radios=1")
-    assert status == 1
-    assert "'radios'" in err
-    assert "nuclear-norm radius" in err
-
-
-@pytest.mark.parametrize("name", ["no-such-file.csv", "movie-nigth"])
-def test_unknown_data_is_a_sentence(dpmc, name):
-    status, _, err = dpmc("fit", name, "clear")
-    assert status == 1
-    assert name in err
-    if name == "movie-nigth":
-        assert "did you mean movie-night" in err
-
-
 @pytest.mark.parametrize(
     "argv",
     [
@@ -252,31 +168,6 @@ def test_wrong_usage_has_status_2(dpmc, argv):
     status, out, err = dpmc(*argv)
     assert (status, out) == (2, "")
     assert "usage: dpmc" in err
-
-
-@pytest.mark.parametrize("command", ["list", "data", "fit", "guarantees"])
-def test_every_command_has_help(dpmc, command):
-    status, out, _ = dpmc(command, "--help")
-    assert status == 0
-    assert "--json" in out
-
-
-def test_guarantees_default_to_movie_night(dpmc):
-    status, out, _ = dpmc("guarantees", "--epsilon", "2")
-    assert status == 0
-    assert "943 users x 1,682 items" in out
-    assert "no bound" in out
-
-
-def test_guarantees_say_what_a_user_may_change_and_why_a_rating_may_cost_more(dpmc):
-    _, out, _ = dpmc("guarantees")
-    head, *lines = out.split("\n\n")[1].splitlines()
-    assert head.split("  ")[-1].strip() == "user: other"
-    assert "user: empty" in head
-    row = next(line for line in lines if line.startswith("dpals ")).split()
-    rating, empty, other = map(float, row[-3:])
-    assert empty <= rating <= other  # a rating that changes is part of an exchange
-    assert "a rating that changes is an exchange" in " ".join(out.split())
 
 
 def test_guarantees_json_has_every_unit(dpmc):
@@ -308,21 +199,6 @@ def test_guarantees_of_a_file(dpmc, stars):
     assert "--data must be left out" in err
 
 
-@pytest.mark.parametrize(
-    ("options", "sentence"),
-    [
-        (["--epsilon", "0"], "epsilon must be > 0"),
-        (["--delta", "1"], "delta must be >= 0 and < 1"),
-        (["--users", "0"], "users must be"),
-        (["--cap", "0"], "cap on ratings per user must be"),
-    ],
-)
-def test_guarantees_refuse_nonsense(dpmc, options, sentence):
-    status, _, err = dpmc("guarantees", *options)
-    assert status == 1
-    assert sentence in err
-
-
 def test_data_lists_and_describes(dpmc, stars):
     status, out, _ = dpmc("data")
     assert status == 0
@@ -336,54 +212,6 @@ def test_data_lists_and_describes(dpmc, stars):
     assert (described["users"], described["items"]) == (25, 15)
     assert described["ratings"] == len(stars.read_text().splitlines())
     assert "25 users" in dpmc("data", "describe", stars, "--range", "1:5")[1]
-
-
-def test_data_get_of_an_unknown_set_names_the_known(dpmc):
-    status, _, err = dpmc("data", "get", "ml-100")
-    assert status == 1
-    assert "did you mean ml-100k" in err
-
-
-class Screen:
-    """Standard error as a terminal or a file."""
-
-    def __init__(self, terminal):
-        self.text, self.terminal = "", terminal
-
-    def write(self, text):
-        self.text += text
-
-    def flush(self):
-        pass
-
-    def isatty(self):
-        return self.terminal
-
-
-def test_progress_draws_a_bar_on_a_terminal_only(monkeypatch):
-    screen, file = Screen(True), Screen(False)
-    for stream in (screen, file):
-        monkeypatch.setattr(sys, "stderr", stream)
-        progress = Progress()
-        for k in range(1, 11):
-            progress.update("clear", k, 10)
-        progress.close()
-    assert "clear 10/10 [" in screen.text
-    assert "left" in screen.text
-    assert screen.text.endswith("\r")
-    assert file.text == ""
-
-
-def test_progress_prints_plain_lines_now_and_then(monkeypatch):
-    file, clock = Screen(False), iter(range(0, 1000, 4))
-    monkeypatch.setattr(sys, "stderr", file)
-    monkeypatch.setattr(time, "monotonic", lambda: float(next(clock)))
-    progress = Progress()
-    for k in range(1, 11):
-        progress.update("clear", k, 10)
-    lines = file.text.splitlines()
-    assert 2 <= len(lines) <= 4
-    assert all(line.startswith("clear ") and line.endswith("left") for line in lines)
 
 
 def spawn(*argv, **options):
@@ -429,64 +257,11 @@ def test_ctrl_c_ends_cleanly():
     assert "Traceback" not in err
 
 
-def test_guarantees_leave_out_what_the_facts_do_not_suit_and_say_why(dpmc):
-    facts = ("guarantees", "--users", 100, "--items", 2, "--range", "1:5")
-    status, out, _ = dpmc(*facts)
-    assert status == 0
-    assert "dpals: has no card here: rank must be <= items = 2, got 3" in " ".join(out.split())
-    _, out, _ = dpmc(*facts, "--json")
-    assert "dpals" not in {card["mechanism"] for card in json.loads(out)}
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        ("fit", "bookshop-clicks", "dpals", "--epsilon", "1"),
-        ("fit", "bookshop-clicks", "input-flip", "--epsilon", "1"),
-        ("protocol", "2", "bookshop-clicks"),
-        ("sweep", "--data=bookshop-clicks", "--mechanisms=dpals", "--epsilons=1", "--seeds=1"),
-    ],
-)
-def test_clicks_are_refused_where_a_rating_is_to_be_predicted(dpmc, words):
-    status, _, err = dpmc(*words)
-    assert status == 1
-    assert "every rating to learn from is 1" in err
-    assert "use a mechanism that predicts rankings" in err
-
-
-def test_equal_ratings_of_a_file_are_told_too(dpmc, tmp_path):
-    same = tmp_path / "same.csv"
-    same.write_text(
-        "u,i,r\n" + "".join(f"u{u},i{13 * u + i},3\n" for u in range(9) for i in range(20))
-    )
-    status, _, err = dpmc("fit", same, "item-mean", "--range", "1:5")
-    assert (status, "every rating to learn from is 3" in err) == (1, True)
-    assert dpmc("fit", same, "popularity", "--range", "1:5")[0] == 0
-
-
-def test_the_version_is_told(dpmc):
-    assert dpmc("--version") == (0, f"dpmc {version()}\n", "")
-
-
-@pytest.mark.parametrize("option", ["--epsilon", "--delta", "--holdout", "--seed"])
-def test_a_word_that_is_no_number_is_told_with_its_option(dpmc, option):
-    status, _, err = dpmc("fit", "restaurants", "input-flip", option, "abc")
-    kind = "an integer" if option == "--seed" else "a number"
-    assert status == 2
-    assert f"argument {option}: must be {kind}, got 'abc'" in err
-
-
 def test_an_epsilon_too_small_to_be_told_from_none_is_blamed_itself(dpmc):
     _, _, err = dpmc("fit", "restaurants", "input-flip", "--epsilon", "1e-320")
     assert "dpmc: epsilon must be > 1e-15" in err
     assert "1e-320" in err or "9.99989e-321" in err
     assert dpmc("fit", "restaurants", "input-flip", "--epsilon", "1.1e-15")[0] == 0
-
-
-def test_the_hold_out_is_told_in_percent(dpmc):
-    assert "tested on a random 20 % of the ratings" in dpmc("fit", "restaurants", "majority")[1]
-    words = ("fit", "restaurants", "majority", "--holdout", "0.05")
-    assert "tested on a random 5 % of the ratings" in dpmc(*words)[1]
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ def run(capsys, *words):
     return status, out.out, out.err
 
 
+@pytest.mark.slow
 def test_audit_says_what_it_found_and_that_it_confirms_nothing(capsys):
     status, out, _ = run(capsys, "audit", "input-flip", "--epsilon", "1")
     assert status == 0
@@ -20,6 +21,7 @@ def test_audit_says_what_it_found_and_that_it_confirms_nothing(capsys):
     assert "privacy is not confirmed by this" in out
 
 
+@pytest.mark.slow
 def test_audit_refutes_output_perturbation_and_shows_one_rating(capsys):
     status, out, _ = run(
         capsys, *["audit", "output", "--epsilon", "1", "--method", "probe", "--runs", "2", "--json"]
@@ -33,6 +35,7 @@ def test_audit_refutes_output_perturbation_and_shows_one_rating(capsys):
     assert len(pair["items"]) == len(pair["before"]) == len(pair["after"]) == 1
 
 
+@pytest.mark.slow
 def test_audit_on_data_of_ones_own_with_another_unit(capsys, tmp_path):
     file = tmp_path / "ratings.csv"
     rows = [f"{u},{i},{1 + (u * i) % 5}" for u in range(30) for i in range(8) if (u + i) % 3]
@@ -46,6 +49,7 @@ def test_audit_on_data_of_ones_own_with_another_unit(capsys, tmp_path):
     assert found["measured"] <= found["certified"] * (1 + 1e-9)
 
 
+@pytest.mark.slow
 def test_audit_plants_a_fault_and_says_whether_it_noticed(capsys):
     _, out, _ = run(
         capsys, *["audit", "dplcf", "--epsilon", "1", "--runs", "4", "--plant", "halved"]

@@ -55,33 +55,9 @@ def test_attack_and_transcript_of_a_watched_item(capsys):
     assert kinds == {"noise set-up", "item factors", "gradient", "sum", "published factors"}
 
 
-def test_the_report_is_for_people(capsys):
-    status, out, _ = run(capsys, "3", "restaurants", "--set", "shares=gamma", "--attack")
-    assert status == 0
-    assert "untrusted recommender, users come and go" in out
-    assert "by formula" in out
-    assert "0 of" in out
-    assert "each user knows the own share only" in out
-
-
 def test_the_same_seed_gives_the_same_run(capsys):
     results = [run(capsys, "2", "restaurants", "--seed", "4", "--json")[1] for _ in range(2)]
     assert results[0] == results[1]
-
-
-def test_the_difference_from_scenario_1_is_taken_apart(capsys):
-    settings = ("--epsilon", "50", "--set", "phases=3", "--set", "iterations=5")
-    _, out, _ = run(capsys, "2", "restaurants", *settings, "--json")
-    found = json.loads(out)
-    assert (found["phases"], found["rounds"]) == (3, 15)
-    gap = found["gap"]
-    more = gap["distributed"]["mean"] - gap["trusted"]["mean"]
-    assert gap["refit"]["mean"] + gap["split"]["mean"] == pytest.approx(more)
-    _, out, _ = run(capsys, "2", "restaurants", *settings)
-    words = " ".join(out.split())
-    assert "15 rounds in 3 phases" in words
-    assert "because epsilon is divided over 3 phases" in words
-    assert f"{gap['refit']['mean']:.3f} ± {gap['refit']['error']:.3f} of it because users" in words
 
 
 def test_user_factors_passed_in_are_held_and_their_consequence_told(capsys):
@@ -93,13 +69,6 @@ def test_user_factors_passed_in_are_held_and_their_consequence_told(capsys):
         assert found["gap"]["held"] is True
         told = found["guarantee"]["certified"]
         assert (told and told["epsilon"]) == (certified and pytest.approx(certified))
-
-
-def test_picked_users_are_told_with_their_consequences(capsys):
-    _, out, _ = run(capsys, "3", "restaurants", "--set", "picked=3", "--attack")
-    words = " ".join(out.split())
-    assert "With 3 picked of each item's raters" in words
-    assert "up to one vector common to all" in words
 
 
 def test_attendance_left_to_chance_has_no_formula(capsys):
@@ -137,7 +106,3 @@ def test_a_user_who_leaves_ends_scenario_2_and_not_scenario_3(capsys):
     status, out, _ = run(capsys, "3", "restaurants", "--set", "leaves=2:5", "--json")
     assert status == 0
     assert json.loads(out)["communication"]["by kind"]["restart"]["messages"] > 0
-
-
-def test_an_unknown_scenario_is_a_usage_error(capsys):
-    assert run(capsys, "7", "restaurants")[0] == 2

@@ -8,12 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from dpmc_core.data import datasets, on_catalogue
+from dpmc_core.data import datasets
 from dpmc_core.errors import BadRatings, DpmcError
-from dpmc_core.problem import build_problem
-from dpmc_core.registry import create
 from dpmc_lab.cli import main
-from dpmc_lab.curves import cards
 from tests.reading_helpers import upload
 
 WILD = Path(__file__).parents[3] / "shared" / "data" / "wild"
@@ -115,18 +112,6 @@ def test_other_formats_say_their_columns_too(tmp_path: Path) -> None:
     assert not upload(unnamed, layout="wide").ratings.columns.guessed
 
 
-def test_samples_have_no_columns_and_preparation_keeps_them() -> None:
-    assert not datasets.load("movie-night").ratings.columns.names
-    data = upload(text("", USERS, ITEMS, VALUES))
-    method = create("private-effects", epsilon=1)
-    problem = build_problem(data, method.task)
-    assert problem.train.columns == problem.test.columns == data.ratings.columns
-    placed, _ = on_catalogue(data.ratings, data.ratings.item_ids or (), 50)
-    assert placed.columns == data.ratings.columns
-    shown = cards.card(method.guarantee(problem.train.public), columns=problem.train.columns)
-    assert dict(shown.facts)["users"] == "each value of column 1 (guessed) counts as one person"
-
-
 @pytest.fixture
 def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("DPMC_HOME", str(tmp_path / "home"))
@@ -165,23 +150,7 @@ def test_a_guessed_person_is_promised_nothing(
     assert "columns: user = column 1, item" in both.err
 
 
-def test_answer_sweep_and_release_print_the_columns(
-    files: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    pytest.importorskip("opendp")
-    rails, line = str(files / "rails.csv"), "columns: user = rater_id, item = film_id"
-    ranged = ["--range", "1:5"]
-    sweep = ["sweep", "--data", rails, "--mechanisms", "user-mean", "--epsilons", "1", "--seeds"]
-    release = ["release", rails, "private-effects", "--epsilon", "1", "--catalogue", "from-data"]
-    for words in (
-        [*sweep, "1", *ranged, "--store", str(files / "s.sqlite"), "--jobs", "1"],
-        ["answer", rails, "--no-curve", "--seeds", "1:2", *ranged],
-        [*release, *ranged, "--out", str(files / "x.npz")],
-    ):
-        assert main(words) == 0
-        assert line in capsys.readouterr().out
-
-
+@pytest.mark.slow
 def test_items_alone_are_used(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rails, items = str(files / "rails.csv"), ["--items", str(files / "items.csv")]
 
@@ -203,6 +172,7 @@ def test_items_alone_are_used(files: Path, capsys: pytest.CaptureFixture[str]) -
     assert fitted("private-effects")[0] == []
 
 
+@pytest.mark.slow
 def test_items_alone_are_used_by_sweep_answer_and_release(
     files: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -11,7 +11,6 @@ from scipy.stats import t as student
 from dpmc_core.metrics import METRICS
 from dpmc_core.privacy import RATING, USER_EMPTIED, USER_REPLACED
 from dpmc_core.ratings import PublicFacts
-from dpmc_lab import store
 from dpmc_lab.curves import comparison, lines, numbers
 from dpmc_lab.curves.lines import Count, Line
 from dpmc_lab.store import Claim, CurveInfo, Store
@@ -122,15 +121,6 @@ def test_lines_come_from_the_store_with_what_they_certify(tmp_path):
     assert some.values.tolist() == [[4.0]]
 
 
-def test_a_label_tells_settings_that_are_not_the_defaults(tmp_path):
-    with Store(tmp_path / "results.sqlite") as opened:
-        row = record()
-        row["settings"] = row["settings"] | {"radius": 0.5}
-        opened.add([row])
-        (found,) = store.curves(opened)
-    assert lines.label(found) == "Input perturbation (radius 0.5)"
-
-
 # --- units -----------------------------------------------------------------------------------
 
 
@@ -191,21 +181,6 @@ def test_a_line_above_the_other_is_better_everywhere():
     assert signs(line(lambda x: rising(x) + 0.05), line(rising, key="b")) == (1,) * len(GRID)
 
 
-def test_where_lower_is_better_the_lower_line_wins():
-    found = signs(line(steep, metric="rmse"), line(rising, key="b", metric="rmse"))
-    assert found == tuple(-sign for sign in signs(line(steep), line(rising, key="b")))
-    assert {*found} >= {1, -1}
-
-
-def test_where_the_seeds_leave_it_open_there_is_no_winner():
-    """Leads of 2 % are far outside the seeds' spread, leads of 0 within it, in a known pattern."""
-    leads = np.array([-2, 0, 2, 0, 2, 2, -2])
-    wobble = np.tile([-0.001, 0.001], 3)
-    one = line(rising, values=rising(GRID)[:, None] + 0.01 * leads[:, None] + wobble)
-    other = line(rising, key="b", values=np.repeat(rising(GRID)[:, None], 6, axis=1))
-    assert signs(one, other) == tuple(np.sign(leads))
-
-
 def test_equal_lines_cannot_be_told_apart():
     """The chance of a false lead is at most 5 % per pair, whatever the number of epsilons."""
     false = sum(
@@ -249,14 +224,6 @@ def test_in_the_same_unit_the_crossover_moves_with_the_certified_values():
     assert found.x.min() == pytest.approx(0.3)
     assert found.x.max() == pytest.approx(10.0)
     assert {*found.signs} == {1}
-
-
-def test_lines_without_a_common_epsilon_have_no_winner():
-    far = line(rising, key="b", certified={"value": 1e4 * GRID})
-    views = [lines.place(one, Count.RATING) for one in (line(rising), far)]
-    (found,) = comparison.duels(views)
-    assert not len(found.x)
-    assert found.signs == ()
 
 
 # --- budget planner --------------------------------------------------------------------------
@@ -316,6 +283,7 @@ def test_a_percentile_interval_holds_95_percent_of_what_is_drawn():
     assert (found.low, found.high) == (25.0, 975.0)
 
 
+@pytest.mark.slow
 def test_the_planner_covers_the_true_epsilon_with_two_seeds():
     """93 % in truth, 54 % without the stretch. False alarm: binomial(40, 0.93) is below 31 once in
     2000."""
@@ -327,45 +295,11 @@ def test_the_planner_covers_the_true_epsilon_with_two_seeds():
     assert covered >= 31
 
 
-def test_what_no_epsilon_reaches_is_said_plainly():
-    answer = smallest_epsilon(placed(line(rising)), 0.9)
-    assert math.isinf(answer.epsilon.value)
-    twin = lines.Reference("c", "clear", "No privacy", np.array([0.76, 0.77]))
-    text = numbers.answer_words(answer, without=twin)
-    assert "not reachable up to epsilon 10 per rating; the best is 73." in text
-    assert text.endswith("Even without privacy it is 76.5 %.")
-
-
-def test_what_the_smallest_epsilon_reaches_is_said_plainly():
-    answer = smallest_epsilon(placed(line(rising)), 0.4)
-    assert "already at the smallest epsilon computed, 0.1 per rating" in numbers.answer_words(
-        answer
-    )
-
-
 def test_errors_shrink_as_epsilon_grows():
     falling = line(lambda x: 2 - rising(x), metric="rmse")
     answer = smallest_epsilon(placed(falling), 2 - rising(np.array([1.5]))[0])
     assert answer.epsilon.value == pytest.approx(1.5, rel=0.25)
     assert "RMSE 1.330 rating points needs epsilon" in numbers.answer_words(answer)
-
-
-def test_one_seed_gives_a_value_without_an_interval():
-    answer = smallest_epsilon(placed(line(rising, seeds=1, spread=0)), 0.65)
-    assert answer.epsilon.value == pytest.approx(1.0)
-    assert "one seed: no interval" in numbers.answer_words(answer)
-
-
-def test_a_budget_that_is_only_claimed_says_so():
-    loose = line(rising, certified={"value": 3 * GRID})
-    assert numbers.answer_words(smallest_epsilon(placed(loose), 0.65)).endswith(
-        "This epsilon is claimed, not certified."
-    )
-
-
-def test_an_interval_that_leaves_the_grid_is_open():
-    estimate = numbers.estimate(3.0, np.array([0.0] * 30 + [3.0] * 40 + [math.inf] * 30), 5)
-    assert numbers.estimate_words(estimate, 0.1, 10.0).endswith("below 0.1 to beyond 10)")
 
 
 # --- who is better where ---------------------------------------------------------------------
@@ -476,57 +410,10 @@ def test_the_title_names_what_a_wanted_quality_costs():
     assert found_of(0.65, placed(line(rising, seeds=1))) == ""  # one seed finds nothing
 
 
-def test_the_title_says_what_is_not_reached():
-    a, low = placed(line(rising)), placed(line(lambda x: 0.55 + 0 * x, key="b"))
-    assert found_of(0.9, a) == "A does not reach accuracy 90.0 %"
-    assert found_of(0.9, a, low) == "Nothing here reaches accuracy 90.0 %"
-    twin = lines.Reference("r", "clear", "No privacy", np.array([0.8, 0.8]))
-    assert found_of(0.9, a, low, without=twin).startswith("Not even without privacy does anything")
-    assert found_of(0.78, a, low, without=twin).startswith("Nothing here reaches")
-
-
-def test_the_title_ranks_only_what_the_intervals_tell_apart_in_one_unit():
-    fast = shifted("a", [0, 0, 0.1, 0.1, 0.1, 0.1, 0.1])
-    slow, near = shifted("b", [0] * 7), shifted("c", [1e-6] * 7)
-    assert found_of(0.65, fast, slow).startswith("A needs least for accuracy 65.0 %: epsilon 0.")
-    assert found_of(0.65, slow, near) == "Accuracy 65.0 % takes epsilon 1 with 2 of 2 mechanisms"
-    units = {"change": USER_REPLACED, "certified": {"user_replace": GRID}}
-    other = shifted("d", [0.02] * 7, **units)
-    text = found_of(0.65, slow, other)
-    assert text.startswith("Accuracy 65.0 % takes epsilon 0.")
-    assert text.endswith("to 1, counted in different units")
-
-
-def test_errors_have_their_titles_too():
-    falling = placed(line(lambda x: 2 - rising(x), metric="rmse"))
-    assert found_of(2 - rising(np.array([1.0]))[0], falling).endswith(
-        "for RMSE 1.350 rating points"
-    )
-
-
 def guess(level, spread=1e-3, seeds=6, mechanism="private-majority"):
     values = level + spread * np.random.default_rng(5).normal(size=(len(GRID), seeds))
     made = line(rising, key="guess", values=values)
     return replace(made, info=made.info._replace(mechanism=mechanism))
-
-
-def test_below_which_epsilon_nothing_beats_guessing():
-    metric = METRICS["accuracy"]
-    late = line(rising, values=shifted("a", [0] * 7).line.values)
-    picture = lines.Picture(metric, (late,), guesses=(guess(0.64),))
-    assert numbers.guess_words(picture) == "Below epsilon 1 not clearly better than guessing"
-    chosen = lines.Picture(metric, (late, guess(0.64)))  # drawn like any other
-    assert numbers.guess_words(chosen) == numbers.guess_words(picture)
-    never = picture._replace(guesses=(guess(0.9),))
-    assert numbers.guess_words(never) == "Not clearly better than guessing at any epsilon"
-    assert numbers.guess_words(picture._replace(guesses=(guess(0.3),))) == ""  # always better
-    assert numbers.guess_words(picture._replace(guesses=())) == ""
-    early = shifted("b", [0.02] * 7).line
-    assert "Below epsilon 1 " in numbers.guess_words(picture)
-    sooner = picture._replace(lines=(late, replace(early, values=early.values + 0.05)))
-    assert numbers.guess_words(sooner) == "Below epsilon 0.2 not clearly better than guessing"
-    two = line(rising, seeds=2)
-    assert numbers.guess_words(lines.Picture(metric, (two,), guesses=(guess(0.64),))) == ""
 
 
 # --- rows from two places --------------------------------------------------------------------

@@ -5,14 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dpmc_core import metrics, registry
-from dpmc_core.errors import InvalidSetting
+from dpmc_core import registry
 from dpmc_core.mechanisms.dpimf import Dpimf, Profiles
 from dpmc_core.privacy import CELL, Publication, witness
-from dpmc_core.problem import LeaveLast
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_lab.protocol.federated import SERVER, FederatedRun, Federation
-from sample_data import generate
 from tests.protocol_helpers import received
 
 
@@ -46,13 +43,6 @@ def test_every_round_each_party_sends_and_receives_the_profiles(profiles: Profil
     assert all(b == pytest.approx(np.mean(sent, axis=0)) for b in back)
     assert model.left.shape == (30, 4)
     assert model.right.shape == (20, 4)
-
-
-def test_parties_share_out_all_users_once() -> None:
-    flow = Federation(mechanism=mechanism(), parties=7)
-    parts = flow.split(ratings_of(), np.random.default_rng(2))
-    assert sorted(np.concatenate(parts).tolist()) == list(range(30))
-    assert max(map(len, parts)) - min(map(len, parts)) <= 1
 
 
 def test_what_a_party_sends_does_not_show_another_partys_users() -> None:
@@ -151,25 +141,3 @@ def test_the_budget_line_is_honest() -> None:
     read_off = Federation(mechanism=mechanism(2.0, clip=None), rounds=1).budget(public)
     assert read_off.cell == float("inf")
     assert not read_off.certified
-
-
-def test_one_party_learns_and_ten_pay_for_their_smaller_rows() -> None:
-    train, test = LeaveLast()(generate.shop(2).ratings, np.random.default_rng(0))
-
-    def hit_ratio(parties: int) -> float:
-        flow = Federation(mechanism=mechanism(3.0), parties=parties, rounds=5)
-        run = FederatedRun(flow, train, np.random.default_rng(0))
-        assert len(list(run.play())) == 5
-        return metrics.ranking(run.model(), train, test, np.random.default_rng(0)).hr
-
-    one, ten = hit_ratio(1), hit_ratio(10)
-    assert one > 0.45
-    assert 0.2 < ten < one
-
-
-def test_bad_settings_are_sentences() -> None:
-    with pytest.raises(InvalidSetting, match="parties must be >= 1, got 0"):
-        Federation(mechanism=mechanism(), parties=0)
-    flow = Federation(mechanism=mechanism(), parties=31)
-    with pytest.raises(InvalidSetting, match="at most the 30 users to share out, got 31"):
-        FederatedRun(flow, ratings_of(), np.random.default_rng(0))

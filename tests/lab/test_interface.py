@@ -99,39 +99,6 @@ def test_texts_become_what_the_annotation_says():
     assert (found["stops"], found["speed"], found["secret"]) == ([1.0, 2.5], 1.0, 7)
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["home"], "the following arguments are required: --to"),
-        (["home", "--to", "x", "--walk", "--ride", "y"], "not allowed with argument --walk"),
-        (["home", "--to", "x", "--size", "huge"], "'huge' (choose from 'small', 'large')"),
-        (["home", "many", "--to", "x"], "must be an integer, got 'many'"),
-    ],
-)
-def test_wrong_usage_is_told(capsys, words, said):
-    with pytest.raises(SystemExit) as stopped:
-        given(*words)
-    assert stopped.value.code == 2
-    assert said in capsys.readouterr().err
-
-
-def test_help_is_the_docstring(capsys):
-    with pytest.raises(SystemExit):
-        given("--help")
-    told = " ".join(capsys.readouterr().out.split())
-    for words in (
-        "Go to a place, 100 % by hand.",
-        "PLACE where",
-        "--size {small,large} of the luggage (default small)",
-        "--speed KMH how fast (default 2)",
-        "[--walk | --ride ANIMAL]",
-        "--json one JSON document",
-        "examples: travel home",
-    ):
-        assert words in told
-    assert "--secret" not in told
-
-
 def test_a_report_is_written_as_asked_and_its_failure_comes_last(capsys):
     call(parser().parse_args(["travel", "home", "--to", "x"]))
     assert capsys.readouterr().out == "gone\n\nback\n"

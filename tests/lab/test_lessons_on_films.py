@@ -4,7 +4,6 @@ is public."""
 import csv
 import math
 import re
-from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -17,9 +16,11 @@ from dpmc_lab.audit import one_rating_apart
 from dpmc_lab.classroom import numbers
 from dpmc_lab.classroom.pictures import percent
 from dpmc_lab.classroom.room import Room
-from dpmc_lab.curves.cards import epsilon_text, hundred
+from dpmc_lab.curves.cards import epsilon_text
 from dpmc_lab.lessons import LESSONS
 from dpmc_lab.sweep.presets import EPSILONS
+
+pytestmark = pytest.mark.slow
 
 CURVE = Path(__file__).resolve().parents[2] / "sample_data" / "curves" / "movie-night.csv"
 
@@ -52,60 +53,6 @@ def scores(mechanism):
     return {epsilon: float(np.mean(values)) for epsilon, values in found.items()}
 
 
-def test_right_options_are_right():
-    options = {
-        "again/add": "10",
-        "again/majority": f"{100 * majority(flip(1), 10):.0f}",
-        "again/keep": "Not at all",
-        "again/person": "20",
-        "claim/repair": f"{40 * 400:,}",
-    }
-    for name, wanted in options.items():
-        lesson, key = name.split("/")
-        asked = LESSONS[lesson].slide(key).predict
-        assert asked.options[asked.right] == wanted
-
-
-@pytest.mark.parametrize("epsilon", [0.1, 1.0, 3.0])
-@pytest.mark.parametrize("times", [1, 2, 5, 10])
-def test_asked_again(epsilon, times):
-    assert numbers.best(epsilon, times) == pytest.approx(majority(flip(epsilon), times), abs=1e-6)
-    found = told("again/majority", epsilon=epsilon, times=float(times))
-    assert f"Right {hundred(majority(flip(epsilon), times))} times" in found.says[0]
-    assert len(found.picture.reports) == times
-    added = told("again/add", epsilon=epsilon, times=float(times))
-    assert added.says[0].startswith(f"{epsilon * times:.3g}: ")
-    line = added.picture.lines["all together"]
-    assert line[added.picture.at] == pytest.approx(epsilon * times, rel=1e-3)
-    kept = told("again/keep", epsilon=epsilon, times=float(times)).picture.lines["kept"]
-    assert set(kept) == {numbers.best(epsilon, 1)}
-
-
-def test_two_reports_are_no_better_than_one():
-    """What the teacher is told, at every stop."""
-    for epsilon in EPSILONS:
-        assert numbers.best(epsilon, 2) == pytest.approx(numbers.best(epsilon, 1), abs=1e-6)
-
-
-def test_a_majority_counts_what_it_draws():
-    for throw in range(6):
-        found = told("again/majority", epsilon=0.1, times=5.0, throw=throw)
-        yes = sum(found.picture.reports)
-        assert f"{yes} of 5 reports say yes" in found.says[1]
-        assert ("majority is wrong" in found.says[1]) == (yes < 3)
-
-
-def test_all_ratings_of_a_person():
-    for rated in (1, 5, 20):
-        found = told("again/person", rated=float(rated), epsilon=1.0)
-        assert found.says[0].startswith(f"{rated}: ")
-        best = majority(flip(1), rated)  # each rating votes for one of two opposite rows
-        assert found.picture.lines["which of two opposite tastes"][rated - 1] == pytest.approx(
-            best, abs=1e-6
-        )
-        assert "who rated which films stays public" in found.says[2]
-
-
 def test_a_room_says_what_it_has_spent():
     room = Room(["Have you had breakfast?"], 2.0)
     said = LESSONS["again"].slide("add").in_class
@@ -133,30 +80,6 @@ def test_what_one_rating_lights_up():
     assert other.epsilon > lit.claimed
 
 
-@pytest.mark.parametrize("whose", ["only", "many"])
-def test_the_claim_in_words_and_pictures(whose):
-    lit, _, _ = numbers.example(whose)
-    found = told("claim/cells", whose=whose)
-    assert f"{lit.cells:,} of {lit.moved.size:,}" in found.says[0]
-    rows = np.array(found.picture.rows)
-    assert rows.shape == (40, 40)
-    assert rows.max() == 1
-    row, column = found.picture.marked
-    assert rows[row, column] > 0
-    added = told("claim/sum", whose=whose, cells=10_000.0).picture
-    assert added.lines["moved together"][-1] == pytest.approx(lit.total)
-    assert added.levels == {"the proof takes": lit.allowed}
-    for epsilon in (0.1, 1.0, 10.0):
-        drawn = told("claim/promise", whose=whose, epsilon=epsilon)
-        at = drawn.picture.at
-        least = 10 ** drawn.picture.lines["at least, by this rating"][at]
-        assert least == pytest.approx(epsilon * lit.epsilon)
-        assert 10 ** drawn.picture.lines["claimed"][at] == pytest.approx(epsilon)
-        assert 10 ** drawn.picture.lines["certified, at most"][at] == pytest.approx(
-            16_000 * epsilon
-        )
-
-
 def test_the_audit_refutes_the_claim():
     found = numbers.audited()
     assert found.refuted == "claim"
@@ -176,36 +99,6 @@ def test_the_gain_that_is_kept_is_that_of_the_shipped_rows():
     assert numbers.kept("input-flip", 1.0).share == pytest.approx(wanted, abs=1e-6)
     asked = LESSONS["choose"].slide("price").predict
     assert asked.options[asked.right] == percent(wanted)
-
-
-def test_a_choice_says_what_it_keeps_and_what_it_risks():
-    for epsilon in (0.1, 1.0, 10.0):
-        found = told("choose/decide", epsilon=epsilon)
-        right = 1 - flip(epsilon)
-        assert f"right about one rating {hundred(right)} times in 100" in found.says[0]
-        assert percent(numbers.kept("input-flip", epsilon).share) in found.says[0]
-        bars = [share for (share,) in found.picture.shares.values()]
-        assert bars[1] == pytest.approx(right)
-        assert bars[2] == pytest.approx(majority(flip(epsilon), numbers.RATED), abs=1e-6)
-        whole = told("choose/unit", epsilon=epsilon).picture
-        assert (
-            whole.lines["A whole person, server trusted"][whole.at]
-            == numbers.kept(numbers.PER_PERSON, epsilon).share
-        )
-
-
-def test_the_sentence_to_write_down_names_what_it_is_for():
-    deciders, promises, _ = (one.options for one in LESSONS["choose"].slide("write").move)
-    for who, promise in product(deciders, promises):
-        says = told("choose/write", who=who, promise=promise, epsilon=2.0).says
-        assert deciders[who] in says[0]
-        assert "epsilon 2" in says[0]
-        assert numbers.card(promise, 2.0).change.label in says[0]
-        assert says[2].startswith("Not protected: ")
-    assert all(
-        slide.predict is None or slide.predict.right is None
-        for slide in (LESSONS["choose"].slide(key) for key in ("decide", "write"))
-    )
 
 
 def test_what_is_public_costs_nothing_and_is_not_always_worth_something():

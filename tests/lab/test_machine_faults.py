@@ -2,8 +2,6 @@
 
 import pytest
 
-from tests.slow_helpers import rest_slow
-
 pytest.importorskip("resource")
 
 from benchmarks import faults
@@ -14,7 +12,8 @@ def sound(tmp_path_factory):
     return faults.Undisturbed(tmp_path_factory.mktemp("undisturbed")).path()
 
 
-@pytest.mark.parametrize("name", rest_slow(faults.DAMAGES, 6))
+@pytest.mark.slow
+@pytest.mark.parametrize("name", faults.DAMAGES)
 def test_a_damaged_store_has_its_rows_or_says_what_is_wrong(tmp_path, sound, name):
     (row,) = faults.damaged(tmp_path, sound, [name])
     assert row.wrong == ""

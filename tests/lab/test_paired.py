@@ -103,6 +103,7 @@ def hit_chances(by_seed, by_both):
     return (weights / weights.sum()) @ (1 / (1 + np.exp(-(MIDDLE + x[:, None] * spread))))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("users", "seeds", "by_seed", "by_both"),
     [(300, 5, 0.0, 0.8), (300, 5, 0.15, 0.5), (60, 5, 0.1, 0.5), (1500, 3, 0.1, 0.0)],

@@ -11,7 +11,6 @@ import pytest
 from dpmc_core import facts, registry
 from dpmc_core.data import datasets
 from dpmc_core.data.transforms import Implicit
-from dpmc_core.errors import InvalidSetting
 from dpmc_core.mechanisms.dpimf import Profiles
 from dpmc_core.model import Task
 from dpmc_core.privacy import RATING
@@ -21,9 +20,10 @@ from dpmc_core.solvers.factorization import ImplicitLoss, Over, binary_matrix, s
 from dpmc_core.solvers.linalg import leading_eigenpairs
 from dpmc_core.solvers.rows import gram_products
 from dpmc_lab import papers
-from dpmc_lab.papers import engine, hxz15, ryhh24
+from dpmc_lab.papers import engine, ryhh24
 from dpmc_lab.papers.engine import TrialRecipe, parsed
-from dpmc_lab.protocol.scenarios import StaticUsers
+
+pytestmark = pytest.mark.slow
 
 DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
 SMALL = {"size": (1, 1), "rank": 3, "ridge": 0.01}
@@ -82,27 +82,6 @@ def test_parties_rank_alike_with_one_seed(shop, profiles, variant) -> None:
     assert after == {"1": found[0]}
 
 
-def test_a_look_on_the_way_changes_nothing_of_a_run(shop) -> None:
-    """A run of more rounds begins with the shorter one."""
-    settings = {**SMALL, "profiles": Profiles.USERS}
-    short, long = (
-        among_parties(shop, "dpimf-symmetric", 5.0, 1, **{**settings, "size": (rounds, 2)})
-        for rounds in (1, 4)
-    )
-    assert list(long["after"]) == ["1", "3", "4"]
-    assert long["after"]["1"] == short["after"]["1"]
-    assert long["after"]["4"]["hr@10"] == long["hr@10"]
-
-
-def test_factors_that_shrink_to_zero_say_so() -> None:
-    """At lambda 1 every solve shortens the factors, until nothing is left to scale noise by."""
-    ratings = clicks(40, 30, 0.1)
-    problem = Problem(train=ratings, test=ratings, name="", steps=(), split="")
-    settings = {**SMALL, "size": (100, 20), "ridge": 1.0}
-    with pytest.raises(InvalidSetting, match="do not shrink to zero"):
-        among_parties(problem, "dpimf-optimal", 1.0, 1, profiles=Profiles.USERS, **settings)
-
-
 def test_the_ridge_takes_as_much_off_every_singular_value() -> None:
     """Alternating solves at alpha = 1 end at the clicks with their singular values thresholded."""
     ratings = clicks(50, 40, 0.3)
@@ -120,12 +99,6 @@ def test_the_ridge_takes_as_much_off_every_singular_value() -> None:
     assert left @ right.T == pytest.approx(expected, abs=1e-6)
 
 
-def test_at_lambda_one_nothing_survives_whatever_the_clicks() -> None:
-    for share in (0.01, 0.5, 0.95):
-        values, taken = survivors(clicks(30, 20, share), 1.0, 19)
-        assert (values <= taken).all()
-
-
 @pytest.mark.parametrize(
     ("file", "printed", "rank", "kept"),
     [("ml-100k/u.data", 0.07, 20, 1), ("amazon-instant-video", 1.0, 8, 0)],
@@ -137,12 +110,6 @@ def test_what_the_printed_lambda_leaves_of_the_papers_data(file, printed, rank, 
     ratings = Implicit().apply(ratings, ratings)
     values, taken = survivors(ratings, printed, rank)
     assert np.sum(values > taken) == kept
-
-
-def test_both_metrics_of_a_table_rest_on_the_same_runs() -> None:
-    for one, other in (("table-3", "table-4"), ("7a", "7b"), ("8e", "8f")):
-        assert pieces_of(f"ryhh24-{one}") == pieces_of(f"ryhh24-{other}")
-        assert len(set(pieces_of(f"ryhh24-{one}"))) == len(pieces_of(f"ryhh24-{one}"))
 
 
 def test_what_one_experiment_ran_another_takes(tmp_path) -> None:
@@ -168,17 +135,6 @@ def test_what_one_experiment_ran_another_takes(tmp_path) -> None:
     assert [path.name for path in tmp_path.glob("*.jsonl")] == ["ryhh24.pieces.jsonl"]
 
 
-def test_the_curve_over_rounds_is_over_all_solves_of_a_party() -> None:
-    recipe = papers.find("ryhh24-rounds")[1].recipe
-    assert isinstance(recipe, TrialRecipe)
-    after = {"1": {"hr@10": 0.1}, "3": {"hr@10": 0.3}}
-    series = recipe.series({key: {"after": after} for key in pieces_of("ryhh24-rounds")})
-    solves = {one.label: one.x for one in series}
-    assert solves["sym"] == solves["opt"] == (20.0, 60.0)
-    assert solves["sym, 2 solves a round"] == (2.0, 6.0)
-    assert series[0].mean == pytest.approx((0.1, 0.3))
-
-
 def test_curves_are_the_means_of_their_runs() -> None:
     experiment = papers.find("ryhh24-table-3")[1]
     recipe = experiment.recipe
@@ -197,45 +153,7 @@ def test_curves_are_the_means_of_their_runs() -> None:
     assert {one.series for one in experiment.printed} <= set(series)
 
 
-def test_what_is_not_here_has_a_reason_and_what_is_has_its_runs() -> None:
-    known = {one.id: one for one in papers.PAPERS["RYHH24"].experiments}
-    for id in ("table-5", "table-6", "5d", "7c", "7d", "8c", "8d"):
-        assert "Yahoo" in known[f"ryhh24-{id}"].not_run
-    for id in ("table-3", "table-8", "5a", "5b", "5f", "6a", "6b", "7a", "7f", "8b", "8e"):
-        assert known[f"ryhh24-{id}"].recipe is not None
-    assert all("lambda 0.004" in key for key in pieces_of("ryhh24-8e") if "rounds" in key)
-
-
-@pytest.mark.parametrize("id", ["ryhh24-5a", "ryhh24-5e"])
-def test_the_noise_of_figure_5_is_ordered_as_the_paper_has_it(id) -> None:
-    experiment = papers.find(id)[1]
-    recipe = experiment.recipe
-    assert isinstance(recipe, TrialRecipe)
-    series = recipe.series({key: make() for key, make in recipe.pieces().items()})
-    peaks = [max(one.mean) for one in series]
-    assert [one.label for one in series] == ["str", "com", "sym"]
-    assert peaks == sorted(peaks)
-
-
 # --- HXZ15 ---------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("name", ["scenario 2", "scenario 3"])
-def test_bytes_by_formula_are_those_of_a_run(name) -> None:
-    settings = hxz15.SCENARIOS[name]
-    assert hxz15.bytes_counted(settings, 12) == hxz15.bytes_by_formula(settings, 12)
-
-
-def test_errors_are_shared_out_by_size() -> None:
-    found = datasets.load("movie-night")
-    problem = build_problem(found, Task.RATINGS, seed=0)
-    mechanism = StaticUsers(epsilon=1.0).mechanism
-    *_, last = mechanism.fit(problem.train, np.random.default_rng(0))
-    assert last.model is not None
-    told = hxz15.errors(last.model, problem)
-    assert told["shares"] == sorted(told["shares"])
-    assert told["shares"][-1] == 1.0
-    assert 0 < told["mae"] < problem.train.public.width
 
 
 def test_of_the_forms_only_public_user_factors_prove_the_promise() -> None:
@@ -245,12 +163,3 @@ def test_of_the_forms_only_public_user_factors_prove_the_promise() -> None:
         mechanism = registry.create("dpmf", epsilon=1.0, **parsed("dpmf", texts))
         card = mechanism.guarantee(public)
         assert card.certified(RATING).finite == (name == "public user factors")
-
-
-def test_the_increase_is_over_the_same_seed() -> None:
-    recipe = papers.find("hxz15-increase")[1].recipe
-    assert isinstance(recipe, TrialRecipe)
-    values = {key: {"mae": 1.0 if key.startswith("PMF") else 1.25} for key in recipe.pieces()}
-    for one in recipe.series(values):
-        assert one.mean == pytest.approx((0.25,) * len(one.x))
-        assert one.high == pytest.approx((0.25,) * len(one.x))

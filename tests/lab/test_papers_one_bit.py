@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
-from dpmc_core import facts, registry
+from dpmc_core import registry
 from dpmc_core.settings import setting_text
 from dpmc_lab import papers, sweep
-from dpmc_lab.papers import engine, jtt18, verdicts, views, z16
+from dpmc_lab.papers import verdicts
 from dpmc_lab.papers.engine import GridRecipe, Made, Point, Series, Stamp
+
+pytestmark = pytest.mark.slow
 
 STAMP = Stamp("0", "none", {}, "1:5", {}, 0.0)
 MINE = [
@@ -101,69 +102,3 @@ def test_almost_always_lower():
     assert tells(made(A=low, B=high, C=low)) is None
     assert tells(made(A=high, B=low, C=high)) is False
     assert tells(made(A=low)) is None
-
-
-def test_table_1_counts_a_set():
-    columns = ["users", "items", "lowest", "highest", "density", "four fifths"]
-    recipe = engine.counted({"restaurants": "RC"}, columns)
-    ((key, count),) = recipe.pieces().items()
-    (curve,) = recipe.series({key: count()})
-    assert curve.label == "RC"
-    density = pytest.approx(100 * 1161 / 17_940)
-    assert curve.mean == (138, 130, 0, 2, density, pytest.approx(5.18, abs=0.005))
-
-
-def test_the_papers_rule_ends_at_the_zero_matrix():
-    # Most reports are of cells that nobody rated, so zero is nearer to them than the truth is.
-    first, second = (z16.bounds("randomised-response", [1.0], seed) for seed in (0, 1))
-    assert first.rho[0] != second.rho[0]
-    np.testing.assert_allclose(first.published, first.size, rtol=1e-6)
-    recipe = z16.recovered(["the paper's rule", "the zero matrix"])
-    pieces = recipe.pieces()
-    rows = {key: pieces[key]() for key in (f"{id} 1 seed 1" for id in z16.NAMES)}
-    found = Made(id="none", series=recipe.series(rows), stamp=STAMP)
-    rule = found.at("randomised response, the paper's rule", 1.0)
-    assert rule.mean == pytest.approx(found.at("the zero matrix", 1.0).mean)
-
-
-def test_the_rule_and_the_debiased_recovery_are_told_apart():
-    recipe = papers.find("z16-restaurants")[1].recipe
-    grid = recipe.grid
-    plan = sweep.plan(sweep.Grid(data=["restaurants"], mechanisms=grid.mechanisms,
-                                 epsilons=(1.0,), seeds=(1,), settings=grid.settings))  # fmt: skip
-    labels = [label for unit in plan.units if (label := recipe.label(unit))]
-    assert len(labels) == len(set(labels)) == 6
-
-
-def test_a_piece_of_the_generated_matrix():
-    table = facts.load("dpmc_lab.papers", "jtt18.toml")
-    (own,) = [one for one in table["experiments"] if one.get("data", "").endswith("x 900")]
-    data = "jtt18-synthetic:users=400,items=100"
-    asked = own["recipe"] | {"data": data, "epsilons": [0.1, 1.0, 5.0]}
-    del asked["make"]
-    recipe = jtt18.compared(**asked)
-    pieces = replace(recipe, seeds=(1,)).pieces()
-    assert len(pieces) == 2 + 3 * 3
-    keys = ["user-mean seed 1", *(f"{id} 5 seed 1" for id in (jtt18.FW, jtt18.BY_RATING))]
-    found = {key: pieces[key]() for key in keys}
-    assert all(0 < value < 1 for value in found.values())
-    assert [one.level for one in recipe.series(found)] == [True, False, False]
-
-
-def test_powers_are_those_of_the_theory_table():
-    for theorem, powers in (
-        ("Remark 3 and Table 1", [1.25]),
-        ("Table 2, Private Frank-Wolfe", [0.3, 0.1]),
-    ):
-        recipe = jtt18.powers(theorem)
-        ((key, make),) = recipe.pieces().items()
-        (curve,) = recipe.series({key: make()})
-        assert curve.mean == pytest.approx(powers)
-
-
-def test_the_zero_matrix_stands_in_every_chart_of_relative_errors():
-    for id in ("1a", "1b", "4", "5"):
-        found = views.look(*papers.find(f"lwhm22-{id}"))
-        if found.made is not None:
-            assert found.made.at("zero matrix", found.made.series[-1].x[0]).mean == 1.0
-            assert views.looks(found)["zero matrix"] == views.GUESS

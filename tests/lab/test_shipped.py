@@ -19,6 +19,7 @@ from dpmc_lab.curves import lines, numbers
 from dpmc_lab.store import Store, curves, records
 from dpmc_lab.sweep import Grid
 from dpmc_lab.sweep.presets import EPSILONS, PRESETS
+from tests.slow_helpers import rest_slow
 from tests.sweep_helpers import InThisProcess
 
 IDS = ("input-flip", "output")
@@ -172,7 +173,7 @@ def test_a_unit_of_every_shipped_curve_is_what_this_program_computes(preset, nam
         assert came[key] == pytest.approx(metrics, rel=1e-4), named[key]
 
 
-@pytest.mark.parametrize("name", SAMPLES)
+@pytest.mark.parametrize("name", rest_slow(SAMPLES))
 def test_what_if_finds_the_shipped_curve_by_the_key_of_its_own_grid(name):
     task = Task.RANKING if SAMPLES[name].clicks else Task.BINARY
     for id in registry.noisy(task):
@@ -216,10 +217,6 @@ def test_curves_of_another_revision_or_setting_are_left_out():
         assert {line.mechanism for line in drawn.lines} == {left}
 
 
-def test_no_curves_for_unknown_data():
-    assert shipped.load("nothing-like-it", Task.BINARY) is None
-
-
 def test_a_line_is_looked_at_from_one_epsilon():
     came = picture("restaurants", "output")
     (line,) = came.lines
@@ -254,6 +251,7 @@ def test_what_is_missing_is_filled_with_what_came_with_the_program(computed):
     assert np.array_equal(alone.lines[0].values, mine.lines[0].values)
 
 
+@pytest.mark.slow
 def test_the_lab_teaches_what_privacy_costs_and_the_published_setting_that_it_teaches_nothing():
     """Recovery is worth at least ten points where it works, none as published (ARE 1 is zero)."""
     for name, works in (("one-bit-lab-strong", True), ("one-bit-lab", False)):
@@ -271,6 +269,7 @@ def test_the_lab_teaches_what_privacy_costs_and_the_published_setting_that_it_te
             assert twin.mean - mean[-1] < 0.03
 
 
+@pytest.mark.slow
 def test_no_certified_default_is_clearly_worse_than_its_own_guess():
     """By 95 % intervals of both over seeds: equal ones are, in fewer than one of a hundred."""
     worse, compared = [], 0

@@ -13,14 +13,12 @@ import time
 from contextlib import closing
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from dpmc_core import metrics, registry
+from dpmc_core import registry
 from dpmc_core.errors import DpmcError, InvalidSetting
 from dpmc_core.metrics import METRICS
-from dpmc_core.model import Constant, Task
-from dpmc_core.ratings import PublicFacts, Ratings
+from dpmc_core.ratings import PublicFacts
 from dpmc_lab import store
 from dpmc_lab.store import Store, StoreError, StoreLocked
 from dpmc_lab.sweep import Grid, plan
@@ -83,19 +81,6 @@ def test_rows_are_written_all_or_none(opened):
     assert opened.add([record(seed=5)]) == 1
 
 
-def test_every_metric_of_every_task_has_a_column():
-    rng = np.random.default_rng(0)
-    users, items = np.nonzero(rng.random((20, 30)) < 0.5)
-    signs = rng.choice([-1.0, 1.0], len(users))
-    facts = PublicFacts(users=20, items=30, low=-1, high=1)
-    ratings = Ratings.build(users, items, signs, facts)
-    half = rng.random(len(users)) < 0.5
-    for task in Task:
-        train, test = ratings.select(half), ratings.select(~half)
-        assert set(metrics.evaluate(task, Constant(1.0), train, test, rng)) <= set(METRICS)
-    assert "are" in METRICS
-
-
 def test_curves_collect_what_differs_in_epsilon_and_seed_only(opened):
     other = record(seed=2)
     other["settings"] = other["settings"] | {"radius": 0.5}
@@ -155,13 +140,6 @@ def test_one_metric_of_one_curve_is_read_from_its_index_alone(opened, metric):
     query = f'SELECT AVG("{metric}") FROM result WHERE curve = 1 AND "{metric}" IS NOT NULL'
     rows = opened.connection.execute(f"EXPLAIN QUERY PLAN {query} GROUP BY epsilon").fetchall()
     assert any(f"COVERING INDEX result_{metric}" in row["detail"] for row in rows)
-
-
-def test_last_row_tells_that_something_arrived(opened, path):
-    with Store(path, read_only=True) as reader:
-        before = store.last_row(reader)
-        opened.add([record()])
-        assert store.last_row(reader) > before
 
 
 def test_prune_takes_rows_and_what_only_they_used(opened):
@@ -272,13 +250,6 @@ def test_an_export_onto_a_full_disk_names_the_file_and_leaves_nothing(
     assert {path.name for path in tmp_path.iterdir()} == {"new"}
 
 
-def test_an_export_needs_a_known_kind_and_a_folder(opened, tmp_path):
-    with pytest.raises(InvalidSetting, match=r"\.csv or \.parquet"):
-        store.write_file(opened, [], tmp_path / "rows.xls")
-    with pytest.raises(DpmcError, match="there is no folder"):
-        store.write_file(opened, [], tmp_path / "none" / "rows.csv")
-
-
 # --- trouble ---------------------------------------------------------------------------------
 
 
@@ -317,11 +288,6 @@ def test_a_damaged_store_says_so(path):
     path.write_bytes(content)
     with pytest.raises(StoreError, match="is damaged"), Store(path) as opened:
         everything(opened)
-
-
-def test_a_folder_is_not_a_file(tmp_path):
-    with pytest.raises(StoreError, match="is a folder"):
-        Store(tmp_path)
 
 
 def test_a_missing_store_is_not_made_by_reading(path):
@@ -389,6 +355,7 @@ def test_a_full_disk_keeps_every_row_before_it(path):
         assert opened.add([record(seed=stored + 1)]) == 1
 
 
+@pytest.mark.slow
 def test_a_full_file_system_keeps_every_row_before_it(tmp_path):
     small = tmp_path / "small"
     small.mkdir()
@@ -446,6 +413,7 @@ def writer(path, start, step, rows=1_000_000):
     )
 
 
+@pytest.mark.slow
 def test_programs_that_make_the_same_store_at_once_all_can(path):
     for k in range(2):
         here = path.with_name(f"{k} ? # %20.sqlite")
@@ -457,6 +425,7 @@ def test_programs_that_make_the_same_store_at_once_all_can(path):
             assert len(everything(opened)) == 12
 
 
+@pytest.mark.slow
 def test_rows_of_killed_writers_are_kept(path):
     """Two programs write at the same time, and both are killed without warning."""
     children = [writer(path, start, 2) for start in (1, 2)]

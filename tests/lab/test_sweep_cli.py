@@ -17,7 +17,6 @@ from pathlib import Path
 import pytest
 
 from dpmc_core.errors import InvalidSetting
-from dpmc_lab import store as tables
 from dpmc_lab.cli import main
 from dpmc_lab.cli import sweep as command
 from dpmc_lab.store import Store
@@ -93,28 +92,6 @@ def test_epsilons_are_lists_or_ranges(words, found):
     assert parse_epsilons(words) == pytest.approx(found)
 
 
-@pytest.mark.parametrize(
-    ("words", "says"),
-    [
-        (["0.5,one"], "numbers > 0 separated by commas, or LO:HI:COUNT, got 'one'"),
-        (["0"], "epsilon must be > 0"),
-        (["-1"], "epsilon must be > 0"),
-        (["nan"], "epsilon must be > 0"),
-        (["inf"], "epsilon must be a finite number"),
-        ([","], "--epsilons must be at least one number"),
-        (["1:2"], "LO:HI:COUNT"),
-        (["2:1:3"], "LO < HI"),
-        (["0:1:3"], "epsilon must be > 0"),
-        (["1:2:1"], "COUNT of --epsilons must be >= 2"),
-        (["1:2:x"], "integers"),
-        (["1:2:3:4"], "LO:HI:COUNT"),
-    ],
-)
-def test_junk_in_epsilons_is_a_sentence(words, says):
-    with pytest.raises(InvalidSetting, match=says):
-        parse_epsilons(words)
-
-
 def test_seeds_are_lists_or_ranges():
     assert parse_seeds(["1:3", "7,2"]) == (1, 2, 3, 7)
     for junk in ("3:1", "x", "1:", "1.5", "0:99999999999", ","):
@@ -140,12 +117,7 @@ def test_running_again_runs_nothing(finished):
     assert rows(path) == before
 
 
-def test_one_process_gives_the_rows_of_two(finished, file):
-    done = dpmc(*SMALL[:-1], "1", "--store", file)
-    assert done.returncode == 0
-    assert rows(file) == rows(finished[0])
-
-
+@pytest.mark.slow
 def test_a_row_is_what_fit_prints(finished):
     fit = ["fit", "one-bit-lab", "input-flip", "--epsilon", 4, "--seed", 2, "--json"]
     fit += ["--set", "iterations=10", "--set", "estimator=published"]
@@ -172,17 +144,6 @@ def test_a_row_is_what_fit_prints(finished):
         assert own == metrics
 
 
-def test_progress_can_be_read_by_programs(file):
-    done = dpmc(*SMALL, "--store", file, "--json")
-    lines = [json.loads(line) for line in done.stdout.splitlines()]
-    assert done.stderr == ""
-    assert [line["total"] for line in lines] == [UNITS] * len(lines)
-    assert lines[0]["done"] == 0
-    assert lines[0]["seconds_left"] is None
-    assert (lines[-1]["done"], lines[-1]["seconds_left"]) == (UNITS, 0)
-    assert [line["done"] for line in lines] == sorted({line["done"] for line in lines})
-
-
 def test_time_left_is_told_once_there_is_ground_for_it(monkeypatch, capsys):
     now = 0.0
     monkeypatch.setattr(command.time, "monotonic", lambda: now)
@@ -197,6 +158,7 @@ def test_time_left_is_told_once_there_is_ground_for_it(monkeypatch, capsys):
         assert left[first - 1] == pytest.approx(seconds_each * (100 - first))
 
 
+@pytest.mark.slow
 def test_curves_can_be_written_when_all_is_done(finished, tmp_path):
     done = dpmc(*SMALL, "--store", finished[0], "--curves", tmp_path / "curves")
     assert done.returncode == 0, done.stderr
@@ -213,6 +175,7 @@ def test_curves_can_be_written_when_all_is_done(finished, tmp_path):
     assert len(text.splitlines()) == 2 + 2 * UNITS  # accuracy and are
 
 
+@pytest.mark.slow
 @posix
 def test_ctrl_c_keeps_what_is_finished(finished, file):
     words = [*SMALL, "--store", file, "--json"]
@@ -243,6 +206,7 @@ def test_ctrl_c_keeps_what_is_finished(finished, file):
     assert rows(file) == rows(finished[0])
 
 
+@pytest.mark.slow
 @posix
 def test_being_told_to_end_keeps_what_is_finished(file):
     words = [*SMALL, "--store", file, "--json"]
@@ -271,6 +235,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.slow
 @needs_proc
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_second_signal_ends_it_at_once_and_frees_what_it_held(finished, file, number):
@@ -308,40 +273,6 @@ def test_a_second_signal_ends_it_at_once_and_frees_what_it_held(finished, file, 
 # --- mistakes --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("words", "says"),
-    [
-        ([], "--data must be given: the grid is empty"),
-        (["--data", "restaurants"], "--mechanisms must be given: the grid is empty"),
-        (["--preset", "lwhm"], "preset must be one of samples"),
-        (["--data", "restaurants", "--mechanisms", "outpt"], "did you mean output"),
-        (["--data", "restaurants", "--mechanisms", "output"], "epsilons must be at least one"),
-        (
-            ["--data", "restaurants", "--mechanisms", "output", "--epsilons", "1,x"],
-            "separated by commas, or LO:HI:COUNT, got 'x'",
-        ),
-        (["--preset", "samples", "--seeds", "one"], "--seeds must be integers"),
-        (["--preset", "samples", "--set", "radius"], "--set must be NAME=VALUE"),
-        (["--preset", "samples", "--set", "radius=,"], "--set must be NAME=VALUE"),
-        (["--preset", "samples", "--prepare", "cut=3"], "preparation step must be one of"),
-        (["--preset", "samples", "--jobs", "0"], "--jobs must be >= 1"),
-        (["--preset", "samples", "--test", "u1.test"], "--test must be one file for each DATA"),
-        (["--data", "no-such-file", "--mechanisms", "clear"], "there is no file or folder"),
-        (
-            ["--data", "restaurants", "--mechanisms", "clear", "--set", "bnd=1"],
-            "did you mean bound",
-        ),
-        (
-            ["--data", "restaurants", "--mechanisms", "clear", "--curves", "/dev/null/x"],
-            "--curves must be a folder",
-        ),
-    ],
-)
-def test_a_mistake_is_a_sentence_before_anything_runs(capsys, monkeypatch, file, words, says):
-    monkeypatch.setattr(command.core, "run", lambda *_, **__: pytest.fail("it ran"))
-    assert says in sentence(capsys, "sweep", *words, "--store", file)
-
-
 def test_a_cluster_that_is_not_there_is_a_sentence(capsys, monkeypatch, file):
     pytest.importorskip("distributed")
     monkeypatch.setattr(cluster, "REACHING", 0.5)
@@ -372,6 +303,7 @@ def test_a_word_that_is_no_address_is_refused_before_dask_is_asked(
     assert "--cluster must be tcp://HOST:PORT or tls://HOST:PORT, got" in said
 
 
+@pytest.mark.slow
 def test_a_client_that_cannot_be_made_leaves_nothing_behind(capfd, monkeypatch, file):
     pytest.importorskip("distributed")
     monkeypatch.setattr(cluster, "REACHING", 0.5)
@@ -390,13 +322,6 @@ def test_a_cluster_without_dask_says_what_to_install(capsys, monkeypatch, file):
     assert 'pip install "dpmc-lab[cluster]"' in sentence(capsys, *words)
 
 
-def test_a_newer_store_is_a_sentence(capsys, file):
-    with Store(file) as opened:
-        opened.connection.execute(f"PRAGMA user_version = {tables.VERSION + 1}")
-    for words in (SMALL, ["store"], ["store", "export", "-"], ["store", "prune", "--all"]):
-        assert "newer version" in sentence(capsys, *words, "--store", file)
-
-
 @needs_modes
 def test_a_read_only_folder_is_a_sentence(capsys):
     with open_folder() as folder:
@@ -406,6 +331,7 @@ def test_a_read_only_folder_is_a_sentence(capsys):
     assert "read-only; choose another with --store" in said
 
 
+@pytest.mark.slow
 def test_a_full_disk_is_a_sentence_and_the_rows_before_it_stay(finished, tmp_path):
     small = tmp_path / "small"
     small.mkdir()
@@ -428,6 +354,7 @@ def test_a_full_disk_is_a_sentence_and_the_rows_before_it_stay(finished, tmp_pat
     assert rows(tmp_path / "results.sqlite") == rows(finished[0])
 
 
+@pytest.mark.slow
 def test_units_that_fail_are_told_and_the_others_kept(capsys, file, tmp_path):
     few = tmp_path / "few.csv"
     words = ["sweep", "--data", few, "--range", "0:1", "--mechanisms", "input-flip"]
@@ -499,9 +426,3 @@ def test_the_store_is_pruned(capsys, filled):
     with sqlite3.connect(filled) as database:
         assert database.execute("SELECT COUNT(*) FROM curve").fetchone() == (0,)
     database.close()
-
-
-def test_a_store_that_is_not_there_is_a_sentence(capsys, file):
-    for words in (["store"], ["store", "export", "-"], ["store", "prune", "--all"]):
-        assert "'dpmc sweep' makes one" in sentence(capsys, *words, "--store", file)
-    assert not file.exists()

@@ -1,6 +1,7 @@
 """A Dask cluster: a real scheduler and two workers of this machine give the rows of a laptop."""
 
 import json
+from importlib.util import find_spec
 
 import pytest
 
@@ -8,8 +9,11 @@ from dpmc_lab.store import Store
 from tests.processes import start
 from tests.sweep_helpers import rows_of
 
-pytest.importorskip("distributed", reason="needs the extra 'cluster'")
-pytestmark = pytest.mark.slow
+NEEDED = "needs the extra 'cluster'"
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(find_spec("distributed") is None, reason=NEEDED),
+]
 
 GRID = [
     *("--data", "one-bit-lab", "restaurants", "--mechanisms", "input-flip,gradient,output"),

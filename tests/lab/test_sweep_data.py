@@ -17,7 +17,6 @@ import numpy as np
 import pytest
 
 from dpmc_core import registry
-from dpmc_core.data import datasets
 from dpmc_core.errors import BadRatings, InvalidSetting
 from dpmc_core.model import Factors
 from dpmc_core.problem import LeaveLast, RandomShare, SharePerUser
@@ -209,6 +208,7 @@ def test_a_private_folder_that_cannot_be_filled_is_not_left_behind(tmp_path, mon
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 def test_a_private_sweep_leaves_nothing_in_the_shared_store(tmp_path, monkeypatch):
     monkeypatch.setenv("DPMC_HOME", str(tmp_path))
     folder = sweep.PrivateFolder(make_dataset())
@@ -316,14 +316,6 @@ def test_a_grid_is_what_its_command_line_says(grid):
     assert grid_of(build_parser().parse_args(["sweep", *grid.argv()])) == grid
 
 
-def test_a_grid_is_typed_as_a_person_would():
-    words = " ".join(TYPED[1].argv())
-    assert words.startswith("--data restaurants one-bit-lab:seed=each,observed=0.3 --mechanisms")
-    assert "--mechanisms input-flip,output --epsilons 0.1,0.3333333333333333,4 --seeds 1:3" in words
-    assert "--range" not in words
-    assert "--range=-10:10" in TYPED[2].argv()
-
-
 NAMED = {**presets.PRESETS, **papers.presets()}
 STAND_INS = {  # for sets that have to be downloaded
     "ml-100k/u1": "movie-night",
@@ -331,12 +323,6 @@ STAND_INS = {  # for sets that have to be downloaded
     "jester": "jokes",
     "ml-10m": "movie-night",
 }
-
-
-@pytest.mark.parametrize("name", NAMED)
-def test_a_preset_can_be_typed_out(name):
-    grid = NAMED[name].grid
-    assert grid_of(build_parser().parse_args(["sweep", *grid.argv()])) == grid
 
 
 # --- presets ---------------------------------------------------------------------------------
@@ -362,25 +348,3 @@ def test_a_preset_is_a_grid_that_works(name):
     assert found == dict.fromkeys(
         (id for id in guesses if registry.adds_noise(registry.get(id))), points
     )
-
-
-def test_the_samples_preset_is_what_ships():
-    preset, *others = (presets.PRESETS[name].grid for name in ("samples", "jokes", "clicks"))
-    data = [*preset.data, *(id for other in others for id in other.data)]
-    assert sorted(data) == sorted(datasets.synthetic.SAMPLES)
-    rated = {*presets.PRESETS["samples-ratings"].grid.data, *presets.PRESETS["jokes"].grid.data}
-    assert all(
-        id in rated or id.startswith("one-bit") or s.clicks
-        for id, s in datasets.synthetic.SAMPLES.items()
-    )
-    assert len(preset.seeds) >= 5
-    assert len(preset.epsilons) >= 10
-    assert (min(preset.epsilons), max(preset.epsilons)) == (0.1, 10.0)
-
-
-def test_the_synthetic_presets_train_on_the_papers_share_of_cells():
-    (source,) = (sweep.open_source(text) for text in NAMED["lwhm22-1b"].grid.data)
-    (unit, *_) = sweep.plan(Grid(data=[source.name], mechanisms=["clear"], seeds=[3])).units
-    train, test = unit.split(source.at(3).ratings, np.random.default_rng(0))
-    assert (len(train), len(test)) == (1500, 375)
-    assert [text.split(",")[1] for text in NAMED["lwhm22-5"].grid.data][-1] == "observed=1"

@@ -134,6 +134,7 @@ def named(path, faults):
     return any(all(name in text for name in field) for text in faults)
 
 
+@pytest.mark.slow_unless_planted
 @cases
 def test_an_edit_of_what_follows_names_the_field(files, case, tmp_path):
     """All at once: each field is held against what the settings say, whatever the others are."""
@@ -186,6 +187,7 @@ def with_array(card, arrays, name, array):
     return card, arrays | {name: array}
 
 
+@pytest.mark.slow_unless_planted
 @cases
 def test_an_edit_of_an_array_names_it(files, case, tmp_path):
     """A value anywhere shows in the digest; what cannot be at all shows without it."""
@@ -237,6 +239,7 @@ def resealed(path, card, arrays, name, array):
     save(path, *with_array(told, arrays, name, array))
 
 
+@pytest.mark.slow_unless_planted
 @cases
 def test_a_surplus_array_is_refused_by_name_though_its_digests_are_made_anew(files, case, tmp_path):
     card, arrays = load(files(case))
@@ -251,6 +254,7 @@ def test_a_surplus_array_is_refused_by_name_though_its_digests_are_made_anew(fil
         assert repr(name)[1:-1] in fault
 
 
+@pytest.mark.slow_unless_planted
 @cases
 def test_no_column_more_than_the_settings_have(files, case, tmp_path):
     """Where the number of columns follows from the noise it has a limit."""
@@ -719,18 +723,6 @@ def test_release_prints_one_line_to_note_by_the_card_as_sampled(dpmc, monkeypatc
     assert json.loads(text)["mechanism"] == "private-item-mean"
 
 
-def test_the_ledger_is_gone_and_its_file_is_left_alone(dpmc, monkeypatch, tmp_path):
-    monkeypatch.setenv("DPMC_HOME", str(tmp_path))
-    (tmp_path / "ledger.jsonl").write_text("mine\n")
-    words = ("--epsilon", 1, "--out", tmp_path / "a.npz")
-    assert dpmc("release", "restaurants", "private-item-mean", *words)[0] == 0
-    for options in ([], ["restaurants", "--repeat", "weekly"]):
-        status, out, err = dpmc("ledger", *options)
-        assert (status, out, err.count("\n")) == (1, "", 1)
-        assert "the command ledger is gone" in err
-    assert (tmp_path / "ledger.jsonl").read_text() == "mine\n"
-
-
 # Ten lines that recommend for one user
 
 
@@ -908,6 +900,7 @@ OF_SOME_ITEMS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", OF_SOME_ITEMS, ids=name_of)
 def test_the_formula_holds_where_taste_is_looked_for_on_some_items(case, tmp_path, monkeypatch):
     monkeypatch.setattr(sizes, "GRAM_LIMIT", 10)
@@ -930,6 +923,7 @@ def taste_found_by_the_formula(case, path):
     return np.abs(tastes).max()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", [*filter(publishes_item_factors, RELEASED)], ids=name_of)
 def test_a_user_finds_the_own_predictions_by_the_formula_on_the_card(case, tmp_path):
     # So much epsilon is for taste to be heard, or nothing of it would be compared. 34 of 700
@@ -1090,6 +1084,7 @@ FLAVOR = {
 }  # fmt: skip
 
 
+@pytest.mark.slow_unless_planted
 @cases
 def test_a_deployment_card_has_the_sections_of_the_registry(files, case):
     found = verify(files(case))
