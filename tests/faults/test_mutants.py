@@ -36,6 +36,7 @@ AROUND = {
     *("phone", "server", "class"),
     *("features", "partitions"),
     *("metrics", "experiment", "preparation", "store", "sweep", "answer", "views", "pages"),
+    "elsewhere",
 }
 
 

@@ -247,6 +247,9 @@ def test_an_audit_that_finds_nothing_confirms_nothing(monkeypatch):
     (chart,) = [c for c in charts_of(app) if "at least" in c.proto.alt]
     bars = [t for t in json.loads(chart.proto.spec)["data"] if t["type"] == "bar"]
     assert bars[0]["x"][0] + bars[0]["base"][0] == pytest.approx(least, rel=0.01)
+    found = [m.value for m in app.markdown if m.value.startswith("**")]
+    named = [name for name in measurements.METHODS.values() if f"**{name}.**" in " ".join(found)]
+    assert len(named) == len(bars[0]["x"]) > 1
 
 
 def test_an_older_link_that_plants_a_fault_is_noted_and_opens_the_page():

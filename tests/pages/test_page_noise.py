@@ -9,9 +9,10 @@ from dpmc_core import registry
 from dpmc_core.data import datasets
 from dpmc_core.model import Task
 from dpmc_core.privacy import RATING, Gaussian, Laplace, ModifiedLaplace, NormLaplace
-from dpmc_core.problem import prepared_facts
+from dpmc_core.problem import build_problem, prepared_facts
 from dpmc_core.ratings import PublicFacts
 from dpmc_lab.curves import noise
+from pages.ui import sources
 from pages.ui.charts import noise as charts_noise
 from tests.page_helpers import all_text, charts_of, open_page, spec, texts
 from tests.slow_helpers import rest_slow
@@ -176,6 +177,18 @@ def test_symbols_are_told_in_the_datas_own_scale(data, values):
     assert f"{public.low:g}..{public.high:g} scaled to -1..1" in all_text(app)
 
 
+@pytest.mark.parametrize("id", ["objective", "private-mean"])
+def test_noise_is_drawn_on_ratings_as_the_method_s_task_takes_them(id):
+    mechanism = registry.create(id, epsilon=3.0)
+    ratings = datasets.load("restaurants").ratings
+    corner = noise.block(build_problem((ratings, ratings), mechanism.task).train)
+    (wanted, *_), (view, *_) = (
+        noise.before_after(mechanism, corner),
+        sources.before_after("restaurants", mechanism),
+    )
+    assert np.array_equal(view.before, wanted.before, equal_nan=True)
+
+
 def test_the_ruler_is_one_rating_in_the_releases_own_unit():
     for id, length, words in (
         ("objective", 1.0, "one rating"),
@@ -210,8 +223,6 @@ def test_two_epsilons_differ_by_as_much_as_is_said():
 def test_a_row_is_drawn_between_limits_and_what_lies_beyond_is_an_arrow(id):
     cls = registry.get(id)
     ratings = datasets.load("restaurants").ratings
-    from dpmc_core.problem import build_problem
-
     corner = noise.block(build_problem((ratings, ratings), cls.task).train)
     usual = noise.main_release(registry.create(id, epsilon=1.0).guarantee(corner.public))
     for epsilon in (0.1, 10.0):

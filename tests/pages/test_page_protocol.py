@@ -128,6 +128,7 @@ def test_the_price_in_accuracy_is_measured_on_request_and_can_be_dropped():
     button(app, "Measure on all of the data").click().run()
     assert "Test RMSE" in texts(app)
     assert "because users fit their factors to published item factors" in texts(app)
+    assert "nothing because epsilon is divided: there is one phase" in texts(app)
     assert not [b for b in app.button if b.label == "Stop"]
     assert not app.exception
 

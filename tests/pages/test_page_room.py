@@ -500,6 +500,7 @@ def test_set_up_waits_for_the_first_phone_and_then_says_what_to_do(monkeypatch):
 def test_reports_reach_the_projector_and_another_tab_agrees():
     app = opened()
     press(app, "Ask the first question")
+    assert button(app, "Count them")  # for who has no phone
     other = open_page("room")
     send(classroom.room(), range(30), yes=12)
     for page in range(3):

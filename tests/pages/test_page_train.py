@@ -372,6 +372,9 @@ def test_a_run_that_is_known_better_replaces_itself_and_a_third_tick_the_first()
         shelf.put(Card(number))
     again = Card(2)
     shelf.put(again)
+    for ticked in ([2], [2, 3]):
+        shelf.tick(3)
+        assert shelf.ticked == ticked
     assert shelf.pair == (again, shelf.runs[2])
     shelf.forget_about("movie-night")
     assert (shelf.runs, shelf.pair, shelf.ticked) == ([], None, [])

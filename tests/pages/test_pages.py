@@ -640,6 +640,7 @@ def test_impossible_settings_are_a_sentence_and_cannot_be_trained():
 def test_a_setting_that_makes_no_sense_in_a_link_is_told_and_cannot_be_trained():
     link = {"data": "one-bit-lab", "mechanism": "input-flip", "input-flip.link": "cauchy"}
     app = open_page("train", **link)
+    assert app.selectbox(key="input-flip.link").options == ["logistic", "probit"]  # what parses
     assert "link must be one of" in plain(app.warning[0].value).lower()
     [button] = [b for b in app.button if b.label == "Train"]
     assert button.disabled
@@ -829,6 +830,7 @@ def test_guarantees_need_public_facts_only_and_a_cap_bounds_a_row():
     app.segmented_control(key="unit").set_value("row-values").run()
     assert not app.error
     assert "epsilon 7" in all_text(app)
+    assert "at most 7 per user" in all_text(open_page("guarantees", data="restaurants", cap="7"))
     app.number_input(key="low").set_value(9.0).run()
     assert "ating range must be a low end below its high end" in app.error[0].value
 
