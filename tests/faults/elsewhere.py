@@ -246,10 +246,7 @@ ELSEWHERE = [
             SKIPPED,
             "    for folder in PrivateFolder.orphans():\n        _remove(folder)",
             "    for _ in PrivateFolder.orphans():\n        pass",
-            named(
-                "sweep_children",
-                "test_a_killed_owner_of_an_upload_leaves_nothing_behind_its_successor",
-            ),
+            named("sweep_children", "test_uploads_of_a_server_whose_machine_stopped_are_removed"),
         ),
     ),
     *family_of(
