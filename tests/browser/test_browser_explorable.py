@@ -128,18 +128,6 @@ def test_the_card_follows_the_slider(opened):
 
 
 @pytest.mark.slow
-def test_play_guess_and_wish_work(opened):
-    tab = opened("#epsilon=5")
-    tab.get_by_role("button", name="Play").click()
-    tab.wait_for_url(re.compile("epsilon=10"))
-    tab.get_by_role("button", name="Guess").click()
-    tab.locator(".dpmc-game button").first.click()
-    assert re.search(r"You: [01] of 1\.", text(tab, "game"))
-    tab.get_by_role("button", name="I need").click()
-    assert "takes epsilon" in text(tab, "answer")
-
-
-@pytest.mark.slow
 def test_it_follows_the_surface(opened):
     tab = opened(color_scheme="dark")
     look = "getComputedStyle(document.body).backgroundColor"
@@ -149,15 +137,6 @@ def test_it_follows_the_surface(opened):
     tab.wait_for_timeout(300)
     assert tab.evaluate(look) != night
     assert tab.evaluate(f"{line}.stroke") != ink
-
-
-@pytest.mark.slow
-def test_a_picture_can_be_saved(opened):
-    tab = opened()
-    tab.locator(".dpmc-plot").hover()
-    with tab.expect_download() as saved:
-        tab.get_by_role("button", name="Save picture").click()
-    assert saved.value.suggested_filename.endswith(".png")
 
 
 @pytest.mark.slow

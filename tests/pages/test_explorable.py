@@ -251,18 +251,6 @@ def test_mistakes_are_sentences(dpmc, tmp_path, argv, said):
     assert not list(tmp_path.iterdir())
 
 
-def test_a_folder_that_is_not_there_is_a_sentence(dpmc, tmp_path):
-    status, _, err = dpmc("explorable", "jokes", "--out", tmp_path / "no" / "a.html")
-    assert status == 1
-    assert "there is no folder" in err
-
-
-def test_a_folder_in_the_file_s_place_is_a_sentence(dpmc, tmp_path):
-    status, _, err = dpmc("explorable", "jokes", "--out", tmp_path, "--force")
-    assert status == 1
-    assert "a folder" in err
-
-
 def test_without_the_app_the_command_says_so(dpmc, tmp_path, monkeypatch):
     monkeypatch.setattr(command, "APP", tmp_path)
     status, _, err = dpmc("explorable", "jokes", "--out", tmp_path / "a.html")

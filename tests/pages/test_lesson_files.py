@@ -69,10 +69,6 @@ def plain(text):
     return " ".join(" ".join(read(text).texts).split())
 
 
-def test_there_are_four(sheets):
-    assert list(sheets) == ["worksheet.html", "answer-key.html", "plan-45.html", "plan-90.html"]
-
-
 @pytest.mark.parametrize("name", SHEETS)
 def test_a_file_is_whole_and_fetches_nothing(sheets, name):
     text = sheets[name]
@@ -208,13 +204,6 @@ def test_papers_name_pages_as_the_app_does(sheets, capsys):
     named = {name for text in texts for name in re.findall(r"\bpage ([A-Z]\w+)", text)}
     assert named
     assert named <= titles
-
-
-def test_a_worksheet_names_all_there_is_to_try(sheets):
-    text = plain(sheets["worksheet.html"])
-    assert "Then try “epsilon”. What do you see?" in text
-    assert "Then try “Would say yes”, “epsilon” and “Throw again”. What do you see?" in text
-    assert "“Protect” and “epsilon”. Write yours:" in text
 
 
 def test_the_command_lists_them(capsys):

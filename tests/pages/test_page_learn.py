@@ -125,15 +125,6 @@ def test_one_goes_on_where_one_left_off():
     assert heading(app) == LESSONS["coin"].slides[1].title
 
 
-def test_a_prediction_is_answered():
-    app = open_page("learn", lesson="attacker")
-    press(app, "option attacker even 0")
-    assert "73. You predicted: 50." in all_text(app)
-    app = open_page("learn", lesson="attacker")
-    press(app, "option attacker even 1")
-    assert "73. As you predicted." in all_text(app)
-
-
 @pytest.mark.parametrize(
     ("link", "shown", "note"),
     [
@@ -196,17 +187,6 @@ def test_in_a_class_the_teachers_line_is_the_teachers(monkeypatch):
     assert not [one.label for one in app.expander]
     monkeypatch.setattr(classroom, "teacher", lambda: True)
     assert slide.teacher in all_text(app.run())
-
-
-@pytest.mark.parametrize("projector", ["false", "true"])
-def test_what_was_set_up_stays_in_sight(projector):
-    for lesson in LESSONS.values():
-        app = open_page("learn", lesson=lesson.id, projector=projector)
-        for slide in lesson.slides:
-            if slide.predict is not None:
-                press(app, "next")
-            assert slide.said in all_text(app)
-            press(app, "next")
 
 
 def with_room(lesson, step, reports, locked=True):

@@ -189,27 +189,6 @@ def test_questions_follow_each_other_and_are_kept_in_their_order():
     assert places == sorted(places)
 
 
-def test_questions_are_ordered_only_where_they_differ():
-    app = open_page("room")
-    field(app, "epsilon of an answer").set_value(10.0).run()
-    press(app, "Open the room")
-    for yes in (0, 30):
-        field(app, f"Of {CLASS}, so many say yes").set_value(yes).run()
-        simulated(app)
-        if not yes:
-            assert not [t for t in app.toggle if t.label == "From the largest share down"]
-            press(app, "Next question")
-    assert "These differ" in all_text(app)
-    field(app, "From the largest share down").set_value(True).run()
-    drawn, (first, second, _) = shown(app), READY["Warm-up"]
-    assert drawn.rindex(f'"name">{second}') < drawn.rindex(f'"name">{first}')
-    press(app, "Next question")
-    for _ in range(2):  # equal to the first
-        field(app, f"Of {CLASS}, so many say yes").set_value(0).run()
-        simulated(app)
-    assert "nobody may say which" in all_text(app)
-
-
 def test_asking_again_spends_and_shows_what_it_buys():
     app = opened()
     simulated(app)

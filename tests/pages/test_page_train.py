@@ -110,13 +110,6 @@ def test_an_example_is_small_and_whole(id):
     assert shown.reference is not None
 
 
-def test_settings_that_cannot_be_have_no_example():
-    app = open_page("train", data="one-bit-lab", mechanism="input-flip")
-    app.number_input(key="input-flip.p_plus").set_value(0.2).run()
-    assert films(app) is None
-    assert app.error
-
-
 def test_a_run_is_shown_between_guessing_and_no_privacy_and_its_last_round_is_its_result():
     app = open_page("train", epsilon="4", **LAB)
     train(app)

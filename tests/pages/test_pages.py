@@ -198,13 +198,6 @@ def test_every_curve_stands_between_a_guess_and_no_privacy(data, id):
     assert any(text.startswith(guess) for text in texts)
 
 
-def test_a_link_with_ids_opens_its_view():
-    app = open_page(data="restaurants", mechanism="objective", epsilon="3")
-    assert app.selectbox(key="data").value == "restaurants"
-    assert app.radio(key="mechanism").value == "objective"
-    assert at_stop(app)["epsilon"] == "3"
-
-
 def test_junk_in_a_link_falls_back_with_a_note():
     app = open_page(data="<script>", mechanism="magic", epsilon="banana")
     notes = "\n".join(note.value for note in app.warning)
@@ -214,13 +207,6 @@ def test_junk_in_a_link_falls_back_with_a_note():
     assert (app.selectbox(key="data").value, at_stop(app)["epsilon"]) == ("movie-night", "1")
     app.run()
     assert not app.warning  # said once
-
-
-def test_choices_survive_a_change_of_page():
-    app = open_page(data="restaurants", mechanism="gradient", epsilon="5")
-    go(app, "pages/noise.py")
-    assert app.radio(key="mechanism").value == "gradient"
-    assert app.select_slider(key="epsilon").value == 5.0
 
 
 CSV = "person,film,stars\n" + "".join(
@@ -595,18 +581,6 @@ def test_what_ranks_is_tested_on_the_latest_click_unless_asked_otherwise():
     assert app.selectbox(key="holdout").value == "share"
 
 
-def test_training_can_be_stopped():
-    app = open_page("train", data="jokes", mechanism="output", epsilon="4")
-    app.number_input(key="output.tolerance").set_value(1e-9).run()
-    press(app, "Train")
-    press(app, "Stop")
-    run_until_done(app)
-    assert app.warning
-    assert not app.error
-    [button] = [b for b in app.button if b.label == "Train"]
-    assert not button.disabled
-
-
 @pytest.mark.parametrize(("id", "raw"), [("input-flip", False), ("output", True)])
 def test_only_an_objective_of_raw_ratings_is_called_raw(id, raw):
     link = {"input-flip.estimator": "published"} if id == "input-flip" else {}
@@ -792,14 +766,6 @@ def test_a_download_that_fails_is_a_sentence(monkeypatch, tmp_path):
     assert "no network" in app.error[0].value
 
 
-@pytest.mark.parametrize("id", MECHANISMS)
-@pytest.mark.parametrize("epsilon", ["0.1", "1", "10"])
-def test_noise_is_drawn_for_every_mechanism(id, epsilon):
-    app = open_page("noise", data="one-bit-lab", mechanism=id, epsilon=epsilon)
-    assert len(charts_of(app)) == 4
-    assert not app.error
-
-
 def test_the_wide_range_reaches_further_and_comes_back():
     app = open_page("noise", data="one-bit-lab", wide="true", epsilon="100")
     assert app.select_slider(key="epsilon").value == 100
@@ -833,14 +799,6 @@ def test_guarantees_need_public_facts_only_and_a_cap_bounds_a_row():
     assert "at most 7 per user" in all_text(open_page("guarantees", data="restaurants", cap="7"))
     app.number_input(key="low").set_value(9.0).run()
     assert "ating range must be a low end below its high end" in app.error[0].value
-
-
-def test_every_mechanism_has_a_look_of_its_own():
-    assert len({charts.style(id) for id in MECHANISMS + RANKING}) == len(MECHANISMS + RANKING)
-    looks = [charts.style(id) for id in MECHANISMS]
-    assert len({look.color for look in looks}) == len(looks)
-    assert len({look.marker for look in looks}) == len(looks)
-    assert len({look.dash for look in looks}) == len(looks)
 
 
 def test_the_report_stands_alone():

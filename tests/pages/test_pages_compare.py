@@ -359,18 +359,6 @@ def test_one_metric_has_one_form():
     assert set(texts) <= set(numbers["mean"])
 
 
-@pytest.mark.parametrize("data", ["movie-night", "restaurants", "long-tail"])
-def test_the_smallest_epsilon_for_a_wanted_accuracy_is_on_the_screen(data):
-    """Without unfolding anything: move the slider, read the dots and the panel."""
-    app = open_page("compare", data=data)
-    app.slider[0].set_value(70.0).run()
-    assert not app.exception
-    assert "70.0 %" in first_sentence(app)
-    notes = [note["text"] for note in spec(app, 1)["layout"]["annotations"]]
-    values = [text for text in notes if text.startswith(("<b>", "not reached: best"))]
-    assert len(values) == len(app.session_state["mechanisms"])
-
-
 @pytest.mark.usefixtures("nothing_shipped")
 def test_other_epsilons_and_seeds_of_the_store_stay_out():
     fill(epsilons=(0.1, 0.3, 0.6, 1.0, 3.0, 10.0), seeds=(1, 2, 3))
@@ -527,17 +515,6 @@ def test_the_mechanism_at_hand_comes_along_with_those_that_promise_the_same():
     assert "private-majority" not in alone  # the guess is drawn beside it anyway
 
 
-def test_what_the_data_cannot_take_is_not_brought_along():
-    app = open_page("noise", data="movie-night", mechanism="gradient")
-    app.switch_page("pages/compare.py").run()
-    assert "gradient" in chosen(app)
-    app.selectbox(key="data").set_value("bookshop-clicks").run()
-    app.session_state["mechanism"] = "output"
-    app.run()
-    assert not app.error
-    assert {registry.get(id).task for id in chosen(app)} == {Task.RANKING}
-
-
 def test_the_best_is_taken_along():
     app = open_page("compare", data=DATA, mechanisms=["objective", "output"])
     links = [one.proto for one in app.get("page_link") if "mechanism=" in one.proto.query_string]
@@ -664,14 +641,6 @@ def test_an_upload_is_swept_in_a_folder_of_its_own():
     button(app, "Forget this upload").click().run()
     assert not app.exception
     assert not folder.exists()
-
-
-def test_tasks_share_a_chart_only_with_their_own():
-    assert sources.tasks("bookshop-clicks") == [Task.RANKING]  # all clicks are alike
-    tasks = sources.tasks("movie-night")
-    assert tasks[0] == Task.BINARY
-    for task in tasks:
-        assert {registry.get(id).task for id in registry.noisy(task)} == {task}
 
 
 @pytest.mark.parametrize(
