@@ -414,8 +414,7 @@ def test_the_address_is_found_without_sending(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("text", "why"),
-    [("Tea?\n\n Coffee? \n", ""), ("", "0"), ("a\n" * 9, "9"), (None, "No such")],
+    ("text", "why"), [("Tea?\n\n Coffee? \n", ""), ("", "0"), ("a\n" * 9, "9"), (None, "No such")]
 )
 @pytest.mark.parametrize("size", ["", "1", "501", "many"])
 def test_prepared_questions_open_a_room(monkeypatch, capsys, tmp_path, text, why, size):

@@ -11,14 +11,7 @@ from dpmc_core.metrics import METRICS
 from dpmc_core.model import Task
 from dpmc_core.problem import build_problem
 from dpmc_lab.curves import lines
-from tests.page_helpers import (
-    at_stop,
-    charts_of,
-    instrument,
-    open_page,
-    press,
-    run_until_done,
-)
+from tests.page_helpers import at_stop, charts_of, instrument, open_page, press, run_until_done
 
 REFERENCE = registry.REFERENCES[Task.RATINGS]
 MOVIES = {"data": "movie-night", "mechanism": "private-effects", "epsilon": "1"}

@@ -134,11 +134,7 @@ def additive(kind, scale, **more):
 
 @pytest.mark.parametrize(
     "release",
-    [
-        additive(Laplace, 0.7),
-        additive(Gaussian, 3.0),
-        additive(NormLaplace, 0.7, shape=(40, 3)),
-    ],
+    [additive(Laplace, 0.7), additive(Gaussian, 3.0), additive(NormLaplace, 0.7, shape=(40, 3))],
     ids=lambda r: type(r).__name__,
 )
 def test_half_of_the_noise_is_within_what_is_said(release):

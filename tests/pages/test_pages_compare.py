@@ -166,10 +166,7 @@ def test_the_chart_is_the_store_and_every_curve_carries_its_unit():
     assert "95 % t interval of the mean over 2 seeds" in read_me(app)
     assert registry.get("output").name in charts_of(app)[0].proto.alt
     assert list(app.dataframe[0].value["mechanism"]) == ["Input", "Output"]
-    assert list(app.dataframe[0].value) == [
-        "mechanism",
-        *("0.1", "0.3", "1", "3", "10"),
-    ]
+    assert list(app.dataframe[0].value) == ["mechanism", *("0.1", "0.3", "1", "3", "10")]
 
 
 def came():
