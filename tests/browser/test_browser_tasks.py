@@ -1,9 +1,10 @@
 """What a new user wants to know, found by following the screen alone, with the clicks it takes.
 
 Everybody begins at the start page, follows visible words by mouse and types on the keyboard. Of
-the eleven tasks that must work so, three are elsewhere: a copied link opened in another place is
-walked through in test_browser_links.py, test_browser_train.py trains, stops, trains again and
-compares, and test_browser_learn.py finds and finishes a lesson on epsilon.
+the tasks that must work so, others are elsewhere: test_browser_links.py opens a copied link in
+another place, test_browser_train.py trains, stops, trains again and compares, test_browser_learn.py
+finishes a lesson, test_browser_answer.py uploads a file, test_browser_compare.py looks for the
+smallest epsilon, and test_browser_noise.py compares the noise at two of them.
 """
 
 import re

@@ -75,6 +75,7 @@ def test_a_lesson_is_walked_through(lesson):
     for at, slide in enumerate(lesson.slides):
         assert app.query_params.get("step", lesson.slides[0].key) == slide.key
         assert heading(app) == slide.title
+        assert slide.said in all_text(app)
         found = slide.reveal(slide.start)
         if slide.predict is not None:
             assert not drawings(app)
@@ -83,7 +84,7 @@ def test_a_lesson_is_walked_through(lesson):
             press(app, f"option {lesson.id} {slide.key} {len(slide.predict.options) - 1}")
             if slide.predict.right is not None:
                 assert slide.predict.options[slide.predict.right] in all_text(app)
-        for sentence in found.says:
+        for sentence in (slide.said, *found.says):
             assert sentence in all_text(app)
         assert len(drawings(app)) == (found.picture is not None)
         assert app.button(key="back").disabled == (at == 0)

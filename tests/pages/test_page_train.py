@@ -137,18 +137,6 @@ def test_the_axis_is_the_same_before_and_after_no_privacy_is_known():
     assert films(app)["axis"] == before["axis"]
 
 
-def test_one_metric_has_one_form():
-    """No 0.6045 beside 60.5 %: in tiles, tables and where the mouse is."""
-    app = open_page("train", data="one-bit-lab", mechanism="objective", epsilon="4")
-    train(app)
-    assert films(app)["frames"][-1]["text"] == app.metric[0].value
-    app.session_state["film table"] = True
-    app.run()
-    tables = [frame.value for frame in app.dataframe if "accuracy" in frame.value.columns]
-    assert tables
-    assert all(str(value).endswith(" %") for t in tables for value in t["accuracy"] if value)
-
-
 def test_step_goes_one_round_at_a_time_and_go_on_to_the_end():
     app = open_page("train", **LAB)
     for done in (1, 2, 3):

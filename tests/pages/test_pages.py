@@ -214,6 +214,11 @@ CSV = "person,film,stars\n" + "".join(
 )
 
 
+LATER = b"userId,movieId,rating,timestamp\n" + b"".join(
+    b"%d,%d,%d,97830076%d\n" % (u, i, 1 + (u + i) % 5, u) for u in range(9) for i in range(8)
+)
+
+
 def upload(app, content, name="ratings.csv", low=1.0, high=5.0):
     app.segmented_control(key="way").set_value("upload").run()
     app.file_uploader[0].upload(name, content.encode() if isinstance(content, str) else content)
@@ -243,8 +248,9 @@ def test_an_upload_is_read_with_the_range_given_by_hand():
     assert tiles["Users"] == "30"
 
 
-def test_an_upload_without_a_range_asks_for_it():
-    app = upload(open_page("data"), CSV, low=None, high=None)
+@pytest.mark.parametrize("content", [CSV, LATER], ids=["own", "headed like a public set"])
+def test_an_upload_without_a_range_asks_for_it(content):
+    app = upload(open_page("data"), content, low=None, high=None)
     assert "range is not known" in app.error[0].value
     assert "upload" not in app.session_state
 
@@ -550,16 +556,6 @@ def test_without_times_the_hold_out_is_called_a_draw_and_the_seed_is_the_command
     assert timed.selectbox(key="holdout").options[1] == "each user's latest rating"
 
 
-LATER = b"userId,movieId,rating,timestamp\n" + b"".join(
-    b"%d,%d,%d,97830076%d\n" % (u, i, 1 + (u + i) % 5, u) for u in range(9) for i in range(8)
-)
-
-
-def test_the_range_of_an_upload_headed_like_a_public_set_is_asked():
-    app = upload(open_page("data", data="restaurants"), LATER, low=None, high=None)
-    assert "range is not known" in plain(app.error[0].value)
-
-
 def test_an_upload_headed_like_a_public_set_is_the_person_s_own():
     app = upload(open_page("data", data="restaurants"), LATER)
     assert "Licence: not stated in the file" in plain(all_text(app))
@@ -816,17 +812,7 @@ def test_the_report_stands_alone():
     assert io.StringIO(page).readline().startswith("<!doctype html>")
 
 
-def test_clicks_are_ranked_on_every_page():
-    """The sample of clicks offers the ranking family, and a run shows both candidate sets."""
-    from dpmc_core import experiment
-    from dpmc_core.data import datasets
-    from dpmc_lab.curves import lines
-
-    app = open_page("train", data="bookshop-clicks", mechanism="dpimf-optimal")
-    options = app.radio(key="mechanism").options
-    assert sorted(options) == sorted(registry.get(id).name for id in RANKING)
-    app = open_page("noise", data="bookshop-clicks", mechanism="dplcf")
-    assert not app.exception
+def test_a_run_on_clicks_shows_both_sets_of_candidates():
     problem = build_problem(datasets.load("bookshop-clicks"), registry.get("ials").task)
     found = experiment.run(registry.create("private-taste", epsilon=2.0), problem, seed=1)
     bars = lines.bars({"Private popularity and taste": found.metrics} | dict(found.baselines))

@@ -340,22 +340,6 @@ def test_a_mechanism_without_a_curve_is_marked_wherever_others_are_drawn():
     assert "Output (no curve yet)" in list(app.dataframe[0].value["mechanism"])
 
 
-def test_one_metric_has_one_form():
-    """What a table says is what a chart says: 60.5 %, never 0.6045."""
-    app = open_page("compare", data=DATA, mechanisms=list(IDS))
-    points = spec(app)["data"]
-    texts = [
-        point[0] for t in points if t.get("name") and "marker" in t for point in t["customdata"]
-    ]
-    table = app.dataframe[0].value
-    assert sorted(texts) == sorted(table[column][k] for column in list(table)[1:] for k in (0, 1))
-    assert all(text.endswith(" %") for text in texts)
-    with shipped.load(DATA, Task.BINARY) as store:
-        picture = lines.read(store, IDS, METRICS["accuracy"])
-    numbers = lines.table([lines.place(line, lines.Count.PAPER) for line in picture.lines])
-    assert set(texts) <= set(numbers["mean"])
-
-
 @pytest.mark.usefixtures("nothing_shipped")
 def test_other_epsilons_and_seeds_of_the_store_stay_out():
     fill(epsilons=(0.1, 0.3, 0.6, 1.0, 3.0, 10.0), seeds=(1, 2, 3))
