@@ -173,7 +173,7 @@ def test_symbols_are_told_in_the_datas_own_scale(data, values):
     assert f"{public.low:g}..{public.high:g} scaled to -1..1" in all_text(app)
 
 
-@pytest.mark.parametrize("id", ["objective", "private-mean"])
+@pytest.mark.parametrize("id", ["objective", "modified-laplace"])
 def test_noise_is_drawn_on_ratings_as_the_method_s_task_takes_them(id):
     mechanism = registry.create(id, epsilon=3.0)
     ratings = datasets.load("restaurants").ratings

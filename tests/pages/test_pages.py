@@ -48,7 +48,6 @@ from tests.sweep_helpers import InThisProcess
 
 PAGES = ("what_if", "data", "train", "noise", "guarantees")
 MECHANISMS = registry.noisy(Task.BINARY)
-RANKING = registry.noisy(Task.RANKING)
 
 no_windows = pytest.mark.skipif(sys.platform == "win32", reason="pages start no sweeps there")
 
