@@ -301,7 +301,7 @@ def look_around(said, data, id, wanted, *, epsilon=1.0, known=False):
         check_deltas(app)
 
 
-@pytest.mark.parametrize(("data", "id", "wanted", "known"), rest_slow(SITUATIONS, 2))
+@pytest.mark.parametrize(("data", "id", "wanted", "known"), rest_slow(SITUATIONS, 1))
 def test_what_is_said_twice_is_said_the_same(data, id, wanted, known):
     said = Said()
     look_around(said, data, id, wanted, known=known)
@@ -314,6 +314,7 @@ def test_what_is_said_twice_is_said_the_same(data, id, wanted, known):
         assert str(len(line[1].values)) in said.found["seeds"].values()  # baselines: of the same
 
 
+@pytest.mark.slow
 def test_a_paper_s_proof_is_the_card_s():
     said, id = Said(), "input-flip"
     text = all_text(open_page("papers", data="restaurants", mechanism=id))
@@ -413,6 +414,7 @@ def found(own):
     return [] if own.store is None else sweeps.found(own.store.parent / "sweeps")
 
 
+@pytest.mark.slow
 def test_a_fit_says_what_the_page_of_a_run_says(capsys):
     id, said = "input-flip", Said()
     of_train(said, open_page("train", data="restaurants", mechanism=id), METRICS["accuracy"])
@@ -429,6 +431,7 @@ def test_a_fit_says_what_the_page_of_a_run_says(capsys):
     said.check("run", "run_without", "run_guess", "certified")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("seed", "own"), [("1", True), ("77", False)])
 def test_a_run_before_its_own_baseline_names_the_curve_s(monkeypatch, seed, own):
     """Of a seed that no curve has, the mean over the curve's seeds, and called so."""
@@ -446,6 +449,7 @@ def test_a_run_before_its_own_baseline_names_the_curve_s(monkeypatch, seed, own)
     assert told == [(pytest.approx(mean), "no privacy" if own else "no privacy, curve's mean")]
 
 
+@pytest.mark.slow
 def test_a_run_has_the_split_of_a_curve_s_seed():
     """One run is one split: its baselines are those of the curve's first seed, not its means."""
     task = Task.BINARY

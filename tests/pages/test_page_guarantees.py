@@ -133,6 +133,7 @@ def test_a_refuted_claim_is_told_from_one_that_is_not_proved(capsys):
     assert least == pytest.approx(measurements.shipped_of("output").measured)
 
 
+@pytest.mark.slow
 def test_the_first_sentence_counts_what_is_not_proved_and_follows_epsilon():
     app = open_page("guarantees", data="movie-night", epsilon="2")
     task = registry.get(app.session_state["mechanism"]).task  # of what the chart shows
@@ -238,6 +239,7 @@ def test_an_older_link_that_plants_a_fault_is_noted_and_opens_the_page():
     assert "fault" not in app.query_params
 
 
+@pytest.mark.slow
 def test_output_perturbation_lights_up(monkeypatch):
     monkeypatch.setattr(audits, "refute", functools.partial(refute, runs=4))
     app = open_page("guarantees", data="movie-night", mechanism="output", epsilon="2")

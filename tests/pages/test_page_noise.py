@@ -114,6 +114,7 @@ def test_headings_go_down_one_by_one():
         assert not app.subheader
 
 
+@pytest.mark.slow
 def test_moving_epsilon_takes_little_time():
     app = open_page("noise", data="movie-night", mechanism="private-effects", pin="1")
     taken = []

@@ -481,7 +481,7 @@ def trained():
     [
         (lambda: open_page(data="one-bit-lab", mechanism="output"), 3),
         (lambda: open_page("compare", data="one-bit-lab"), 3),
-        (trained, 3),
+        pytest.param(trained, 3, marks=pytest.mark.slow),
         (lambda: open_page("papers", experiment="z16-generated"), 1),
     ],
     ids=["what if", "compare", "train", "papers"],

@@ -44,6 +44,7 @@ from tests.page_helpers import (
     stand_at,
     wait_until,
 )
+from tests.slow_helpers import rest_slow
 from tests.sweep_helpers import InThisProcess
 
 PAGES = ("what_if", "data", "train", "noise", "guarantees")
@@ -111,7 +112,7 @@ def test_charts_follow_the_theme_and_are_what_plotly_draws(name, theme, data):
         )  # a wrong name or value is refused
 
 
-@pytest.mark.parametrize("id", MECHANISMS)
+@pytest.mark.parametrize("id", rest_slow(MECHANISMS))
 def test_what_if_shows_the_stored_means_and_moves_only_its_marker(id):
     app = open_page(data="one-bit-lab", mechanism=id)
     with shipped.load("one-bit-lab", Task.BINARY, [id]) as store:
@@ -175,15 +176,18 @@ def test_a_private_guess_is_drawn_against_its_own_epsilon_and_compared_there():
 
 @pytest.mark.parametrize(
     ("data", "id"),
-    [
-        (data, id)
-        for data, task in (
-            ("movie-night", Task.BINARY),
-            ("long-tail", Task.RATINGS),
-            ("bookshop-clicks", Task.RANKING),
-        )
-        for id in registry.noisy(task)
-    ],
+    rest_slow(
+        [
+            (data, id)
+            for data, task in (
+                ("movie-night", Task.BINARY),
+                ("long-tail", Task.RATINGS),
+                ("bookshop-clicks", Task.RANKING),
+            )
+            for id in registry.noisy(task)
+        ],
+        6,
+    ),
 )
 def test_every_curve_stands_between_a_guess_and_no_privacy(data, id):
     cls = registry.get(id)
@@ -383,6 +387,7 @@ def test_uploaded_ratings_reach_every_page():
     assert "30 users, 20 items" in all_text(app)
 
 
+@pytest.mark.slow
 def test_the_command_of_a_run_on_an_upload_names_its_file_range_and_columns():
     app = upload(open_page("data", mechanism="gradient", epsilon="2"), CSV)
     go(app, "pages/train.py")
@@ -470,6 +475,7 @@ def test_too_much_is_refused_on_the_server(monkeypatch, limit):
     assert "upload" not in app.session_state
 
 
+@pytest.mark.slow
 def test_all_ratings_equal_is_told_and_training_says_why_it_cannot():
     same = "user,item,rating\n" + "".join(
         f"u{u},i{i},3\n" for u in range(9) for i in range(9) if u != i
@@ -501,6 +507,7 @@ def test_titles_are_shown_as_text():
             assert "<img src=x" not in chart.proto.spec
 
 
+@pytest.mark.slow
 def test_training_shows_what_the_core_measures_and_survives_a_page_change():
     app = open_page("train", data="one-bit-lab", mechanism="input-flip", epsilon="4")
     press(app, "Train")
@@ -541,6 +548,7 @@ def test_training_uses_the_settings_preparation_and_hold_out_on_the_page():
         assert part in command
 
 
+@pytest.mark.slow
 def test_without_times_the_hold_out_is_called_a_draw_and_the_seed_is_the_command_line_s():
     app = open_page("train", data="restaurants", mechanism="input-flip", epsilon="2")
     assert app.number_input(key="seed").value == SEED
@@ -561,6 +569,7 @@ def test_an_upload_headed_like_a_public_set_is_the_person_s_own():
     assert "GroupLens" not in all_text(app)
 
 
+@pytest.mark.slow
 def test_what_ranks_is_tested_on_the_latest_click_unless_asked_otherwise():
     app = open_page("train", data="bookshop-clicks", mechanism="private-popularity")
     press(app, "Train")
@@ -576,7 +585,7 @@ def test_what_ranks_is_tested_on_the_latest_click_unless_asked_otherwise():
     assert app.selectbox(key="holdout").value == "share"
 
 
-@pytest.mark.parametrize(("id", "raw"), [("input-flip", False), ("output", True)])
+@pytest.mark.parametrize(("id", "raw"), rest_slow([("output", True), ("input-flip", False)]))
 def test_only_an_objective_of_raw_ratings_is_called_raw(id, raw):
     link = {"input-flip.estimator": "published"} if id == "input-flip" else {}
     app = open_page("train", data="one-bit-lab", mechanism=id, **link)
@@ -587,6 +596,7 @@ def test_only_an_objective_of_raw_ratings_is_called_raw(id, raw):
     assert bool(warned) == raw
 
 
+@pytest.mark.slow
 def test_a_method_without_an_objective_draws_none():
     app = open_page("train", data="restaurants", mechanism="private-frank-wolfe")
     app.number_input(key="private-frank-wolfe.rounds").set_value(2).run()
@@ -796,6 +806,7 @@ def test_guarantees_need_public_facts_only_and_a_cap_bounds_a_row():
     assert "ating range must be a low end below its high end" in app.error[0].value
 
 
+@pytest.mark.slow
 def test_the_report_stands_alone():
     from dpmc_lab.curves.run_card import Run
     from pages.ui import blocks, learned
@@ -811,6 +822,7 @@ def test_the_report_stands_alone():
     assert io.StringIO(page).readline().startswith("<!doctype html>")
 
 
+@pytest.mark.slow
 def test_a_run_on_clicks_shows_both_sets_of_candidates():
     problem = build_problem(datasets.load("bookshop-clicks"), registry.get("ials").task)
     found = experiment.run(registry.create("private-taste", epsilon=2.0), problem, seed=1)

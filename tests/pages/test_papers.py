@@ -906,6 +906,7 @@ def test_the_paper_s_draws_stand_beside_ours_with_what_all_would_take():
     }
 
 
+@pytest.mark.slow
 def test_figures_of_movielens_10m_are_made_once_it_is_there(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("DPMC_HOME", str(tmp_path))
     before = {"jtt18-2c", "jtt18-3b"}
@@ -919,6 +920,7 @@ def test_figures_of_movielens_10m_are_made_once_it_is_there(tmp_path, monkeypatc
     assert engine.own("jtt18-3b").get("Private FW")
 
 
+@pytest.mark.slow
 def test_what_another_set_stands_in_for_is_made_at_its_size_where_that_is_there(
     tmp_path, monkeypatch
 ):
@@ -957,6 +959,7 @@ def test_what_keeps_a_figure_from_being_made_is_the_data_that_it_reads():
 # --- words, pictures, the report -----------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_why_is_found_by_something_that_is_there_or_supposed():
     one = replace(experiment(), found=(("so it is", "dpmc papers x"),), why="who knows")
     known = "Found: so it is (shown by dpmc papers x)."
@@ -993,6 +996,7 @@ def test_all_is_made_at_the_size_that_is_there(monkeypatch):
     assert "ryhh24-table-3" not in made
 
 
+@pytest.mark.slow
 def test_what_holds_has_one_number_wherever_it_is_told(capsys):
     looks = views.all_looks(papers.PAPERS.values())
     told = views.opening(looks)
@@ -1094,6 +1098,7 @@ def test_the_report_stands_alone_and_holds_every_experiment():
     assert text.count("<polyline") == 1
 
 
+@pytest.mark.slow
 def test_dpmc_papers_lists_shows_and_writes(capsys, tmp_path):
     assert main(["papers"]) == 0
     listed = capsys.readouterr().out
@@ -1122,7 +1127,7 @@ def test_dpmc_papers_lists_shows_and_writes(capsys, tmp_path):
         (["z16-generated", "--run", "--write", __file__], "is a file: name a folder"),
         (["--csv", str(ROOT)], "is a folder: name a file"),
         (["lwhm22-1b", "--run", "--seeds", "x"], "--seeds"),
-        (["--report", "/nowhere/at/all.html"], "no folder"),
+        pytest.param(["--report", "/nowhere/at/all.html"], "no folder", marks=pytest.mark.slow),
     ],
 )
 def test_dpmc_papers_says_what_is_wrong(argv, said, capsys):

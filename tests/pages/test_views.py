@@ -334,6 +334,7 @@ def repeatable(result, data, split, fresh=False, **more):
     return run_card.Run(result=result, data=data, title="data", split=split, fresh=fresh, **more)
 
 
+@pytest.mark.slow
 def test_the_printed_command_repeats_the_run(capsys):
     from dpmc_core.data import datasets
 
@@ -352,6 +353,7 @@ def ratings_file(path):
     return path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("split", [RandomShare(0.1 + 0.2), SharePerUser(1 / 3)])
 def test_the_printed_command_repeats_a_run_on_a_file_to_the_last_digit(split, tmp_path, capsys):
     """Given: a range that begins with a minus, columns, numbers that six digits do not hold."""
@@ -381,6 +383,7 @@ def test_run_card_hides_a_fresh_seed_and_says_so_of_a_fixed_one():
     assert "--seed" not in run_card.command(fresh)
 
 
+@pytest.mark.slow
 def test_factors_come_back_from_their_file():
     problem = build_problem(datasets.load("restaurants"), Task.BINARY, seed=1)
     result = run(registry.create("input-flip", epsilon=2.0), problem, 1)
