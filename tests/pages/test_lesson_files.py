@@ -4,7 +4,6 @@ import json
 import math
 import re
 from html import unescape
-from html.parser import HTMLParser
 from itertools import pairwise
 from random import Random
 
@@ -19,10 +18,8 @@ from dpmc_lab.lessons import LESSONS
 from dpmc_lab.lessons import worksheets as paper
 from dpmc_lab.lessons.worksheets import FILES, SHEETS
 from pages.ui import classroom
-from tests.page_helpers import all_text, open_page
+from tests.page_helpers import HtmlFile, all_text, open_page
 from tests.page_helpers import plain as plain_markdown
-
-EMPTY = {"meta", "input", "br", "hr", "link", "img"}
 
 
 @pytest.fixture(scope="module")
@@ -30,50 +27,19 @@ def sheets():
     return {name: sheet.make() for name, sheet in SHEETS.items()}
 
 
-class Reader(HTMLParser):
-    """Checks that tags close in their order; keeps the text by the tag around it."""
-
-    def __init__(self):
-        super().__init__()
-        self.open, self.tags, self.texts = [], set(), []
-
-    def handle_starttag(self, tag, attrs):
-        self.tags.add(tag)
-        for name, value in attrs:
-            assert name not in {"src", "href", "srcset", "action"}
-            assert not name.startswith("on")
-            assert "url(" not in (value or "")
-        if tag not in EMPTY:
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag, _):
-        self.tags.add(tag)
-
-    def handle_endtag(self, tag):
-        assert self.open.pop() == tag
-
-    def handle_data(self, data):
-        if "style" not in self.open:
-            self.texts.append(data)
-
-
-def read(text):
-    reader = Reader()
-    reader.feed(text)
-    reader.close()
-    assert not reader.open
-    return reader
-
-
 def plain(text):
-    return " ".join(" ".join(read(text).texts).split())
+    return " ".join(" ".join(HtmlFile(text).texts).split())
 
 
 @pytest.mark.parametrize("name", SHEETS)
 def test_a_file_is_whole_and_fetches_nothing(sheets, name):
     text = sheets[name]
-    reader = read(text)
-    assert not reader.tags & {"script", "link", "img", "iframe", "object", "form"}
+    file = HtmlFile(text)
+    for _, attrs in file.elements:
+        assert not {"src", "href", "srcset", "action"} & set(attrs)
+        assert not [name for name in attrs if name.startswith("on")]
+        assert not [value for value in attrs.values() if "url(" in (value or "")]
+    assert not {*file.tags} & {"script", "link", "img", "iframe", "object", "form"}
     assert "size: A4" in text
     assert "@media print" in text
     assert "@import" not in text

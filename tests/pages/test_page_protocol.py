@@ -25,10 +25,9 @@ def play(ratings, **options):
     return views.play_scenario(ratings, item, **{"scenario": "2", "epsilon": 1.0} | options)
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("scenario", ["2", "3"])
-def test_opens_and_steps_through_the_messages(theme, scenario):
-    app = open_page("protocol", theme, data="restaurants", scenario=scenario)
+def test_opens_and_steps_through_the_messages(scenario):
+    app = open_page("protocol", data="restaurants", scenario=scenario)
     assert "Message 1 of" in texts(app)
     button(app, "Next").click().run()
     assert "Message 2 of" in texts(app)

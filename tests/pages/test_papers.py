@@ -7,7 +7,6 @@ import math
 import re
 from dataclasses import replace
 from functools import partial
-from html.parser import HTMLParser
 from operator import itemgetter
 from pathlib import Path
 
@@ -46,7 +45,7 @@ from dpmc_lab.papers.engine import (
 from dpmc_lab.papers.verdicts import Accuracy, Privacy
 from dpmc_lab.store import Store
 from dpmc_lab.sweep import Grid
-from tests.page_helpers import all_text, open_page
+from tests.page_helpers import HtmlFile, all_text, open_page
 
 ROOT = Path(__file__).resolve().parents[2]
 ALL = list(papers.experiments())
@@ -1060,38 +1059,15 @@ def test_ticks_are_round_and_inside(log):
         assert len(found.ticks) <= 14
 
 
-class Tags(HTMLParser):
-    """Opens and closes, as a reader of HTML does."""
-
-    VOID = ("meta", "line", "circle", "polygon", "polyline", "path")
-
-    def __init__(self):
-        super().__init__()
-        self.open, self.links, self.ids = [], [], set()
-
-    def handle_starttag(self, tag, attrs):
-        names = dict(attrs)
-        self.links += [names["href"]] if "href" in names else []
-        self.ids |= {names["id"]} if "id" in names else set()
-        if tag not in self.VOID:
-            self.open.append(tag)
-
-    def handle_endtag(self, tag):
-        if tag not in self.VOID:
-            assert self.open.pop() == tag
-
-
 def test_the_report_stands_alone_and_holds_every_experiment():
     one = experiment(printed=[RIGHT])
     one = replace(one, title="<b>&", x=Axis("e"))
     no_theory = replace(paper(), theory=False)
     found = looked(one, made(a={1.0: 2.0, 2.0: 3.0}))._replace(paper=no_theory)
     text = views.html([found])
-    tags = Tags()
-    tags.feed(text)
-    assert tags.open == []
-    assert tags.links == ["#x"]
-    assert tags.ids == {"x"}
+    elements = [attrs for _, attrs in HtmlFile(text).elements]
+    assert [one["href"] for one in elements if "href" in one] == ["#x"]
+    assert {one["id"] for one in elements if "id" in one} == {"x"}
     assert "<b>&" not in text
     assert "<script" not in text
     assert "http" not in text
