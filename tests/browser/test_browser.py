@@ -56,6 +56,7 @@ def test_a_page_fits_a_phone_in_both_themes(browser, server, path, theme):
     context.close()
 
 
+@pytest.mark.slow
 def test_training_in_the_browser_shows_charts_and_hands_out_its_card(page, server):
     visit(page, server + "train?data=one-bit-lab&mechanism=output&epsilon=4")
     page.get_by_role("button", name="Train", exact=True).click()
@@ -95,6 +96,7 @@ def test_an_uploaded_file_is_used_and_stays_in_its_tab(page, browser, server, tm
     other.context.close()
 
 
+@pytest.mark.slow
 def test_a_table_of_the_items_stands_beside_an_upload(page, server, tmp_path):
     upload_ratings(page, server, tmp_path)
     settle(page)

@@ -77,6 +77,7 @@ def scanned(page):
     return [one.text for one in found]
 
 
+@pytest.mark.slow
 def test_a_class_of_thirty_from_start_to_end(teacher, server):
     page, phones = teacher, [Phone(server, k) for k in range(31)]
     assert page.url == f"{server}room"
