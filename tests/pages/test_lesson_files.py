@@ -1,7 +1,6 @@
 """What is printed of the lessons: from the same texts and numbers, and opens without a network."""
 
 import json
-import math
 import re
 from html import unescape
 from itertools import pairwise
@@ -11,7 +10,6 @@ import pytest
 
 from app import SECTIONS
 from dpmc_lab import glossary
-from dpmc_lab.classroom import numbers
 from dpmc_lab.classroom.pictures import drawn
 from dpmc_lab.cli import main
 from dpmc_lab.lessons import LESSONS
@@ -81,26 +79,6 @@ def test_the_key_answers_everything(sheets):
         for slide in lesson.slides
     )
     assert sheets["answer-key.html"].count("xmlns=") == pictures > 20
-
-
-def test_the_numbers_of_the_key_are_those_of_the_formulas(sheets):
-    """Computed here again: flips, posteriors, a majority of ten, a row of a matrix."""
-    text = plain(sheets["answer-key.html"])
-    flip = {epsilon: 1 / (1 + math.exp(epsilon)) for epsilon in (1.0, 2.0)}
-    assert f"About how many phones send no? {100 * flip[2.0]:.0f} " in text
-    assert f"is the best guess right? {100 * (1 - flip[1.0]):.0f} " in text
-    odds = 9 * math.e
-    assert f"how sure now? {100 * odds / (1 + odds):.0f}" in text
-    ten = sum(
-        math.comb(10, k) * flip[1.0] ** k * (1 - flip[1.0]) ** (10 - k) * (1 if k < 5 else 0.5)
-        for k in range(6)
-    )
-    assert f"right how often in 100? {100 * ten:.0f} " in text
-    assert "what epsilon have you spent on this answer? 10 " in text
-    cells = 40 * 400
-    assert f"Certified is {cells:,}, an upper bound: the claim times" in text
-    kept = numbers.kept("input-flip", 1.0).share
-    assert f"how much of the gain is kept? {100 * kept:.0f} %" in text
 
 
 @pytest.mark.parametrize("minutes", paper.HOURS)
