@@ -9,6 +9,7 @@ from playwright.sync_api import expect
 
 from dpmc_lab.sweep.presets import EPSILONS
 from tests.browser_helpers import settle, visit
+from tests.slow_helpers import rest_slow
 
 pytestmark = pytest.mark.browser
 
@@ -322,10 +323,10 @@ def test_a_visitor_s_lists_meet_where_reports_tell_the_truth(instrument, page):
     assert "barely changed" in text(page, "lists")  # too few judge
 
 
-@pytest.mark.parametrize("size", [(1366, 768), (1920, 1080), (1366, 540)])
-def test_names_stand_at_their_lines_in_a_window_of_any_height(instrument, size):
+@pytest.mark.parametrize(("width", "height"), rest_slow([(1366, 768), (1920, 1080), (1366, 540)]))
+def test_names_stand_at_their_lines_in_a_window_of_any_height(instrument, width, height):
     page = instrument()
-    page.set_viewport_size(dict(zip(("width", "height"), size, strict=True)))
+    page.set_viewport_size({"width": width, "height": height})
     settle(page)
     expect(page.locator(".dpmc-plot .main-svg").first).to_have_attribute(
         "height", str(page.locator(".dpmc-frame").evaluate("node => node.clientHeight"))

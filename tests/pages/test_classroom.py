@@ -448,6 +448,7 @@ def test_a_terminal_without_such_characters_gets_no_picture(monkeypatch):
     assert classroom._in_the_terminal("http://10.0.0.1:8501/phone") == ""
 
 
+@pytest.mark.slow
 def test_a_class_on_the_apps_own_server(tmp_path):
     """The whole app around it: what it tells its starter, phones, strangers, and what it logs."""
     questions = tmp_path / "questions.txt"

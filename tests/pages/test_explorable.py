@@ -65,6 +65,7 @@ def test_both_promises_are_there_and_can_be_chosen(file, content):
         assert words in file.words
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("k", [0, 1])
 def test_it_shows_by_day_and_by_night_what_the_page_shows(content, k):
     view = content["views"][k]
@@ -107,6 +108,7 @@ def came(data="one-bit-lab", id="input-flip"):
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("data", SAMPLES)
 def test_every_sample_has_its_file(data):
     ids = [view["mechanism"] for view in json_of(explorable.sample(data))["views"]]
@@ -182,6 +184,7 @@ def test_an_upload_shows_no_person_and_no_place_on_the_server():
 # --- the command -------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_command_writes_the_file(dpmc, tmp_path, written):
     path = tmp_path / "what-if.html"
     status, out, err = dpmc("explorable", "movie-night", "--out", path)
@@ -226,6 +229,7 @@ def test_without_the_app_the_command_says_so(dpmc, tmp_path, monkeypatch):
     assert "checkout" in err
 
 
+@pytest.mark.slow
 def test_what_the_app_says_is_what_the_command_says(dpmc, tmp_path, monkeypatch):
     monkeypatch.setattr(command.shipped, "ready", lambda *_: ["private-taste"])
     options = ("--mechanism", "private-taste", "--out", tmp_path / "a.html")
@@ -234,6 +238,7 @@ def test_what_the_app_says_is_what_the_command_says(dpmc, tmp_path, monkeypatch)
     assert err == "dpmc: no curve of 'private-taste' came with the sample 'movie-night'\n"
 
 
+@pytest.mark.slow
 def test_it_is_made_without_streamlit_and_without_a_word():
     code = (
         "import sys; from pages.ui import explorable;"
@@ -251,6 +256,7 @@ def test_it_is_made_without_streamlit_and_without_a_word():
     assert done.stdout.endswith(" False\n")
 
 
+@pytest.mark.slow
 def test_the_recommended_methods_are_those_the_page_turns_to():
     app = open_page(data="restaurants")
     for k, view in enumerate(json_of(explorable.sample("restaurants"))["views"]):

@@ -193,6 +193,7 @@ def content(page):
     return json.loads(told)
 
 
+@pytest.mark.slow
 def test_the_page_without_server_fetches_nothing_and_is_small(page, content):
     assert "default-src 'none'" in page
     assert set(re.findall(r"(?:https?:)?//[\w.]+\.[a-z]+", page)) <= {"http://www.w3.org"}
@@ -214,6 +215,7 @@ def revealed(held, slot, stops):
     return "".join(held[piece] for piece in found) if isinstance(found, list) else found
 
 
+@pytest.mark.slow
 def test_the_page_without_server_says_what_the_slides_reveal(content):
     """At stops drawn at random too, where one that was taken for another would show."""
     held, rng = content["held"], Random(0)
@@ -242,6 +244,7 @@ def test_the_page_without_server_says_what_the_slides_reveal(content):
                 assert svg == (drawing or "")
 
 
+@pytest.mark.slow
 def test_the_page_without_server_holds_nothing_of_a_room(page, content):
     parts = {"key", "title", "said", "teacher", "asked", "move", "shown"}
     assert all(one.keys() == parts for told in content["lessons"] for one in told["slides"])
@@ -249,6 +252,7 @@ def test_the_page_without_server_holds_nothing_of_a_room(page, content):
         assert text not in page
 
 
+@pytest.mark.slow
 def test_the_command_writes_the_page_and_overwrites_nothing(tmp_path, capsys, page):
     file, folder = tmp_path / "new" / "lessons.html", tmp_path / "paper"
     assert main(["lessons", "--html", str(file)]) == 0

@@ -282,7 +282,7 @@ def look_around(said, data, id, wanted, *, known=False):
         check_deltas(app)
 
 
-@pytest.mark.parametrize(("data", "id", "wanted", "known"), rest_slow(SITUATIONS, 1))
+@pytest.mark.parametrize(("data", "id", "wanted", "known"), rest_slow(SITUATIONS, 0))
 def test_what_is_said_twice_is_said_the_same(data, id, wanted, known):
     said = Said()
     look_around(said, data, id, wanted, known=known)
@@ -312,7 +312,8 @@ def test_a_paper_s_proof_is_the_card_s():
             ("movie-night", "private-effects", "person"),
             ("restaurants", "input-flip", "rating"),
             ("bookshop-clicks", "private-taste", "person"),
-        ]
+        ],
+        0,
     ),
 )
 def test_the_command_says_what_the_pages_say(capsys, data, id, protect):
@@ -341,6 +342,7 @@ def answer_of(capsys, data, protect, task, curve):
     return json.loads(capsys.readouterr().out)
 
 
+@pytest.mark.slow
 def test_a_fit_says_what_the_page_of_a_run_says(capsys):
     id, said = "input-flip", Said()
     of_train(said, open_page("train", data="restaurants", mechanism=id), METRICS["accuracy"])

@@ -55,6 +55,7 @@ def by_chance(monkeypatch):
     monkeypatch.setattr("secrets.randbelow", lambda _: 0)
 
 
+@pytest.mark.slow
 def test_every_visitor_has_a_chance_of_their_own_which_stays():
     """Eight visitors see the same throw of a hundred coins once in a million runs."""
     seen = []

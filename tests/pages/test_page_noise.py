@@ -52,7 +52,9 @@ def test_every_axis_stays_while_epsilon_moves(id):
         assert scales_of(app) == before
 
 
-@pytest.mark.parametrize("id", ["objective", "private-effects", "modified-laplace", "dplcf"])
+@pytest.mark.parametrize(
+    "id", rest_slow(["objective", "private-effects", "modified-laplace", "dplcf"])
+)
 def test_a_pinned_epsilon_is_drawn_behind_and_what_differs_is_said(id):
     app = open_page("noise", data=EVERY[id], mechanism=id, epsilon="1")
     plain, drawn = spec(app), len(charts_of(app))
@@ -70,6 +72,7 @@ def test_a_pinned_epsilon_is_drawn_behind_and_what_differs_is_said(id):
     assert "; at epsilon 1, " in texts(app)
 
 
+@pytest.mark.slow
 def test_of_several_releases_one_is_looked_at_at_a_time():
     app = open_page("noise", data="movie-night", mechanism="private-effects")
     card = registry.create("private-effects", epsilon=1.0).guarantee(FACTS)

@@ -30,6 +30,7 @@ def test_the_page_shows_every_figure_with_its_verdicts():
     assert [verdict for (verdict,) in shown["accuracy"]] == views.overview(found)["accuracy"]
 
 
+@pytest.mark.slow
 def test_a_paper_can_be_shown_alone():
     app = open_page("papers", paper="jtt18")
     assert set(overview(app)["paper"]) == {"JTT18"}
@@ -83,7 +84,7 @@ def test_what_is_printed_is_laid_over_hollow(monkeypatch):
     assert sorted(re.findall(r">([^<>]+)</span>", legend)) == sorted([label, *printed_only])
 
 
-@pytest.mark.parametrize("id", ["ryhh24-3", "jtt18-2d", "hxz15-netflix"])
+@pytest.mark.parametrize("id", rest_slow(["ryhh24-3", "jtt18-2d", "hxz15-netflix"]))
 def test_what_cannot_be_made_says_why_and_has_no_button(id):
     app = open_page("papers", experiment=id)
     _, one = papers.find(id)

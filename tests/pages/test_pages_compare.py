@@ -112,6 +112,7 @@ def test_an_empty_store_says_what_it_takes_and_shows_the_command():
     assert not default_path().exists()  # looking makes nothing
 
 
+@pytest.mark.slow
 def test_the_command_shown_computes_exactly_what_the_page_waits_for():
     import shlex
     import subprocess
@@ -232,6 +233,7 @@ def test_with_a_new_curve_the_reference_runs_once_more_for_its_lists():
     assert found == [("input-flip", 1), ("input-flip", 2), ("reference-binary", 1)]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("nothing_shipped")
 def test_the_best_of_all_is_a_broad_pale_line_behind_the_others():
     fill(ids=("input-flip", "objective", "output"))
@@ -348,6 +350,7 @@ def test_other_epsilons_and_seeds_of_the_store_stay_out():
     assert "over 2 seeds" in read_me(app)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("nothing_shipped")
 def test_start_cancel_and_resume_and_a_second_tab_that_sees_the_same():
     app = open_page("compare", **LINK | {"data": "movie-night", "seeds": "20"})
@@ -376,6 +379,7 @@ def test_start_cancel_and_resume_and_a_second_tab_that_sees_the_same():
         assert last_row(store) > before
 
 
+@pytest.mark.slow
 def test_bad_input_is_a_sentence():
     junk = open_page("compare", **LINK | {"grid": "own", "epsilons": "1, banana"})
     assert "banana" in junk.error[0].value
@@ -414,6 +418,7 @@ def usual(data, task):
     return next((some for some in (near, same) if len(some) > 1), able)[:6]
 
 
+@pytest.mark.slow
 def test_compare_opens_alike_whatever_way_one_comes():
     fresh = open_page("compare")
     there = [chosen(fresh), fresh.slider[0].value]
@@ -436,6 +441,7 @@ def test_nothing_that_came_with_the_app_leaves_more_than_one_to_compare(monkeypa
     assert len(chosen(open_page("compare", data="movie-night"))) > 1
 
 
+@pytest.mark.slow
 def test_another_task_or_other_data_brings_its_own_mechanisms():
     app = open_page("compare", data="movie-night", mechanisms=["output", "gradient"])
     app.selectbox(key="data").set_value("restaurants").run()
