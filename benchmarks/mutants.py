@@ -32,7 +32,7 @@ from tests.faults import MUTANTS, Mutant
 ROOT = Path(__file__).resolve().parent.parent
 COPIED = (
     *("dpmc_core", "dpmc_lab", "pages", "tests", "benchmarks"),
-    *("sample_data", "pyproject.toml", "app.py"),
+    *("sample_data", "docs", ".streamlit", "pyproject.toml", "app.py"),
 )
 SECONDS = 300  # for the tests of one fault
 BROKEN = ("NameError", "ImportError", "ModuleNotFoundError", "SyntaxError", "UnboundLocalError")

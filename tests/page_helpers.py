@@ -2,6 +2,7 @@
 
 import json
 import time
+from html.parser import HTMLParser
 from pathlib import Path
 
 import numpy as np
@@ -112,6 +113,51 @@ def placed_line(id, values, *, epsilons=(1.0, 10.0), solid=True, counts="per rat
         reasons={},
     )
     return lines.Placed(line, grid, counts, solid, "")
+
+
+class HtmlFile(HTMLParser):
+    """The elements of a file, the texts of its scripts and all other texts.
+
+    Tags must close in their order.
+    """
+
+    VOID = frozenset({"meta", "input", "br", "hr", "link", "img"})
+
+    def __init__(self, text):
+        super().__init__(convert_charrefs=True)
+        self.elements, self.open, self.scripts, self.texts = [], [], {}, []
+        self.feed(text)
+        self.close()
+        assert not self.open
+
+    def handle_starttag(self, tag, attrs):
+        self.elements.append((tag, dict(attrs)))
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.elements.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if self.open[-1:] == ["script"]:
+            kind = self.elements[-1][1].get("type", "")
+            self.scripts[kind] = self.scripts.get(kind, "") + data
+        elif self.open[-1:] != ["style"]:
+            self.texts.append(data)
+
+    @property
+    def words(self):
+        return "".join(self.texts)
+
+    @property
+    def tags(self):
+        return [tag for tag, _ in self.elements]
+
+    def all(self, tag):
+        return [attrs for name, attrs in self.elements if name == tag]
 
 
 def press(app, label):

@@ -2,7 +2,6 @@
 
 import itertools
 import json
-import re
 from itertools import product
 from pathlib import Path
 
@@ -14,8 +13,6 @@ from dpmc_core.data import datasets
 from dpmc_core.metrics import METRICS
 from dpmc_core.model import Task
 from dpmc_core.problem import build_problem
-from dpmc_lab import shipped
-from dpmc_lab.curves import lines
 from tests.browser_helpers import settle, turn_to, upload_ratings, visit
 from tests.slow_helpers import rest_slow
 
@@ -59,22 +56,7 @@ def test_a_page_fits_a_phone_in_both_themes(browser, server, path, theme):
     context.close()
 
 
-def test_the_instrument_shows_the_stored_mean_where_it_stands(page, server):
-    visit(page, server + "?data=one-bit-lab")
-    slider = page.get_by_role("slider", name="epsilon")
-    slider.focus()
-    slider.press("ArrowRight")
-    page.wait_for_url(re.compile("epsilon=1.5"))
-    settle(page)
-    mechanism = registry.noisy(Task.BINARY)[0]
-    with shipped.load("one-bit-lab", Task.BINARY, [mechanism]) as store:
-        line, *_ = lines.read(store, [mechanism], METRICS["accuracy"]).lines
-    expected = METRICS["accuracy"].text(line.at(1.5).mean)
-    assert page.locator(".dpmc-value").inner_text() == expected
-    visit(page, page.url)  # the link opens the same view
-    assert page.locator(".dpmc-value").inner_text() == expected
-
-
+@pytest.mark.slow
 def test_training_in_the_browser_shows_charts_and_hands_out_its_card(page, server):
     visit(page, server + "train?data=one-bit-lab&mechanism=output&epsilon=4")
     page.get_by_role("button", name="Train", exact=True).click()
@@ -114,6 +96,7 @@ def test_an_uploaded_file_is_used_and_stays_in_its_tab(page, browser, server, tm
     other.context.close()
 
 
+@pytest.mark.slow
 def test_a_table_of_the_items_stands_beside_an_upload(page, server, tmp_path):
     upload_ratings(page, server, tmp_path)
     settle(page)

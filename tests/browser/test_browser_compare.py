@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.browser_helpers import settle, turn_to, upload_ratings, visit
+from tests.browser_helpers import settle, turn_to, visit
 
 pytestmark = pytest.mark.browser
 
@@ -96,36 +96,6 @@ def test_a_sweep_fills_the_chart_survives_a_reload_is_cancelled_resumed_and_down
 
 
 @pytest.mark.slow
-def test_two_tabs_share_a_sweep(page, browser, server):
-    address = server + GRID.replace("seeds=3", "seeds=30").replace("movie-night", "restaurants")
-    visit(page, address)
-    context = browser.new_context()
-    other = context.new_page()
-    visit(other, address)  # opened before anything runs
-    button(page, "Start").click()
-    wait_for(lambda: button(page, "Stop").is_enabled())
-    button(other, "Start").click()  # joins the sweep that runs
-    wait_for(lambda: button(other, "Stop").is_enabled())
-    wait_for(lambda: (runs(other) or (0,))[0] > 0)
-    button(other, "Stop").click()
-    wait_for(lambda: button(page, "Go on").count() == 1)  # the first tab sees it end
-    context.close()
-
-
-@pytest.mark.parametrize("theme", ["dark", "light"])
-@pytest.mark.slow
-def test_compare_fits_a_phone_in_both_themes(browser, server, theme):
-    context = browser.new_context(viewport={"width": 390, "height": 844}, color_scheme=theme)
-    tab = context.new_page()
-    visit(tab, server + GRID)
-    main = tab.locator('[data-testid="stMain"]')
-    assert main.evaluate("e => e.scrollWidth - e.clientWidth") <= 0
-    for chart in tab.locator('[data-testid="stPlotlyChart"]').all():
-        assert chart.bounding_box()["width"] <= 390
-    context.close()
-
-
-@pytest.mark.slow
 def test_the_address_holds_the_choices_and_opens_them(page, server):
     visit(page, server + "compare?data=restaurants")
     page.get_by_role("button", name="Gradient perturbation", exact=True).click()
@@ -154,16 +124,6 @@ def command(page):
     return shown
 
 
-def choose(page, label, option):
-    """Another option of a list, by mouse."""
-    field = page.get_by_label(label, exact=True)
-    wanted = page.get_by_role("option", name=option, exact=True)
-    field.click()
-    wanted.click()
-    wait_for(lambda: field.input_value() == option)
-    settle(page)
-
-
 @pytest.mark.parametrize("size", [(1366, 768), (1280, 720), (1920, 1080)])
 @pytest.mark.slow
 def test_the_figure_takes_its_share_of_the_window_and_none_of_it_is_cut(browser, server, size):
@@ -177,67 +137,6 @@ def test_the_figure_takes_its_share_of_the_window_and_none_of_it_is_cut(browser,
     assert room["height"] >= drawn["height"] - 1  # what lies below covers none of it
     assert drawn["y"] + drawn["height"] <= size[1]
     context.close()
-
-
-@pytest.mark.slow
-def test_the_mechanism_at_hand_is_in_the_address_and_the_best_is_trained(page, server):
-    visit(page, server + "train?data=movie-night&mechanism=private-svd")
-    turn_to(page, "Compare")
-    page.wait_for_url(re.compile("task=Ratings.*mechanisms=Private(.)SVD|mechanisms=.*task="))
-    settle(page)
-    pressed = page.locator(".st-key-mechanisms").get_by_role("button", pressed=True)
-    chosen = pressed.all_inner_texts()
-    assert "Private SVD" in chosen
-    visit(page, page.url)  # what one copies opens the same
-    assert pressed.all_inner_texts() == chosen
-    best = page.get_by_role("link", name="Train the best")
-    best.click()
-    page.wait_for_url(re.compile("/train"))
-    settle(page)
-    asked = re.search(r"mechanism=([^&]+)", page.url)[1].replace("+", " ")
-    page.get_by_role("button", name=f"Mechanism: {asked}").wait_for()
-
-
-@pytest.mark.slow
-def test_another_task_and_other_data_chosen_by_mouse_are_drawn(page, server):
-    visit(page, server + "compare?data=movie-night&mechanisms=output&cap=290")
-    pills = page.locator(".st-key-mechanisms")
-    for label, option, mechanism in (
-        ("Predict", "Ratings", "DPALS"),
-        ("Predict", "Top lists", "Private popularity and taste"),
-        ("Data", "Bookshop clicks", "Private popularity and taste"),
-        ("Data", "Jokes", "Private popularity and taste"),
-        ("Predict", "Likes and dislikes", "Output perturbation"),
-    ):
-        choose(page, label, option)
-        assert not page.get_by_role("alert").count()
-        assert page.locator(".js-plotly-plot .scatterlayer .trace").count()
-        assert pills.get_by_role("button", name=mechanism, exact=True).count()
-        pressed = pills.get_by_role("button", pressed=True).count()
-        words = command(page).split()
-        assert len(words[words.index("--mechanisms") + 1].split(",")) == pressed > 1
-    assert "cap=" not in page.url  # more than the new data has items
-
-
-@pytest.mark.slow
-def test_a_curve_of_an_upload_is_computed_once_for_what_if_and_compare(page, server, tmp_path):
-    upload_ratings(page, server, tmp_path)
-    turn_to(page, "What if")
-    button(page, "Compute the curve").wait_for()
-    button(page, "Compute the curve").click()
-    stop = page.get_by_test_id("stMainBlockContainer").get_by_role("button", name="Stop")
-    stop.wait_for()
-    wait_for(lambda: stop.count() == 0)
-    settle(page)
-    turn_to(page, "Compare")
-    page.get_by_role("heading", name="Compare mechanisms").wait_for()
-    settle(page)
-    pills = page.locator(".st-key-mechanisms")
-    for other in pills.get_by_role("button", pressed=True).all_inner_texts()[1:]:
-        pills.get_by_role("button", name=other, exact=True).click()
-        settle(page)
-    assert button(page, "Start").count() == 0
-    assert page.evaluate(POINTS) == 14
 
 
 # The boxes of a chart's names, its right end and that of its frame, in pixels.

@@ -5,7 +5,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from dpmc_lab.lessons import LESSONS
-from tests.browser_helpers import settle, turn_to, visit
+from tests.browser_helpers import settle, visit
 from tests.slow_helpers import rest_slow
 
 pytestmark = pytest.mark.browser
@@ -228,25 +228,3 @@ def test_a_shared_step_opens_elsewhere_as_it_is(page, server, browser):
         assert other.locator(".st-key-finding").inner_text() == wanted
     finally:
         other.close()
-
-
-@pytest.mark.slow
-def test_a_lesson_on_epsilon_is_found_and_finished_by_following_the_screen(page, server):
-    """Task ten, from the start page, by mouse."""
-    page.set_viewport_size({"width": 1366, "height": 768})
-    visit(page, server)
-    turn_to(page, "Learn")
-    page.get_by_role("heading", name="Learn what epsilon means").wait_for()
-    settle(page)
-    page.get_by_role("button", name="Start lesson 1").click()
-    settle(page)
-    for slide in LESSONS["coin"].slides:
-        options = slide.predict.options
-        page.get_by_role("button", name=options[slide.predict.right], exact=True).click()
-        settle(page)
-        page.get_by_role("button", name="Next", exact=True).click()
-        settle(page)
-    assert page.get_by_text(LESSONS["coin"].take_home).is_visible()
-    page.get_by_role("button", name="All lessons").click()
-    settle(page)
-    assert page.get_by_role("button", name="Lesson 1 again").is_visible()

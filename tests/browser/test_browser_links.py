@@ -224,6 +224,7 @@ def test_every_page_ends_with_the_next_step_which_keeps_the_choices(page, server
         assert {key: shared(page, title)[key] for key in both} == {key: SHARED[key] for key in both}
 
 
+@pytest.mark.slow
 def test_a_link_asks_for_nothing_that_is_not_there(browser, server):
     """Streamlit would first look for its server under the page's own name."""
     page, missed = browser.new_page(), []

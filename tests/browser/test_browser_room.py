@@ -77,6 +77,7 @@ def scanned(page):
     return [one.text for one in found]
 
 
+@pytest.mark.slow
 def test_a_class_of_thirty_from_start_to_end(teacher, server):
     page, phones = teacher, [Phone(server, k) for k in range(31)]
     assert page.url == f"{server}room"
@@ -178,18 +179,6 @@ def test_the_secret_is_never_to_be_seen(teacher, server):
     assert teacher.url.startswith(server)
 
 
-@pytest.mark.slow
-def test_two_tabs_of_the_teacher_agree(teacher, server):
-    press(teacher, "Open the room")
-    press(teacher, "Ask the first question")
-    other = teacher.context.new_page()
-    visit(other, f"{server}room")
-    other.get_by_role("heading", name=FIRST).wait_for()
-    press(other, "Next question")
-    teacher.get_by_role("heading", name=SECOND).wait_for()
-    other.close()
-
-
 @pytest.mark.parametrize("width", [390, 1366])
 @pytest.mark.slow
 def test_the_code_covers_nothing(teacher, server, width):
@@ -252,61 +241,3 @@ def test_a_stranger_is_led_to_the_phones_page(teacher, browser, server):
     visit(tab, f"{server}data?way=upload")
     tab.get_by_text("only the teacher may upload files").wait_for()
     context.close()
-
-
-LESSON = "learn?lesson=coin&step=throw"
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_a_class_guesses(teacher, server, browser, scheme, tmp_path):
-    """A teacher and four phones in Chromium: a lesson's guess, and all of it in the file that is
-    taken away. Pictures of each wall lie in the test's own folder, to be looked at."""
-    page = teacher
-    page.emulate_media(color_scheme=scheme)
-
-    def picture(name, of=page):
-        of.screenshot(path=tmp_path / f"{name}.png", full_page=True)
-
-    press(page, "Open the room")
-    press(page, "Ask the first question")
-    phones = [browser.new_page(viewport={"width": 390, "height": 800}) for _ in range(4)]
-    for phone in phones:
-        phone.emulate_media(color_scheme=scheme)
-        phone.goto(f"{server}phone")
-    page.keyboard.press("l")
-    page.get_by_text("closed").wait_for()
-    page.goto(f"{server}{LESSON}")
-    settle(page)
-    press(page, "Ask the phones")
-    for k, phone in enumerate(phones):
-        phone.locator("#choices button").nth(k % 2).click()
-        phone.get_by_text("It has arrived").wait_for()
-    reports(page, 4)
-    picture("guess-asked")
-    page.locator('[class*="st-key-option"] button').first.click()
-    page.locator(".shares .line").first.wait_for()
-    settle(page)
-    picture("guess-shown")
-    words = page.locator(".shares").first.get_attribute("aria-label")
-    assert "4 phones guessed" in words
-    assert words.count("2 of 4") == 2
-
-    page.goto(f"{server}room")
-    settle(page)
-    press(page, "To the questions")
-    page.get_by_role("heading", name=FIRST).wait_for()
-    settle(page)
-    page.wait_for_timeout(1100)
-    press(page, "End")
-    press(page, "End the class")
-    page.get_by_text("the class is over").wait_for()
-    with page.expect_download() as taken:
-        page.get_by_role("button", name="Results as CSV").filter(visible=True).click()
-    rows = list(csv.DictReader(taken.value.path().read_text().splitlines()))
-    assert sum(int(row["yes"]) for row in rows if row["kind"] == "guess") == 4
-    page.set_viewport_size({"width": 390, "height": 800})
-    settle(page)
-    picture("narrow")
-    for phone in phones:
-        phone.close()

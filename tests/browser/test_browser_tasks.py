@@ -1,9 +1,10 @@
 """What a new user wants to know, found by following the screen alone, with the clicks it takes.
 
 Everybody begins at the start page, follows visible words by mouse and types on the keyboard. Of
-the eleven tasks that must work so, three are elsewhere: a copied link opened in another place is
-walked through in test_browser_links.py, test_browser_train.py trains, stops, trains again and
-compares, and test_browser_learn.py finds and finishes a lesson on epsilon.
+the tasks that must work so, others are elsewhere: test_browser_links.py opens a copied link in
+another place, test_browser_train.py trains, stops, trains again and compares, test_browser_learn.py
+finishes a lesson, test_browser_answer.py uploads a file, test_browser_compare.py looks for the
+smallest epsilon, and test_browser_noise.py compares the noise at two of them.
 """
 
 import re
@@ -12,7 +13,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser_helpers import FIRST_SCREEN, read_ratings, settle, turn_to, visit
+from tests.browser_helpers import FIRST_SCREEN, settle, turn_to, visit
 
 pytestmark = pytest.mark.browser
 
@@ -20,7 +21,6 @@ pytestmark = pytest.mark.browser
 COUNT = """addEventListener('pointerdown', () => {
   sessionStorage.clicks = 1 + Number(sessionStorage.clicks ?? 0);
 }, true)"""
-PERCENT = r"(\d+(?:\.\d)?)\s%"
 
 
 @pytest.fixture
@@ -90,30 +90,6 @@ def test_what_epsilon_1_per_user_costs_on_a_sample(start):
 
 
 @pytest.mark.slow
-def test_a_file_of_ones_own_is_uploaded_and_gets_its_curve(start, tmp_path):
-    turned(start, "Ratings", "The ratings")
-    start.get_by_text("Upload your own", exact=True).click()
-    settle(start)
-    read_ratings(start, tmp_path)
-    settle(start)
-    start.get_by_role("link", name="What would privacy cost on these ratings?").click()
-    start.get_by_role("heading", name="The answer", level=1).wait_for()
-    settle(start)
-    press(start, "Get the answer")
-    curve = start.get_by_role("heading", name=re.compile("gain|kept"), level=2).last
-    told = re.compile("by the means over seeds|cannot be told")
-    expect(curve).to_contain_text(told)
-    settle(start)
-    assert text(start, r"^(Affordable|Not affordable|Cannot tell)")
-    assert text(start, r"keep .*\d+ %.* of what personalisation adds|adds nothing measurable")
-    start.get_by_text("The chart in words and numbers").last.click()
-    settle(start)
-    assert start.get_by_test_id("stPlotlyChart").last.is_visible()
-    assert text(start, "No epsilon up to 10 keeps|From epsilon .* on,|cannot be told")
-    assert clicks(start) <= 8
-
-
-@pytest.mark.slow
 def test_why_the_claim_of_output_perturbation_fails(start):
     turned(start, "Guarantees", "Which promises hold?")
     start.get_by_role("button", name="Mechanism: ").click()
@@ -128,57 +104,6 @@ def test_why_the_claim_of_output_perturbation_fails(start):
     settle(start)
     assert text(start, "one rating moves many cells")
     assert clicks(start) <= 5
-
-
-@pytest.mark.slow
-def test_the_smallest_epsilon_for_an_accuracy_of_70_percent(start):
-    start.get_by_role("link", name="Which mechanism costs least?").click()
-    start.get_by_role("heading", name=re.compile("Accuracy .* takes epsilon"), level=2).wait_for()
-    settle(start)
-    slider = start.get_by_role("slider", name="Wanted accuracy")
-    start.get_by_test_id("stSlider").filter(has_text="Wanted accuracy").click()
-    settle(start)
-    for _ in range(40):
-        away = 70 - float(slider.input_value())
-        if not away:
-            break
-        start.keyboard.press("ArrowRight" if away > 0 else "ArrowLeft")
-    start.get_by_role("heading", name=re.compile("Accuracy 70.0.% takes epsilon")).wait_for()
-    settle(start)
-    least = float(text(start, r"Accuracy 70\.0\s% takes epsilon ([\d.]+)")[1])
-    assert 0.1 < least < 10
-    assert clicks(start) <= 2
-
-
-@pytest.mark.slow
-def test_what_differs_in_the_noise_at_two_epsilons(start):
-    turned(start, "Noise", "What the noise looks like")
-    press(start, "Pin this epsilon")
-    slider = start.locator(".st-key-epsilon")
-    track = slider.bounding_box()
-    slider.click(position={"x": 0.85 * track["width"], "y": track["height"] / 2})
-    settle(start)
-    said = text(start, rf"^At epsilon ([\d.]+), {PERCENT}.*; at epsilon 1, {PERCENT}")
-    assert float(said[1]) > 1
-    assert float(said[2]) < float(said[3])
-    assert clicks(start) <= 4
-
-
-@pytest.mark.slow
-def test_a_persons_lists_with_and_without_privacy(start):
-    for name in ("without privacy", "with privacy"):
-        assert start.locator(".dpmc-lists").get_by_text(name, exact=True).is_visible()
-    first = lists(start)
-    who = text(start, r"^somebody who rated \d+ films")[0]
-    start.get_by_text(who).click()
-    settle(start)
-    assert text(start, r"^somebody who rated \d+ films")[0] != who
-    without, private = lists(start)
-    assert [without, private] != first
-    assert len(without) == len(private) == 5
-    same = int(text(start, r"(\d) of 5 are the same")[1])
-    assert same == len(set(without) & set(private))
-    assert clicks(start) <= 1
 
 
 @pytest.mark.slow

@@ -9,6 +9,7 @@ from playwright.sync_api import expect
 
 from dpmc_lab.sweep.presets import EPSILONS
 from tests.browser_helpers import settle, visit
+from tests.slow_helpers import rest_slow
 
 pytestmark = pytest.mark.browser
 
@@ -322,17 +323,10 @@ def test_a_visitor_s_lists_meet_where_reports_tell_the_truth(instrument, page):
     assert "barely changed" in text(page, "lists")  # too few judge
 
 
-@pytest.mark.slow
-def test_where_no_visitor_has_a_place_a_link_shows_somebody(instrument, page):
-    instrument("?person=you&data=jokes")
-    assert text(page, "name").startswith("somebody who rated")
-    assert page.get_by_role("button", name="Put yourself in").is_hidden()
-
-
-@pytest.mark.parametrize("size", [(1366, 768), (1920, 1080), (1366, 540)])
-def test_names_stand_at_their_lines_in_a_window_of_any_height(instrument, size):
+@pytest.mark.parametrize(("width", "height"), rest_slow([(1366, 768), (1920, 1080), (1366, 540)]))
+def test_names_stand_at_their_lines_in_a_window_of_any_height(instrument, width, height):
     page = instrument()
-    page.set_viewport_size(dict(zip(("width", "height"), size, strict=True)))
+    page.set_viewport_size({"width": width, "height": height})
     settle(page)
     expect(page.locator(".dpmc-plot .main-svg").first).to_have_attribute(
         "height", str(page.locator(".dpmc-frame").evaluate("node => node.clientHeight"))

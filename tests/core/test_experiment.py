@@ -16,6 +16,8 @@ from dpmc_core.links import Probit
 from dpmc_core.model import Estimator, Factors, Task
 from dpmc_core.privacy import releases
 from dpmc_core.problem import (
+    LeaveLast,
+    RandomShare,
     SharePerUser,
     build_problem,
     generator,
@@ -286,3 +288,17 @@ def test_noise_is_fresh_for_every_epsilon_split_and_seed():
     ):
         found = standard_noise(changed, problem, seed)
         assert abs(np.corrcoef(known, found)[0, 1]) < 5 / math.sqrt(len(known))
+
+
+@pytest.mark.parametrize(
+    ("split", "words"),
+    [
+        (RandomShare(0.25), "a random 0.25 of the ratings"),
+        (SharePerUser(0.25), "a random 0.25 of every user's ratings"),
+        (LeaveLast(), "the latest rating of every user"),
+    ],
+)
+def test_every_split_says_what_it_is(stars, split, words):
+    problem = build_problem(stars, Task.RATINGS, split=split)
+    assert problem.split == words
+    assert len(problem.train) + len(problem.test) == len(stars.ratings)

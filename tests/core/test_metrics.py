@@ -197,12 +197,20 @@ def test_evaluate_clips_ratings_and_names_the_metrics() -> None:
     signs = with_values(test, [1, -1], low=-1, high=1)
     assert metrics.evaluate(Task.BINARY, Constant(2.0), train, signs, rng) == {"accuracy": 0.5}
     clicks = LeaveLast()(interactions(0), rng)
-    assert set(metrics.evaluate(Task.RANKING, Constant(0.0), *clicks, rng)) == {
-        "hr@10",
-        "ndcg@10",
-        "hr@10_full",
-        "ndcg@10_full",
-    }
+    names = ["hr@10", "ndcg@10", "hr@10_full", "ndcg@10_full"]
+    assert [*metrics.evaluate(Task.RANKING, Constant(0.0), *clicks, rng)] == names
+
+
+def test_evaluate_measures_lists_among_a_hundred_and_among_all() -> None:
+    train, test = LeaveLast()(interactions(0, items=400, density=0.05), np.random.default_rng(0))
+    model = Dense(np.random.default_rng(1).normal(size=train.shape))
+    found = metrics.evaluate(Task.RANKING, model, train, test, np.random.default_rng(2))
+    sampled, full = (
+        metrics.ranking(model, train, test, np.random.default_rng(2), negatives=negatives)
+        for negatives in (99, None)
+    )
+    assert sampled.hr > full.hr
+    assert tuple(found.values()) == (*sampled, *full)
 
 
 def test_a_metric_knows_which_way_is_better() -> None:
@@ -211,6 +219,7 @@ def test_a_metric_knows_which_way_is_better() -> None:
     assert lower == {"are", "rmse", "mae"}
     rmse, accuracy = metrics.METRICS["rmse"], metrics.METRICS["accuracy"]
     assert rmse.reached(0.9, 1.0)
+    assert rmse.reached(1.0, 1.0)
     assert not rmse.reached(1.1, 1.0)
     assert accuracy.reached(0.8, 0.7)
     assert (accuracy.distance(-0.0312), rmse.distance(0.0312)) == (
@@ -248,3 +257,22 @@ def test_ranks_are_counted_once_for_a_model_and_its_data():
         again = hits(model, learnt, held)
         assert np.array_equal(again, hits(fresh(), learnt, held))
     assert len(asked) > before
+
+
+def test_factors_and_their_matrix_rank_alike() -> None:
+    rng = np.random.default_rng(3)
+    train, test = LeaveLast()(interactions(3), rng)
+    factors = Factors(rng.normal(size=(30, 4)), rng.normal(size=(40, 4)))
+    dense = Dense(factors.left @ factors.right.T)
+    for negatives in (None, 10):
+        a, b = (
+            metrics.ranking(m, train, test, np.random.default_rng(0), negatives=negatives)
+            for m in (factors, dense)
+        )
+        assert a == pytest.approx(b)
+
+
+def test_all_that_is_measured_is_a_metric_and_each_task_has_a_headline() -> None:
+    assert {metrics.headline(task).name for task in Task} == {"accuracy", "rmse", "hr@10"}
+    panels = [metric.panel for metric in metrics.RANKING]
+    assert len(set(panels)) == len(panels) == 4

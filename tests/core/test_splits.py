@@ -77,6 +77,11 @@ def test_per_user_share_is_exact_on_average_and_leaves_one_in_training() -> None
         mean = held[counts == n].mean()
         spread = 0.5 / np.sqrt((counts == n).sum())
         assert abs(mean - 0.3 * n) < 5 * spread
+    place = np.arange(len(ratings)) - ratings.indptr[ratings.users]
+    taken = np.isin(ratings.users * 12 + ratings.items, test.users * 12 + test.items)
+    for k in range(4):  # of those with eight ratings, each as often as any other
+        share = taken[(counts[ratings.users] == 8) & (place == k)].mean()
+        assert abs(share - 0.3) < 5 * 0.5 / np.sqrt((counts == 8).sum())
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -9,6 +9,7 @@ from __future__ import annotations
 from tests.faults import (
     commands,
     core,
+    elsewhere,
     features,
     measures,
     mechanisms,
@@ -36,5 +37,5 @@ MUTANTS = [
     *releases.CATALOGUE, *core.CORE, *rooms.PHONE, *rooms.SERVER, *rooms.CLASSROOM,
     *measures.METRICS, *measures.EXPERIMENT, *measures.PREPARATION, *measures.LINES, *rows.STORE,
     *rows.SWEEP, *studies.ANSWER, *screens.VIEWS, *screens.PAGES,
-    *features.FEATURES, *features.PARTITIONS, *features.SESSIONS,
+    *features.FEATURES, *features.PARTITIONS, *features.SESSIONS, *elsewhere.ELSEWHERE,
 ]  # fmt: skip

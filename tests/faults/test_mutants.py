@@ -32,7 +32,7 @@ AROUND = {
         "phone",
     ),
     *("server", "class", "features", "partitions", "metrics", "experiment", "preparation", "store"),
-    *("sweep", "answer", "views", "pages"),
+    *("sweep", "answer", "views", "pages", "elsewhere"),
 }
 
 

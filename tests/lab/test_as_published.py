@@ -79,7 +79,8 @@ def test_what_it_costs_is_computed() -> None:
 
 
 def test_what_is_set_wins_and_is_said() -> None:
-    given = {"slack": 0.5, "rounds": 3}
+    published = registry.published("private-frank-wolfe").settings
+    given = {"slack": 0.5, "rounds": 3, "estimator": published["estimator"]}
     found = as_published.switched("private-frank-wolfe", given, RATED, epsilon=1.0)
     assert found.kept == {"slack": 0.5}
     assert "slack" not in found.changes

@@ -160,6 +160,7 @@ def test_the_same_unit_moves_each_line_to_its_certified_value():
         (3 * GRID).tolist(),
     )
     assert (user.solid, user.counts, user.x.tolist()) == (True, "per user", (30 * GRID).tolist())
+    assert lines.ends_words(loose, user.x).endswith(f"at epsilon {30 * GRID[-1]:.3g}")
 
 
 def test_without_a_finite_value_in_the_unit_a_line_is_hollow_and_not_dropped():
@@ -335,6 +336,7 @@ def test_each_line_stands_at_each_epsilon_as_the_duels_say():
         "clearly better than all others",
         "clearly worse than C",
     ]
+    assert comparison.standing_words(third, 0) == "clearly worse than A, B"
     table = comparison.standings_table(found)
     assert len(table["mechanism"]) == 3 * len(GRID)
     assert table["clearly better than"][3] == "B, C"

@@ -442,3 +442,10 @@ def test_rows_of_killed_writers_are_kept(path):
         assert len(told) >= 2
         check = opened.connection.execute("PRAGMA integrity_check").fetchone()[0]
     assert check == "ok"
+
+
+def test_an_export_needs_a_known_kind_and_a_folder(opened, tmp_path):
+    with pytest.raises(InvalidSetting, match=r"\.csv or \.parquet"):
+        store.write_file(opened, [], tmp_path / "rows.xls")
+    with pytest.raises(DpmcError, match="there is no folder"):
+        store.write_file(opened, [], tmp_path / "none" / "rows.csv")

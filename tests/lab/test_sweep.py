@@ -1,6 +1,7 @@
 """Sweeps: which units there are, the same rows however they run, and what no trouble loses."""
 
 import itertools
+import os
 import sqlite3
 import subprocess
 import sys
@@ -591,6 +592,18 @@ def test_a_full_disk_stops_the_sweep_and_loses_nothing(plan, undisturbed, opened
     assert rows_of(opened) == undisturbed
 
 
+def test_jobs_must_be_a_number_of_processes(plan):
+    with pytest.raises(InvalidSetting, match="jobs must be >= 1"):
+        sweep.LocalPool(plan.sources, 0)
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="asks for the cores it may use")
+def test_there_are_as_many_processes_as_cores_that_may_be_used(monkeypatch):
+    monkeypatch.setattr(os, "cpu_count", lambda: 64)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 5, 9})
+    assert engine.processes(None) == 3
+
+
 def test_a_curve_has_its_first_point_before_the_floors_of_all_others():
     """With a floor that has an epsilon too: at every moment both reach equally far."""
     epsilons = [0.1, 0.3, 1.0, 3.0, 10.0]
@@ -598,7 +611,7 @@ def test_a_curve_has_its_first_point_before_the_floors_of_all_others():
     units = sweep.plan(sweep.Grid(**asked, epsilons=epsilons)).units
     noisy = [(unit.mechanism.id, unit.epsilon) for unit in units if unit.epsilon is not None]
     assert [epsilon for _, epsilon in noisy[:4]] == [0.1, 0.1, 10.0, 10.0]
-    assert {id for id, _ in noisy[:2]} == {"private-popularity", "private-taste"}
+    assert [id for id, _ in noisy[:4]] == ["private-popularity", "private-taste"] * 2
     assert len(noisy) == 2 * 2 * len(epsilons)
 
 

@@ -13,10 +13,11 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from dpmc_core.errors import InvalidSetting
+from dpmc_core.errors import DpmcError, InvalidSetting
 from dpmc_lab.cli import main
 from dpmc_lab.cli import sweep as command
 from dpmc_lab.store import Store
@@ -90,6 +91,29 @@ def sentence(capsys, *words):
 )
 def test_epsilons_are_lists_or_ranges(words, found):
     assert parse_epsilons(words) == pytest.approx(found)
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["0.5,one"], "numbers > 0 separated by commas, or LO:HI:COUNT, got 'one'"),
+        (["0"], "epsilon must be > 0"),
+        (["-1"], "epsilon must be > 0"),
+        (["nan"], "epsilon must be > 0"),
+        (["inf"], "epsilon must be a finite number"),
+        ([","], "--epsilons must be at least one number"),
+        (["1:2"], "LO:HI:COUNT"),
+        (["2:1:3"], "LO < HI"),
+        (["1:1:3"], "LO < HI"),
+        (["0:1:3"], "epsilon must be > 0"),
+        (["1:2:1"], "COUNT of --epsilons must be >= 2"),
+        (["1:2:x"], "integers"),
+        (["1:2:3:4"], "LO:HI:COUNT"),
+    ],
+)
+def test_junk_in_epsilons_is_a_sentence(words, says):
+    with pytest.raises(InvalidSetting, match=says):
+        parse_epsilons(words)
 
 
 def test_seeds_are_lists_or_ranges():
@@ -301,6 +325,16 @@ def test_a_word_that_is_no_address_is_refused_before_dask_is_asked(
     monkeypatch.setitem(sys.modules, "distributed", None)
     said = sentence(capsys, *SMALL[:-2], "--store", file, "--cluster", address)
     assert "--cluster must be tcp://HOST:PORT or tls://HOST:PORT, got" in said
+
+
+def test_a_cluster_of_another_version_is_refused():
+    client = SimpleNamespace(
+        wait_for_workers=lambda *_, **__: None,
+        run=lambda _: {"worker": "0.1"},
+        run_on_scheduler=lambda call: call(),
+    )
+    with pytest.raises(DpmcError, match=r"runs version 0\.1 and .*: install the same everywhere"):
+        cluster._check_workers(client, "tcp://somewhere:1")
 
 
 @pytest.mark.slow

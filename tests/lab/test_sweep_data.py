@@ -48,6 +48,7 @@ def test_a_source_opens_what_the_command_line_names(tmp_path):
     assert (opened.name, opened.per_seed) == ("stars.csv", False)
     assert len(opened.at(3).ratings) == len(make_dataset().ratings)
     assert sweep.open_source("movie-night").name == "movie-night"
+    assert sweep.open_source("movie-night").title == "Movie night"
     with pytest.raises(BadRatings, match="no file or folder"):
         sweep.open_source(str(tmp_path / "none.csv"))
 

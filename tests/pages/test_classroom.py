@@ -414,8 +414,7 @@ def test_the_address_is_found_without_sending(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("text", "why"),
-    [("Tea?\n\n Coffee? \n", ""), ("", "0"), ("a\n" * 9, "9"), (None, "No such")],
+    ("text", "why"), [("Tea?\n\n Coffee? \n", ""), ("", "0"), ("a\n" * 9, "9"), (None, "No such")]
 )
 @pytest.mark.parametrize("size", ["", "1", "501", "many"])
 def test_prepared_questions_open_a_room(monkeypatch, capsys, tmp_path, text, why, size):
@@ -449,6 +448,7 @@ def test_a_terminal_without_such_characters_gets_no_picture(monkeypatch):
     assert classroom._in_the_terminal("http://10.0.0.1:8501/phone") == ""
 
 
+@pytest.mark.slow
 def test_a_class_on_the_apps_own_server(tmp_path):
     """The whole app around it: what it tells its starter, phones, strangers, and what it logs."""
     questions = tmp_path / "questions.txt"

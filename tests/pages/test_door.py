@@ -200,6 +200,7 @@ def test_a_browser_is_refused_with_a_page_and_everything_else_with_a_line():
     for host in (EVIL, "<b>&amp;</b>"):
         start, body = through(host, accept=b"text/html,application/xhtml+xml,*/*;q=0.8")
         assert (start["status"], dict(start["headers"])[b"content-type"][:9]) == (421, b"text/html")
+        assert dict(start["headers"])[b"cache-control"] == b"no-store"
         page = html.unescape(body["body"].decode())
         assert f"{host!r}" in page
         assert "DPMC_HOSTS" in page

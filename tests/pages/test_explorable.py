@@ -5,7 +5,6 @@ import os
 import re
 import subprocess
 import sys
-from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
@@ -17,41 +16,11 @@ from dpmc_lab.cli import data as command
 from dpmc_lab.curves.groups import PROTECT
 from dpmc_lab.sweep.presets import EPSILONS
 from pages.ui import explorable, instrument, scene
-from tests.page_helpers import all_text, open_page
+from tests.page_helpers import HtmlFile, all_text, open_page
 from tests.page_helpers import instrument as shown_on_the_page
 
 ROOT = Path(__file__).resolve().parents[2]
 MIB = 2**20
-
-
-class Read(HTMLParser):
-    """The elements of a file, the texts of its scripts and of all else."""
-
-    VOID = frozenset({"meta", "input", "br", "link", "img"})
-
-    def __init__(self, text):
-        super().__init__(convert_charrefs=True)
-        self.found, self.open, self.scripts, self.words = [], [], {}, ""
-        self.feed(text)
-        self.close()
-
-    def handle_starttag(self, tag, attrs):
-        self.found.append((tag, dict(attrs)))
-        if tag not in self.VOID:
-            self.open.append(tag)
-
-    def handle_endtag(self, tag):
-        assert self.open.pop() == tag
-
-    def handle_data(self, data):
-        if self.open[-1:] == ["script"]:
-            kind = self.found[-1][1].get("type", "")
-            self.scripts[kind] = self.scripts.get(kind, "") + data
-        elif self.open[-1:] != ["style"]:
-            self.words += data
-
-    def all(self, tag):
-        return [attrs for name, attrs in self.found if name == tag]
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +30,7 @@ def written():
 
 @pytest.fixture(scope="module")
 def file(written):
-    return Read(written)
+    return HtmlFile(written)
 
 
 @pytest.fixture(scope="module")
@@ -71,12 +40,11 @@ def content(file):
 
 def test_it_is_small_enough_and_well_formed(written, file):
     assert len(written.encode()) < 6 * MIB
-    assert not file.open
-    assert [tag for tag, _ in file.found].count("script") == 3
+    assert file.tags.count("script") == 3
 
 
 def test_nothing_in_it_is_fetched(written, file):
-    for tag, attrs in file.found:
+    for tag, attrs in file.elements:
         assert tag not in ("link", "img", "iframe", "object", "embed", "base", "a")
         assert not {"src", "href", "srcset", "action", "data"} & set(attrs), (tag, attrs)
     styles = re.findall(r"<style>(.*?)</style>", written, flags=re.DOTALL)
@@ -97,6 +65,7 @@ def test_both_promises_are_there_and_can_be_chosen(file, content):
         assert words in file.words
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("k", [0, 1])
 def test_it_shows_by_day_and_by_night_what_the_page_shows(content, k):
     view = content["views"][k]
@@ -129,7 +98,7 @@ def test_the_card_of_each_stop_is_there(content):
 
 def test_titles_that_look_like_code_stay_text():
     text = explorable.html("x", "</title><script>alert(1)</script>", [came()], explorable.START)
-    assert [tag for tag, _ in Read(text).found].count("script") == 3
+    assert HtmlFile(text).tags.count("script") == 3
     assert "<" not in text.partition('id="content">')[2].partition("</script>")[0]
 
 
@@ -139,6 +108,7 @@ def came(data="one-bit-lab", id="input-flip"):
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("data", SAMPLES)
 def test_every_sample_has_its_file(data):
     ids = [view["mechanism"] for view in json_of(explorable.sample(data))["views"]]
@@ -147,11 +117,11 @@ def test_every_sample_has_its_file(data):
 
 
 def json_of(text):
-    return json.loads(Read(text).scripts["application/json"])
+    return json.loads(HtmlFile(text).scripts["application/json"])
 
 
 def test_methods_of_one_promise_are_told_apart_by_name():
-    file = Read(explorable.sample("one-bit-lab", ["input-flip", "output"]))
+    file = HtmlFile(explorable.sample("one-bit-lab", ["input-flip", "output"]))
     for id in ("input-flip", "output"):
         assert registry.get(id).name in file.words
 
@@ -203,7 +173,7 @@ def test_an_upload_shows_no_person_and_no_place_on_the_server():
     shown = came()._replace(shown=None, scores=())
     text = explorable.html("/tmp/secret/data.npz", "Your upload", [shown], explorable.START,
                            private=True)  # fmt: skip
-    file = Read(text)
+    file = HtmlFile(text)
     assert json_of(text)["views"][0]["light"]["people"] is None  # those of a sample are there
     assert json_of(explorable.sample("one-bit-lab"))["views"][0]["light"]["people"]
     assert "secret" not in file.words
@@ -214,6 +184,7 @@ def test_an_upload_shows_no_person_and_no_place_on_the_server():
 # --- the command -------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_command_writes_the_file(dpmc, tmp_path, written):
     path = tmp_path / "what-if.html"
     status, out, err = dpmc("explorable", "movie-night", "--out", path)
@@ -251,18 +222,6 @@ def test_mistakes_are_sentences(dpmc, tmp_path, argv, said):
     assert not list(tmp_path.iterdir())
 
 
-def test_a_folder_that_is_not_there_is_a_sentence(dpmc, tmp_path):
-    status, _, err = dpmc("explorable", "jokes", "--out", tmp_path / "no" / "a.html")
-    assert status == 1
-    assert "there is no folder" in err
-
-
-def test_a_folder_in_the_file_s_place_is_a_sentence(dpmc, tmp_path):
-    status, _, err = dpmc("explorable", "jokes", "--out", tmp_path, "--force")
-    assert status == 1
-    assert "a folder" in err
-
-
 def test_without_the_app_the_command_says_so(dpmc, tmp_path, monkeypatch):
     monkeypatch.setattr(command, "APP", tmp_path)
     status, _, err = dpmc("explorable", "jokes", "--out", tmp_path / "a.html")
@@ -270,6 +229,7 @@ def test_without_the_app_the_command_says_so(dpmc, tmp_path, monkeypatch):
     assert "checkout" in err
 
 
+@pytest.mark.slow
 def test_what_the_app_says_is_what_the_command_says(dpmc, tmp_path, monkeypatch):
     monkeypatch.setattr(command.shipped, "ready", lambda *_: ["private-taste"])
     options = ("--mechanism", "private-taste", "--out", tmp_path / "a.html")
@@ -278,6 +238,7 @@ def test_what_the_app_says_is_what_the_command_says(dpmc, tmp_path, monkeypatch)
     assert err == "dpmc: no curve of 'private-taste' came with the sample 'movie-night'\n"
 
 
+@pytest.mark.slow
 def test_it_is_made_without_streamlit_and_without_a_word():
     code = (
         "import sys; from pages.ui import explorable;"
@@ -295,6 +256,7 @@ def test_it_is_made_without_streamlit_and_without_a_word():
     assert done.stdout.endswith(" False\n")
 
 
+@pytest.mark.slow
 def test_the_recommended_methods_are_those_the_page_turns_to():
     app = open_page(data="restaurants")
     for k, view in enumerate(json_of(explorable.sample("restaurants"))["views"]):

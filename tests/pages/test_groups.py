@@ -86,6 +86,7 @@ def test_those_recommended_come_first_among_those_that_predict_the_same():
             assert marks == sorted(marks, reverse=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("data", SAMPLES)
 def test_a_curve_is_ready_where_one_came_with_the_program(data):
     for task in Task:

@@ -339,6 +339,7 @@ def test_two_values_have_one_coding_and_a_legend_and_missing_cells_are_named():
     assert fig.layout["coloraxis"]["showscale"]
     assert all(trace["type"] == "heatmap" for trace in fig.data)
     assert "grey" not in noise.block_caption(numbers)
+    assert "grey" in noise.block_caption(block([[1, 1]], [[1, math.nan]]))
 
 
 def test_a_single_line_is_not_told_apart_from_others():

@@ -3,10 +3,8 @@ it means, and compared."""
 
 import json
 import re
-import time
 from collections import defaultdict
 
-import numpy as np
 import pytest
 
 from dpmc_core import registry
@@ -16,11 +14,10 @@ from dpmc_core.metrics import METRICS
 from dpmc_core.model import Task
 from dpmc_lab.cli import main
 from dpmc_lab.curves import cards, lines
-from pages.ui import private, runs, sources, sweeps
+from pages.ui import runs, sources
 from tests.page_helpers import (
     all_text,
     at_stop,
-    button,
     charts_of,
     instrument,
     open_page,
@@ -200,8 +197,6 @@ def of_guarantees(said, app, id, epsilon):
     said.add("Guarantees, its panel", attacker=panel)
     least = panel and one(r"at most (\d+)$", panel)
     said.add("Guarantees, its panel", attacker_rounded=least)
-    sizes = frame(app, "asked of the data", "its size")["its size"]
-    said.sizes = [size.removeprefix("flips ") for size in sizes]
     said.add("Guarantees, its table", certified=f"{row['certified']}{delta} {unit}")
     said.add(
         "Guarantees, its card",
@@ -234,12 +229,6 @@ def of_train(said, app, metric):
     of_curve(said, "Train, of the curve", all_text(app), "1")
 
 
-def of_noise(said, app):
-    text = all_text(app)
-    told = one(r"noise of scale ([\d.]+)", text) or one(r"([\d.]+ %) of", text)
-    assert told in said.sizes  # of the ledger of Guarantees: here is one release of it
-
-
 def of_answer(said, document, metric, where="dpmc answer"):
     proved = document["certified"]
     unit = {"user": "per user", "value": "per rating"}[document["unit"]]
@@ -267,41 +256,33 @@ def check_deltas(app):
     assert not re.search(r"\b\d(?:\.\d+)?e-0\d|0\.00000\d", told)
 
 
-def look_around(said, data, id, wanted, *, epsilon=1.0, known=False):
-    """What the pages say of a method at an epsilon."""
+def look_around(said, data, id, wanted, *, known=False):
+    """What the pages say of a method at epsilon 1."""
     facts = {"known": "true"} if known else {}
     task = registry.get(id).task
     metric = lines.metrics_of(task)[0]
-    goal = wanted / 100 if metric.share else wanted
-    at_home = isinstance(data, str)
-    app = open_page(data=data, mechanism=id, **facts) if at_home else upload_at("what_if", id)
+    app = open_page(data=data, mechanism=id, **facts)
     assert app.radio(key="protect").index is not None  # one promise is always chosen
-    of_what_if(said, app, metric, goal)
+    of_what_if(said, app, metric, wanted / 100 if metric.share else wanted)
     check_deltas(app)
-    if isinstance(data, str):
-        link = {"data": data, "mechanisms": [id], f"wanted {metric.name}": str(wanted), **facts}
-        if len(sources.tasks(data)) > 1:
-            link["task"] = task.value
-        app = open_page("compare", **link)
-    else:
-        app = upload_at("compare", id, task=task, **{f"wanted {metric.name}": wanted})
-    half = of_compare(said, app, epsilon)
+    link = {"data": data, "mechanisms": [id], f"wanted {metric.name}": str(wanted), **facts}
+    if len(sources.tasks(data)) > 1:
+        link["task"] = task.value
+    app = open_page("compare", **link)
+    half = of_compare(said, app, 1.0)
     shown = float(said.found["half"]["What if"].rstrip(" %"))
     assert half == pytest.approx(shown, abs=0.11 if metric.share else 0.0011)  # both are rounded
     check_deltas(app)
     for name in ("guarantees", "train", "answer"):
-        link = {"data": data, "mechanism": id, **facts}
-        app = open_page(name, **link) if at_home else upload_at(name, id)
+        app = open_page(name, data=data, mechanism=id, **facts)
         if name == "guarantees":
-            of_guarantees(said, app, id, epsilon)
-        if name == "train" and at_home:
+            of_guarantees(said, app, id, 1.0)
+        if name == "train":
             of_train(said, app, metric)
-        if name == "noise":
-            of_noise(said, app)
         check_deltas(app)
 
 
-@pytest.mark.parametrize(("data", "id", "wanted", "known"), rest_slow(SITUATIONS, 2))
+@pytest.mark.parametrize(("data", "id", "wanted", "known"), rest_slow(SITUATIONS, 0))
 def test_what_is_said_twice_is_said_the_same(data, id, wanted, known):
     said = Said()
     look_around(said, data, id, wanted, known=known)
@@ -314,6 +295,7 @@ def test_what_is_said_twice_is_said_the_same(data, id, wanted, known):
         assert str(len(line[1].values)) in said.found["seeds"].values()  # baselines: of the same
 
 
+@pytest.mark.slow
 def test_a_paper_s_proof_is_the_card_s():
     said, id = Said(), "input-flip"
     text = all_text(open_page("papers", data="restaurants", mechanism=id))
@@ -330,7 +312,8 @@ def test_a_paper_s_proof_is_the_card_s():
             ("movie-night", "private-effects", "person"),
             ("restaurants", "input-flip", "rating"),
             ("bookshop-clicks", "private-taste", "person"),
-        ]
+        ],
+        0,
     ),
 )
 def test_the_command_says_what_the_pages_say(capsys, data, id, protect):
@@ -353,66 +336,13 @@ def view_goal(app):
     return (needed["first"] + len(needed["answers"]) // 2) * needed["step"]
 
 
-def answer_of(capsys, data, protect, task, *more, curve=True):
-    words = [*more, "--protect", protect, "--task", task.value, "--seeds", "1:3", "--json"]
+def answer_of(capsys, data, protect, task, curve):
+    words = ["--protect", protect, "--task", task.value, "--seeds", "1:3", "--json"]
     assert main(["answer", data, *words, *([] if curve else ["--no-curve"])]) == 0
     return json.loads(capsys.readouterr().out)
 
 
-# --- ratings of one's own ------------------------------------------------------------------------
-
-
-@pytest.fixture
-def mine(home):
-    """A small file of ratings, where taste decides."""
-    rng = np.random.default_rng(3)
-    taste = rng.choice([-1, 1], (80, 1)) * rng.choice([-1, 1], (1, 20))
-    cells = np.argwhere(rng.random((80, 20)) < 0.7)
-    text = "user,item,rating\n" + "".join(
-        f"u{u},i{i},{int(np.clip(round(3 + 1.6 * taste[u, i] + 0.5 * rng.normal()), 1, 5))}\n"
-        for u, i in cells
-    )
-    file = home / "mine.csv"
-    file.write_text(text)
-    return file
-
-
-def upload_at(name, id, **held):
-    """A page that looks at the upload of this session."""
-    app = open_page(name)
-    app.session_state[sources.UPLOAD] = UPLOADED["mine"]
-    app.session_state["next data"] = sources.UPLOAD
-    for key, value in {"mechanism": id, "mechanisms": [id], **held}.items():
-        app.session_state[key] = value
-    app.run()
-    assert not app.exception
-    return app
-
-
-UPLOADED = {}
-
-
 @pytest.mark.slow
-def test_an_upload_has_one_number_too(mine, capsys, monkeypatch):
-    monkeypatch.setitem(UPLOADED, "mine", datasets.load(str(mine), low=1, high=5))
-    id, said = "private-effects", Said()
-    app = upload_at("what_if", id)
-    button(app, "Compute the curve").click().run()
-    end = time.monotonic() + 200
-    while any(one.running for own in private.sessions for one in found(own)):
-        assert time.monotonic() < end
-        time.sleep(0.2)
-    look_around(said, None, id, 1.0)
-    document = answer_of(capsys, str(mine), "person", Task.RATINGS, "--range", "1:5")
-    assert document["mechanism"] == id
-    of_answer(said, document, lines.metrics_of(Task.RATINGS)[0])
-    said.check("value", "kept", "without", "needed", "attacker", "seeds", "certified", "split")
-
-
-def found(own):
-    return [] if own.store is None else sweeps.found(own.store.parent / "sweeps")
-
-
 def test_a_fit_says_what_the_page_of_a_run_says(capsys):
     id, said = "input-flip", Said()
     of_train(said, open_page("train", data="restaurants", mechanism=id), METRICS["accuracy"])
@@ -429,6 +359,7 @@ def test_a_fit_says_what_the_page_of_a_run_says(capsys):
     said.check("run", "run_without", "run_guess", "certified")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("seed", "own"), [("1", True), ("77", False)])
 def test_a_run_before_its_own_baseline_names_the_curve_s(monkeypatch, seed, own):
     """Of a seed that no curve has, the mean over the curve's seeds, and called so."""
@@ -446,6 +377,7 @@ def test_a_run_before_its_own_baseline_names_the_curve_s(monkeypatch, seed, own)
     assert told == [(pytest.approx(mean), "no privacy" if own else "no privacy, curve's mean")]
 
 
+@pytest.mark.slow
 def test_a_run_has_the_split_of_a_curve_s_seed():
     """One run is one split: its baselines are those of the curve's first seed, not its means."""
     task = Task.BINARY

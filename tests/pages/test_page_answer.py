@@ -74,6 +74,7 @@ def test_the_runs_that_are_announced_are_those_that_the_command_does(home, delta
     assert not list(home.iterdir())
 
 
+@pytest.mark.slow
 def test_runs_of_the_command_are_an_answer_with_its_curve(home):
     assert main(["answer", "restaurants", "--store", str(home / "results.sqlite"), "--json"]) == 0
     app = open_page("answer", **DATA)
@@ -99,6 +100,7 @@ def test_runs_of_the_command_are_an_answer_with_its_curve(home):
     assert len(charts_of(app)) == 0
 
 
+@pytest.mark.slow
 def test_a_half_done_answer_goes_on(home):
     words = ["answer", "restaurants", "--store", str(home / "results.sqlite"), "--no-curve"]
     assert main([*words, "--seeds", "1"]) == 0
@@ -143,6 +145,7 @@ def test_what_no_method_protects_is_not_offered():
     assert app.selectbox(key="answer_task").value is Task.RATINGS
 
 
+@pytest.mark.slow
 def test_a_task_that_other_data_do_not_have_is_forgotten():
     app = open_page("answer", **DATA, answer_task="likes", answer_protect="rating")
     app.selectbox(key="data").set_value("bookshop-clicks").run()
@@ -151,6 +154,7 @@ def test_a_task_that_other_data_do_not_have_is_forgotten():
     assert app.selectbox(key="answer_task").options == ["top lists"]
 
 
+@pytest.mark.slow
 def test_three_ratings_of_ones_own_end_in_a_sentence():
     public = PublicFacts(users=2, items=2, low=1, high=5)
     ratings = Ratings.build([0, 0, 1], [0, 1, 0], np.array([1.0, 2, 3]), public)
@@ -238,6 +242,7 @@ def test_the_printed_page_of_an_upload_has_what_repeats_its_verdict(
     assert float(table["share to keep"]["value"]) == again["keep"] == 100 / 3 / 100
 
 
+@pytest.mark.slow
 def test_a_file_that_cannot_be_made_is_a_sentence_on_the_page(home, monkeypatch, offered):
     words = ["answer", "restaurants", "--store", str(home / "results.sqlite"), "--no-curve"]
     assert main(words) == 0

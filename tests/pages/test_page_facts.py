@@ -11,14 +11,7 @@ from dpmc_core.metrics import METRICS
 from dpmc_core.model import Task
 from dpmc_core.problem import build_problem
 from dpmc_lab.curves import lines
-from tests.page_helpers import (
-    at_stop,
-    charts_of,
-    instrument,
-    open_page,
-    press,
-    run_until_done,
-)
+from tests.page_helpers import at_stop, charts_of, instrument, open_page, press, run_until_done
 
 REFERENCE = registry.REFERENCES[Task.RATINGS]
 MOVIES = {"data": "movie-night", "mechanism": "private-effects", "epsilon": "1"}
@@ -35,6 +28,7 @@ def turned(app, value):
     return app
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "link",
     [
@@ -47,6 +41,7 @@ def test_there_is_no_switch_where_it_would_do_nothing(link):
         assert switch(open_page(page, known="true", **link)) is None
 
 
+@pytest.mark.slow
 def test_the_switch_has_a_place_of_its_own_in_the_address():
     """Guarantees asks for public facts, too: how many users and items there are."""
     app = open_page("guarantees", **MOVIES)
@@ -83,6 +78,7 @@ def test_what_if_draws_both_curves_and_counts_the_gain_from_public_facts_alone()
     assert at_stop(again) == before
 
 
+@pytest.mark.slow
 def test_compare_sets_every_curve_beside_itself_without_facts():
     link = {"data": "bookshop-clicks", "task": "ranking", "known": "true"}
     app = open_page("compare", mechanisms=["private-taste", "dplcf", "dpimf-optimal"], **link)
@@ -96,6 +92,7 @@ def test_compare_sets_every_curve_beside_itself_without_facts():
     assert sum(note.startswith("DPIMF") for note in named) == 1  # it uses none
 
 
+@pytest.mark.slow
 def test_a_run_with_facts_is_what_the_core_measures_against_facts_alone():
     app = open_page("train", known="true", **(MOVIES | {"data": "restaurants"}))
     press(app, "Train")

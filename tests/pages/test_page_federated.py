@@ -122,9 +122,8 @@ def test_bad_settings_are_sentences():
         flow(local=0)
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_the_page_steps_through_the_flow_and_tells_the_budget(theme):
-    app = open_page("protocol", theme, data="bookshop-clicks", scenario="federated")
+def test_the_page_steps_through_the_flow_and_tells_the_budget():
+    app = open_page("protocol", data="bookshop-clicks", scenario="federated")
     assert "Message 1 of 24, round 1" in texts(app)
     button(app, "Next").click().run()
     assert "Message 2 of 24" in texts(app)

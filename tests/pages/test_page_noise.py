@@ -9,9 +9,10 @@ from dpmc_core import registry
 from dpmc_core.data import datasets
 from dpmc_core.model import Task
 from dpmc_core.privacy import RATING, Gaussian, Laplace, ModifiedLaplace, NormLaplace
-from dpmc_core.problem import prepared_facts
+from dpmc_core.problem import build_problem, prepared_facts
 from dpmc_core.ratings import PublicFacts
 from dpmc_lab.curves import noise
+from pages.ui import sources
 from pages.ui.charts import noise as charts_noise
 from tests.page_helpers import all_text, charts_of, open_page, spec, texts
 from tests.slow_helpers import rest_slow
@@ -51,7 +52,9 @@ def test_every_axis_stays_while_epsilon_moves(id):
         assert scales_of(app) == before
 
 
-@pytest.mark.parametrize("id", ["objective", "private-effects", "modified-laplace", "dplcf"])
+@pytest.mark.parametrize(
+    "id", rest_slow(["objective", "private-effects", "modified-laplace", "dplcf"])
+)
 def test_a_pinned_epsilon_is_drawn_behind_and_what_differs_is_said(id):
     app = open_page("noise", data=EVERY[id], mechanism=id, epsilon="1")
     plain, drawn = spec(app), len(charts_of(app))
@@ -69,6 +72,7 @@ def test_a_pinned_epsilon_is_drawn_behind_and_what_differs_is_said(id):
     assert "; at epsilon 1, " in texts(app)
 
 
+@pytest.mark.slow
 def test_of_several_releases_one_is_looked_at_at_a_time():
     app = open_page("noise", data="movie-night", mechanism="private-effects")
     card = registry.create("private-effects", epsilon=1.0).guarantee(FACTS)
@@ -113,6 +117,7 @@ def test_headings_go_down_one_by_one():
         assert not app.subheader
 
 
+@pytest.mark.slow
 def test_moving_epsilon_takes_little_time():
     app = open_page("noise", data="movie-night", mechanism="private-effects", pin="1")
     taken = []
@@ -133,11 +138,7 @@ def additive(kind, scale, **more):
 
 @pytest.mark.parametrize(
     "release",
-    [
-        additive(Laplace, 0.7),
-        additive(Gaussian, 3.0),
-        additive(NormLaplace, 0.7, shape=(40, 3)),
-    ],
+    [additive(Laplace, 0.7), additive(Gaussian, 3.0), additive(NormLaplace, 0.7, shape=(40, 3))],
     ids=lambda r: type(r).__name__,
 )
 def test_half_of_the_noise_is_within_what_is_said(release):
@@ -176,6 +177,18 @@ def test_symbols_are_told_in_the_datas_own_scale(data, values):
     assert f"{public.low:g}..{public.high:g} scaled to -1..1" in all_text(app)
 
 
+@pytest.mark.parametrize("id", ["objective", "modified-laplace"])
+def test_noise_is_drawn_on_ratings_as_the_method_s_task_takes_them(id):
+    mechanism = registry.create(id, epsilon=3.0)
+    ratings = datasets.load("restaurants").ratings
+    corner = noise.block(build_problem((ratings, ratings), mechanism.task).train)
+    (wanted, *_), (view, *_) = (
+        noise.before_after(mechanism, corner),
+        sources.before_after("restaurants", mechanism),
+    )
+    assert np.array_equal(view.before, wanted.before, equal_nan=True)
+
+
 def test_the_ruler_is_one_rating_in_the_releases_own_unit():
     for id, length, words in (
         ("objective", 1.0, "one rating"),
@@ -210,8 +223,6 @@ def test_two_epsilons_differ_by_as_much_as_is_said():
 def test_a_row_is_drawn_between_limits_and_what_lies_beyond_is_an_arrow(id):
     cls = registry.get(id)
     ratings = datasets.load("restaurants").ratings
-    from dpmc_core.problem import build_problem
-
     corner = noise.block(build_problem((ratings, ratings), cls.task).train)
     usual = noise.main_release(registry.create(id, epsilon=1.0).guarantee(corner.public))
     for epsilon in (0.1, 10.0):

@@ -29,6 +29,7 @@ def test_the_page_shows_every_figure_with_its_verdicts():
     assert [verdict for (verdict,) in shown["accuracy"]] == views.overview(found)["accuracy"]
 
 
+@pytest.mark.slow
 def test_a_paper_can_be_shown_alone():
     app = open_page("papers", paper="jtt18")
     assert set(overview(app)["paper"]) == {"JTT18"}
@@ -80,23 +81,7 @@ def test_what_is_printed_is_laid_over_hollow(monkeypatch):
     assert [t["name"] for t in drawn if not t["showlegend"]] == [f"{label}, printed"]
 
 
-def test_what_is_not_run_shows_its_reason_and_what_is_printed():
-    id = "ryhh24-table-5"
-    app = open_page("papers", experiment=id)
-    _, one = papers.find(id)
-    assert one.not_run.lower() in all_text(app).lower()
-    drawn = [t for t in spec(app)["data"] if t.get("name", "").endswith(", printed")]
-    assert sum(len(t["x"]) for t in drawn) == len(one.printed)
-
-
-def test_another_paper_shows_a_figure_of_its_own():
-    app = open_page("papers", experiment=FIRST)
-    app.segmented_control(key="paper").set_value("jtt18").run()
-    assert not app.exception
-    assert app.header[0].value.startswith("JTT18")
-
-
-@pytest.mark.parametrize("id", ["ryhh24-3", "jtt18-2d", "hxz15-netflix"])
+@pytest.mark.parametrize("id", rest_slow(["ryhh24-3", "jtt18-2d", "hxz15-netflix"]))
 def test_what_cannot_be_made_says_why_and_has_no_button(id):
     app = open_page("papers", experiment=id)
     _, one = papers.find(id)

@@ -74,26 +74,6 @@ def test_a_ready_list_can_be_changed_and_opens_a_room():
     assert app.title[0].value.startswith("Have you ever liked")
 
 
-def test_the_price_of_the_list_is_said_before():
-    app = open_page("room")
-    assert "3 answers at 2: 6 in all" in texts(app)
-    field(app, "Question 4").set_value("One more?").run()
-    field(app, "epsilon of an answer").set_value(1.0).run()
-    said = texts(app)
-    assert "4 answers at 1: 4 in all" in said
-    assert "27 times in 100" in said
-    assert "right 73 times" in said
-    press(app, "Open the room")
-    assert own_room(app).view().epsilon == 1.0
-
-
-def test_a_room_without_questions_is_refused_in_a_sentence():
-    app = open_page("room")
-    app.get("button_group")[0].set_value("Your own").run()
-    press(app, "Open the room")
-    assert "Number of questions must be 1 to 5, got 0" in plain(app.error[0].value)
-
-
 def test_a_question_has_a_longest():
     app = open_page("room")
     assert all(t.max_chars == LONGEST for t in app.text_input)
@@ -130,15 +110,6 @@ def test_hands_are_counted_by_the_rule_of_the_coins():
     assert "28 hands" in shown(app)
 
 
-def test_hands_have_limits_in_a_sentence():
-    app = opened()
-    field(app, "Hands in all").set_value(5)
-    field(app, "of them yes").set_value(9)
-    press(app, "Count them")
-    assert "Hands that say yes" in plain(app.error[0].value)
-    assert not own_room(app).view().now.counts
-
-
 def test_coins_cannot_be_as_private_as_phones_and_the_page_says_so():
     app = open_page("room")
     field(app, "epsilon of an answer").set_value(0.5).run()
@@ -162,16 +133,6 @@ def test_simulated_phones_have_a_truth_that_can_be_kept_secret():
     assert f'class="truth" style="left: {truth:.2f}%"' in shown(app)
 
 
-def test_hands_and_simulated_phones_stand_apart():
-    app = opened()
-    simulated(app)
-    field(app, "Hands in all").set_value(20)
-    press(app, "Count them")
-    drawn = shown(app)
-    assert "<small>20 hands</small>" in drawn
-    assert f"<small>{CLASS} simulated phones</small>" in drawn
-
-
 # --- the projector --------------------------------------------------------------------------------
 
 
@@ -189,27 +150,6 @@ def test_questions_follow_each_other_and_are_kept_in_their_order():
     assert places == sorted(places)
 
 
-def test_questions_are_ordered_only_where_they_differ():
-    app = open_page("room")
-    field(app, "epsilon of an answer").set_value(10.0).run()
-    press(app, "Open the room")
-    for yes in (0, 30):
-        field(app, f"Of {CLASS}, so many say yes").set_value(yes).run()
-        simulated(app)
-        if not yes:
-            assert not [t for t in app.toggle if t.label == "From the largest share down"]
-            press(app, "Next question")
-    assert "These differ" in all_text(app)
-    field(app, "From the largest share down").set_value(True).run()
-    drawn, (first, second, _) = shown(app), READY["Warm-up"]
-    assert drawn.rindex(f'"name">{second}') < drawn.rindex(f'"name">{first}')
-    press(app, "Next question")
-    for _ in range(2):  # equal to the first
-        field(app, f"Of {CLASS}, so many say yes").set_value(0).run()
-        simulated(app)
-    assert "nobody may say which" in all_text(app)
-
-
 def test_asking_again_spends_and_shows_what_it_buys():
     app = opened()
     simulated(app)
@@ -221,36 +161,12 @@ def test_asking_again_spends_and_shows_what_it_buys():
     press(app, "Lock")
     assert "Asked once" in shown(app)
     assert "epsilon 4" in texts(app)
+    field(app, "Sure of the answer before any report").set_value(0.8).run()
     found = re.findall(r'"said">([\d.]+) %', shown(app))
-    assert found[-3:] == ["88.1", "88.1", "98.2"]  # from 50:50, and where both reports agree
-    assert "79 of 100 phones" in shown(app)
-    before = field(app, "Sure of the answer before any report")
-    for prior, once, twice in (
-        (0.6, "88.1", "90.2"),
-        (0.8, "88.1", "94.4"),
-        (0.95, "95.0", "97.5"),
-    ):
-        before.set_value(prior).run()
-        assert "surer about you; epsilon 4 in all" in all_text(app)
-        assert f"Who was {100 * prior:.0f} % sure before" in all_text(app)
-        found = re.findall(r'"said">([\d.]+) %', shown(app))
-        assert found[-3:] == [once, twice, "98.2"]
-    before.set_value(0.5).run()
+    assert found[-3:] == ["88.1", "94.4", "98.2"]
     press(app, "Ask again")
     press(app, "Lock")
     assert "surer about you; epsilon 6 in all" in all_text(app)
-    right = core.attacker(core.coin(2.0, 3))
-    assert f"{100 * right:.1f} times" in texts(app)
-    assert f"{100 * right:.1f} %" in shown(app)
-
-
-def test_a_question_is_locked_and_opened_again():
-    app = opened()
-    press(app, "Lock")
-    assert own_room(app).view().locked
-    assert "closed" in shown(app)
-    press(app, "Unlock")
-    assert not own_room(app).view().locked
 
 
 def test_results_are_hidden_until_the_question_is_locked_or_the_teacher_shows_them():
@@ -325,14 +241,6 @@ def test_the_picture_has_words_and_a_table():
     app.run()
     assert any("95 % interval" in text.value for text in app.text)
     assert len(app.dataframe) == 1
-
-
-def test_the_promise_is_computed_and_the_honest_words_stand_there():
-    app = opened()
-    said = all_text(app)
-    assert plain(classroom.HONEST) in said
-    assert "claimed 2, certified: epsilon 2 per answer" in said
-    assert "weighs as much as 1.3 people" in said
 
 
 def test_after_the_end_every_question_can_be_reached():
@@ -500,6 +408,7 @@ def test_set_up_waits_for_the_first_phone_and_then_says_what_to_do(monkeypatch):
 def test_reports_reach_the_projector_and_another_tab_agrees():
     app = opened()
     press(app, "Ask the first question")
+    assert button(app, "Count them")  # for who has no phone
     other = open_page("room")
     send(classroom.room(), range(30), yes=12)
     for page in range(3):
@@ -572,7 +481,7 @@ def trained():
     [
         (lambda: open_page(data="one-bit-lab", mechanism="output"), 3),
         (lambda: open_page("compare", data="one-bit-lab"), 3),
-        (trained, 2),
+        pytest.param(trained, 2, marks=pytest.mark.slow),
         (lambda: open_page("papers", experiment="z16-generated"), 1),
     ],
     ids=["what if", "compare", "train", "papers"],

@@ -44,11 +44,11 @@ from tests.page_helpers import (
     stand_at,
     wait_until,
 )
+from tests.slow_helpers import rest_slow
 from tests.sweep_helpers import InThisProcess
 
 PAGES = ("what_if", "data", "train", "noise", "guarantees")
 MECHANISMS = registry.noisy(Task.BINARY)
-RANKING = registry.noisy(Task.RANKING)
 
 no_windows = pytest.mark.skipif(sys.platform == "win32", reason="pages start no sweeps there")
 
@@ -112,7 +112,7 @@ def test_charts_follow_the_theme_and_are_what_plotly_draws(name, theme, data):
         )  # a wrong name or value is refused
 
 
-@pytest.mark.parametrize("id", MECHANISMS)
+@pytest.mark.parametrize("id", rest_slow(MECHANISMS))
 def test_what_if_shows_the_stored_means_and_moves_only_its_marker(id):
     app = open_page(data="one-bit-lab", mechanism=id)
     with shipped.load("one-bit-lab", Task.BINARY, [id]) as store:
@@ -176,15 +176,18 @@ def test_a_private_guess_is_drawn_against_its_own_epsilon_and_compared_there():
 
 @pytest.mark.parametrize(
     ("data", "id"),
-    [
-        (data, id)
-        for data, task in (
-            ("movie-night", Task.BINARY),
-            ("long-tail", Task.RATINGS),
-            ("bookshop-clicks", Task.RANKING),
-        )
-        for id in registry.noisy(task)
-    ],
+    rest_slow(
+        [
+            (data, id)
+            for data, task in (
+                ("movie-night", Task.BINARY),
+                ("long-tail", Task.RATINGS),
+                ("bookshop-clicks", Task.RANKING),
+            )
+            for id in registry.noisy(task)
+        ],
+        6,
+    ),
 )
 def test_every_curve_stands_between_a_guess_and_no_privacy(data, id):
     cls = registry.get(id)
@@ -198,13 +201,6 @@ def test_every_curve_stands_between_a_guess_and_no_privacy(data, id):
     assert any(text.startswith(guess) for text in texts)
 
 
-def test_a_link_with_ids_opens_its_view():
-    app = open_page(data="restaurants", mechanism="objective", epsilon="3")
-    assert app.selectbox(key="data").value == "restaurants"
-    assert app.radio(key="mechanism").value == "objective"
-    assert at_stop(app)["epsilon"] == "3"
-
-
 def test_junk_in_a_link_falls_back_with_a_note():
     app = open_page(data="<script>", mechanism="magic", epsilon="banana")
     notes = "\n".join(note.value for note in app.warning)
@@ -216,15 +212,13 @@ def test_junk_in_a_link_falls_back_with_a_note():
     assert not app.warning  # said once
 
 
-def test_choices_survive_a_change_of_page():
-    app = open_page(data="restaurants", mechanism="gradient", epsilon="5")
-    go(app, "pages/noise.py")
-    assert app.radio(key="mechanism").value == "gradient"
-    assert app.select_slider(key="epsilon").value == 5.0
-
-
 CSV = "person,film,stars\n" + "".join(
     f"u{u},f{i},{1 + (u * i + u + i) % 5}\n" for u in range(30) for i in range(20) if (u + i) % 3
+)
+
+
+LATER = b"userId,movieId,rating,timestamp\n" + b"".join(
+    b"%d,%d,%d,97830076%d\n" % (u, i, 1 + (u + i) % 5, u) for u in range(9) for i in range(8)
 )
 
 
@@ -257,8 +251,9 @@ def test_an_upload_is_read_with_the_range_given_by_hand():
     assert tiles["Users"] == "30"
 
 
-def test_an_upload_without_a_range_asks_for_it():
-    app = upload(open_page("data"), CSV, low=None, high=None)
+@pytest.mark.parametrize("content", [CSV, LATER], ids=["own", "headed like a public set"])
+def test_an_upload_without_a_range_asks_for_it(content):
+    app = upload(open_page("data"), content, low=None, high=None)
     assert "range is not known" in app.error[0].value
     assert "upload" not in app.session_state
 
@@ -392,6 +387,7 @@ def test_uploaded_ratings_reach_every_page():
     assert "30 users, 20 items" in all_text(app)
 
 
+@pytest.mark.slow
 def test_the_command_of_a_run_on_an_upload_names_its_file_range_and_columns():
     app = upload(open_page("data", mechanism="gradient", epsilon="2"), CSV)
     go(app, "pages/train.py")
@@ -479,6 +475,7 @@ def test_too_much_is_refused_on_the_server(monkeypatch, limit):
     assert "upload" not in app.session_state
 
 
+@pytest.mark.slow
 def test_all_ratings_equal_is_told_and_training_says_why_it_cannot():
     same = "user,item,rating\n" + "".join(
         f"u{u},i{i},3\n" for u in range(9) for i in range(9) if u != i
@@ -510,6 +507,7 @@ def test_titles_are_shown_as_text():
             assert "<img src=x" not in chart.proto.spec
 
 
+@pytest.mark.slow
 def test_training_shows_what_the_core_measures_and_survives_a_page_change():
     app = open_page("train", data="one-bit-lab", mechanism="input-flip", epsilon="4")
     press(app, "Train")
@@ -550,6 +548,7 @@ def test_training_uses_the_settings_preparation_and_hold_out_on_the_page():
         assert part in command
 
 
+@pytest.mark.slow
 def test_without_times_the_hold_out_is_called_a_draw_and_the_seed_is_the_command_line_s():
     app = open_page("train", data="restaurants", mechanism="input-flip", epsilon="2")
     assert app.number_input(key="seed").value == SEED
@@ -564,22 +563,13 @@ def test_without_times_the_hold_out_is_called_a_draw_and_the_seed_is_the_command
     assert timed.selectbox(key="holdout").options[1] == "each user's latest rating"
 
 
-LATER = b"userId,movieId,rating,timestamp\n" + b"".join(
-    b"%d,%d,%d,97830076%d\n" % (u, i, 1 + (u + i) % 5, u) for u in range(9) for i in range(8)
-)
-
-
-def test_the_range_of_an_upload_headed_like_a_public_set_is_asked():
-    app = upload(open_page("data", data="restaurants"), LATER, low=None, high=None)
-    assert "range is not known" in plain(app.error[0].value)
-
-
 def test_an_upload_headed_like_a_public_set_is_the_person_s_own():
     app = upload(open_page("data", data="restaurants"), LATER)
     assert "Licence: not stated in the file" in plain(all_text(app))
     assert "GroupLens" not in all_text(app)
 
 
+@pytest.mark.slow
 def test_what_ranks_is_tested_on_the_latest_click_unless_asked_otherwise():
     app = open_page("train", data="bookshop-clicks", mechanism="private-popularity")
     press(app, "Train")
@@ -595,19 +585,7 @@ def test_what_ranks_is_tested_on_the_latest_click_unless_asked_otherwise():
     assert app.selectbox(key="holdout").value == "share"
 
 
-def test_training_can_be_stopped():
-    app = open_page("train", data="jokes", mechanism="output", epsilon="4")
-    app.number_input(key="output.tolerance").set_value(1e-9).run()
-    press(app, "Train")
-    press(app, "Stop")
-    run_until_done(app)
-    assert app.warning
-    assert not app.error
-    [button] = [b for b in app.button if b.label == "Train"]
-    assert not button.disabled
-
-
-@pytest.mark.parametrize(("id", "raw"), [("input-flip", False), ("output", True)])
+@pytest.mark.parametrize(("id", "raw"), rest_slow([("output", True), ("input-flip", False)]))
 def test_only_an_objective_of_raw_ratings_is_called_raw(id, raw):
     link = {"input-flip.estimator": "published"} if id == "input-flip" else {}
     app = open_page("train", data="one-bit-lab", mechanism=id, **link)
@@ -618,6 +596,7 @@ def test_only_an_objective_of_raw_ratings_is_called_raw(id, raw):
     assert bool(warned) == raw
 
 
+@pytest.mark.slow
 def test_a_method_without_an_objective_draws_none():
     app = open_page("train", data="restaurants", mechanism="private-frank-wolfe")
     app.number_input(key="private-frank-wolfe.rounds").set_value(2).run()
@@ -640,6 +619,7 @@ def test_impossible_settings_are_a_sentence_and_cannot_be_trained():
 def test_a_setting_that_makes_no_sense_in_a_link_is_told_and_cannot_be_trained():
     link = {"data": "one-bit-lab", "mechanism": "input-flip", "input-flip.link": "cauchy"}
     app = open_page("train", **link)
+    assert app.selectbox(key="input-flip.link").options == ["logistic", "probit"]  # what parses
     assert "link must be one of" in plain(app.warning[0].value).lower()
     [button] = [b for b in app.button if b.label == "Train"]
     assert button.disabled
@@ -791,14 +771,6 @@ def test_a_download_that_fails_is_a_sentence(monkeypatch, tmp_path):
     assert "no network" in app.error[0].value
 
 
-@pytest.mark.parametrize("id", MECHANISMS)
-@pytest.mark.parametrize("epsilon", ["0.1", "1", "10"])
-def test_noise_is_drawn_for_every_mechanism(id, epsilon):
-    app = open_page("noise", data="one-bit-lab", mechanism=id, epsilon=epsilon)
-    assert len(charts_of(app)) == 4
-    assert not app.error
-
-
 def test_the_wide_range_reaches_further_and_comes_back():
     app = open_page("noise", data="one-bit-lab", wide="true", epsilon="100")
     assert app.select_slider(key="epsilon").value == 100
@@ -829,18 +801,12 @@ def test_guarantees_need_public_facts_only_and_a_cap_bounds_a_row():
     app.segmented_control(key="unit").set_value("row-values").run()
     assert not app.error
     assert "epsilon 7" in all_text(app)
+    assert "at most 7 per user" in all_text(open_page("guarantees", data="restaurants", cap="7"))
     app.number_input(key="low").set_value(9.0).run()
     assert "ating range must be a low end below its high end" in app.error[0].value
 
 
-def test_every_mechanism_has_a_look_of_its_own():
-    assert len({charts.style(id) for id in MECHANISMS + RANKING}) == len(MECHANISMS + RANKING)
-    looks = [charts.style(id) for id in MECHANISMS]
-    assert len({look.color for look in looks}) == len(looks)
-    assert len({look.marker for look in looks}) == len(looks)
-    assert len({look.dash for look in looks}) == len(looks)
-
-
+@pytest.mark.slow
 def test_the_report_stands_alone():
     from dpmc_lab.curves.run_card import Run
     from pages.ui import blocks, learned
@@ -856,17 +822,8 @@ def test_the_report_stands_alone():
     assert io.StringIO(page).readline().startswith("<!doctype html>")
 
 
-def test_clicks_are_ranked_on_every_page():
-    """The sample of clicks offers the ranking family, and a run shows both candidate sets."""
-    from dpmc_core import experiment
-    from dpmc_core.data import datasets
-    from dpmc_lab.curves import lines
-
-    app = open_page("train", data="bookshop-clicks", mechanism="dpimf-optimal")
-    options = app.radio(key="mechanism").options
-    assert sorted(options) == sorted(registry.get(id).name for id in RANKING)
-    app = open_page("noise", data="bookshop-clicks", mechanism="dplcf")
-    assert not app.exception
+@pytest.mark.slow
+def test_a_run_on_clicks_shows_both_sets_of_candidates():
     problem = build_problem(datasets.load("bookshop-clicks"), registry.get("ials").task)
     found = experiment.run(registry.create("private-taste", epsilon=2.0), problem, seed=1)
     bars = lines.bars({"Private popularity and taste": found.metrics} | dict(found.baselines))

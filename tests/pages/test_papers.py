@@ -7,7 +7,6 @@ import math
 import re
 from dataclasses import replace
 from functools import partial
-from html.parser import HTMLParser
 from operator import itemgetter
 from pathlib import Path
 
@@ -45,7 +44,7 @@ from dpmc_lab.papers.engine import (
 from dpmc_lab.papers.verdicts import Accuracy, Privacy
 from dpmc_lab.store import Store
 from dpmc_lab.sweep import Grid
-from tests.page_helpers import all_text, open_page
+from tests.page_helpers import HtmlFile, all_text, open_page
 
 ROOT = Path(__file__).resolve().parents[2]
 ALL = list(papers.experiments())
@@ -903,6 +902,7 @@ def test_the_paper_s_draws_stand_beside_ours_with_what_all_would_take():
     }
 
 
+@pytest.mark.slow
 def test_figures_of_movielens_10m_are_made_once_it_is_there(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("DPMC_HOME", str(tmp_path))
     before = {"jtt18-2c", "jtt18-3b"}
@@ -916,6 +916,7 @@ def test_figures_of_movielens_10m_are_made_once_it_is_there(tmp_path, monkeypatc
     assert engine.own("jtt18-3b").get("Private FW")
 
 
+@pytest.mark.slow
 def test_what_another_set_stands_in_for_is_made_at_its_size_where_that_is_there(
     tmp_path, monkeypatch
 ):
@@ -954,6 +955,7 @@ def test_what_keeps_a_figure_from_being_made_is_the_data_that_it_reads():
 # --- words, pictures, the report -----------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_why_is_found_by_something_that_is_there_or_supposed():
     one = replace(experiment(), found=(("so it is", "dpmc papers x"),), why="who knows")
     known = "Found: so it is (shown by dpmc papers x)."
@@ -990,6 +992,7 @@ def test_all_is_made_at_the_size_that_is_there(monkeypatch):
     assert "ryhh24-table-3" not in made
 
 
+@pytest.mark.slow
 def test_what_holds_has_one_number_wherever_it_is_told(capsys):
     looks = views.all_looks(papers.PAPERS.values())
     told = views.opening(looks)
@@ -1042,38 +1045,15 @@ def test_the_numbers_hold_ours_and_the_printed_ones():
     assert float(lines[0]["value"]) == 2.0
 
 
-class Tags(HTMLParser):
-    """Opens and closes, as a reader of HTML does."""
-
-    VOID = ("meta",)
-
-    def __init__(self):
-        super().__init__()
-        self.open, self.links, self.ids = [], [], set()
-
-    def handle_starttag(self, tag, attrs):
-        names = dict(attrs)
-        self.links += [names["href"]] if "href" in names else []
-        self.ids |= {names["id"]} if "id" in names else set()
-        if tag not in self.VOID:
-            self.open.append(tag)
-
-    def handle_endtag(self, tag):
-        if tag not in self.VOID:
-            assert self.open.pop() == tag
-
-
 def test_the_report_stands_alone_and_holds_every_experiment():
     one = experiment(printed=[RIGHT])
     one = replace(one, title="<b>&", x=Axis("e"))
     no_theory = replace(paper(), theorems=())
     found = looked(one, made(a={1.0: 2.0, 2.0: 3.0}))._replace(paper=no_theory)
     text = views.html([found])
-    tags = Tags()
-    tags.feed(text)
-    assert tags.open == []
-    assert tags.links == ["#x"]
-    assert tags.ids == {"x"}
+    elements = [attrs for _, attrs in HtmlFile(text).elements]
+    assert [one["href"] for one in elements if "href" in one] == ["#x"]
+    assert {one["id"] for one in elements if "id" in one} == {"x"}
     assert "<b>&" not in text
     assert "<script" not in text
     assert "http" not in text
@@ -1081,6 +1061,7 @@ def test_the_report_stands_alone_and_holds_every_experiment():
         assert f">{number}</td>" in text
 
 
+@pytest.mark.slow
 def test_dpmc_papers_lists_shows_and_writes(capsys, tmp_path):
     assert main(["papers"]) == 0
     listed = capsys.readouterr().out
@@ -1110,7 +1091,7 @@ def test_dpmc_papers_lists_shows_and_writes(capsys, tmp_path):
         (["--csv", str(ROOT)], "is a folder: name a file"),
         (["lwhm22-1b", "--run", "--seeds", "x"], "--seeds"),
         (["--csv", "/nowhere/at/all.csv"], "no folder"),
-        (["--report", "/nowhere/at/all.html"], "no folder"),
+        pytest.param(["--report", "/nowhere/at/all.html"], "no folder", marks=pytest.mark.slow),
     ],
 )
 def test_dpmc_papers_says_what_is_wrong(argv, said, capsys):

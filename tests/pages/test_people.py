@@ -33,6 +33,7 @@ from dpmc_lab.sweep.presets import EPSILONS
 from pages.ui import rows, scene
 from tests.browser_helpers import CHROMIUM, chromium
 from tests.page_helpers import instrument, open_page, placed_line, wait_until
+from tests.slow_helpers import rest_slow
 from tests.sweep_helpers import InThisProcess
 
 PUBLIC = {
@@ -164,12 +165,15 @@ def test_the_file_of_lists_is_read_as_it_was_written(monkeypatch, tmp_path, trai
 
 @pytest.mark.parametrize(
     ("data", "id"),
-    [
-        (data, id)
-        for data, sample in SAMPLES.items()
-        for id in registry.offered(clicks=sample.clicks)
-        if (shipped.FOLDER / shipped.file_name(data, registry.get(id).task)).is_file()
-    ],
+    rest_slow(
+        [
+            (data, id)
+            for data, sample in SAMPLES.items()
+            for id in registry.offered(clicks=sample.clicks)
+            if (shipped.FOLDER / shipped.file_name(data, registry.get(id).task)).is_file()
+        ],
+        12,
+    ),
 )
 def test_every_shipped_curve_has_its_lists(data, id):
     (picture, *_) = rows.shipped.__wrapped__(data, id)
@@ -556,6 +560,7 @@ def two_camps(users=300, items=60, noise=0.0, seed=0):
     return datasets.Dataset(ratings, "camps", "", "", "", (), facts=facts)
 
 
+@pytest.mark.slow
 def test_lists_are_called_yours_where_answers_help_and_nowhere_else():
     methods = [registry.create("input-flip", epsilon=e) for e in (0.1, 8.0)]
     seen = []
@@ -606,6 +611,7 @@ def test_what_ships_for_a_visitor_is_what_would_be_made():
     assert np.allclose(made.judged, came.judged, atol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("data", ["movie-night", "long-tail", "restaurants"])
 def test_a_visitor_s_lists_come_with_the_samples_and_only_to_a_visitor(monkeypatch, data):
     monkeypatch.setattr(people, "yours", None)  # nothing is made
@@ -620,6 +626,7 @@ def test_a_visitor_s_lists_come_with_the_samples_and_only_to_a_visitor(monkeypat
     assert not app.get("progress")
 
 
+@pytest.mark.slow
 def test_the_page_makes_a_visitor_s_lists_once_for_everybody(monkeypatch):
     st.cache_resource.clear()
     monkeypatch.setattr(people, "joined", lambda *_: None)
@@ -639,6 +646,7 @@ def test_the_page_makes_a_visitor_s_lists_once_for_everybody(monkeypatch):
     assert len(made) == 1
 
 
+@pytest.mark.slow
 def test_what_went_wrong_is_said_and_tried_again(monkeypatch):
     def broken(*_):
         raise DpmcError("no luck")

@@ -23,6 +23,7 @@ from dpmc_core.solvers.linalg import inverse_triangle, leading_eigenpairs
 from dpmc_core.stopping import Stopped, cancellable, check_cancelled, grace, stopping
 from pages.ui import runs
 from pages.ui.jobs import Job
+from tests.slow_helpers import rest_slow
 
 # One pass over the ratings: there is nothing long in it.
 AT_ONCE = {"majority", "global-mean", "item-mean", "user-mean", "popularity", "mean-of-users"}
@@ -80,7 +81,7 @@ def fitted(mechanism: Mechanism, problem: Problem, stop: Count) -> Fit:
     return Fit(before, model, len(published), stopped)
 
 
-@pytest.mark.parametrize(("id", "estimator"), METHODS)
+@pytest.mark.parametrize(("id", "estimator"), rest_slow(METHODS, 12))
 def test_a_stop_at_any_look_ends_the_fit_there_and_looking_changes_nothing(id, estimator, problems):
     settings = {} if estimator is None else {"estimator": estimator}
     mechanism = registry.create(id, epsilon=4.0, delta=1e-6, **settings)
@@ -107,7 +108,7 @@ def test_a_stop_at_any_look_ends_the_fit_there_and_looking_changes_nothing(id, e
 RUN = ("private-popularity", "input-flip", "private-item-mean")  # a task each
 
 
-@pytest.mark.parametrize("id", RUN)
+@pytest.mark.parametrize("id", rest_slow(RUN))
 def test_a_run_looks_in_every_phase(id, problems, monkeypatch):
     """The fit, its measures, and the same for each baseline: and what was told by then stays."""
     stop, looks = Count(), {}

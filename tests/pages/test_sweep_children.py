@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from dpmc_core.errors import DpmcError
+from dpmc_lab import locks
 from dpmc_lab import sweep as core
 from dpmc_lab.store import Store, records
 from pages.ui import private, sweeps
@@ -164,6 +165,24 @@ def test_a_killed_owner_of_an_upload_leaves_nothing_behind_its_successor(monkeyp
         private.remove_orphans()
         wait_for(lambda: members(group) == 0)
         assert not list(Path(short).iterdir())
+
+
+@pytest.mark.skipif(not locks.AVAILABLE, reason="needs file locks")
+def test_uploads_of_a_server_whose_machine_stopped_are_removed(tmp_path, monkeypatch):
+    code = (
+        "import time; from dpmc_core.data import datasets; from pages.ui import private\n"
+        "folder = private.Private().folder(datasets.load('one-bit-lab')); folder.write()\n"
+        "print(folder._watch.pid, flush=True); time.sleep(600)"
+    )
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    environment = os.environ | {"TMPDIR": str(tmp_path)}
+    words = [sys.executable, "-c", code]
+    with subprocess.Popen(words, env=environment, stdout=subprocess.PIPE, text=True) as owner:
+        os.kill(int(owner.stdout.readline()), signal.SIGKILL)  # what would have removed them
+        owner.kill()
+    assert list(tmp_path.iterdir())
+    private.remove_orphans()
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")

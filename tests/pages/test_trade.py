@@ -181,6 +181,8 @@ def test_every_method_of_a_sample_is_there_once(data, task):
     shipped = {id for id in registry.noisy(task) if lines.shipped(data, id)}
     assert len(there) == len(set(there))
     assert set(there) == shipped
+    guesses = [one.line.label for one in found.guesses]
+    assert guesses == [line.label for line in found.picture.guesses]
     assert len(trade.table(found)["mechanism"]) == sum(len(one.beads) for one in found.tracks)
     for one in found.tracks:
         assert [bead.value for bead in one.beads] == list(one.line.intervals)

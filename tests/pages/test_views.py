@@ -58,6 +58,13 @@ def test_sparsity_accounts_for_every_rating(ratings, blocks):
     cells = np.outer(np.diff(view.user_edges), np.diff(view.item_edges))
     assert (view.share * cells).sum() == pytest.approx(len(ratings))
     assert view.share[0, 0] >= view.share[-1, -1]  # busiest first
+    if blocks <= 6:  # a cell of the table is then a block of the picture
+        _, *shares = data.sparsity_table(view).values()
+        assert shares == [[f"{100 * one:.1f} %" for one in column] for column in view.share.T]
+    else:
+        rows, columns = (np.array_split(np.arange(n), 6)[0] for n in view.share.shape)
+        first = [*data.sparsity_table(view).values()][1][0]
+        assert first == f"{100 * view.share[np.ix_(rows, columns)].mean():.1f} %"
     assert view.user_edges[-1] == 40
     assert view.item_edges[-1] == 30
 
@@ -74,6 +81,11 @@ def test_tails_fall(ratings):
     for tail in data.tails(ratings):
         assert (np.diff(tail.ratings) <= 0).all()
         assert tail.rank[0] == 1
+    users, items = data.tails(ratings)
+    most, least = users.ratings[0], users.ratings[-1]
+    assert f"busiest user has {most} ratings, the least busy {least};" in data.tails_words(
+        users, items
+    )
 
 
 def test_calibration_groups_split_the_test_ratings(ratings, model):
@@ -135,7 +147,7 @@ def test_interval_is_scipys():
     values = [0.61, 0.64, 0.6, 0.66]
     view = lines.interval(values)
     low, high = stats.t.interval(0.95, 3, np.mean(values), stats.sem(values))
-    assert (view.mean - view.half_width, view.mean + view.half_width) == pytest.approx((low, high))
+    assert (view.low, view.high) == pytest.approx((low, high))
     assert lines.interval([0.5]).half_width == 0
 
 
@@ -192,6 +204,15 @@ def test_before_and_after_differ_by_the_releases_noise(ratings, id):
 def test_scales_shrink_or_the_budget_is_spent_on_more_rounds(ratings, id):
     for view in noise.scales(id, [0.1, 1.0, 3.0], ratings.public, {}):
         assert (np.diff(view.scale) < 0).all()
+
+
+def test_the_noise_of_every_method_is_told_at_an_epsilon(ratings):
+    found = {
+        id: noise.scales(id, [0.1, 1.0], ratings.public, {})[0] for id in ("output", "gradient")
+    }
+    told = noise.scales_words([(id, id, view) for id, view in found.items()], 1.0)
+    for id, view in found.items():
+        assert f"{id}: {view.unit} {view.scale[1]:.3g} at epsilon 1" in told
 
 
 def test_density_integrates_to_one_and_matches_its_draws():
@@ -275,6 +296,7 @@ def repeatable(result, data, split, fresh=False, **more):
     return run_card.Run(result=result, data=data, title="data", split=split, fresh=fresh, **more)
 
 
+@pytest.mark.slow
 def test_the_printed_command_repeats_the_run(capsys):
     from dpmc_core.data import datasets
 
@@ -293,6 +315,7 @@ def ratings_file(path):
     return path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("split", [RandomShare(0.1 + 0.2), SharePerUser(1 / 3)])
 def test_the_printed_command_repeats_a_run_on_a_file_to_the_last_digit(split, tmp_path, capsys):
     """Given: a range that begins with a minus, columns, numbers that six digits do not hold."""
@@ -321,6 +344,7 @@ def test_a_run_hides_a_fresh_seed_and_a_fixed_one_is_warned_of():
     assert "--seed" not in run_card.command(fresh)
 
 
+@pytest.mark.slow
 def test_factors_come_back_from_their_file():
     problem = build_problem(datasets.load("restaurants"), Task.BINARY, seed=1)
     result = run(registry.create("input-flip", epsilon=2.0), problem, 1)

@@ -115,6 +115,7 @@ def test_what_is_released_of_each_rating_is_in_the_units_of_the_ratings(id):
     assert np.abs(found - shown.rated)[there].max() < 0.02  # hardly any noise: the same again
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("id", ["gradient", "output", "dpmf", "private-frank-wolfe", "dplcf"])
 def test_the_released_panel_is_there_where_something_per_rating_is_released(id):
     film = trained(id, "one-bit-lab").film
