@@ -13,7 +13,7 @@ import streamlit as st
 
 from dpmc_core import registry
 from dpmc_core.data.synthetic import SAMPLES
-from dpmc_lab.cli import data as command
+from dpmc_lab.cli import app as command
 from dpmc_lab.curves.groups import PROTECT
 from dpmc_lab.sweep.presets import EPSILONS
 from pages.ui import explorable, instrument, scene
@@ -263,11 +263,16 @@ def test_a_folder_in_the_file_s_place_is_a_sentence(dpmc, tmp_path):
     assert "a folder" in err
 
 
-def test_without_the_app_the_command_says_so(dpmc, tmp_path, monkeypatch):
-    monkeypatch.setattr(command, "APP", tmp_path)
-    status, _, err = dpmc("explorable", "jokes", "--out", tmp_path / "a.html")
-    assert status == 1
-    assert "checkout" in err
+@pytest.mark.parametrize("argv", [("app",), ("explorable", "jokes", "--out", "a.html")])
+def test_without_the_app_s_packages_the_command_says_what_to_install(
+    dpmc, tmp_path, monkeypatch, argv
+):
+    monkeypatch.setattr(command, "NEEDED", ("a_package_that_is_not_there",))
+    monkeypatch.chdir(tmp_path)
+    status, out, err = dpmc(*argv)
+    assert (status, out) == (1, "")
+    assert "pip install '.[app]'" in err
+    assert err.count("\n") == 1
 
 
 def test_what_the_app_says_is_what_the_command_says(dpmc, tmp_path, monkeypatch):
