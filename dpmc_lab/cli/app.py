@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
 from importlib.util import find_spec
@@ -11,7 +12,7 @@ from typing import Annotated
 
 from dpmc_core import paths, registry
 from dpmc_core.data.synthetic import SAMPLES
-from dpmc_core.errors import DpmcError, InvalidSetting, unknown_name
+from dpmc_core.errors import DpmcError, InvalidSetting, check_number, shown, unknown_name
 from dpmc_lab import shipped
 from dpmc_lab.cli.interface import Option
 
@@ -28,6 +29,19 @@ def check_installed() -> None:
         raise DpmcError(
             "the app needs more packages: run pip install '.[app]' in the folder of DPMC Lab"
         )
+
+
+def check_address(address: str, port: int | None) -> None:
+    """Raise DpmcError unless a server can listen there."""
+    if port is not None:
+        check_number("--port", port, at_least=1, at_most=65535)
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    try:
+        socket.create_server((address, port or 0), family=family).close()
+    except OSError as error:
+        place = address if port is None else f"{address}, port {port}"
+        why = str(error.strerror).partition(" (while")[0]
+        raise DpmcError(f"the app cannot listen at {shown(place)}: {why}") from None
 
 
 def app(
@@ -52,11 +66,11 @@ def app(
     Streamlit's other options are environment variables, such as STREAMLIT_SERVER_BASE_URL_PATH=lab.
     """
     check_installed()
-    options = {"server.address": address, "server.port": port}
     environment = dict(os.environ)
+    options = {"server.address": address or ("0.0.0.0" if class_ else None), "server.port": port}
+    check_address(address or "127.0.0.1", port)
     if class_:
         environment["DPMC_CLASS"] = "1"
-        options["server.address"] = address or "0.0.0.0"
         options |= {"server.headless": "true", "logger.hideWelcomeMessage": "true"}
     command = [sys.executable, "-m", "streamlit", "run", str(APP / "app.py")]
     for name, value in options.items():
@@ -77,7 +91,7 @@ def explorable(
 ) -> None:
     """Write What if as one HTML file to take away.
 
-    Write a sample's What if as one HTML file of about 5 MB: the slider, its curve, people and
+    Write a sample's What if as one HTML file of about 2 MB: the slider, its curve, people and
     lists, the attacker. It needs neither a server nor a network.
 
     Args:

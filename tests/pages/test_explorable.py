@@ -70,7 +70,7 @@ def content(file):
 
 
 def test_it_is_small_enough_and_well_formed(written, file):
-    assert len(written.encode()) < 6 * MIB
+    assert len(written.encode()) < 3 * MIB
     assert not file.open
     assert [tag for tag, _ in file.found].count("script") == 3
 
@@ -163,7 +163,7 @@ def test_the_button_hands_out_what_the_page_shows_where_it_stands(monkeypatch):
     made = []
     monkeypatch.setattr(explorable, "html", lambda *args, **more: made.append((args, more)) or "x")
     given = files_of(monkeypatch, open_page, data="one-bit-lab", mechanism="output", epsilon="3")
-    assert given["This page (HTML, 6 MB, needs no network)"]() == "x"
+    assert given["This page (HTML, 3 MB, needs no network)"]() == "x"
     (args, more) = made.pop()
     data, title, scenes, stands = args
     assert (data, title, more) == ("one-bit-lab", SAMPLES[data].title, {"private": False})
