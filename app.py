@@ -1,9 +1,8 @@
 """DPMC Lab: what differential privacy costs when a matrix of ratings is completed."""
 
 import streamlit as st
-from starlette.middleware import Middleware
 
-from pages.ui import classroom, door, server, shell
+from pages.ui import shell
 from pages.ui.shell import Entry
 
 # The navigation, section by section; the pages of the one without a name stand by themselves.
@@ -99,6 +98,10 @@ SECTIONS: dict[str, tuple[Entry, ...]] = {
 if __name__ == "__main__":  # Streamlit runs this file for every visitor
     shell.run(SECTIONS)
 else:  # and imports it once, to serve it
+    from starlette.middleware import Middleware
+
+    from pages.ui import classroom, door, server
+
     app = st.App(
         __file__,
         lifespan=server.ready,

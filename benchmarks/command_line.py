@@ -36,6 +36,7 @@ ROOT = Path(__file__).resolve().parent.parent
 FILE, RELEASED = "caf\u00e9.csv", "items.npz"
 RANGE = ("--range", "1:5")
 RUN: dict[tuple[str, ...], list[str]] = {  # each command with what makes it short
+    ("app",): ["--address", "203.0.113.1"],  # an address of no machine: the app does not start
     ("list",): [],
     ("data", "list"): [],
     ("data", "get"): ["no-such-set"],
@@ -265,9 +266,9 @@ def refused(command: tuple[str, ...], option: str, number: str) -> list[str]:
 def install(folder: Path) -> Path:
     """The wheel in a fresh environment beside the packages it needs; its `dpmc`."""
     source = folder / "source"
-    for name in ("dpmc_core", "dpmc_lab", "sample_data"):
+    for name in ("dpmc_core", "dpmc_lab", "sample_data", "pages", ".streamlit"):
         shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
+    for name in ("app.py", "setup.py", "pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, source)
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check"]
     build = [*pip, "wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", folder, source]

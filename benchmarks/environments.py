@@ -47,7 +47,8 @@ def version(python: str) -> str:
 
 def tried(python: str, packages: list[str]) -> str:
     """What became of an environment."""
-    pinned = (ROOT / "requirements.txt").read_text("utf-8").split("# tests\n")[1].split()
+    tests = (ROOT / "requirements.txt").read_text("utf-8").split("# tests\n")[1]
+    pinned = [line.split()[0] for line in tests.splitlines()]
     with tempfile.TemporaryDirectory(prefix="dpmc-environment-") as name:
         own = Path(name, "bin", "python")
         steps = {

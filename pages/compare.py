@@ -47,10 +47,7 @@ _TASKS = {
     Task.RANKING: "Top lists",
 }
 _GRIDS = {
-    "coarse": "5 from 0.1 to 10",
-    "medium": "10 from 0.1 to 10",
-    "fine": "14 from 0.1 to 10",
-    "wide": "9 from 0.01 to 100",
+    **{name: f"{len(g)} from {g[0]:g} to {g[-1]:g}" for name, g in rows.GRIDS.items()},
     "own": "my own list",
 }
 E = TypeVar("E", bound=enum.Enum)

@@ -343,7 +343,7 @@ def take_away(own: Own, found: tuple[Picture, ...]) -> None:
         return explorable.html(where.name, title, [shown, *more], stands, private=where.private)
 
     page = blocks.File(
-        "This page (HTML, 6 MB, needs no network)", f"what-if-{where.name}.html", "text/html", file
+        "This page (HTML, 3 MB, needs no network)", f"what-if-{where.name}.html", "text/html", file
     )
     blocks.take(page, picture=found[0], argv=["dpmc", "sweep", *grid.argv()])
 

@@ -1,10 +1,13 @@
-"""The wheel holds the library, the command and the sample data, and works anywhere."""
+"""The wheel holds the library, the command, the sample data and the app, and works anywhere."""
 
 import json
 import os
 import shutil
+import socket
 import subprocess
 import sys
+import time
+import urllib.request
 import zipfile
 from pathlib import Path
 
@@ -12,17 +15,19 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 
-PACKAGES = ("dpmc_core", "sample_data")
+PACKAGES = ("dpmc_core", "dpmc_lab", "sample_data")
+APP = ("pages", ".streamlit", "app.py")  # in the wheel they are in dpmc_lab/_app
 
 
 def tracked():
-    """The files of both packages that git knows."""
-    listing = ["git", "ls-files", "-z", *PACKAGES]
+    """The files of the wheel that git knows, by their names in it."""
+    listing = ["git", "ls-files", "-z", *PACKAGES, *APP]
     try:
         done = subprocess.run(listing, cwd=ROOT, capture_output=True, text=True, check=True)
     except (OSError, subprocess.CalledProcessError) as error:
         pytest.skip(f"git cannot list the files here: {error}")
-    return {name for name in done.stdout.split("\0") if name and (ROOT / name).exists()}
+    names = {name for name in done.stdout.split("\0") if name and (ROOT / name).exists()}
+    return {name if name.startswith(PACKAGES) else f"dpmc_lab/_app/{name}" for name in names}
 
 
 @pytest.fixture(scope="module")
@@ -31,9 +36,9 @@ def installed(tmp_path_factory):
     folder = tmp_path_factory.mktemp("wheel")
     source = folder / "source"
     ignore = shutil.ignore_patterns("__pycache__")
-    for name in PACKAGES:
+    for name in (*PACKAGES, *APP[:2]):
         shutil.copytree(ROOT / name, source / name, ignore=ignore)
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
+    for name in ("app.py", "setup.py", "pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, source)
     build = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation"]
     subprocess.run([*build, "--wheel-dir", folder, source], check=True, capture_output=True)
@@ -70,7 +75,7 @@ def test_the_wheel_holds_what_it_should_and_no_more(installed):
     _, names = installed
     assert "dpmc_core/py.typed" in names
     assert "sample_data/movie-night.npz" in names
-    assert "dpmc_lab/lessons.html" in names
+    assert "dpmc_lab/lessons/lessons.html" in names
     places = {name.split("/")[0] for name in names}
     packages = {place for place in places if not place.endswith(".dist-info")}
     assert packages == {"dpmc_core", "dpmc_lab", "sample_data"}
@@ -93,9 +98,47 @@ def test_the_library_finds_its_samples_from_anywhere(installed, tmp_path):
 
 
 @pytest.mark.slow
-def test_what_only_the_app_makes_is_not_listed_and_says_so(installed, tmp_path):
+def test_what_only_the_app_makes_is_made_anywhere(installed, tmp_path):
     site, _ = installed
-    assert "explorable" not in dpmc(site, tmp_path, "--help").stdout
-    done = dpmc(site, tmp_path, "explorable", "jokes", "--out", "a.html", check=False)
-    assert done.returncode == 1
-    assert "checkout" in done.stderr
+    dpmc(site, tmp_path, "explorable", "jokes", "--out", "a.html")
+    assert (tmp_path / "a.html").read_text().startswith("<!doctype html>")
+
+
+def test_the_app_opens_in_a_folder_elsewhere(installed, tmp_path):
+    """The server is healthy, the start page is ours, and nobody else in the network is served."""
+    site, _ = installed
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    command = [sys.executable, "-m", "dpmc_lab", "app", "--port", str(port)]
+    environment = {"PYTHONPATH": str(site), "DPMC_HOME": str(tmp_path)}
+    process = subprocess.Popen(
+        command,
+        cwd=tmp_path,
+        env=os.environ | environment | {"STREAMLIT_SERVER_HEADLESS": "true"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    try:
+        end = time.monotonic() + 150
+        while (health := read(port, "_stcore/health")) is None:
+            assert process.poll() is None, process.stdout.read()
+            assert time.monotonic() < end
+            time.sleep(0.1)
+        assert health == "ok"
+        assert "BACKEND_BASE_URL" in read(port, "")  # app.py of the wheel, with its own routes
+        assert "BACKEND_BASE_URL" in read(port, "train")
+    finally:
+        process.terminate()
+        output, _ = process.communicate(timeout=60)
+    assert f"http://127.0.0.1:{port}" in output  # its own configuration was read
+
+
+def read(port, path):
+    """What the server at a port answers; None while it does not."""
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/{path}", timeout=10) as response:
+            return response.read().decode()
+    except OSError:
+        return None

@@ -165,7 +165,10 @@ def kept(mechanism: str, epsilon: float, other: Floats | None = None) -> KeptSha
     line = replace(line, values=line.values if other is None else line.values * 0 + other)
     found = numbers.kept(picture, line, epsilon)
     if found is None:
-        raise DpmcError(f"the curve of {mechanism} on {DATA} has no gain at epsilon {epsilon:g}")
+        raise DpmcError(
+            f"the curve of {mechanism} on {DATA} has no gain at epsilon {epsilon:g}:"
+            " if this epsilon is new, run make rows"
+        )
     return found
 
 

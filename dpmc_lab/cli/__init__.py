@@ -14,7 +14,7 @@ from typing import Any, cast
 
 from dpmc_core import plugins
 from dpmc_core.errors import DpmcError, printable
-from dpmc_lab.cli import data, interface, methods, promises, sweep
+from dpmc_lab.cli import app, data, interface, methods, promises, sweep
 from dpmc_lab.cli.interface import INTERRUPTED, UNREAD, Printable
 
 
@@ -27,6 +27,7 @@ def _branch(name: str, function: str, *packages: str) -> dict[str, interface.Com
 
 
 COMMANDS: dict[str, interface.Command] = {
+    "app": app.app,
     "list": methods.listing,
     "data": data.DATA,
     "recommend": methods.recommend,
@@ -41,7 +42,7 @@ COMMANDS: dict[str, interface.Command] = {
     "sweep": sweep.sweep,
     "store": data.STORE,
     "lessons": data.lessons,
-    "explorable": data.explorable,
+    "explorable": app.explorable,
 }
 DONE, FAILED = 0, 1
 _RANGE = "is gone: give both ends of the public range with --range LO:HI"
@@ -167,6 +168,5 @@ def build_parser() -> argparse.ArgumentParser:
         epilog="Try: dpmc fit movie-night input-flip --epsilon 2",
     )
     parser.add_argument("--version", action=_Version, nargs=0, help="say which version this is")
-    hidden = () if data.has_app() else ("explorable",)  # there it says what is missing
-    interface.add_commands(parser, COMMANDS, hidden)
+    interface.add_commands(parser, COMMANDS)
     return parser

@@ -1,10 +1,9 @@
-"""Data, and files made of them: `dpmc data`, `store`, `lessons`, `explorable`."""
+"""Data, and files made of them: `dpmc data`, `store`, `lessons`."""
 
 from __future__ import annotations
 
 import dataclasses
 import shlex
-import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,7 +16,6 @@ from dpmc_core.data import MEGABYTE, datasets, public_sets, synthetic
 from dpmc_core.data.synthetic import DRAWN, ON_DEMAND, SAMPLES
 from dpmc_core.errors import DpmcError, InvalidSetting, check_number, unknown_name
 from dpmc_core.problem import options_text, split_words
-from dpmc_lab import shipped
 from dpmc_lab import store as rows
 from dpmc_lab.cli.interface import (
     CommandGroup,
@@ -329,69 +327,3 @@ def lessons(
         more += " FILE. To print: dpmc lessons --out FOLDER."
         text = [listed(found, lesson="id", title="title", minutes="minutes"), more]
     return CommandReport({"lessons": found, "files": list(map(str, files))}, text)
-
-
-# Where it is a checkout: the app lies beside the library.
-APP = Path(__file__).resolve().parents[2]
-
-
-def has_app() -> bool:
-    return (APP / "app.py").is_file() and (APP / "pages").is_dir()
-
-
-def explorable(
-    data: Annotated[str, Option("DATA", "a sample's id")],
-    *,
-    out: Path,
-    mechanism: Annotated[list[str], Option("ID")] = [],  # noqa: B006
-    force: bool = False,
-) -> None:
-    """Write What if as one HTML file to take away.
-
-    Write a sample's What if as one HTML file of about 5 MB: the slider, its curve, people and
-    lists, the attacker. It needs neither a server nor a network.
-
-    Args:
-        out (FILE): the HTML file to write
-        mechanism: methods (default: the recommended one of each promise)
-        force: overwrite a file that is there
-
-    examples:
-      dpmc explorable movie-night --out what-if.html
-      dpmc explorable jokes --mechanism dpals private-effects --out jokes.html
-
-    The curves are those that came with the sample; the file shows by which version, settings and
-    seeds they were computed. It opens from a disk in any browser, and asks nobody for anything.
-    """
-    if data not in SAMPLES:
-        raise unknown_name("data", data, SAMPLES)
-    ids = list(dict.fromkeys(mechanism))
-    there = [
-        id
-        for id in registry.offered(clicks=SAMPLES[data].clicks)
-        if id in shipped.ready(data, registry.get(id).task)
-    ]
-    for id in ids:
-        registry.get(id)  # a wrong one is told as that
-        if id not in there:
-            limit = f"one whose curve came with {data}"
-            raise InvalidSetting("--mechanism", limit, id, f"one of {', '.join(there)}")
-    (paths.check_folder if force else paths.check_new)(out)
-    if out.is_dir():
-        raise InvalidSetting("--out", "a file", str(out), "this is a folder")
-    if not has_app():
-        raise DpmcError(
-            "the app makes this file, and only the library is installed here: run the command in a"
-            " checkout of DPMC Lab, where app.py and pages/ lie beside dpmc_core/"
-        )
-    # The library does not know the app: as a page starts `dpmc`, this starts a module of the app.
-    command = [sys.executable, "-m", "pages.ui.explorable", data, *ids]
-    done = subprocess.run(
-        command, cwd=APP, stdin=subprocess.DEVNULL, capture_output=True, check=False
-    )
-    if done.returncode:
-        said = done.stderr.decode("utf-8", "replace").strip().splitlines()
-        raise DpmcError(said[-1] if said else f"the app ended with status {done.returncode}")
-    with paths.whole_file(out) as part:
-        part.write_bytes(done.stdout)
-    print(f"Wrote {out} ({len(done.stdout) / 1e6:.1f} MB): open it in a browser.")

@@ -25,7 +25,7 @@ import textwrap
 import time
 import types
 import typing
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -141,10 +141,8 @@ class Parser(argparse.ArgumentParser):
         super().error(printable(message))
 
 
-def add_commands(
-    parser: argparse.ArgumentParser, known: Mapping[str, Command], hidden: Collection[str] = ()
-) -> None:
-    """All commands with their help; hidden: names that the list leaves out."""
+def add_commands(parser: argparse.ArgumentParser, known: Mapping[str, Command]) -> None:
+    """All commands with their help."""
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for name, command in known.items():
         if isinstance(command, CommandGroup):
@@ -153,7 +151,7 @@ def add_commands(
             for action, function in command.actions.items():
                 _add(actions, action, function)
         else:
-            _add(commands, name, command, listed=name not in hidden)
+            _add(commands, name, command)
 
 
 def call(given: argparse.Namespace) -> None:
@@ -185,15 +183,13 @@ def _parameters(function: Any) -> Mapping[str, inspect.Parameter]:
     return inspect.signature(function, eval_str=True).parameters
 
 
-def _add(
-    commands: Any, name: str, function: Callable[..., Any], about: str = "", listed: bool = True
-) -> Any:
+def _add(commands: Any, name: str, function: Callable[..., Any], about: str = "") -> Any:
     """A parser for a function, with the options of its signature."""
     head, told, epilog = _docs(function)
     head, _, more = (about or head).partition("\n\n")
     parser = commands.add_parser(
         name,
-        **({"help": f"{head[:1].lower()}{head[1:].rstrip('.')}"} if listed else {}),
+        help=f"{head[:1].lower()}{head[1:].rstrip('.')}",
         description=more or head,
         epilog="" if about else epilog,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -251,7 +247,8 @@ def _add_option(parser: Any, one: inspect.Parameter, metavar: str, words: str) -
     keys["help"] = words.replace("%", "%%") if words else argparse.SUPPRESS
     required = one.default is one.empty
     if one.kind is one.KEYWORD_ONLY:
-        parser.add_argument(f"--{one.name.replace('_', '-')}", required=required, **keys)
+        flag = one.name.rstrip("_").replace("_", "-")  # class_ is --class
+        parser.add_argument(f"--{flag}", dest=one.name, required=required, **keys)
     elif required:
         parser.add_argument(one.name, **keys)
     else:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import base64
 import functools
+import gzip
 import json
 import shlex
 import sys
@@ -30,13 +31,14 @@ from dpmc_core.problem import prepared_facts
 from dpmc_lab.curves import cards, lines, text
 from dpmc_lab.curves.groups import PROTECT
 from dpmc_lab.study.advice import Protect, method_for
+from dpmc_lab.sweep.presets import EPSILONS
 from pages.ui import scene
 from pages.ui.charts import DARK, LIGHT
 from pages.ui.scene import Scene
 
 _HERE = Path(__file__)
 _CONFIG = _HERE.parents[2] / ".streamlit" / "config.toml"
-START = {"stop": 6, "person": 0, "asked": 0, "wanted": None}  # epsilon 1
+START = {"stop": EPSILONS.index(1.0), "person": 0, "asked": 0, "wanted": None}
 # Nothing may be asked for, from wherever: a picture that is saved is made in the browser.
 _ALONE = (
     "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline';"
@@ -118,7 +120,7 @@ def html(
         switch=_switch(_labels(scenes)),
         notes="\n".join(notes),
         content=json.dumps(content, allow_nan=False).replace("<", "\\u003c"),
-        plotly=scene.plotly().read_text("utf-8"),
+        plotly=_base64(gzip.compress(scene.plotly().read_bytes(), mtime=0)),
         code=scene.code(),
         own=_HERE.with_suffix(".js").read_text("utf-8"),
     )
@@ -192,13 +194,16 @@ def _font() -> str:
     found = find_spec("streamlit")
     media = Path(found.origin if found and found.origin else "").parent / "static/static/media"
     for file in media.glob("SourceSansVF-Upright.*.woff2"):
-        held = base64.b64encode(file.read_bytes()).decode("ascii")
         return (
             "/* Source Sans, (c) Adobe, SIL Open Font License 1.1 */\n"
             '@font-face { font-family: "Source Sans"; font-weight: 200 900;'
-            f' src: url(data:font/woff2;base64,{held}) format("woff2"); }}'
+            f' src: url(data:font/woff2;base64,{_base64(file.read_bytes())}) format("woff2"); }}'
         )
     return ""
+
+
+def _base64(content: bytes) -> str:
+    return base64.b64encode(content).decode("ascii")
 
 
 def _colors() -> str:
@@ -246,9 +251,7 @@ _PAGE = """<!doctype html>
 {notes}
 </main>
 <script type="application/json" id="content">{content}</script>
-<script>
-{plotly}
-</script>
+<script type="application/gzip" id="plotly">{plotly}</script>
 <script type="module">
 {code}
 {own}

@@ -12,7 +12,7 @@ import streamlit as st
 
 from dpmc_core import registry
 from dpmc_core.data.synthetic import SAMPLES
-from dpmc_lab.cli import data as command
+from dpmc_lab.cli import app as command
 from dpmc_lab.curves.groups import PROTECT
 from dpmc_lab.sweep.presets import EPSILONS
 from pages.ui import explorable, instrument, scene
@@ -39,7 +39,7 @@ def content(file):
 
 
 def test_it_is_small_enough_and_well_formed(written, file):
-    assert len(written.encode()) < 6 * MIB
+    assert len(written.encode()) < 3 * MIB
     assert file.tags.count("script") == 3
 
 
@@ -133,7 +133,7 @@ def test_the_button_hands_out_what_the_page_shows_where_it_stands(monkeypatch):
     made = []
     monkeypatch.setattr(explorable, "html", lambda *args, **more: made.append((args, more)) or "x")
     given = files_of(monkeypatch, open_page, data="one-bit-lab", mechanism="output", epsilon="3")
-    assert given["This page (HTML, 6 MB, needs no network)"]() == "x"
+    assert given["This page (HTML, 3 MB, needs no network)"]() == "x"
     (args, more) = made.pop()
     data, title, scenes, stands = args
     assert (data, title, more) == ("one-bit-lab", SAMPLES[data].title, {"private": False})
@@ -222,11 +222,16 @@ def test_mistakes_are_sentences(dpmc, tmp_path, argv, said):
     assert not list(tmp_path.iterdir())
 
 
-def test_without_the_app_the_command_says_so(dpmc, tmp_path, monkeypatch):
-    monkeypatch.setattr(command, "APP", tmp_path)
-    status, _, err = dpmc("explorable", "jokes", "--out", tmp_path / "a.html")
-    assert status == 1
-    assert "checkout" in err
+@pytest.mark.parametrize("argv", [("app",), ("explorable", "jokes", "--out", "a.html")])
+def test_without_the_app_s_packages_the_command_says_what_to_install(
+    dpmc, tmp_path, monkeypatch, argv
+):
+    monkeypatch.setattr(command, "NEEDED", ("a_package_that_is_not_there",))
+    monkeypatch.chdir(tmp_path)
+    status, out, err = dpmc(*argv)
+    assert (status, out) == (1, "")
+    assert "pip install '.[app]'" in err
+    assert err.count("\n") == 1
 
 
 @pytest.mark.slow

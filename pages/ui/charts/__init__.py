@@ -5,13 +5,14 @@ from __future__ import annotations
 import base64
 import copy
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from dpmc_core import facts
+from dpmc_core import style as palette
 from dpmc_core.arrays import Floats
 from dpmc_core.registry import style as style
 from dpmc_core.style import BLUE, RED, Style
@@ -57,12 +58,16 @@ def shaded(look: Any, theme: Theme) -> Any:
     """Colours as this surface shows them, wherever they are in what is drawn."""
     if theme is LIGHT:
         return look
+    return _replace_texts(look, lambda text: _SHADES.get(text[:7], text[:7]) + text[7:])
+
+
+def _replace_texts(look: Any, replace: Callable[[str], str]) -> Any:
     if isinstance(look, str):
-        return _SHADES.get(look[:7], look[:7]) + look[7:]
+        return replace(look)
     if isinstance(look, dict):
-        return {key: shaded(value, theme) for key, value in look.items()}
+        return {key: _replace_texts(value, replace) for key, value in look.items()}
     if isinstance(look, list | tuple):
-        return [shaded(value, theme) for value in look]
+        return [_replace_texts(value, replace) for value in look]
     return look
 
 
@@ -71,7 +76,10 @@ def wrapped(name: str) -> str:
     return "<br>".join(textwrap.wrap(name, 42, break_long_words=False))
 
 
-LOOK = facts.load(__name__, "look.toml")
+# look.toml names the colours of methods as dpmc_core/style.py does.
+LOOK = _replace_texts(
+    facts.load(__name__, "look.toml"), lambda text: vars(palette)[text] if text.isupper() else text
+)
 LOG: dict[str, Any] = LOOK["log"]
 EPSILON_AXIS: dict[str, Any] = LOOK["epsilon"]
 STYLES = {name: Style(*look) for name, look in LOOK["styles"].items()}

@@ -1,0 +1,136 @@
+"""The app, and what it makes: `dpmc app`, `dpmc explorable`."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated
+
+from dpmc_core import paths, registry
+from dpmc_core.data.synthetic import SAMPLES
+from dpmc_core.errors import DpmcError, InvalidSetting, check_number, shown, unknown_name
+from dpmc_lab import shipped
+from dpmc_lab.cli.interface import Option
+
+_LAB = Path(__file__).resolve().parents[1]
+# Where app.py and pages/ are: inside the package if it was installed from a wheel (see setup.py),
+# else beside it in the checkout.
+APP = _LAB / "_app" if (_LAB / "_app").is_dir() else _LAB.parent
+NEEDED = ("pandas", "plotly", "segno", "starlette", "streamlit")
+
+
+def check_installed() -> None:
+    """Raise DpmcError unless the packages are installed that the app needs."""
+    if not all(find_spec(name) for name in NEEDED):
+        raise DpmcError(
+            "the app needs more packages: run pip install '.[app]' in the folder of DPMC Lab"
+        )
+
+
+def check_address(address: str, port: int | None) -> None:
+    """Raise DpmcError unless a server can listen there."""
+    if port is not None:
+        check_number("--port", port, at_least=1, at_most=65535)
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    try:
+        socket.create_server((address, port or 0), family=family).close()
+    except OSError as error:
+        place = address if port is None else f"{address}, port {port}"
+        why = str(error.strerror).partition(" (while")[0]
+        raise DpmcError(f"the app cannot listen at {shown(place)}: {why}") from None
+
+
+def app(
+    *,
+    class_: bool = False,
+    address: str | None = None,
+    port: Annotated[int | None, Option("PORT")] = None,
+) -> None:
+    """Open the app in a browser.
+
+    Start the app and open it in a browser; Ctrl-C stops it.
+
+    Args:
+        class_: for a class: phones in this network can open it, only the teacher changes things
+        address (ADDRESS): listen there (default 127.0.0.1; for a class 0.0.0.0)
+        port: listen there (default 8501, or the next free one)
+
+    examples:
+      dpmc app
+      dpmc app --class
+
+    Streamlit's other options are environment variables, such as STREAMLIT_SERVER_BASE_URL_PATH=lab.
+    """
+    check_installed()
+    environment = dict(os.environ)
+    options = {"server.address": address or ("0.0.0.0" if class_ else None), "server.port": port}
+    check_address(address or "127.0.0.1", port)
+    if class_:
+        environment["DPMC_CLASS"] = "1"
+        options |= {"server.headless": "true", "logger.hideWelcomeMessage": "true"}
+    command = [sys.executable, "-m", "streamlit", "run", str(APP / "app.py")]
+    for name, value in options.items():
+        if value is not None:
+            command += [f"--{name}", str(value)]
+    if sys.platform == "win32":
+        sys.exit(subprocess.call(command, env=environment))
+    sys.stdout.flush()
+    os.execve(sys.executable, command, environment)  # signals reach the server itself
+
+
+def explorable(
+    data: Annotated[str, Option("DATA", "a sample's id")],
+    *,
+    out: Path,
+    mechanism: Annotated[list[str], Option("ID")] = [],  # noqa: B006
+    force: bool = False,
+) -> None:
+    """Write What if as one HTML file to take away.
+
+    Write a sample's What if as one HTML file of about 2 MB: the slider, its curve, people and
+    lists, the attacker. It needs neither a server nor a network.
+
+    Args:
+        out (FILE): the HTML file to write
+        mechanism: methods (default: the recommended one of each promise)
+        force: overwrite a file that is there
+
+    examples:
+      dpmc explorable movie-night --out what-if.html
+      dpmc explorable jokes --mechanism dpals private-effects --out jokes.html
+
+    The curves are those that came with the sample; the file shows by which version, settings and
+    seeds they were computed. It opens from a disk in any browser, and asks nobody for anything.
+    """
+    if data not in SAMPLES:
+        raise unknown_name("data", data, SAMPLES)
+    ids = list(dict.fromkeys(mechanism))
+    there = [
+        id
+        for id in registry.offered(clicks=SAMPLES[data].clicks)
+        if id in shipped.ready(data, registry.get(id).task)
+    ]
+    for id in ids:
+        registry.get(id)  # a wrong one is told as that
+        if id not in there:
+            limit = f"one whose curve came with {data}"
+            raise InvalidSetting("--mechanism", limit, id, f"one of {', '.join(there)}")
+    (paths.check_folder if force else paths.check_new)(out)
+    if out.is_dir():
+        raise InvalidSetting("--out", "a file", str(out), "this is a folder")
+    check_installed()
+    # The library does not know the app: as a page starts `dpmc`, this starts a module of the app.
+    command = [sys.executable, "-m", "pages.ui.explorable", data, *ids]
+    done = subprocess.run(
+        command, cwd=APP, stdin=subprocess.DEVNULL, capture_output=True, check=False
+    )
+    if done.returncode:
+        said = done.stderr.decode("utf-8", "replace").strip().splitlines()
+        raise DpmcError(said[-1] if said else f"the app ended with status {done.returncode}")
+    with paths.whole_file(out) as part:
+        part.write_bytes(done.stdout)
+    print(f"Wrote {out} ({len(done.stdout) / 1e6:.1f} MB): open it in a browser.")
