@@ -11,6 +11,7 @@ from typing import Any
 import mpmath
 import numpy as np
 import pytest
+from dp_accounting.pld import privacy_loss_distribution as pld
 
 from dpmc_core.errors import InvalidSetting
 from dpmc_core.privacy.accounting import (
@@ -388,3 +389,54 @@ def test_a_pure_split_spends_the_budget_and_keeps_the_proportions() -> None:
         assert parts[3].epsilon / parts[5].epsilon == pytest.approx(weights[3] / weights[5])
         assert all(part.mu == 0 for part in parts)
     assert Loss(epsilon=1.0).split(7.0)[0].epsilon == pytest.approx(1.0)
+
+
+def test_composition_matches_dp_accounting() -> None:
+    loss = pld.from_gaussian_mechanism(2.0, value_discretization_interval=1e-3)
+    loss = loss.self_compose(5)
+    loss = loss.compose(pld.from_gaussian_mechanism(1.5, value_discretization_interval=1e-3))
+    together = composed([0.5] * 5 + [1 / 1.5])
+    for delta in (1e-3, 1e-6):
+        ours = together.epsilon_at(delta)
+        assert ours == pytest.approx(loss.get_epsilon_for_delta(delta), rel=1e-4)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("s", [0.1, 1.0, 5.0])
+@pytest.mark.parametrize("share", [0.5, 0.7, 0.95])
+def test_one_laplace_number_tells_more_than_two_that_move_as_far_in_all(
+    s: float, share: float
+) -> None:
+    one = Loss.of(Pure(s, 1, laplace=True))
+    two = Loss.of(Pure(share * s, 1, laplace=True)) + Loss.of(
+        Pure((1 - share) * s, 1, laplace=True)
+    )
+    for epsilon in np.linspace(0, s, 21)[:-1]:
+        assert two.delta_at(float(epsilon)) <= one.delta_at(float(epsilon)) * (1 + 1e-3)
+    assert one.delta_at(0.0) == pytest.approx(1 - math.exp(-s / 2), rel=1e-12)
+
+
+def test_delta_falls_with_epsilon_and_grows_with_mu() -> None:
+    epsilons = np.linspace(0, 20, 100)
+    mus = np.geomspace(1e-6, 100, 100)
+    for mu in (1e-4, 0.0099, 0.0101, 0.5, 9.0, 30.0):
+        assert (np.diff([gaussian_delta(e, mu) for e in epsilons]) <= 0).all()
+    for epsilon in (0.0, 0.01, 1.0, 10.0):
+        assert (np.diff([gaussian_log_delta(epsilon, m) for m in mus]) >= 0).all()
+    assert (np.diff([gaussian_epsilon(m, 1e-6) for m in mus]) >= 0).all()
+    assert (np.diff([gaussian_mu(e, 1e-6) for e in epsilons[1:]]) > 0).all()
+
+
+def test_the_published_condition_on_asymmetric_flips_is_not_sufficient() -> None:
+    """Lin, Wei, Han, Mao (2022), Theorem 1: p1 = 0.9, p2 = 0.5 meets it at epsilon = 0.7."""
+    p1, p2, epsilon = 0.9, 0.5, 0.7
+    assert 1 - p2 * math.exp(epsilon) <= p1 <= (1 - p2) * math.exp(epsilon)
+    assert channel_epsilon(np.array([[1 - p1, p1], [p2, 1 - p2]])) == pytest.approx(math.log(5))
+
+
+def test_attacker_certainty_bounds_the_best_test_of_a_gaussian() -> None:
+    """Against one Gaussian release the best guess is right with probability Phi(mu/2)."""
+    for mu in (0.1, 1.0, 3.0):
+        best = float(mpmath.ncdf(mu / 2))
+        bounds = [attacker_certainty(e, gaussian_delta(e, mu)) for e in np.linspace(0, 10, 101)]
+        assert min(bounds) == pytest.approx(best, abs=1e-12)  # attained at epsilon = 0

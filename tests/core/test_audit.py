@@ -210,3 +210,55 @@ def test_the_likelihood_of_a_channel_is_its_matrix_also_where_nothing_is_stored(
             math.log(1 - row.flip),
         ]
     )
+
+
+def scale_halved(bits: Bits, rng: np.random.Generator) -> Floats:
+    return laplace(2.0)(bits, rng)
+
+
+def one_round_without_noise(bits: Bits, rng: np.random.Generator) -> Floats:
+    rounds = bits + rng.laplace(0.0, 5.0, (5, len(bits)))
+    rounds[2] = bits
+    return rounds[2] - 0.5  # an attacker sees which round shows nothing but zeros and ones
+
+
+def one_draw_for_all(bits: Bits, rng: np.random.Generator) -> Floats:
+    published = bits + rng.laplace(0.0, 1.0)
+    return published - published.mean()
+
+
+def no_clip(bits: Bits, rng: np.random.Generator) -> Floats:
+    """A canary of size 4 where the noise covers 1."""
+    return 4 * bits + rng.laplace(0.0, 1.0, len(bits)) - 2
+
+
+def test_more_right_guesses_prove_more_and_chance_proves_nothing() -> None:
+    bounds = [canary_bound(1000, 1000, v) for v in range(450, 1001, 10)]
+    assert (np.diff(bounds) >= 0).all()
+    assert canary_bound(1000, 1000, 500) == 0.0
+    assert canary_bound(1000, 1000, 0) == 0.0
+    assert canary_bound(1, 1, 1) == 0.0  # one right guess is no evidence at 95 %
+    assert canary_bound(1000, 1000, 1000) == pytest.approx(math.log(1000 / 3), abs=0.01)
+    assert canary_bound(1000, 1000, 900, delta=0.1) == 0.0  # delta explains everything
+    stricter = canary_bound(1000, 1000, 900, confidence=0.999)
+    assert stricter < canary_bound(1000, 1000, 900)
+
+
+@pytest.mark.parametrize("bug", [scale_halved, one_draw_for_all, one_round_without_noise, no_clip])
+def test_planted_bugs_are_caught(bug: Mechanism) -> None:
+    """Each claims epsilon = 1; the sound mechanism's median bound stays below it."""
+    assert np.median(bounds_of(laplace(1.0), 21, guesses=300)) < 1.0
+    assert np.median(bounds_of(bug, 21, guesses=300)) > 1.0
+
+
+def test_the_gaussian_bound_starts_where_the_binomial_one_does() -> None:
+    """At mu = 0 it rejects from 528 of 1,000 right on, the binomial from 527."""
+    for canaries, guesses in ((1000, 1000), (1000, 100), (10_000, 200)):
+        first, binomial = (
+            next(right for right in range(guesses // 2, guesses + 1) if bound(right) > 0)
+            for bound in (
+                lambda right, m=canaries, k=guesses: gaussian_canary_bound(m, k, right),
+                lambda right, m=canaries, k=guesses: canary_bound(m, k, right),
+            )
+        )
+        assert binomial <= first <= binomial + 1

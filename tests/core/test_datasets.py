@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import shutil
 import subprocess
@@ -11,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dpmc_core.data import Duplicates, datasets, public_sets
+from dpmc_core.data import BadRows, Duplicates, datasets, public_sets
 from dpmc_core.data.source import FileShape
 from dpmc_core.errors import BadRatings, InvalidSetting
 from dpmc_core.links import Probit
@@ -376,3 +377,131 @@ def test_importing_this_layer_leaves_pandas_alone() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.stderr == ""
     assert done.returncode == 0
+
+
+def test_columns_are_found_by_their_names_in_any_order() -> None:
+    text = "when,Stars,extra,movie_id,User-ID\n" + "".join(
+        f"{t},{r},?,{i},{u}\n" for u, i, r, t in ROWS
+    )
+    ratings = upload(text, time="when").ratings
+    assert cells(ratings) == EXPECTED
+    assert ratings.times is not None
+
+
+def test_columns_can_be_chosen_by_name_or_number() -> None:
+    text = "".join(f"{r},{u},x,{i}\n" for u, i, r, _ in ROWS)
+    assert cells(upload(text, user=2, item="4", rating=1).ratings) == EXPECTED
+    named = "a,b,c,d\n" + text
+    assert cells(upload(named, user="b", item="d", rating="a").ratings) == EXPECTED
+
+
+def test_windows_and_spreadsheet_habits() -> None:
+    crlf = "user,item,rating\r\n" + "".join(f'"{u}","{i}",{r}\r\n' for u, i, r, _ in ROWS)
+    assert cells(upload("\ufeff" + crlf).ratings) == EXPECTED
+    decimal_comma = "user;item;rating\n" + "".join(
+        f"{u};{i};{str(r).replace('.', ',')}\n" for u, i, r, _ in ROWS
+    )
+    assert cells(upload(decimal_comma).ratings) == EXPECTED
+    assert cells(upload(crlf.encode("utf-16")).ratings) == EXPECTED
+    assert cells(upload("\n\n" + crlf + "\r\n\r\n").ratings) == EXPECTED
+    latin = "user,item,rating\nZoë,thé,3\nZoë,café,4\n".encode("latin-1")
+    assert cells(upload(latin, encoding="latin-1").ratings) == {
+        ("Zoë", "thé"): 3.0,
+        ("Zoë", "café"): 4.0,
+    }
+    quoted = 'user,item,rating\nann,"tea, green",4\nbob,"say ""hi""",5\n'
+    assert set(cells(upload(quoted).ratings)) == {("ann", "tea, green"), ("bob", 'say "hi"')}
+
+
+def test_titles_are_kept_raw(tmp_path: Path) -> None:
+    write_movielens(tmp_path, "ratings.csv", ",", LATER)
+    unpacked(tmp_path, "ml-latest", movies_csv="movieId,title,genres\n10,<b>&amp;</b>,Comedy\n")
+    assert datasets.load(tmp_path).ratings.titles == ("<b>&amp;</b>", "30")
+
+
+@pytest.mark.parametrize(
+    "note",
+    ["", "{", "[]", '{"set": "x", "files": {}}', '{"set": [], "files": {}}', '{"set": "ml-1m"}',
+     '{"set": "ml-1m", "files": {"a": 3}}', '{"set": "ml-1m", "files": [1]}', "\xff" * 9],
+)  # fmt: skip
+def test_a_broken_note_says_nothing(tmp_path: Path, note: str) -> None:
+    path = write_movielens(tmp_path, "ratings.csv", ",", LATER)
+    (tmp_path / public_sets.NOTE).write_text(note, encoding="latin-1")
+    with pytest.raises(BadRatings, match="range is not known"):
+        datasets.load(path)
+
+
+def test_parquet(tmp_path: Path) -> None:
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(ROWS, columns=["user", "item", "rating", "time"])
+    path = tmp_path / "x.parquet"
+    frame.to_parquet(path)
+    data = datasets.load(path, low=1, high=5)
+    assert cells(data.ratings) == EXPECTED
+    assert cells(upload(path.read_bytes(), "x.parquet").ratings) == EXPECTED
+    with pytest.raises(BadRatings, match="more than 2 rows"):
+        datasets.load(path, low=1, high=5, max_rows=2)
+    with pytest.raises(BadRatings, match="not a readable Parquet file"):
+        upload(path.read_bytes()[:200], "x.parquet")
+    numbers = pandas.DataFrame({"user": [1, None, 3], "item": [1, 1, 2], "rating": [1, 2, 3]})
+    buffer = io.BytesIO()
+    numbers.to_parquet(buffer)
+    with pytest.raises(BadRatings, match="1 row without a user, first 2 in row 2"):
+        upload(buffer.getvalue(), "y.parquet")
+    left = upload(buffer.getvalue(), "y.parquet", bad_rows="leave-out").ratings
+    assert set(cells(left)) == {("1", "1"), ("3", "2")}
+
+
+def test_jester_with_a_user_who_rated_nothing() -> None:
+    data = upload(jester([{0: -7.82, 99: 10}, {}, {5: 0}]), low=-10, high=10)
+    assert data.ratings.shape == (3, 100)
+    assert cells(data.ratings) == {("1", "1"): -7.82, ("1", "100"): 10, ("3", "6"): 0}
+    assert any(line.startswith("1 user has no ratings") for line in data.report)
+
+
+def test_wrong_encoding_far_down_the_file() -> None:
+    content = b"".join(b"user%d,tea,3\n" % k for k in range(20_000)) + b"Zo\xeb,tea,3\n"
+    with pytest.raises(BadRatings, match="not UTF-8 text"):
+        upload(content)
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"user": "who"}, "no column 'who' for the user; its columns are user, item, rating"),
+        ({"user": 4}, r"columns are 1\.\.3, so user = 4 is none"),
+        ({"user": 1, "item": "user"}, "different columns"),
+    ],
+)
+def test_wrong_columns_are_a_sentence(options: dict[str, object], sentence: str) -> None:
+    with pytest.raises(BadRatings, match=sentence):
+        upload(GOOD, **options)
+
+
+def test_bad_rows_can_be_left_out_and_are_reported() -> None:
+    text = GOOD + "eve,tea,7\neve,milk,\n,tea,3\nzed,cola,great\n"
+    data = upload(text, bad_rows=BadRows.LEAVE_OUT)
+    assert set(cells(data.ratings)) == {("ann", "tea"), ("ann", "milk"), ("bob", "tea")}
+    report = "\n".join(data.report)
+    for found in ("1 row without a user", "first 'great' in line 8", "1 row without a rating",
+                  "outside 1..5, first 7 in line 5"):  # fmt: skip
+        assert found in report
+    assert data.ratings.user_ids == ("ann", "bob")
+    with pytest.raises(BadRatings, match=r"no row of it can be used"):
+        upload("user,item,rating\na,x,9\n", bad_rows="leave-out")
+
+
+def test_equal_ratings_are_a_warning() -> None:
+    data = upload("a,x,3\nb,x,3\nb,y,3\n")
+    assert any("all ratings are equal (3)" in line for line in data.report)
+
+
+def test_a_set_that_is_not_downloaded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("DPMC_HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(BadRatings, match="not downloaded yet: run 'dpmc data get ml-1m'"):
+        datasets.load("ml-1m")
+    folder = tmp_path / "data" / "ml-latest-small"
+    folder.mkdir(parents=True)
+    write_movielens(unpacked(folder, "ml-latest-small"), "ratings.csv", ",", LATER)
+    assert datasets.load("ml-latest-small").name == "ml-latest-small"

@@ -342,3 +342,10 @@ def test_a_set_fetched_by_hand(
     assert public_sets.available("amazon")
     assert public_sets.get("amazon") == folder
     assert datasets.load("amazon").ratings.shape == (5130, 1685)
+
+
+def test_no_server(tmp_path: Path) -> None:
+    known = public_sets.SETS["ml-1m"]
+    nobody = dataclasses.replace(known, url="http://127.0.0.1:9/x.zip")
+    with pytest.raises(DownloadError, match="ml-1m cannot be downloaded"):
+        public_sets.fetch(nobody, tmp_path)

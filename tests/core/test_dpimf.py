@@ -15,6 +15,7 @@ from dpmc_core.privacy import CELL, USER_EMPTIED, USER_REPLACED, Sums, witness
 from dpmc_core.privacy.sampled import importance_weights
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.solvers.factorization import binary_matrix
+from dpmc_lab.papers import ryhh24
 from tests.statistics_helpers import assert_release_noise
 
 VARIANTS = ("strawman", "complementary", "symmetric", "optimal")
@@ -229,3 +230,47 @@ def test_importance_weights_that_no_float_can_hold_are_infinite() -> None:
     assert math.log(np.expm1(1.0)) == pytest.approx(
         1e-300 * weights[3] - math.log(weights[3]), abs=1e-9
     )
+
+
+def test_parallel_composition_over_items_is_not_privacy_per_user() -> None:
+    """Ten lines: two items, one user who has both. Each item alone keeps the claim, the pair no."""
+    epsilon, p = 1.0, 0.5  # one user's public factor, d = 1
+    scale = 2 * p / epsilon  # as published: the sensitivity of one item's 2 sum p
+    sums = {"both": np.array([2 * p, 2 * p]), "neither": np.array([0.0, 0.0])}
+    output = np.array([2 * p, 2 * p])  # what the two published sums may come out as
+    loss = {who: np.abs(output - sums[who]) / scale for who in sums}
+    per_item = loss["neither"] - loss["both"]
+    assert per_item.max() <= epsilon  # "epsilon-DP for an arbitrary item"
+    assert per_item.sum() == pytest.approx(2 * epsilon)  # the same output shows both items
+    card = make("optimal", epsilon=epsilon, rank=1, clip=p, clip_l2=p).guarantee(
+        PublicFacts(users=1, items=2, low=0, high=1)
+    )
+    assert card.claimed is not None
+    assert card.claimed.epsilon == epsilon
+    assert card.certified().epsilon == pytest.approx(2 * epsilon)
+
+
+def test_planted_bug_a_clip_that_is_not_applied_is_caught(monkeypatch) -> None:
+    monkeypatch.setattr(Dpimf, "clipped", lambda self, factors: factors)  # noqa: ARG005
+    with pytest.raises(AssertionError):
+        test_one_cell_moves_no_release_further_than_stated_and_reaches_it("optimal")
+
+
+def test_symmetric_noise_needs_the_clip_of_the_second_norm() -> None:
+    """One-hot rows have upper = full, so under an l1 clip alone mirrored noise is no smaller."""
+    loose = make("symmetric", clip=0.2, clip_l2=0.2).norms()
+    assert loose.upper == pytest.approx(loose.full)
+    tight = make("symmetric", clip=0.2, clip_l2=0.08).norms()
+    assert tight.upper < 0.65 * tight.full
+
+
+def test_importance_weights_of_a_given_sample_lie_near_the_utility_optimum() -> None:
+    """What figure 6 shows: close to utility-optimal sampling, far from uniform."""
+    rng = np.random.default_rng(12)
+    norms = np.abs(rng.normal(size=(2000, 20))).sum(axis=1) * rng.gamma(2.0, 0.1, 2000)
+    for sample in (20, 100):
+        private = ryhh24.weights_of_sample(norms, sample)
+        assert np.sum(1 / private) == pytest.approx(sample, rel=1e-3)
+        useful, uniform = ryhh24.utility_weights(norms, sample), np.full(2000, 2000 / sample)
+        cost = [float(np.sum(norms**2 * (w - 1))) for w in (useful, private, uniform)]
+        assert cost[0] <= cost[1] < cost[2]

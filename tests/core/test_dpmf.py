@@ -170,3 +170,28 @@ def test_movielens_baseline_and_private_errors(movielens_u1):
     private = [rmse("dpmf", epsilon=e) for e in (0.1, 1.0, 10.0)]
     assert private == sorted(private, reverse=True)
     assert private[-1] < baseline + 0.01
+
+
+def test_the_probe_catches_factors_that_were_not_cut_to_the_ball():
+    """Planted bug: public factors of length 3, used as they are, count three times."""
+    mechanism = DPMF(epsilon=1.0, rank=2, user_factors=RANDOM)
+    ratings = ratings_of(np.random.default_rng(3), 8, 5)
+    release = mechanism.guarantee(ratings.public).releases.linear_term
+    neighbours = [changed(ratings, 0, value) for value in (1.0, 5.0)]
+    worst = {}
+    for length in (1, 3):
+        users = length * RANDOM.load(8, 2)
+
+        def query(data, users=users):
+            return -2 * normal_equations(mechanism.sides(data).by_item, users)[1]
+
+        moved = release.distance(*map(query, neighbours))
+        worst[length] = release.loss(moved).epsilon
+    assert worst[1] == pytest.approx(mechanism.epsilon)
+    assert worst[3] == pytest.approx(3 * mechanism.epsilon)
+
+
+@pytest.mark.parametrize("text", ["random:x", "random:", "users.csv", ""])
+def test_public_factors_of_unknown_kind_are_refused(text):
+    with pytest.raises(InvalidSetting, match="user_factors must be random:SEED"):
+        PublicUserFactors.parse(text)

@@ -302,3 +302,21 @@ def test_every_split_says_what_it_is(stars, split, words):
     problem = build_problem(stars, Task.RATINGS, split=split)
     assert problem.split == words
     assert len(problem.train) + len(problem.test) == len(stars.ratings)
+
+
+def test_binary_methods_cut_above_the_middle_by_default(stars):
+    problem = build_problem(stars, Task.BINARY)
+    raw = build_problem(stars, Task.RATINGS)
+    middle = raw.train.public.middle
+    assert problem.steps == ("binarise=middle",)
+    assert np.array_equal(problem.train.values > 0, raw.train.values > middle)
+    assert np.array_equal(problem.test.values > 0, raw.test.values > middle)
+    assert problem.train.prepared == ()
+
+
+def test_an_official_pair_is_not_split_again(stars):
+    pair = stars.ratings.select(np.arange(200)), stars.ratings.select(np.arange(200, 280))
+    problem = build_problem(pair, Task.RATINGS, name="pair")
+    assert (len(problem.train), len(problem.test), problem.name) == (200, 80, "pair")
+    with pytest.raises(InvalidSetting, match="split"):
+        build_problem(pair, Task.RATINGS, split=LeaveLast())

@@ -17,11 +17,12 @@ from dpmc_core.privacy import (
     USER_EMPTIED,
     USER_REPLACED,
     Laplace,
+    LocalChannel,
     ModifiedLaplace,
     SymbolChannel,
     noise,
 )
-from dpmc_core.ratings import PublicFacts
+from dpmc_core.ratings import PublicFacts, Ratings
 from tests.statistics_helpers import (
     FALSE_ALARM,
     assert_drawn_from,
@@ -260,3 +261,41 @@ def test_a_missing_cell_reports_with_its_own_chance_at_any_epsilon(monkeypatch):
         noise.channel_of_missing(release.matrix[0], np.empty(0, int), 12, np.random.default_rng(0))
         assert chances[-1] == pytest.approx(3 / (math.exp(epsilon) + 3), rel=1e-12)
         assert release.cell_epsilon == pytest.approx(epsilon, rel=1e-12)
+
+
+def test_the_tests_catch_half_noise_and_skipped_or_shared_draws(monkeypatch):
+    good = laplace_channel(1.0)
+    with pytest.raises(AssertionError):
+        assert_laplace(dataclasses.replace(good, scale=good.scale / 2), 1.0)
+    with pytest.raises(AssertionError):  # spurious cells too rare
+        assert_laplace(dataclasses.replace(good, flip=good.flip / 1.05), 1.0)
+    with pytest.raises(AssertionError):
+        assert_symbols(symbol_channel(1.05))
+    honest = noise.laplace
+    monkeypatch.setattr(
+        noise, "laplace", lambda scale, shape, rng: np.full(shape, honest(scale, (), rng))
+    )
+    with pytest.raises(AssertionError):
+        assert_laplace(good, 1.0)
+    monkeypatch.setattr(noise, "hits", lambda *_: np.empty(0, dtype=np.int64))
+    with pytest.raises(AssertionError):
+        assert_symbols(symbol_channel(1.0))
+
+
+@pytest.mark.parametrize("id", ["modified-laplace", "randomised-response"])
+@pytest.mark.parametrize("epsilon", [0.5, 2.0])
+def test_the_estimated_density_is_unbiased(id, epsilon):
+    rng = np.random.default_rng(5)
+    users, items = np.nonzero(rng.random((300, 200)) < 0.07)
+    public = PublicFacts(users=300, items=200, low=1, high=5)
+    ratings = Ratings.build(users, items, rng.integers(1, 6, len(users)).astype(float), public)
+    mechanism = registry.create(id, epsilon=epsilon)
+    channel = mechanism.guarantee(public).releases.rows
+    assert isinstance(channel, LocalChannel)
+    slope = channel.reported_if_rated - channel.reported_if_missing
+    found = []
+    for _ in range(40):
+        out = channel.publish(mechanism.rows(ratings, channel), rng)
+        found.append((out.nnz / 60_000 - channel.reported_if_missing) / slope)
+    error = np.std(found) / math.sqrt(len(found))
+    assert abs(np.mean(found) - ratings.density) < 5 * error

@@ -11,6 +11,7 @@ from scipy import sparse, stats
 from scipy.optimize import minimize
 
 from dpmc_core import registry
+from dpmc_core.errors import BadRatings, InvalidSetting
 from dpmc_core.mechanisms.plain import Similarity
 from dpmc_core.model import Estimator
 from dpmc_core.privacy import USER_EMPTIED, witness
@@ -174,3 +175,22 @@ def test_scores_are_sums_over_own_items(block: int, monkeypatch) -> None:
     dense = rows.toarray() @ similar.toarray().T
     assert model.predict(np.arange(USERS)[:, None], np.arange(ITEMS)) == pytest.approx(dense)
     assert model.predict([3, 3, 1], [0, 5, 5]) == pytest.approx(dense[[3, 3, 1], [0, 5, 5]])
+
+
+def test_limits_and_bad_settings_are_sentences() -> None:
+    with pytest.raises(InvalidSetting, match="neighbours must be >= 1"):
+        registry.create("dplcf", epsilon=1.0, neighbours=0)
+    big = Ratings.build([0], [0], [1.0], PublicFacts(users=200_000, items=2_000, low=0, high=1))
+    published = registry.create("ldpicf", epsilon=1.0, estimator=Estimator.PUBLISHED)
+    with pytest.raises(BadRatings, match="200,000 x 2,000 cells are more than 200,000,000"):
+        list(published.fit(big, np.random.default_rng(0)))
+    big = Ratings.build([0], [0], [1.0], PublicFacts(users=10**7, items=2_000, low=0, high=1))
+    with pytest.raises(BadRatings, match="cells are more than 8,000,000,000"):
+        list(registry.create("dplcf", epsilon=1.0).fit(big, np.random.default_rng(0)))
+    small = ratings_of(8, users=5, items=3)  # k above the catalogue: every other item
+    for id in ("dplcf", "ldpicf", "item-knn"):
+        settings = {} if id == "item-knn" else {"estimator": Estimator.PUBLISHED}
+        *_, last = registry.create(id, epsilon=1.0, neighbours=100, **settings).fit(
+            small, np.random.default_rng(0)
+        )
+        assert np.isfinite(last.model.predict(np.arange(5)[:, None], np.arange(3))).all()

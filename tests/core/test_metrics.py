@@ -276,3 +276,19 @@ def test_all_that_is_measured_is_a_metric_and_each_task_has_a_headline() -> None
     assert {metrics.headline(task).name for task in Task} == {"accuracy", "rmse", "hr@10"}
     panels = [metric.panel for metric in metrics.RANKING]
     assert len(set(panels)) == len(panels) == 4
+
+
+@pytest.mark.parametrize("negatives", [None, 12])
+@pytest.mark.parametrize("value", [0.0, 1.0, math.nan])
+def test_a_constant_model_hits_nothing(negatives: int | None, value: float) -> None:
+    rng = np.random.default_rng(0)
+    train, test = LeaveLast()(interactions(0), rng)
+    assert metrics.ranking(Constant(value), train, test, rng, negatives=negatives) == (0, 0)
+
+
+def test_with_few_unseen_items_sampled_and_full_ranking_agree() -> None:
+    rng = np.random.default_rng(5)
+    train, test = LeaveLast()(interactions(5, items=30, density=0.6), rng)
+    model = Dense(rng.normal(size=train.shape))
+    sampled = metrics.ranking(model, train, test, rng, k=3, negatives=99)
+    assert sampled == pytest.approx(metrics.ranking(model, train, test, rng, k=3, negatives=None))

@@ -402,3 +402,34 @@ def test_symbols_outside_the_alphabet_are_refused(symbols: Any) -> None:
     """Signs -1/+1 in place of symbols 0/1 must not slip through as whatever memory held."""
     with pytest.raises(InvalidSetting, match=r"symbols of 'symbol' must be integers 0\.\.1, got"):
         response(CHANNELS["symmetric flip"]).publish(symbols, RNG(0))
+
+
+class FlipsInPairs(RandomizedResponse):
+    def publish(self, value: Any, rng: np.random.Generator) -> NDArray[np.int64]:
+        array = np.asarray(value)
+        flips = np.repeat(rng.random(len(array) // 2) < self.matrix[0, 1], 2)
+        return np.where(flips, 1 - array, array)
+
+
+class FlipsTooRarely(RandomizedResponse):
+    def publish(self, value: Any, rng: np.random.Generator) -> NDArray[np.int64]:
+        short = 0.9 * self.matrix + 0.1 * np.eye(len(self.matrix))
+        return noise.channel(short, np.asarray(value), rng)
+
+
+class OneFlipForAll(RandomizedResponse):
+    def publish(self, value: Any, rng: np.random.Generator) -> NDArray[np.int64]:
+        array = np.asarray(value)
+        return np.where(rng.random() < self.matrix[0, 1], 1 - array, array)
+
+
+@pytest.mark.parametrize("bug", [FlipsTooRarely, OneFlipForAll, FlipsInPairs])
+def test_planted_channel_bugs_fail(bug: type[RandomizedResponse]) -> None:
+    planted = bug(
+        query="symbol",
+        shape=(None,),
+        sensitivity={RATING: 1},
+        channel=CHANNELS["symmetric flip"],
+    )
+    with pytest.raises(AssertionError):
+        assert_channel(planted, RNG(4))

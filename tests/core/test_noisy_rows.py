@@ -13,6 +13,7 @@ from scipy import integrate, stats
 from dpmc_core import metrics, registry
 from dpmc_core.data import datasets
 from dpmc_core.errors import BadRatings
+from dpmc_core.model import Estimator
 from dpmc_core.privacy import channels
 from dpmc_core.problem import RandomShare
 from dpmc_core.ratings import PublicFacts, Ratings
@@ -335,3 +336,56 @@ print(re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[1])
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=300
     )
     assert int(run.stdout) < 400_000  # kilobytes
+
+
+@pytest.mark.parametrize("epsilon", [*EPSILONS, 1.5, 2.0, 3.0, 6.0])
+def test_laplace_scores_bend_by_less_than_their_noise_over_a_thousand_ratings(epsilon):
+    law, x = law_of("modified-laplace", epsilon), np.linspace(-1, 1, 201)
+    off = law.expected(x) - x
+    assert np.abs(off).max() < 0.05
+    assert np.sqrt(np.mean(off**2)) < math.sqrt(law.sum_noise / (0.05 * 1000))
+    if epsilon >= 6:
+        assert np.abs(off).max() < 1e-3
+    b = 2 / epsilon
+    assert law.square <= b**2 * (2 - math.exp(-1 / b)) * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("levels", [2, 3, 10])
+def test_symbols_are_unbiased_for_any_number_of_levels(levels):
+    law = law_of("randomised-response", 1.0, levels=levels)
+    for x in law.levels:
+        _, mean, _ = moments("randomised-response", 1.0, x, levels=levels)
+        assert mean / law.gain == pytest.approx(x, abs=1e-9)
+
+
+def test_effects_are_shrunk_as_far_as_the_noise_asks():
+    """The error is the posterior variance stated, and at most that of the raw quotients."""
+    rng = np.random.default_rng(1)
+    count, zero = rng.uniform(5, 200, 4000), np.zeros(4000)
+    for sd in (3.0, 30.0, 3000.0):
+        truth = 0.2 * rng.normal(size=4000)
+        total = count * truth + sd * rng.normal(size=4000)
+        found, left = noisy_rows.shrunken_effects(total, count, zero, np.full(4000, sd**2))
+        error = np.mean((found - truth) ** 2)
+        assert error < np.mean((total / count - truth) ** 2)
+        assert error < 1.02 * np.mean(truth**2)
+        if sd < 100:  # where they can be told from noise at all
+            assert error == pytest.approx(left.mean(), rel=0.15)
+
+
+@pytest.mark.parametrize("id", [*BOTH, "local-mean"])
+@pytest.mark.parametrize("epsilon", [1e-9, 0.01])
+def test_where_noise_drowns_everything_all_that_is_left_is_one_number(id, epsilon):
+    train, test = long_tail(users=200, items=300, ratings=9_000)
+    found = predicted(registry.create(id, epsilon=epsilon), train, test)
+    assert np.isfinite(found).all()
+    assert found.std() < 0.05
+    if epsilon < 1e-6:  # 0.25 is the prior's spread, in half ranges
+        assert abs(found.mean() - 3) < 0.1
+
+
+@pytest.mark.parametrize("id", BOTH)
+def test_both_estimators_have_one_card_and_hear_the_same_reports(id):
+    one, other = (registry.create(id, epsilon=1.5, estimator=e) for e in Estimator)
+    assert one.guarantee(PUBLIC) == other.guarantee(PUBLIC)
+    assert one.guarantee(PUBLIC).certified().epsilon == pytest.approx(1.5, rel=1e-12)

@@ -7,6 +7,8 @@ import pytest
 from scipy import stats
 
 from dpmc_core import registry
+from dpmc_core.data import synthetic
+from dpmc_core.links import Probit
 from dpmc_core.model import Estimator
 from dpmc_core.privacy import RATING, RandomizedResponse
 from dpmc_core.ratings import PublicFacts, Ratings
@@ -223,3 +225,42 @@ def test_edges_give_finite_scores(id, case):
     ratings = ratings_of(*EDGES[case])
     for epsilon in (0.01, 50.0):
         assert np.isfinite(fitted(registry.create(id, epsilon=epsilon), ratings)).all()
+
+
+@pytest.mark.slow
+def test_taste_is_found_where_there_is_any():
+    ratings, truth = drawn(5, shape=(300, 200), user=0.1, item=0.1, taste=0.5)
+    scores = fitted(registry.create("input-flip", epsilon=4.0), ratings)
+    residual = truth - truth.mean(axis=0) - truth.mean(axis=1)[:, None] + truth.mean()
+    assert np.mean((scores - truth) ** 2) <= 0.5 * np.var(residual)
+
+
+@pytest.mark.slow
+def test_nothing_to_learn_gives_guessing():
+    """Fair coins: predictions near zero, and less so the more noise there is to fit."""
+    lab = synthetic.one_bit_lab(observed=0.5, alpha=0.01, rng=np.random.default_rng(2)).ratings
+    for epsilon in (1.0, 10.0):
+        second = 1 / math.tanh(epsilon / 2) ** 2
+        scores = fitted(registry.create("input-flip", epsilon=epsilon), lab)
+        # A row's mean report, unshrunk, would be off by the noise of its 50 reports.
+        assert np.mean(scores**2) <= 0.5 * 2 * second / 50
+
+
+def test_the_probit_link_matters_to_the_published_objective_alone():
+    public = drawn(0)[0].public
+    aware = registry.create("objective", epsilon=1.0, link=Probit())
+    assert aware.guarantee(public).certified().epsilon == pytest.approx(1.0)
+    published = registry.create(
+        "objective", epsilon=1.0, link=Probit(), bound=1.0, estimator=Estimator.PUBLISHED
+    )
+    assert math.isinf(published.guarantee(public).certified().epsilon)
+
+
+def test_private_majority_says_the_more_frequent_sign():
+    ratings, _ = drawn(0, lean=0.4)
+    scores = fitted(registry.create("private-majority", epsilon=2.0), ratings)
+    share = np.mean(ratings.values > 0)
+    assert np.ptp(scores) == 0
+    p = 1 / (1 + math.exp(2.0))
+    error = 5 * math.sqrt(p * (1 - p) / len(ratings)) / (1 - 2 * p)  # five standard errors
+    assert abs(1 / (1 + math.exp(-scores[0, 0])) - share) <= error

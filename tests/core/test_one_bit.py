@@ -18,6 +18,8 @@ from dpmc_core.privacy import (
     ROW_VALUES,
     USER_EMPTIED,
     USER_REPLACED,
+    Calibration,
+    noise,
     releases,
 )
 from dpmc_core.ratings import PublicFacts, Ratings
@@ -324,3 +326,43 @@ def test_accuracy_on_movielens(movielens_u1, id, epsilon, at_least):
     *_, last = registry.create(id, epsilon=epsilon).fit(train, np.random.default_rng(0))
     accuracy = np.mean(last.model.predict(test.users, test.items) * test.values > 0)
     assert accuracy >= at_least
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fault", ["halved", "shared between cells", "skipped once"])
+@pytest.mark.parametrize("case", ADDITIVE)
+def test_planted_faults_of_the_noise_are_caught(case, fault, monkeypatch):
+    real, calls = noise.laplace, []
+
+    def faulty(scale, shape, rng):
+        calls.append(1)
+        if fault == "halved":
+            return real(scale / 2, shape, rng)
+        if fault == "shared between cells":
+            return np.full(shape, real(scale, (), rng))
+        drawn = real(scale, shape, rng)
+        return np.zeros(shape) if len(calls) == ADDITIVE[case][2] else drawn
+
+    monkeypatch.setattr(noise, "laplace", faulty)
+    with pytest.raises(AssertionError):
+        assert_noise(case, noise_in_fit(make(case)))
+
+
+def test_probit_noise_scales():
+    paper, tight = (
+        registry.create("objective", epsilon=1.0, calibration=c, **PROBIT)
+        for c in (Calibration.PAPER, Calibration.TIGHT)
+    )
+    assert paper.delta_h == pytest.approx(5.03, abs=5e-3)
+    assert tight.delta_h == pytest.approx(1.81, abs=5e-3)
+
+
+@pytest.mark.parametrize("rounds", [1, 3])
+def test_gradient_rounds_share_the_budget_and_are_all_counted(rounds):
+    """Planted bug: `times` 1 on the card of several rounds, which would certify a third."""
+    mechanism = registry.create("gradient", epsilon=1.2, rounds=rounds, **PUBLISHED)
+    card = mechanism.guarantee(RATINGS.public)
+    with releases.witness() as published:
+        list(mechanism.fit(RATINGS, np.random.default_rng(0)))
+    assert len(published) == card.releases.gradient.times == rounds
+    assert card.certified().epsilon == pytest.approx(1.2)

@@ -29,6 +29,7 @@ from dpmc_core.privacy import (
     Gaussian,
     Guarantee,
     Laplace,
+    Loss,
     NormLaplace,
     Notion,
     Publishes,
@@ -750,3 +751,54 @@ def test_calibrate_stops_at_the_setting_s_own_limit() -> None:
 
 
 # Budget splits and releases together: the card of a mechanism with several Gaussian queries
+
+
+def test_a_cap_above_the_number_of_items_changes_nothing() -> None:
+    for cap in (None, 3, 50):
+        assert sensitivity_at({CELL: 1}, USER_REPLACED, facts(3, cap)) == 3
+        assert sensitivity_at({RATING: 1}, ROW_VALUES, facts(3, cap)) == 3
+
+
+def test_leaving_out_any_release_lowers_the_certified_value() -> None:
+    releases = [laplace(rating=1), gaussian(rating=1), response(rating=1), gaussian(3.0, rating=1)]
+    whole = card(*releases).certified(delta=1e-6).epsilon
+    for k in range(len(releases)):
+        rest = releases[:k] + releases[k + 1 :]
+        assert card(*rest).certified(delta=1e-6).epsilon < whole
+
+
+def test_the_change_defaults_to_the_claim_s_own() -> None:
+    claim = card(laplace(user_emptied=1), change=USER_REPLACED)
+    assert claim.certified().epsilon == 2
+    assert claim.certified().change is USER_REPLACED
+    assert claim.certified(USER_EMPTIED).epsilon == 1
+    assert claim.certified(CELL).change is CELL
+
+
+@pytest.mark.parametrize("change", [ROW_VALUES, RATING])
+def test_calibrate_to_another_change(change: Change) -> None:
+    at = laplace_at(1.0, rating=1.0)
+    setting = calibrate(at, Budget(2.0), change)
+    assert setting == pytest.approx(2.0 / (1682 if change is ROW_VALUES else 1), rel=1e-11)
+    assert at(setting).certified(change).epsilon <= 2.0
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 8.0])
+def test_a_split_budget_certifies_exactly_its_target(epsilon: float) -> None:
+    l2, times = (5.0, 2.0, 0.5), (1, 1, 40)
+    parts = Loss(mu=accounting.gaussian_mu(epsilon, 1e-6)).split(1, 4, 40 * 0.49)
+    releases = [
+        gaussian(moved / (part / n).mu, n, user_emptied=moved)
+        for moved, n, part in zip(l2, times, parts, strict=True)
+    ]
+    certified = card(*releases).certified(USER_EMPTIED, delta=1e-6).epsilon
+    assert certified <= epsilon
+    assert certified == pytest.approx(epsilon, rel=1e-10)
+    pure = Loss(epsilon=epsilon).split(1, 2, 40 * 0.7)
+    laplaces = [
+        laplace(moved / (part / n).epsilon, n, user_emptied=moved)
+        for moved, n, part in zip(l2, times, pure, strict=True)
+    ]
+    certified = card(*laplaces).certified(USER_EMPTIED).epsilon
+    assert certified <= epsilon
+    assert certified == pytest.approx(epsilon, rel=1e-10)

@@ -21,6 +21,7 @@ from dpmc_core.solvers.effects import (
     Design,
     ItemEffects,
     bounded_gain,
+    item_weights,
     taste_of_gram,
     weighted_rows,
     with_own,
@@ -412,3 +413,37 @@ def test_taste_is_read_off_a_gram_matrix_only_where_it_stands_out():
     assert np.linalg.norm(taste.directions) == pytest.approx(
         2.0 * np.linalg.norm(direction), rel=0.1
     )
+
+
+def test_a_card_never_states_more_than_twice_for_another_row():
+    for id in OURS:
+        for _, release in make(id).guarantee(PUBLIC).releases:
+            emptied, replaced = (release.sensitivity[c] for c in (USER_EMPTIED, USER_REPLACED))
+            assert emptied <= replaced <= 2 * emptied
+
+
+def test_with_little_noise_effects_and_taste_are_found():
+    public = PublicFacts(users=4000, items=20, low=1, high=5)
+    ratings = ratings_with(None, public=public)
+    mechanism = make(epsilon=50.0, rank=2)
+    *_, last = mechanism.fit(ratings, np.random.default_rng(0))
+    mean = registry.create("item-mean")
+    *_, other = mean.fit(ratings, np.random.default_rng(0))
+    cells = ratings.users, ratings.items
+    left, above = (
+        float(np.mean((m.predict(*cells) - ratings.values) ** 2)) for m in (last.model, other.model)
+    )
+    assert left < 0.35 * above
+
+
+@pytest.mark.parametrize("drowned", [0.3, 10.0, 1e3])
+def test_item_weights_leave_little_error(drowned):
+    """Of rows of one length: near the least that any power of the counts leaves, or less."""
+    counts = np.exp(np.random.default_rng(0).normal(2.0, 1.5, 300))
+
+    def error(weights):
+        reach = counts * weights * math.sqrt(counts.sum() / float(counts @ weights**2))
+        return float(counts @ (1 / ((reach / drowned) ** 2 + 1)))
+
+    powers = [error(counts**power) for power in (0.0, -0.25, -0.5, -0.75)]
+    assert error(item_weights(counts, drowned)) <= 1.05 * min(powers)

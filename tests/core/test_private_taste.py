@@ -11,7 +11,7 @@ from benchmarks import generated
 from dpmc_core import metrics, registry
 from dpmc_core.errors import BadRatings, InvalidSetting
 from dpmc_core.mechanisms import user_ranking
-from dpmc_core.mechanisms.user_ranking import PrivateTaste
+from dpmc_core.mechanisms.user_ranking import Per, PrivateTaste
 from dpmc_core.privacy import USER_EMPTIED, USER_REPLACED, Change, Gaussian, witness
 from dpmc_core.problem import LeaveLast
 from dpmc_core.ratings import PublicFacts, Ratings
@@ -320,3 +320,53 @@ def test_a_delta_of_one_over_the_users_is_refused(id: str) -> None:
         with pytest.raises(InvalidSetting, match=r"delta must be < 1/users = 0.025, got"):
             registry.create(id, epsilon=1.0, delta=delta).guarantee(public)
     assert registry.create(id, epsilon=1.0, delta=0.0249).guarantee(public).certified().finite
+
+
+@pytest.mark.usefixtures("branch")
+def test_planted_bug_rows_that_are_not_scaled_are_caught(monkeypatch) -> None:
+    monkeypatch.setattr(user_ranking, "contributions", lambda ratings, _: np.ones(len(ratings)))
+    before = cells_of(0)
+    before[3] = 1
+    after = before.copy()
+    after[3] = 0
+    pair = (ratings_of(c) for c in (before, after))
+    found = moves(PrivateTaste(epsilon=1.0, rank=3), *pair, USER_EMPTIED)
+    assert found[0].change > 2 * found[0].allowed
+    assert any(m.change > 2 * m.allowed for m in found[1:])
+
+
+def test_planted_bug_a_choice_by_the_private_counts_is_caught(monkeypatch) -> None:
+    """One user more or less then decides what is asked: a release moves beyond its bound."""
+    before = cells_of(0)
+    before[3] = 1
+    after = before.copy()
+    after[3] = 0
+    of = {c.sum(): bool(c[3].any()) for c in (before, after)}
+    private: list[bool] = []
+    honest = user_ranking.contributions
+
+    def spying(ratings, count):
+        private.append(of[len(ratings)])
+        return honest(ratings, count)
+
+    monkeypatch.setattr(user_ranking, "contributions", spying)
+    monkeypatch.setattr(user_ranking, "_heard", lambda _: private[-1])
+    pair = (ratings_of(c) for c in (before, after))
+    found = moves(PrivateTaste(epsilon=1.0, rank=3), *pair, USER_EMPTIED)
+    assert any(m.change > m.allowed for m in found)
+
+
+def test_another_answer_agrees_with_taste_and_not_with_noise_taken_for_it() -> None:
+    found, _, believed, (other,) = audiences(0.15, np.random.default_rng(7), again=1)
+    agreed, own = found.agreement(other, believed)
+    assert agreed / own == pytest.approx(1.0, abs=0.15)
+    noisy, _, believed, (other,) = audiences(0.0, np.random.default_rng(8), again=1)
+    mistaken = noisy._replace(taste=noisy.faint + np.random.default_rng(9).normal(size=(800, 3)))
+    agreed, own = mistaken.agreement(other, believed)
+    assert abs(agreed) < 0.1 * own
+
+
+def test_a_delta_per_cell_may_be_larger_than_one_over_the_users() -> None:
+    public = PublicFacts(users=40, items=12, low=0, high=1)
+    cell = registry.create("private-popularity", epsilon=1.0, delta=0.05, per=Per.CELL)
+    assert cell.guarantee(public).certified().finite

@@ -10,13 +10,14 @@ from dpmc_core.data import datasets
 from dpmc_core.data.transforms import TopItems
 from dpmc_core.mechanisms import plain, references
 from dpmc_core.metrics import ranking, rmse
-from dpmc_core.model import Task
+from dpmc_core.model import Factors, Task
 from dpmc_core.problem import LeaveLast, RandomShare, build_problem, generator
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.solvers.linalg import Pattern, leading_eigenpairs
 from dpmc_core.solvers.ranking import ItemScores, ease_weights
 from dpmc_core.solvers.rows import gram_products
 from sample_data import generate
+from tests.ratings_helpers import with_values
 
 pytestmark = pytest.mark.slow
 
@@ -206,3 +207,65 @@ def test_beyond_the_limit_the_most_rated_items_are_solved_and_others_have_means(
         PublicFacts(users=138, items=90, low=0, high=2),
     )
     assert np.allclose(found[:, kept], whole(model_of(id, few), few.shape))
+
+
+def test_the_unit_of_the_ratings_does_not_matter():
+    ratings = datasets.load("restaurants").ratings
+    points = with_values(ratings, 10 * ratings.values - 7, low=-7, high=13)
+    first, second = (whole(model_of("reference-ratings", r), r.shape) for r in (ratings, points))
+    # Which BLAS rounds how may choose another weight among models that say nearly the same: half a
+    # percent of the range is let pass.
+    assert np.allclose(10 * first - 7, second, atol=0.1)
+
+
+def test_ease_is_the_constrained_least_squares_of_every_item():
+    """Column j: item j regressed on all others, solved as an ordinary ridge without that item."""
+    data = clicks(1)
+    x, ridge = data.matrix.toarray(), 30.0
+    weights = ease_weights(data, ridge)
+    for j in range(x.shape[1]):
+        others = np.delete(np.arange(x.shape[1]), j)
+        design = np.vstack([x[:, others], np.sqrt(ridge) * np.eye(len(others))])
+        target = np.concatenate([x[:, j], np.zeros(len(others))])
+        wanted = np.linalg.lstsq(design, target, rcond=None)[0]
+        assert np.allclose(weights[others, j], wanted, atol=1e-9)
+        assert weights[j, j] == 0
+    assert np.allclose(whole(ItemScores(data.matrix, weights), x.shape), x @ weights)
+
+
+def test_the_winner_learns_from_all_training_data(monkeypatch):
+    data = clicks(4)
+    monkeypatch.setattr(references, "_RIVALS", (plain.Ease(ridge=300.0), plain.Popularity()))
+    found = whole(model_of("reference-ranking", data), data.shape)
+    scores = ItemScores(data.matrix, ease_weights(data, 300.0))
+    assert np.allclose(found, whole(scores, data.shape))
+
+
+def test_svd_takes_more_items_than_a_gram_matrix_holds():
+    rng = np.random.default_rng(5)
+    users, items = np.unique(rng.integers(0, [300, 9_000], (12_000, 2)), axis=0).T
+    public = PublicFacts(users=300, items=9_000, low=1, high=5)
+    data = Ratings.build(users, items, rng.integers(1, 6, len(users)).astype(float), public)
+    assert isinstance(model_of("svd", data), Factors)
+
+
+def test_users_with_one_rating_cost_no_matrix_each(monkeypatch):
+    """With 400 or 4,000 of them as many matrices are inverted, but for effects alone."""
+    counted, plain = [], np.linalg.inv
+
+    def inv(a):
+        counted.append(int(np.prod(a.shape[:-2])) if a.shape[-1] > 1 else 0)
+        return plain(a)
+
+    monkeypatch.setattr(np.linalg, "inv", inv)
+    found = []
+    for users in (400, 4_000):
+        rng = np.random.default_rng(0)
+        items = rng.integers(50, size=users)
+        values = np.clip(np.rint(3.5 + rng.normal(size=users)), 1, 5)
+        public = PublicFacts(users=users, items=50, low=1, high=5)
+        ratings = Ratings.build(np.arange(users), items, values, public)
+        list(registry.create("reference-ratings").fit(ratings, np.random.default_rng(0)))
+        found.append(sum(counted))
+        counted.clear()
+    assert found[1] < 2 * max(found[0], 400)

@@ -6,7 +6,7 @@ from scipy import stats
 
 from dpmc_core import privacy
 from dpmc_core.errors import InvalidSetting
-from dpmc_core.privacy import RATING, SharedLaplace, Shares
+from dpmc_core.privacy import RATING, SharedLaplace, Shares, noise
 from tests.statistics_helpers import FALSE_ALARM, assert_drawn_from, assert_scale
 
 SIZES = (2, 3, 7, 40)
@@ -111,3 +111,21 @@ def test_values_are_added_and_the_witness_sees_one_publication():
 def test_bad_shares_are_refused_in_a_sentence(call, message):
     with pytest.raises(InvalidSetting, match=message):
         call(release(Shares.GAMMA, rows=1))
+
+
+def test_the_test_catches_planted_bugs(monkeypatch):
+    honest = noise.gamma_shares
+
+    def check():
+        found = sums(release(Shares.GAMMA, 2000), np.full(2000, 5), np.random.default_rng(2))
+        assert_drawn_from(found, stats.laplace(scale=2.5).cdf)
+
+    check()
+    for planted in (
+        lambda scale, parts, length, rng: honest(scale / 2, parts, length, rng),
+        lambda scale, parts, length, rng: honest(scale, parts + 1, length, rng),
+        lambda scale, parts, length, rng: 0 * honest(scale, parts, length, rng),
+    ):
+        monkeypatch.setattr(noise, "gamma_shares", planted)
+        with pytest.raises(AssertionError):
+            check()

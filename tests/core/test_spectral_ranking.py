@@ -164,3 +164,13 @@ def test_ease_regresses_every_item_on_all_others(users, items):
         exact = np.linalg.solve(square, x[:, others].T @ x[:, item])
         assert np.allclose(found[others, item], exact)
     assert not found.diagonal().any()
+
+
+def test_noise_of_unequal_columns_ends_at_its_edge():
+    rng = np.random.default_rng(1)
+    t = rng.uniform(0.2, 5.0, 200)
+    tops = []
+    for _ in range(20):
+        noise = rng.normal(size=(800, 200)) * np.sqrt(t)
+        tops.append(np.linalg.eigvalsh(noise.T @ noise / 800)[-1])
+    assert np.mean(tops) == pytest.approx(_Edge(t, 800).height, rel=0.02)

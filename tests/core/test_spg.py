@@ -166,3 +166,14 @@ def test_reference_optimum_on_movielens(movielens_u1):
     top = svds(Pattern.of(train).by_user(gradient), k=1, return_singular_vectors=False)[0]
     gap = gradient @ last.point.observed + radius * top
     assert 0 <= gap <= 1e-3 * last.objective
+
+
+def test_flipped_loss_gradient_and_its_negative_curvature():
+    x = np.linspace(-1, 1, 201)
+    p = 1 / (1 + np.e)
+    for label in (0.0, 1.0):
+        loss = flipped_likelihood(LOGISTIC, np.array([label]), p, p)
+        values = np.array([loss(np.array([t]))[0] for t in x])
+        slopes = np.array([loss(np.array([t]))[1][0] for t in x])
+        assert np.allclose(np.gradient(values, x)[1:-1], slopes[1:-1], atol=1e-4)
+        assert np.gradient(slopes, x).min() == pytest.approx(-0.053, abs=2e-3)

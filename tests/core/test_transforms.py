@@ -210,3 +210,21 @@ def test_steps_and_their_text_are_inverse(text: str) -> None:
 def test_a_bad_step_is_a_sentence(text: str, sentence: str) -> None:
     with pytest.raises(InvalidSetting, match=sentence):
         parse_step(text)
+
+
+def test_binarise_at_a_public_threshold_leaves_no_caveat() -> None:
+    signs, _ = apply_steps([Binarise(3)], some_ratings(0))
+    assert signs.prepared == ()
+    assert cells(signs) == {c: 1.0 if v >= 3 else -1.0 for c, v in cells(some_ratings(0)).items()}
+
+
+def test_caps_only_tighten() -> None:
+    ratings = some_ratings(0)
+    assert apply_steps([CapPerUser(3), CapPerUser(7)], ratings)[0].public.cap == 3
+
+
+def test_an_empty_test_side_names_the_step() -> None:
+    train = some_ratings(0)
+    test = train.select(train.values < 4)
+    with pytest.raises(BadRatings, match="test ratings after implicit=4: no rating is 4 or more"):
+        apply_steps([Implicit(4)], train, test)

@@ -304,3 +304,65 @@ def test_other_impossible_settings_are_sentences():
         make("private-frank-wolfe", item_share=0.0).guarantee(huge)
     assert make("private-frank-wolfe").guarantee(huge).certified().finite
     assert make("private-frank-wolfe-oja").guarantee(huge).certified().finite
+
+
+@pytest.mark.parametrize(("epsilon", "holds"), [(8.2, True), (8.4, False)])
+def test_under_replacement_the_paper_overspends_above_eight(epsilon, holds):
+    card = make("private-frank-wolfe", epsilon=epsilon, residual=2.0, **PAPER).guarantee(JESTER)
+    assert (card.certified(USER_REPLACED).epsilon <= epsilon) is holds
+
+
+def test_private_svd_by_the_paper_is_four_times_noisier_than_its_rows_need():
+    tight = make("private-svd", density=0.7).guarantee(JESTER).releases.gram
+    paper = make("private-svd", density=0.7, **PAPER).guarantee(JESTER).releases.gram
+    norm = 0.45 * 2.5 * 10
+    assert paper.scale == pytest.approx(norm**2 * math.sqrt(64 * math.log(1e6)) / 2.0, rel=1e-12)
+    assert paper.scale > 4 * tight.scale * CAP / 100
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fault", ["halved", "shared between cells", "skipped once"])
+def test_planted_faults_of_the_noise_are_caught(fault, monkeypatch):
+    honest, calls = privacy.Gaussian._noise, []
+
+    def faulty(self, shape, rng):
+        calls.append(self)
+        if fault == "halved":
+            return 0.5 * honest(self, shape, rng)
+        if fault == "shared between cells":
+            return np.full(shape, honest(self, (), rng))
+        return np.zeros(shape) if len(calls) == 4 else honest(self, shape, rng)
+
+    monkeypatch.setattr(privacy.Gaussian, "_noise", faulty)
+    rounds = ["private-frank-wolfe", "private-frank-wolfe-oja", "private-pgd", "dpals"]
+    match = "without noise" if fault == "skipped once" else None
+    for id in FAMILY if fault == "halved" else rounds:
+        calls.clear()
+        with pytest.raises(AssertionError, match=match):
+            assert_noise_as_carded(make(id))
+
+
+def test_clips_are_counted_in_the_trace():
+    ratings = build(rows_of())
+    for id, settings, keys in [
+        ("private-frank-wolfe", {"clip": 0.05}, ["rows clipped"]),
+        ("private-frank-wolfe", {"residual": 0.05}, ["residual rows clipped"]),
+        ("private-frank-wolfe", {"radius": 50.0}, ["predicted rows scaled"]),
+        ("private-svd", {"clip": 0.05}, ["rows clipped"]),
+        ("private-pgd", {"clip": 0.05}, ["rows clipped"]),
+        ("private-pgd", {"clip": 0.3, "radius": 50.0, "step": 1.0}, ["completed rows clipped"]),
+        ("svd-after-cleansing", {"clamp": 0.05}, ["residuals clamped"]),
+        ("dpals", {"residual_clip": 0.05}, ["ratings clipped"]),
+        ("dpals", {"factor_clip": 0.001}, ["user factors clipped"]),
+    ]:
+        steps = list(make(id, **settings).fit(ratings, np.random.default_rng(0)))
+        for key in keys:
+            assert max(s.trace[key] for s in steps) > 0, (id, key)
+            assert all(key in s.raw for s in steps)
+
+
+@pytest.mark.parametrize("id", FAMILY)
+def test_fewer_users_than_items_is_a_warning_in_words(id):
+    wide = PublicFacts(users=30, items=40, low=1, high=5)
+    assert any("fewer users (30) than items (40)" in c for c in make(id).guarantee(wide).caveats)
+    assert not any("fewer users" in c for c in make(id).guarantee(PUBLIC).caveats)

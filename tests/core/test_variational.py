@@ -181,3 +181,49 @@ def test_whatever_the_shape_numbers_are_finite_and_within_reason(shown, kind, us
     assert np.abs(whole(found[-1])).max() <= 2 * np.abs(values).max() + 1e-9
     if kind == "zero":
         assert np.abs(whole(found[-1])).max() < 1e-6
+
+
+def test_a_weight_is_as_many_observations():
+    """Weight k with the mean of k observations, each of noise s2: the same posterior as noise
+    s2 / k; the engine may not know the difference."""
+    pattern, values, _ = planted(5)
+    heavy = last(pattern, values, weights=np.full(len(values), 4.0), noise=0.64)
+    plain = last(pattern, values, noise=0.16)
+    assert np.allclose(whole(heavy), whole(plain), atol=1e-9)
+
+
+def test_cells_that_are_known_badly_count_for_little():
+    pattern, values, truth = planted(6)
+    rng = np.random.default_rng(7)
+    bad = rng.random(len(values)) < 0.4
+    spoilt = values + bad * 3.0 * rng.normal(size=len(values))
+    weights = np.where(bad, 0.16 / 9.16, 1.0)
+    aware = off(last(pattern, spoilt, weights=weights, noise=0.16), truth)
+    blind = off(last(pattern, spoilt), truth)
+    without = Pattern(
+        pattern.items[~bad],
+        np.concatenate(([0], np.cumsum(np.bincount(pattern.users[~bad], minlength=120)))),
+        pattern.shape,
+    )
+    assert aware < 0.7 * blind
+    assert aware < 1.02 * off(last(without, values[~bad], noise=0.16), truth)
+
+
+def test_people_who_are_alike_keep_one_noise():
+    """The spread of residuals over users beyond chance is none here: little is lost by asking."""
+    for seed in range(4):
+        pattern, values, truth = planted(seed)
+        told, blind = last(pattern, values, users_differ=True), last(pattern, values)
+        assert off(told, truth) < 1.01 * off(blind, truth)
+
+
+def test_unseen_users_and_items_get_what_is_common():
+    pattern, values, _ = planted(13)
+    m, n = pattern.shape
+    more = Pattern(
+        pattern.items,
+        np.append(pattern.indptr, pattern.indptr[-1]),
+        (m + 1, n + 1),
+    )
+    found = last(more, values + 0.5)
+    assert whole(found)[-1, -1] == pytest.approx(0.5, abs=0.1)

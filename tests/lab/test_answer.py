@@ -484,3 +484,22 @@ def test_ctrl_c_ends_it_with_what_is_there(tmp_path):
     assert "Predictions are off by" in out
     assert "the same command goes on from there" in err
     assert "Traceback" not in err
+
+
+@pytest.mark.slow
+def test_three_ratings_are_too_early_to_tell(tmp_path, capsys):
+    file = tmp_path / "three.csv"
+    file.write_text("user,item,rating\na,x,1\na,y,2\nb,x,3\n")
+    assert main(["answer", str(file), "--range", "1:5", "--no-curve"]) == 0
+    assert "Cannot tell yet" in capsys.readouterr().out
+    assert main(["answer", str(file), "--range", "1:5", "--task", "ranking"]) == 1
+    assert "hr@10 needs users" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["ml-100k", "restaurant"])
+def test_real_sets_get_an_answer(shared_data, name):
+    dataset = datasets.load(str(shared_data / name))
+    answer = found(Inquiry(task=Task.RATINGS), dataset, seeds=(1, 2))
+    assert answer.verdict in (Verdict.NOT_AFFORDABLE, Verdict.CANNOT_TELL, Verdict.NO_GAIN)
+    assert answer.method.low < answer.method.value < answer.method.high

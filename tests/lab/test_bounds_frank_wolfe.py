@@ -8,7 +8,7 @@ import pytest
 
 from dpmc_core.model import Factors
 from dpmc_lab import papers
-from dpmc_lab.papers.jtt18 import Regime, best_empirical_risk
+from dpmc_lab.papers.jtt18 import Regime, best_empirical_risk, price_of_privacy, rank_one
 from tests.theory import jtt18 as bounds
 
 pytestmark = pytest.mark.slow
@@ -64,3 +64,42 @@ def test_the_private_svd_row_of_table_2_follows_from_the_first_form_alone():
         one for one in papers.PAPERS["JTT18"].theorems if one.theorem == "Table 2, Private SVD"
     ]
     assert told.measured <= told.bound
+
+
+def test_the_best_rounds_balance_optimisation_and_noise():
+    s = rank_one(1e6, 400, 1.0)
+    best = bounds.best_rounds(s)
+    # Where the derivative of a/T + b T^(1/4) vanishes, up to the constants and logs left out.
+    grid = best * np.logspace(-3, 3, 601)
+    found = grid[np.argmin([bounds.printed_empirical_risk(s, t) for t in grid])]
+    assert 0.1 < found / best < 10
+    both = [rank_one(1e6, 400, e) for e in (1.0, 32.0)]
+    assert bounds.best_rounds(both[1]) / bounds.best_rounds(both[0]) == pytest.approx(4)
+
+
+def test_remark_six_and_what_privacy_costs_the_svd():
+    # Remark 6 is printed; Corollary 3.1 in the same setting has other powers
+    sizes = (1e9, 4e3), (1e9, 1e3)
+    of = [price_of_privacy(rank_one(*s, 1.0)) for s in sizes]
+    assert of[0] / of[1] == pytest.approx(4 ** (5 / 8), rel=1e-5)
+    printed = [bounds.rank_one_error(*s) for s in sizes]
+    assert printed[0] / printed[1] == pytest.approx(4 ** (13 / 24))
+
+    def price(users, epsilon=1.0):
+        """Without the error of completion, which needs incoherence."""
+        s = rank_one(users, 1e3, epsilon)
+        return bounds.svd_risk(s, 0.0, math.sqrt(1e3 * users))
+
+    assert price(1e7) / price(1e6) == pytest.approx(1e-2)  # n^2/m^2
+    assert price(1e6, 2.0) / price(1e6) == pytest.approx(1 / 4)
+    # with the completion's 1/sqrt(n) it is below the rank-one error on easy data
+    assert (1e3 / 1e6) ** 2 + 1 / math.sqrt(1e3) < bounds.rank_one_error(1e6, 1e3)
+
+
+def test_oja_gains_from_updates_and_frank_wolfe_from_rounds():
+    assert bounds.oja_gap(10.0, 4.0, 4) == pytest.approx(1 + 2.5)
+    s = rank_one(1e4, 100, 1.0)
+    for bound in (bounds.printed_optimisation, bounds.optimisation_decreasing):
+        assert bound(s, 2e6) == pytest.approx(bound(s, 1e6) / 2, rel=1e-5)
+    left = bounds.optimisation(s, 1e9) * s.seen / s.nuclear**2
+    assert left == pytest.approx(1 / (2 * math.e), rel=1e-6)  # steps of 1/T never lose the start

@@ -11,6 +11,7 @@ import pytest
 from dpmc_core import registry
 from dpmc_core.data import (
     Outside,
+    from_data,
     load,
     on_catalogue,
     parse_step,
@@ -347,3 +348,23 @@ def test_a_public_set_has_a_public_catalogue_and_says_whether_the_file_is_its_ow
     assert found.origin is Origin.PUBLIC
     assert "MovieLens 100K" in found.condition
     assert "may have been changed" in found.condition
+
+
+def test_where_the_lists_come_from_is_known_of_everything_that_is_read(file):
+    assert read(file).catalogue.origin is Origin.READ
+    assert from_data(read(file)).catalogue.origin is Origin.FROM_DATA
+    assert load("one-bit-lab").ratings.catalogue.origin is Origin.PUBLIC
+    public = PublicFacts(users=2, items=2, low=1, high=5)
+    assert Ratings.build([0], [1], [3], public).catalogue.origin is Origin.DECLARED
+
+
+def test_what_is_left_out_is_told_at_the_terminal_alone(dpmc, file, lists):
+    few = file.parent / "few.txt"
+    few.write_text("\n".join(ITEMS[2:]))
+    words = ("--catalogue", few, "--users", lists[1], "--outside", "leave-out")
+    card, arrays, err = release(dpmc, file, *MEAN, *words)
+    assert "8 ratings are outside" in err
+    assert "film-2" in err
+    assert "film-2" not in json.dumps(card)
+    assert arrays["item_ids"].tolist() == ITEMS[2:]
+    assert "outside" not in json.dumps(card)

@@ -277,3 +277,46 @@ def test_what_an_older_version_had_is_named_with_what_to_do_instead(dpmc, words,
     status, out, err = dpmc(*words)
     assert (status, out, err.count("\n")) == (1, "", 1)
     assert instead in err
+
+
+@pytest.mark.parametrize("name", ["no-such-file.csv", "movie-nigth"])
+def test_unknown_data_is_a_sentence(dpmc, name):
+    status, _, err = dpmc("fit", name, "clear")
+    assert status == 1
+    assert name in err
+    if name == "movie-nigth":
+        assert "did you mean movie-night" in err
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (["--epsilon", "0"], "epsilon must be > 0"),
+        (["--delta", "1"], "delta must be >= 0 and < 1"),
+        (["--users", "0"], "users must be"),
+        (["--cap", "0"], "cap on ratings per user must be"),
+    ],
+)
+def test_guarantees_refuse_nonsense(dpmc, options, sentence):
+    status, _, err = dpmc("guarantees", *options)
+    assert status == 1
+    assert sentence in err
+
+
+def test_guarantees_leave_out_what_the_facts_do_not_suit_and_say_why(dpmc):
+    facts = ("guarantees", "--users", 100, "--items", 2, "--range", "1:5")
+    status, out, _ = dpmc(*facts)
+    assert status == 0
+    assert "dpals: has no card here: rank must be <= items = 2, got 3" in " ".join(out.split())
+    _, out, _ = dpmc(*facts, "--json")
+    assert "dpals" not in {card["mechanism"] for card in json.loads(out)}
+
+
+def test_equal_ratings_of_a_file_are_told_too(dpmc, tmp_path):
+    same = tmp_path / "same.csv"
+    same.write_text(
+        "u,i,r\n" + "".join(f"u{u},i{13 * u + i},3\n" for u in range(9) for i in range(20))
+    )
+    status, _, err = dpmc("fit", same, "item-mean", "--range", "1:5")
+    assert (status, "every rating to learn from is 3" in err) == (1, True)
+    assert dpmc("fit", same, "popularity", "--range", "1:5")[0] == 0

@@ -5,6 +5,7 @@ are a release's own, and what they certify is checked against the exact densitie
 Distribution tests raise a false alarm once in a million runs.
 """
 
+import dataclasses
 import itertools
 import math
 from fractions import Fraction
@@ -498,3 +499,24 @@ def test_features_of_the_first_round_hold_no_raw_count():
     assert first.shown[0]["taste that is heard"] > 0.5
     for a, b in zip(first.others, second.others, strict=True):
         assert np.array_equal(a, b)
+
+
+def test_two_coordinates_count_by_their_sum():
+    release = sampled_laplace(shape=(1, 2))
+    terms = np.array([[0.2, -0.1], [0.35, 0.25]])
+    one, other = np.array([[1, 1]]), np.array([[0, 1]])
+    loss = np.abs(losses(release, one, other, terms, points(31, 1, 2))).max()
+    assert 0.999 * release.term_epsilon <= loss <= release.term_epsilon * (1 + 1e-9)
+
+
+def test_the_check_sees_a_trace_that_is_not_marked(monkeypatch):
+    cls = registry.get("gradient")
+    honest = cls.fit
+
+    def unmarked(self, ratings, rng):
+        for step in honest(self, ratings, rng):
+            yield dataclasses.replace(step, raw=frozenset())
+
+    monkeypatch.setattr(cls, "fit", unmarked)
+    with pytest.raises(AssertionError, match="objective"):
+        test_what_a_trace_of_signs_does_not_mark_as_raw_follows_from_the_answers("gradient", {})

@@ -8,9 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from dpmc_core.data import datasets
+from dpmc_core.data import datasets, on_catalogue
 from dpmc_core.errors import BadRatings, DpmcError
+from dpmc_core.problem import build_problem
+from dpmc_core.registry import create
 from dpmc_lab.cli import main
+from dpmc_lab.curves import cards
 from tests.reading_helpers import upload
 
 WILD = Path(__file__).parents[3] / "shared" / "data" / "wild"
@@ -213,3 +216,33 @@ def test_files_as_people_bring_them() -> None:
     wrong = [name for name in read if read[name].public.users != right[name].get("users")]
     assert wrong == ["wide-average-row.csv"]  # a row of means, not a column
     assert datasets.load(WILD / "amazon2018-item-first.csv", low=1, high=5, user=2).ratings.shape
+
+
+def test_samples_have_no_columns_and_preparation_keeps_them() -> None:
+    assert not datasets.load("movie-night").ratings.columns.names
+    data = upload(text("", USERS, ITEMS, VALUES))
+    method = create("private-effects", epsilon=1)
+    problem = build_problem(data, method.task)
+    assert problem.train.columns == problem.test.columns == data.ratings.columns
+    placed, _ = on_catalogue(data.ratings, data.ratings.item_ids or (), 50)
+    assert placed.columns == data.ratings.columns
+    shown = cards.card(method.guarantee(problem.train.public), columns=problem.train.columns)
+    assert dict(shown.facts)["users"] == "each value of column 1 (guessed) counts as one person"
+
+
+@pytest.mark.slow
+def test_answer_sweep_and_release_print_the_columns(
+    files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("opendp")
+    rails, line = str(files / "rails.csv"), "columns: user = rater_id, item = film_id"
+    ranged = ["--range", "1:5"]
+    sweep = ["sweep", "--data", rails, "--mechanisms", "user-mean", "--epsilons", "1", "--seeds"]
+    release = ["release", rails, "private-effects", "--epsilon", "1", "--catalogue", "from-data"]
+    for words in (
+        [*sweep, "1", *ranged, "--store", str(files / "s.sqlite"), "--jobs", "1"],
+        ["answer", rails, "--no-curve", "--seeds", "1:2", *ranged],
+        [*release, *ranged, "--out", str(files / "x.npz")],
+    ):
+        assert main(words) == 0
+        assert line in capsys.readouterr().out

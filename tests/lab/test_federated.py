@@ -5,11 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dpmc_core import registry
+from dpmc_core import metrics, registry
 from dpmc_core.mechanisms.dpimf import Dpimf, Profiles
 from dpmc_core.privacy import CELL, Publication, witness
+from dpmc_core.problem import LeaveLast
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_lab.protocol.federated import SERVER, FederatedRun, Federation
+from sample_data import generate
 from tests.protocol_helpers import received
 
 
@@ -141,3 +143,25 @@ def test_the_budget_line_is_honest() -> None:
     read_off = Federation(mechanism=mechanism(2.0, clip=None), rounds=1).budget(public)
     assert read_off.cell == float("inf")
     assert not read_off.certified
+
+
+def test_parties_share_out_all_users_once() -> None:
+    flow = Federation(mechanism=mechanism(), parties=7)
+    parts = flow.split(ratings_of(), np.random.default_rng(2))
+    assert sorted(np.concatenate(parts).tolist()) == list(range(30))
+    assert max(map(len, parts)) - min(map(len, parts)) <= 1
+
+
+@pytest.mark.slow
+def test_one_party_learns_and_ten_pay_for_their_smaller_rows() -> None:
+    train, test = LeaveLast()(generate.shop(2).ratings, np.random.default_rng(0))
+
+    def hit_ratio(parties: int) -> float:
+        flow = Federation(mechanism=mechanism(3.0), parties=parties, rounds=5)
+        run = FederatedRun(flow, train, np.random.default_rng(0))
+        assert len(list(run.play())) == 5
+        return metrics.ranking(run.model(), train, test, np.random.default_rng(0)).hr
+
+    one, ten = hit_ratio(1), hit_ratio(10)
+    assert one > 0.45
+    assert 0.2 < ten < one

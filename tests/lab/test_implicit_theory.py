@@ -216,3 +216,13 @@ def test_sampled_losses_do_not_overflow() -> None:
         assert sampled.amplified_losses(loss, weight) == pytest.approx(exact)
     assert sampled.amplified_losses(1.0, 1e4) == pytest.approx(1e4 - math.log(1e4))
     assert sampled.amplified_losses(0.0, math.inf) == 0.0
+
+
+def test_at_alpha_one_only_the_first_order_counts() -> None:
+    split = {"alpha": 1.0, "beta1": 1.0, "beta2": 0.0}
+    assert complementary(1.0, 5, 0.1, 0.3, **split) == optimal(1.0, 5, 0.1, 0.3)
+    assert printed(1.0, 5, 0.1, 0.3, **split) == pytest.approx(2 * optimal(1.0, 5, 0.1, 0.3))
+    for beta in ((1.0, 0.0), (0.5, 0.5)):  # nothing left for the second moment, or for the ridge
+        split = {"alpha": 0.5, "beta1": beta[0], "beta2": beta[1]}
+        for bound in (complementary, symmetric):
+            assert bound(1.0, 5, 0.1, 0.3, **split) == math.inf

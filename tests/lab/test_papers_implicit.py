@@ -20,7 +20,7 @@ from dpmc_core.solvers.factorization import ImplicitLoss, Over, binary_matrix, s
 from dpmc_core.solvers.linalg import leading_eigenpairs
 from dpmc_core.solvers.rows import gram_products
 from dpmc_lab import papers
-from dpmc_lab.papers import engine, ryhh24
+from dpmc_lab.papers import engine, hxz15, ryhh24
 from dpmc_lab.papers.engine import TrialRecipe, parsed
 
 pytestmark = pytest.mark.slow
@@ -163,3 +163,35 @@ def test_of_the_forms_only_public_user_factors_prove_the_promise() -> None:
         mechanism = registry.create("dpmf", epsilon=1.0, **parsed("dpmf", texts))
         card = mechanism.guarantee(public)
         assert card.certified(RATING).finite == (name == "public user factors")
+
+
+def test_at_lambda_one_nothing_survives_whatever_the_clicks() -> None:
+    for share in (0.01, 0.5, 0.95):
+        values, taken = survivors(clicks(30, 20, share), 1.0, 19)
+        assert (values <= taken).all()
+
+
+@pytest.mark.parametrize("id", ["ryhh24-5a", "ryhh24-5e"])
+def test_the_noise_of_figure_5_is_ordered_as_the_paper_has_it(id) -> None:
+    experiment = papers.find(id)[1]
+    recipe = experiment.recipe
+    assert isinstance(recipe, TrialRecipe)
+    series = recipe.series({key: make() for key, make in recipe.pieces().items()})
+    peaks = [max(one.mean) for one in series]
+    assert [one.label for one in series] == ["str", "com", "sym"]
+    assert peaks == sorted(peaks)
+
+
+@pytest.mark.parametrize("name", ["scenario 2", "scenario 3"])
+def test_bytes_by_formula_are_those_of_a_run(name) -> None:
+    settings = hxz15.SCENARIOS[name]
+    assert hxz15.bytes_counted(settings, 12) == hxz15.bytes_by_formula(settings, 12)
+
+
+def test_the_increase_is_over_the_same_seed() -> None:
+    recipe = papers.find("hxz15-increase")[1].recipe
+    assert isinstance(recipe, TrialRecipe)
+    values = {key: {"mae": 1.0 if key.startswith("PMF") else 1.25} for key in recipe.pieces()}
+    for one in recipe.series(values):
+        assert one.mean == pytest.approx((0.25,) * len(one.x))
+        assert one.high == pytest.approx((0.25,) * len(one.x))

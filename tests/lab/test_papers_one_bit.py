@@ -9,7 +9,7 @@ import pytest
 from dpmc_core import registry
 from dpmc_core.settings import setting_text
 from dpmc_lab import papers, sweep
-from dpmc_lab.papers import verdicts
+from dpmc_lab.papers import engine, verdicts
 from dpmc_lab.papers.engine import GridRecipe, Made, Point, Series, Stamp
 
 pytestmark = pytest.mark.slow
@@ -102,3 +102,13 @@ def test_almost_always_lower():
     assert tells(made(A=low, B=high, C=low)) is None
     assert tells(made(A=high, B=low, C=high)) is False
     assert tells(made(A=low)) is None
+
+
+def test_table_1_counts_a_set():
+    columns = ["users", "items", "lowest", "highest", "density", "four fifths"]
+    recipe = engine.counted({"restaurants": "RC"}, columns)
+    ((key, count),) = recipe.pieces().items()
+    (curve,) = recipe.series({key: count()})
+    assert curve.label == "RC"
+    density = pytest.approx(100 * 1161 / 17_940)
+    assert curve.mean == (138, 130, 0, 2, density, pytest.approx(5.18, abs=0.005))

@@ -14,6 +14,7 @@ import pytest
 import dpmc_core as dpmc
 from dpmc_core import plugins, registry
 from dpmc_core.errors import DpmcError, InvalidSetting
+from dpmc_core.mechanisms.plain import Clear
 from dpmc_lab.cli import main
 from dpmc_lab.store import Store, curves, records
 
@@ -301,3 +302,21 @@ def test_the_same_text_gives_the_same_run_in_every_process(file):
     ratings = dpmc.load("restaurants").ratings
     first, second = (list(cls(epsilon=1.0).fit(ratings, np.random.default_rng(0))) for _ in "ab")
     assert first[-1].model == second[-1].model
+
+
+def test_two_files_of_one_name_are_two_plugins(file, tmp_path):
+    other = tmp_path / "elsewhere" / file.name
+    other.parent.mkdir()
+    other.write_text(change("noisy-mean", "other-mean"))
+    plugins.load(file)
+    plugins.load(other)
+    assert {"noisy-mean", "other-mean"} <= set(registry.MECHANISMS)
+
+
+def test_a_class_can_be_added_in_python(file):
+    (cls,) = plugins.load(file)
+    with pytest.raises(DpmcError, match="is taken by NoisyMean"):
+        registry.add(cls)
+    with pytest.raises(DpmcError, match="must be a class, got 3"):
+        registry.add(3)
+    assert registry.MECHANISMS["clear"] is Clear

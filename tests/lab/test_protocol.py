@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 from dpmc_core import privacy
-from dpmc_core.errors import InvalidSetting
+from dpmc_core.errors import BadRatings, InvalidSetting
 from dpmc_core.privacy import RATING, Shares
 from dpmc_lab.protocol import (
     RECOMMENDER,
@@ -449,3 +449,43 @@ def test_a_watched_item_must_have_raters_to_hide_behind():
     for item in (6, 7, 99):
         with pytest.raises(InvalidSetting, match="watched item must be"):
             play(StaticUsers(epsilon=1.0), watch=item)
+
+
+@pytest.mark.parametrize("scenario", BOTH)
+def test_a_finer_fixed_point_comes_closer(scenario):
+    gaps = []
+    for bits in (6, 14, 22):
+        run, _ = play(scenario(epsilon=1.0, fraction_bits=bits, iterations=5))
+        gaps.append(np.abs(run.items - reference_items(run)).max())
+    assert gaps[0] > 20 * gaps[1] > 400 * gaps[2]
+
+
+@pytest.mark.parametrize("shares", list(Shares))
+def test_scenario_3_counts_agree_with_the_formula(shares):
+    settings = DynamicUsers(epsilon=1.0, shares=shares, iterations=4, rank=2)
+    run, _ = play(settings)
+    assert_counts(run, settings.cost(run.raters, run.public.users))
+
+
+def test_who_takes_no_part_is_reported():
+    run, _ = play(StaticUsers(epsilon=1.0, iterations=2))
+    assert run.skipped.unrated.tolist() == [7]
+    assert run.skipped.too_few.tolist() == [6]
+    assert run.skipped.silent.tolist() == [11]
+    assert np.array_equal(run.items[6:], run.phase.models[0][6:])  # data-free
+    hardened, _ = play(StaticUsers(epsilon=1.0, iterations=2, shares=Shares.GAMMA, colluding=5))
+    assert set(hardened.skipped.too_few) == set(
+        np.flatnonzero(np.isin(hardened.raters, range(1, 6)))
+    )
+
+
+def test_when_nobody_can_hide_there_is_a_sentence():
+    settings = StaticUsers(epsilon=1.0, shares=Shares.GAMMA, colluding=50)
+    with pytest.raises(BadRatings, match="every item has fewer than 51 raters"):
+        ScenarioRun(settings, ratings_of(), np.random.default_rng(0))
+
+
+@pytest.mark.parametrize("text", ["3", "a:b", "1:2:3", "1:-2"])
+def test_leaves_that_cannot_be_read_are_refused(text):
+    with pytest.raises(InvalidSetting, match="leaves must be ROUND:USER"):
+        Leaves.parse(text)

@@ -192,3 +192,28 @@ def test_no_rating_is_read(capsys, tmp_path):
         first, second = (json.loads(said(capsys, path, *words)) for path in (one, other))
         assert first.pop("command").replace("1.csv", "4.csv") == second.pop("command")
         assert first == second
+
+
+@pytest.mark.parametrize("change", [USER_EMPTIED, USER_REPLACED])
+def test_whole_users_are_protected_by_user_level_methods(change):
+    for task, id in ((Task.RATINGS, "private-effects"), (Task.RANKING, "private-taste")):
+        mechanism = recommend(task, change, facts(task), epsilon=1.0).mechanism
+        assert mechanism.id == id
+        assert mechanism.guarantee(facts(task)).change.per_user
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"epsilon": 0.0}, "epsilon must be > 0, got 0"),
+        ({"epsilon": -1.0}, "epsilon must be > 0"),
+        ({"epsilon": float("nan")}, "epsilon must be > 0"),
+        ({"delta": -0.1}, "delta must be"),
+        ({"delta": 1.0}, "delta must be"),
+        ({"delta": 0.0}, "delta must be|no finite epsilon"),  # Gaussian noise needs one
+        ({"delta": 0.5}, "delta must be < 1/users"),
+    ],
+)
+def test_a_budget_that_cannot_be_is_a_sentence(changes, words):
+    with pytest.raises(InvalidSetting, match=words):
+        recommend(Task.RATINGS, USER_EMPTIED, facts(Task.RATINGS), **{"epsilon": 1.0, **changes})

@@ -653,3 +653,96 @@ def test_what_equal_reports_tell_an_attacker(times, prior):
     assert room.equal_reports(channel, times, prior) == pytest.approx((agree, right / agree))
     if (times, prior) == (2, 0.5):
         assert room.equal_reports(channel, 2) == pytest.approx((0.79, 0.982), abs=5e-4)
+
+
+def test_too_little_for_coins_is_said():
+    with pytest.raises(InvalidSetting, match=r"epsilon per answer must be at least 0\.79"):
+        room.coins(0.5)
+
+
+def test_the_normal_law_would_cover_too_little():
+    """Why intervals are exact: 30 phones at epsilon 2, of whom one in twenty would say yes."""
+    chance = room.coin(2.0).matrix[0, 1]
+    yes = np.arange(31)
+    half = 1.96 * np.sqrt(yes / 30 * (1 - yes / 30) / 30)
+    low, high = ((yes / 30 + side - chance) / (1 - 2 * chance) for side in (-half, half))
+    law = binom.pmf(yes, 30, chance + 0.05 * (1 - 2 * chance))
+    assert law[(low <= 0.05) & (high >= 0.05)].sum() == pytest.approx(0.858, abs=0.001)
+    assert half[15] / (1 - 2 * chance) == pytest.approx(0.235, abs=0.001)
+    assert room.good_to(room.coin(2.0), 30) == pytest.approx(0.246, abs=0.001)
+
+
+@pytest.mark.parametrize("rounds", [1, 3])
+@pytest.mark.parametrize("liked", [0, 4, 15, 30])
+def test_intervals_cover_the_share_of_the_class(liked, rounds):
+    """Also where everybody is asked several times: chances are computed, not drawn."""
+    channel = room.coin(2.0)
+    chance = channel.matrix[0, 1]
+    of, told = 30 * rounds, liked * rounds
+    law = np.convolve(
+        binom.pmf(range(told + 1), told, 1 - chance),
+        binom.pmf(range(of - told + 1), of - told, chance),
+    )
+    polls = (Poll.joined([Linked(30, rounds, k)], channel) for k in range(of + 1))
+    found = [poll.of_class for poll in polls]
+    covers = [bounds.low <= liked / 30 <= bounds.high for bounds in found]
+    assert law[covers].sum() >= 0.95
+
+
+def test_an_estimate_is_right_on_average():
+    channel = room.coin(1.0)
+    chance = channel.matrix[0, 1]
+    weights = binom.pmf(range(31), 30, chance + 0.9 * (1 - 2 * chance))
+    shares = [Poll(k, 30, channel).share for k in range(31)]
+    assert np.dot(weights, shares) == pytest.approx(0.9)
+
+
+@pytest.mark.parametrize(
+    ("questions", "why"),
+    [((), "got 0"), (("a?",) * 6, "got 6"), (("a" * 141,), "140 characters"), ((" ",), "got 0")],
+)
+def test_questions_have_limits(questions, why):
+    with pytest.raises(InvalidSetting, match=why):
+        Room(questions)
+
+
+@pytest.mark.parametrize("epsilon", [0, -1, 11, math.inf, math.nan])
+def test_epsilon_has_limits(epsilon):
+    with pytest.raises(InvalidSetting, match="epsilon per answer"):
+        Room(("a?",), epsilon)
+
+
+@pytest.mark.parametrize(
+    ("yes", "hands", "why"),
+    [
+        (0, 0, "hands must be"),
+        (5, 4, "hands that say yes"),
+        (-1, 4, "hands that say yes"),
+        (0, room.PHONES + 1, "hands"),
+        (0.5, 4, "hands that say yes"),
+    ],
+)
+def test_hands_have_limits(yes, hands, why):
+    one = asked()
+    with pytest.raises(InvalidSetting, match=why):
+        one.count(yes, hands)
+
+
+def test_without_a_question_or_after_the_end_nothing_is_counted():
+    one = Room(("Tea?",))
+    with pytest.raises(NotTaken, match="No question"):
+        one.count(1, 2)
+    one.ask(0)
+    one.end()
+    for call in (lambda: one.count(1, 2), lambda: one.simulate(3)):
+        with pytest.raises(NotTaken, match="closed"):
+            call()
+
+
+def test_an_attacker_and_the_class_by_epsilon():
+    assert room.attacker(room.coin(2.0)) == pytest.approx(math.exp(2) / (1 + math.exp(2)), abs=1e-6)
+    halves = [room.good_to(room.coin(2.0), n) for n in (30, 300, 3000)]
+    assert halves == sorted(halves, reverse=True)
+    # Clopper and Pearson's interval is a little wider than the usual normal one of 23 points.
+    assert halves == pytest.approx([0.23, 0.075, 0.0235], rel=0.1)
+    assert room.good_to(room.coin(0.1), 30) == 0.5

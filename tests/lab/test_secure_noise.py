@@ -639,3 +639,20 @@ def test_the_samplers_agree_with_the_laws_far_out():
     chance = 2 * stats.norm.sf(3)
     far = int((np.abs(draws) > 3).sum())
     assert_frequencies([far, 20_000 - far], [chance, 1 - chance])
+
+
+class Halved(SecureSource):
+    def add(self, kind, value, scale):
+        return super().add(kind, value, scale / 2)
+
+
+class OneDrawForAll(SecureSource):
+    def add(self, kind, value, scale):
+        return value + super().add(kind, np.zeros(1), scale)
+
+
+@pytest.mark.parametrize("source", [Halved, OneDrawForAll])
+@pytest.mark.parametrize("kind", [Laplace, Gaussian])
+def test_a_planted_bug_fails(kind, source):
+    with pytest.raises(AssertionError):
+        assert_release_noise(release(kind, (2, 4), 3.0), source(), runs=400)

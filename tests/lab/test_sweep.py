@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+from collections import Counter
 from concurrent.futures import BrokenExecutor, Future, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
@@ -660,3 +661,14 @@ def test_a_unit_that_fails_is_free_for_others(plan, opened, monkeypatch):
     monkeypatch.setattr(experiment, "run", lambda *_, **__: 1 / 0)
     assert len(run(plan, opened).failed) == len(plan.units)
     assert sorted(dropped) == sorted(unit.key for unit in plan.units)
+
+
+def test_a_baseline_that_is_asked_for_is_not_run_twice():
+    plan = make_plan(mechanisms=["clear", GUESS, REFERENCE, "input-flip"])
+    found = Counter(u.mechanism.id for u in plan.units)
+    assert found == {"clear": 2, "majority": 2, REFERENCE: 2, GUESS: 6, "input-flip": 6}
+
+
+def test_methods_without_epsilon_need_none():
+    plan = make_plan(mechanisms=["clear"], epsilons=[])
+    assert {u.mechanism.id for u in plan.units} == {"clear", "majority", REFERENCE}

@@ -18,6 +18,7 @@ from types import SimpleNamespace
 import pytest
 
 from dpmc_core.errors import DpmcError, InvalidSetting
+from dpmc_lab import store as tables
 from dpmc_lab.cli import main
 from dpmc_lab.cli import sweep as command
 from dpmc_lab.store import Store
@@ -460,3 +461,23 @@ def test_the_store_is_pruned(capsys, filled):
     with sqlite3.connect(filled) as database:
         assert database.execute("SELECT COUNT(*) FROM curve").fetchone() == (0,)
     database.close()
+
+
+@pytest.mark.slow
+def test_one_process_gives_the_rows_of_two(finished, file):
+    done = dpmc(*SMALL[:-1], "1", "--store", file)
+    assert done.returncode == 0
+    assert rows(file) == rows(finished[0])
+
+
+def test_a_newer_store_is_a_sentence(capsys, file):
+    with Store(file) as opened:
+        opened.connection.execute(f"PRAGMA user_version = {tables.VERSION + 1}")
+    for words in (SMALL, ["store"], ["store", "export", "-"], ["store", "prune", "--all"]):
+        assert "newer version" in sentence(capsys, *words, "--store", file)
+
+
+def test_a_store_that_is_not_there_is_a_sentence(capsys, file):
+    for words in (["store"], ["store", "export", "-"], ["store", "prune", "--all"]):
+        assert "'dpmc sweep' makes one" in sentence(capsys, *words, "--store", file)
+    assert not file.exists()

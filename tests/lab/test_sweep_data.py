@@ -349,3 +349,11 @@ def test_a_preset_is_a_grid_that_works(name):
     assert found == dict.fromkeys(
         (id for id in guesses if registry.adds_noise(registry.get(id))), points
     )
+
+
+def test_the_synthetic_presets_train_on_the_papers_share_of_cells():
+    (source,) = (sweep.open_source(text) for text in NAMED["lwhm22-1b"].grid.data)
+    (unit, *_) = sweep.plan(Grid(data=[source.name], mechanisms=["clear"], seeds=[3])).units
+    train, test = unit.split(source.at(3).ratings, np.random.default_rng(0))
+    assert (len(train), len(test)) == (1500, 375)
+    assert [text.split(",")[1] for text in NAMED["lwhm22-5"].grid.data][-1] == "observed=1"

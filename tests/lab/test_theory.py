@@ -12,11 +12,12 @@ from scipy.stats import laplace, norm
 from dpmc_core import registry
 from dpmc_core.links import LOGISTIC, Probit
 from dpmc_core.model import Estimator
+from dpmc_core.privacy import Laplace
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_lab import papers
 from dpmc_lab.curves.lines import short
 from dpmc_lab.papers import views
-from dpmc_lab.papers.jtt18 import ByRating
+from dpmc_lab.papers.jtt18 import ByRating, price_of_privacy, rank_one
 from tests.theory import jtt18 as frank_wolfe
 from tests.theory import lwhm22 as one_bit
 from tests.theory import ryhh24 as implicit
@@ -387,3 +388,141 @@ def test_every_contradiction_names_its_instance(tables):
     at = table["theorem"].index("Theorem B.3")
     assert table["printed"][at]
     assert not table["ours"][at]
+
+
+def test_output_noise_by_quadrature():
+    s, epsilon = one_bit.SignSample(10, 10, 50, 1, 0.3), 1.7
+    release = Laplace(query="scores", shape=(None,), sensitivity={}, scale=2 * 0.3 / epsilon)
+    x = np.linspace(-60, 60, 600_001) * release.scale
+    square = np.trapezoid(x**2 * release.density(x), x)
+    assert one_bit.output_noise(s, epsilon) == pytest.approx(square, rel=1e-6)
+
+
+def test_the_error_bound_has_the_rate_of_its_source():
+    """sqrt(r (d1 + d2)/n) up to logarithms; the misprint falls faster than that."""
+    few, many = (one_bit.SignSample(10**6, 10**6, n, 1, 1.0) for n in (1e10, 1e12))
+    ratio = one_bit.error(few, 1.0, 1.0) / one_bit.error(many, 1.0, 1.0)
+    assert ratio == pytest.approx(10, rel=0.03)
+    args = (1.0, 1.0)
+    undone = [one_bit.printed_error(s, *args, misprint=False) for s in (few, many)]
+    assert undone[0] / undone[1] == pytest.approx(10, rel=0.03)
+    printed = [one_bit.printed_error(s, *args) for s in (few, many)]
+    assert printed[0] / printed[1] > 30
+
+
+def test_ours_is_never_above_the_printed_residual():
+    public = PublicFacts(users=50, items=40, low=-1, high=1)
+    for epsilon, share in product((0.1, 1.0, 10.0), (0.0, 0.3, 1.0)):
+        made = {"epsilon": epsilon, "intrinsic": 0.2}
+        for mechanism in (
+            registry.create("modified-laplace", **made),
+            *(registry.create("randomised-response", **made, levels=d) for d in (2, 5)),
+        ):
+            tight = mechanism.rho(public, share * 2000, tight=True)
+            assert tight <= mechanism.rho(public, share * 2000)
+
+
+def test_a_noisy_direction_has_the_slack_of_lemma_d_4():
+    """(k/|Omega|)(sqrt(e) + a) for any error E of norm e and addition a >= sqrt(e): 500 draws."""
+    rng = np.random.default_rng(4)
+    for _ in range(500):
+        a = rng.normal(size=(9, 5)) * rng.choice([0.1, 1.0, 5.0])
+        e = rng.normal(size=(5, 5)) * rng.choice([0.1, 1.0, 20.0])
+        e = (e + e.T) / 2
+        norm = np.linalg.norm(e, 2)
+        values, vectors = np.linalg.eigh(a.T @ a + e)
+        added = math.sqrt(norm) * rng.uniform(1, 3)
+        top = math.sqrt(max(values[-1], 0)) + added
+        step = a @ vectors[:, -1] / top
+        assert np.linalg.norm(step) <= 1 + 1e-12
+        slack = np.linalg.norm(a, 2) - np.sum((a @ vectors[:, -1]) ** 2) / top
+        assert slack <= math.sqrt(norm) + added + 1e-12
+
+
+def test_steps_of_one_in_t_exactly():
+    """One cell, Y* = k = 1: an excess of (1 - 1/T)^(2T)/2 where 1/T is printed."""
+    for rounds, above in ((15, False), (16, True), (50, True)):
+        y = Fraction(0)
+        for _ in range(rounds):
+            y = (1 - Fraction(1, rounds)) * y + Fraction(1, rounds)
+        excess = (1 - y) ** 2 / 2
+        assert excess == (1 - Fraction(1, rounds)) ** (2 * rounds) / 2
+        assert (excess > Fraction(1, rounds)) is above
+
+
+def test_theorem_3_2_has_no_constant_with_steps_of_one_in_t():
+    """The risk stays above w^2/2 while what is printed falls below any part of it."""
+    parts = []
+    for rounds, users in ((16, 1e8), (100, 1e12), (1000, 1e16)):
+        s = frank_wolfe.Regime(users, 20, users * 20, math.sqrt(users * 20), math.sqrt(20), 1.0)
+        least = (1 - 1 / rounds) ** (2 * rounds) / 2
+        assert least > 0.06
+        parts.append(frank_wolfe.printed_empirical_risk(s, rounds) / least)
+    assert parts[0] > 5 * parts[1] > 25 * parts[2]
+
+
+def test_corollary_1_on_one_dimension():
+    """Its condition holds for d = 1, beta1 = beta2 = 1/3, alpha = 2/3, and N = c = eps = 1 give
+    Eq. 25 sqrt(2) 12 and Eq. 26 sqrt(2) 13."""
+    split = implicit.BudgetSplit(2 / 3, 1 / 3, 1 / 3)
+    assert implicit.printed_excess_loss(1.0, 1, 1.0, 1.0) == pytest.approx(12 * math.sqrt(2))
+    better = implicit.printed_excess_loss(1.0, 1, 1.0, 1.0, split)
+    assert better == pytest.approx(13 * math.sqrt(2))
+    assert math.sqrt(3) - 1 <= 1
+    assert not implicit.complementary_wins(split, 1)
+
+
+def test_remark_6_is_looser_than_corollary_3_1(rows):
+    for users, items in ((1e6, 1e3), (1e9, 1e9)):
+        price = price_of_privacy(rank_one(users, items, 1.0))
+        printed = frank_wolfe.rank_one_error(users, items)
+        assert printed / price >= (users / items) ** (1 / 12) * (1 - 1e-3)
+    (row,) = [row for row in rows if row.theorem == "Remark 6"]
+    assert row.printed == pytest.approx(1.3)
+    assert row.measured == pytest.approx(1.25)
+
+
+def test_the_truth_of_z16s_instance_keeps_to_what_its_proof_needs():
+    """Not every entry is in -1..1; the mean square of a spurious report's error is within it."""
+    share, square = recovery.beyond()
+    assert 0 < share < 0.1
+    assert square < 1
+    # of a uniform report among -1, -1/2, 0, 1/2, 1: the square of the range is 4
+    assert square + 0.5 < 4
+
+
+def test_a_drawn_term_loses_what_theorem_2_says():
+    """By the chances of being above and below points far out, for several terms."""
+    for a, w in ((0.3, 4.0), (1.0, 1.5), (0.05, 30.0)):
+        t = np.linspace(-40, 40, 401)
+        tails = [
+            f(t) - f(t, loc=a * w) for f in (laplace.logsf, laplace.logcdf)
+        ]  # in all cases one of the two is constant
+        worst = max(np.abs(np.log1p(np.expm1(-one) / w)).max() for one in tails)
+        assert worst == pytest.approx(math.log1p(math.expm1(a * w) / w), rel=1e-6)
+
+
+def test_lemma_1_on_many_items():
+    rng = np.random.default_rng(4)
+    for alpha, ridge, share in product((0.0, 0.2, 1.0), (0.01, 1.0), (0.1, 0.9)):
+        factors, ones = rng.normal(size=(60, 3)), rng.random(60) < share
+        for over in implicit.Over:
+            loss = implicit.ImplicitLoss(alpha, ridge, over)
+            profile = implicit.solve_rows(implicit._column(ones), factors, loss)
+            assert np.linalg.norm(profile) <= math.sqrt(1 / ridge)
+
+
+def test_a_rating_moves_a_rows_products_by_the_root_of_two():
+    """The residuals of others held fixed: what the baseline's own accounting takes it to be."""
+    rng, bound = np.random.default_rng(5), 1.25
+
+    def products(row):
+        return np.outer(row, row) / math.sqrt(max(np.count_nonzero(row), 1))
+
+    most = 0.0
+    for count in (1, 2, 5, 40, 100):
+        for _ in range(50):
+            row = bound * rng.choice([-1.0, 1.0, rng.random()], count)
+            less = np.append(np.zeros(1), row[1:])
+            most = max(most, float(np.linalg.norm(products(row) - products(less))))
+    assert 1.35 * bound**2 < most < math.sqrt(2) * bound**2

@@ -13,7 +13,7 @@ from dpmc_core.model import Task
 from dpmc_core.problem import build_problem, generator
 from dpmc_lab import shipped
 from dpmc_lab.curves import lines
-from dpmc_lab.curves.lines import Picture, Reference, interval
+from dpmc_lab.curves.lines import Interval, Picture, Reference, interval
 
 pytestmark = pytest.mark.slow
 
@@ -85,3 +85,18 @@ def test_only_what_is_clearly_better_than_the_reference_is_told(metric, better, 
     assert not lines.apart_words(Picture(metric, worse[:1], guesses=drawn[1:]))  # not its own
     # better than the paper's own method without privacy alone: nothing to explain
     assert not lines.apart_words(Picture(metric, drawn, (), (papers,)))
+
+
+def test_neither_noise_nor_clip_is_what_helps_on_the_bookshop():
+    """Without either the optimal variant is at least as good, within the spread of seeds."""
+    best = max(shipped_line("dpimf-optimal").band.mean)
+    free = np.mean(hit_ratios("dpimf-optimal", epsilon=1e6, clip=1e3, clip_l2=1e3))
+    assert free > best - 0.005
+
+
+@pytest.mark.parametrize(("metric", "better"), [("hr@10", 0.6), ("rmse", 0.4)])
+def test_above_is_said_only_beyond_both_bands(metric, better):
+    twin = Interval(0.5, 0.02, 3)
+    line = replace(shipped_line("dpimf-optimal"), metric=METRICS[metric], epsilon=np.ones(1))
+    for value, above in ((better, True), (0.51, False), (0.49, False)):
+        assert lines.beats(replace(line, values=np.array([[value]])), level(twin)) == above
