@@ -379,40 +379,6 @@ def test_importing_this_layer_leaves_pandas_alone() -> None:
     assert done.returncode == 0
 
 
-def test_columns_are_found_by_their_names_in_any_order() -> None:
-    text = "when,Stars,extra,movie_id,User-ID\n" + "".join(
-        f"{t},{r},?,{i},{u}\n" for u, i, r, t in ROWS
-    )
-    ratings = upload(text, time="when").ratings
-    assert cells(ratings) == EXPECTED
-    assert ratings.times is not None
-
-
-def test_columns_can_be_chosen_by_name_or_number() -> None:
-    text = "".join(f"{r},{u},x,{i}\n" for u, i, r, _ in ROWS)
-    assert cells(upload(text, user=2, item="4", rating=1).ratings) == EXPECTED
-    named = "a,b,c,d\n" + text
-    assert cells(upload(named, user="b", item="d", rating="a").ratings) == EXPECTED
-
-
-def test_windows_and_spreadsheet_habits() -> None:
-    crlf = "user,item,rating\r\n" + "".join(f'"{u}","{i}",{r}\r\n' for u, i, r, _ in ROWS)
-    assert cells(upload("\ufeff" + crlf).ratings) == EXPECTED
-    decimal_comma = "user;item;rating\n" + "".join(
-        f"{u};{i};{str(r).replace('.', ',')}\n" for u, i, r, _ in ROWS
-    )
-    assert cells(upload(decimal_comma).ratings) == EXPECTED
-    assert cells(upload(crlf.encode("utf-16")).ratings) == EXPECTED
-    assert cells(upload("\n\n" + crlf + "\r\n\r\n").ratings) == EXPECTED
-    latin = "user,item,rating\nZoë,thé,3\nZoë,café,4\n".encode("latin-1")
-    assert cells(upload(latin, encoding="latin-1").ratings) == {
-        ("Zoë", "thé"): 3.0,
-        ("Zoë", "café"): 4.0,
-    }
-    quoted = 'user,item,rating\nann,"tea, green",4\nbob,"say ""hi""",5\n'
-    assert set(cells(upload(quoted).ratings)) == {("ann", "tea, green"), ("bob", 'say "hi"')}
-
-
 def test_titles_are_kept_raw(tmp_path: Path) -> None:
     write_movielens(tmp_path, "ratings.csv", ",", LATER)
     unpacked(tmp_path, "ml-latest", movies_csv="movieId,title,genres\n10,<b>&amp;</b>,Comedy\n")

@@ -408,9 +408,3 @@ def test_what_users_are_asked_follows_from_what_was_published(id, settings, monk
             assert np.array_equal(a, b), name
     holds_gram = getattr(registry.get(id), "holds_gram", id == "svd-after-cleansing")
     assert any(name == "on" for name, _ in one) == holds_gram
-
-
-def test_missing_cells_say_nothing():
-    fact = features.coded("price", ["1", None, "", "9", "4"])
-    assert not fact.columns[1:3].any()
-    assert features.coded("kind", ["a", None, "a", "b", "b"]).columns[1].tolist() == [0, 0]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy.optimize import minimize
 
 from dpmc_core import registry
 from dpmc_core.errors import BadRatings, InvalidSetting
@@ -190,28 +189,6 @@ def test_same_loss_as_the_implicit_package() -> None:
         assert ours == pytest.approx(theirs, rel=1e-4)
 
 
-@pytest.mark.slow
-def test_alternations_never_raise_the_loss_and_end_where_the_gradient_vanishes() -> None:
-    rng = np.random.default_rng(3)
-    loss = LOSSES[0]
-    matrix = binary_matrix(interactions())
-    columns = matrix.T.tocsr()
-    left, right = rng.normal(size=(30, 2)), rng.normal(size=(20, 2))
-    before = np.inf
-    for _ in range(300):
-        left = solve_rows(matrix, right, loss)
-        right = solve_rows(columns, left, loss)
-        now = loss.value(matrix, left, right)
-        assert now <= before * (1 + 1e-12)
-        before = now
-    step = 1e-5
-    for k in range(4):
-        nudge = np.zeros_like(left)
-        nudge.flat[k] = step
-        slope = loss.value(matrix, left + nudge, right) - loss.value(matrix, left - nudge, right)
-        assert abs(slope) / (2 * step) < 1e-3
-
-
 def test_an_empty_row_a_full_row_and_an_unseen_item_are_solved() -> None:
     u = [0] * 6 + [1]
     ratings = Ratings.build(
@@ -225,23 +202,6 @@ def test_an_empty_row_a_full_row_and_an_unseen_item_are_solved() -> None:
         assert not left[2].any()
         unseen = solve_rows(matrix.T.tocsr(), left, loss)
         assert not unseen[6].any()
-
-
-def test_trust_region_beats_a_general_solver_from_many_starts() -> None:
-    rng = np.random.default_rng(6)
-    a, b = random_problems(rng, 6, 4, -1.0)
-    for matrix, linear, x in zip(a, b, minimise_in_ball(a, b, 2.0), strict=True):
-        ball = {"type": "ineq", "fun": lambda z: 4.0 - z @ z}
-        best = min(
-            minimize(
-                lambda z, a=matrix, b=linear: value(a, b, z),
-                rng.normal(size=4),
-                constraints=[ball],
-                method="SLSQP",
-            ).fun
-            for _ in range(8)
-        )
-        assert value(matrix, linear, x) <= best + 1e-6
 
 
 def test_trust_region_in_the_hard_case_reaches_the_sphere() -> None:

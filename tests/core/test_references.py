@@ -218,21 +218,6 @@ def test_the_unit_of_the_ratings_does_not_matter():
     assert np.allclose(10 * first - 7, second, atol=0.1)
 
 
-def test_ease_is_the_constrained_least_squares_of_every_item():
-    """Column j: item j regressed on all others, solved as an ordinary ridge without that item."""
-    data = clicks(1)
-    x, ridge = data.matrix.toarray(), 30.0
-    weights = ease_weights(data, ridge)
-    for j in range(x.shape[1]):
-        others = np.delete(np.arange(x.shape[1]), j)
-        design = np.vstack([x[:, others], np.sqrt(ridge) * np.eye(len(others))])
-        target = np.concatenate([x[:, j], np.zeros(len(others))])
-        wanted = np.linalg.lstsq(design, target, rcond=None)[0]
-        assert np.allclose(weights[others, j], wanted, atol=1e-9)
-        assert weights[j, j] == 0
-    assert np.allclose(whole(ItemScores(data.matrix, weights), x.shape), x @ weights)
-
-
 def test_the_winner_learns_from_all_training_data(monkeypatch):
     data = clicks(4)
     monkeypatch.setattr(references, "_RIVALS", (plain.Ease(ridge=300.0), plain.Popularity()))

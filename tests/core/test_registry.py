@@ -44,8 +44,3 @@ def test_text_is_only_where_a_method_is_looked_for_first(monkeypatch):
         assert fresh["input-flip"] is registry.get("input-flip")
         assert "input-flop" not in fresh
         assert list(fresh) == list(registry.MECHANISMS)
-
-
-def test_a_required_setting_left_out_is_named():
-    with pytest.raises(InvalidSetting, match="epsilon must be given"):
-        registry.create("input-flip")

@@ -125,9 +125,3 @@ def test_bad_shares_and_too_little_data_are_sentences() -> None:
             split(one_each, rng)
     with pytest.raises(BadRatings, match="at least 2 ratings"):
         RandomShare(0.5)(ratings.select([0]), rng)
-
-
-def test_per_user_share_never_empties_a_row() -> None:
-    ratings = some_ratings(2)
-    train, _ = SharePerUser(0.99)(ratings, np.random.default_rng(0))
-    assert ((np.diff(train.indptr) >= 1) == (np.diff(ratings.indptr) >= 1)).all()

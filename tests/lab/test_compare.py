@@ -454,3 +454,69 @@ def test_rows_of_ones_own_and_rows_that_came_are_one_line():
     for mine, theirs in ((many, few), (few, many)):
         (level,) = lines.picture({"clear": mine}, ids, metric, {"clear": theirs}).twins
         assert len(level.values) == 5
+
+
+def test_what_no_epsilon_reaches_is_said_plainly():
+    answer = smallest_epsilon(placed(line(rising)), 0.9)
+    assert math.isinf(answer.epsilon.value)
+    twin = lines.Reference("c", "clear", "No privacy", np.array([0.76, 0.77]))
+    text = numbers.answer_words(answer, without=twin)
+    assert "not reachable up to epsilon 10 per rating; the best is 73." in text
+    assert text.endswith("Even without privacy it is 76.5 %.")
+
+
+def test_one_seed_gives_a_value_without_an_interval():
+    answer = smallest_epsilon(placed(line(rising, seeds=1, spread=0)), 0.65)
+    assert answer.epsilon.value == pytest.approx(1.0)
+    assert "one seed: no interval" in numbers.answer_words(answer)
+
+
+def test_an_interval_that_leaves_the_grid_is_open():
+    estimate = numbers.estimate(3.0, np.array([0.0] * 30 + [3.0] * 40 + [math.inf] * 30), 5)
+    assert numbers.estimate_words(estimate, 0.1, 10.0).endswith("below 0.1 to beyond 10)")
+
+
+def test_the_title_ranks_only_what_the_intervals_tell_apart_in_one_unit():
+    fast = shifted("a", [0, 0, 0.1, 0.1, 0.1, 0.1, 0.1])
+    slow, near = shifted("b", [0] * 7), shifted("c", [1e-6] * 7)
+    assert found_of(0.65, fast, slow).startswith("A needs least for accuracy 65.0 %: epsilon 0.")
+    assert found_of(0.65, slow, near) == "Accuracy 65.0 % takes epsilon 1 with 2 of 2 mechanisms"
+    units = {"change": USER_REPLACED, "certified": {"user_replace": GRID}}
+    other = shifted("d", [0.02] * 7, **units)
+    text = found_of(0.65, slow, other)
+    assert text.startswith("Accuracy 65.0 % takes epsilon 0.")
+    assert text.endswith("to 1, counted in different units")
+
+
+def test_below_which_epsilon_nothing_beats_guessing():
+    metric = METRICS["accuracy"]
+    late = line(rising, values=shifted("a", [0] * 7).line.values)
+    picture = lines.Picture(metric, (late,), guesses=(guess(0.64),))
+    assert numbers.guess_words(picture) == "Below epsilon 1 not clearly better than guessing"
+    chosen = lines.Picture(metric, (late, guess(0.64)))  # drawn like any other
+    assert numbers.guess_words(chosen) == numbers.guess_words(picture)
+    never = picture._replace(guesses=(guess(0.9),))
+    assert numbers.guess_words(never) == "Not clearly better than guessing at any epsilon"
+    assert numbers.guess_words(picture._replace(guesses=(guess(0.3),))) == ""  # always better
+    assert numbers.guess_words(picture._replace(guesses=())) == ""
+    early = shifted("b", [0.02] * 7).line
+    assert "Below epsilon 1 " in numbers.guess_words(picture)
+    sooner = picture._replace(lines=(late, replace(early, values=early.values + 0.05)))
+    assert numbers.guess_words(sooner) == "Below epsilon 0.2 not clearly better than guessing"
+    two = line(rising, seeds=2)
+    assert numbers.guess_words(lines.Picture(metric, (two,), guesses=(guess(0.64),))) == ""
+
+
+@pytest.mark.parametrize("metric", ["accuracy", "rmse"])
+def test_a_winner_is_named_at_the_epsilons_where_the_seeds_tell_it(metric):
+    """Leads of 2 % are far outside the seeds' spread, leads of 0 within it, in a known pattern."""
+    pattern = np.array([-1, -1, 0, 1, 0, 1, 1])
+    wobble = np.tile([-0.001, 0.001], 3)
+    values = rising(GRID)[:, None] + 0.02 * pattern[:, None] + wobble
+    plain = np.repeat(rising(GRID)[:, None], 6, axis=1)
+    one, other = (
+        line(rising, values=made, key=key, metric=metric)
+        for made, key in ((values, "a"), (plain, "b"))
+    )
+    better = pattern if metric == "accuracy" else -pattern  # of errors the lower one wins
+    assert comparison.duel(placed(one), placed(other)).signs == tuple(better)

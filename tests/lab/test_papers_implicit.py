@@ -171,17 +171,6 @@ def test_at_lambda_one_nothing_survives_whatever_the_clicks() -> None:
         assert (values <= taken).all()
 
 
-@pytest.mark.parametrize("id", ["ryhh24-5a", "ryhh24-5e"])
-def test_the_noise_of_figure_5_is_ordered_as_the_paper_has_it(id) -> None:
-    experiment = papers.find(id)[1]
-    recipe = experiment.recipe
-    assert isinstance(recipe, TrialRecipe)
-    series = recipe.series({key: make() for key, make in recipe.pieces().items()})
-    peaks = [max(one.mean) for one in series]
-    assert [one.label for one in series] == ["str", "com", "sym"]
-    assert peaks == sorted(peaks)
-
-
 @pytest.mark.parametrize("name", ["scenario 2", "scenario 3"])
 def test_bytes_by_formula_are_those_of_a_run(name) -> None:
     settings = hxz15.SCENARIOS[name]

@@ -395,32 +395,6 @@ def test_many_steps_reach_the_exact_minimum_of_the_last_phase():
     assert off[1] < 1e-4 < off[0]
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"phases": 0}, "phases must be >= 1 and <= 50"),
-        ({"growth": 0.0}, "growth must be >= 0.1 and <= 10"),
-        (
-            {"phases": 2, "user_factors": HeldUserFactors("pmf")},
-            "phases must be 1 where user factors are passed in",
-        ),
-    ],
-)
-@pytest.mark.parametrize("scenario", BOTH)
-def test_bad_settings_are_refused_in_a_sentence(scenario, settings, message):
-    with pytest.raises(InvalidSetting, match=message):
-        scenario(**({"epsilon": 1.0} | settings))
-
-
-def test_user_factors_that_cannot_be_had_are_refused(tmp_path):
-    with pytest.raises(InvalidSetting, match=r"user_factors must be pmf, random:SEED .*got 'best'"):
-        HeldUserFactors.parse("best")
-    file = tmp_path / "u.npy"
-    np.save(file, np.zeros((3, 3)))
-    with pytest.raises(InvalidSetting, match=r"shape of user_factors must be \(12, 3\)"):
-        play(StaticUsers(epsilon=1.0, user_factors=HeldUserFactors.parse(str(file))))
-
-
 @pytest.mark.slow
 def test_at_epsilon_100_scenario_2_is_within_a_hundredth_of_scenario_1(movie_night):
     found = gap(StaticUsers(epsilon=100.0), movie_night, 0)

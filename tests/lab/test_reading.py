@@ -529,48 +529,6 @@ def test_ids_that_look_like_floats_of_whole_numbers_are_kept_and_told_once() -> 
     assert sum("look like 1.0" in line for line in data.report) == 1
 
 
-def test_million_and_one_ids_keep_their_order() -> None:
-    numbers = [str(k) for k in (10, 9, 100, 1, 123456789012345678)]
-    text = ["b", "a", "a" * 70, "Z", "é"]
-    for ids in (numbers, text, [*numbers, "01"]):
-        ratings = upload(HEAD + "".join(f"{id},x,3\n" for id in ids)).ratings
-        whole = all(id == str(int(id)) for id in ids if id.isdigit()) and ids is numbers
-        assert list(ratings.user_ids or ()) == sorted(ids, key=int if whole else str)
-
-
-def test_what_may_be_a_header_or_a_rating_is_asked() -> None:
-    text = "ann,tea,great\nbob,milk,4\n"
-    with pytest.raises(Refused) as refused:
-        upload(text)
-    assert refused.value.faults[0].options == ("header=yes", "header=no")
-    assert counted(upload(text, header="yes", user=1).count).header == 1
-    with pytest.raises(Refused, match="no number, first 'great' in line 1"):
-        upload(text, header="no")
-
-
-def test_a_tab_file_is_not_cut_at_blanks() -> None:
-    text = "ann lee\tgreen tea\t4\nbob lee\tred tea\nkim lee\tred tea\t5\n"
-    with pytest.raises(Refused, match="columns"):
-        upload(text)
-    data = upload(text, bad_rows="leave-out")
-    assert cells(data.ratings) == {("ann lee", "green tea"): 4, ("kim lee", "red tea"): 5}
-
-
-def test_decimal_commas_beside_a_bad_row() -> None:
-    text = "user;item;rating\nann;tea;oops\nann;milk;3,5\nbob;tea;4\n"
-    data = upload(text, bad_rows="leave-out")
-    assert cells(data.ratings) == {("ann", "milk"): 3.5, ("bob", "tea"): 4}
-    mixed = "user;item;rating\nann;tea;3.5\nann;milk;1,000\nbob;tea;4\n"
-    with pytest.raises(Refused, match="1 row with a rating that is no number, first '1,000'"):
-        upload(mixed)
-
-
-@pytest.mark.parametrize("head", ["user,time,rating", "user,rating,timestamp", "rating,time,stars"])
-def test_columns_that_cannot_be_found_are_named(head: str) -> None:
-    with pytest.raises(Refused, match="no column holds the"):
-        upload(head + "\n1,2,3\n4,5,1\n")
-
-
 def test_a_column_may_be_called_like_a_number(tmp_path: Path) -> None:
     file = tmp_path / "x.csv"
     file.write_text("007,user,rating\na,b,3\n")
@@ -582,18 +540,6 @@ def test_a_time_of_a_left_out_row_does_not_matter() -> None:
     data = upload("user,item,rating,time\na,x,3,10\nb,x,9,soon\n", bad_rows="leave-out")
     assert data.ratings.times is not None
     assert data.ratings.times.tolist() == [10]
-
-
-def test_two_columns_are_clicks() -> None:
-    data = datasets.load_upload(b"user,item\nann,tea\nann,milk\nbob,tea\nann,tea\n", "x.csv")
-    assert data.ratings.clicks
-    assert len(data.ratings) == 3
-    assert counted(data.count).repeated == 1
-    timed = datasets.load_upload(b"user,item,timestamp\nann,tea,10\nann,tea,20\n", "x.csv")
-    assert timed.ratings.times is not None
-    assert timed.ratings.times.tolist() == [20]
-    assert datasets.load_upload(b"1,2\n3,4\n", "x.csv").ratings.clicks
-    assert upload(HEAD + "a,x,3\n", rating="none").ratings.clicks
 
 
 def test_half_a_character_in_a_name_spoils_its_line() -> None:

@@ -194,14 +194,6 @@ def test_no_rating_is_read(capsys, tmp_path):
         assert first == second
 
 
-@pytest.mark.parametrize("change", [USER_EMPTIED, USER_REPLACED])
-def test_whole_users_are_protected_by_user_level_methods(change):
-    for task, id in ((Task.RATINGS, "private-effects"), (Task.RANKING, "private-taste")):
-        mechanism = recommend(task, change, facts(task), epsilon=1.0).mechanism
-        assert mechanism.id == id
-        assert mechanism.guarantee(facts(task)).change.per_user
-
-
 @pytest.mark.parametrize(
     ("changes", "words"),
     [

@@ -660,18 +660,6 @@ def test_too_little_for_coins_is_said():
         room.coins(0.5)
 
 
-def test_the_normal_law_would_cover_too_little():
-    """Why intervals are exact: 30 phones at epsilon 2, of whom one in twenty would say yes."""
-    chance = room.coin(2.0).matrix[0, 1]
-    yes = np.arange(31)
-    half = 1.96 * np.sqrt(yes / 30 * (1 - yes / 30) / 30)
-    low, high = ((yes / 30 + side - chance) / (1 - 2 * chance) for side in (-half, half))
-    law = binom.pmf(yes, 30, chance + 0.05 * (1 - 2 * chance))
-    assert law[(low <= 0.05) & (high >= 0.05)].sum() == pytest.approx(0.858, abs=0.001)
-    assert half[15] / (1 - 2 * chance) == pytest.approx(0.235, abs=0.001)
-    assert room.good_to(room.coin(2.0), 30) == pytest.approx(0.246, abs=0.001)
-
-
 @pytest.mark.parametrize("rounds", [1, 3])
 @pytest.mark.parametrize("liked", [0, 4, 15, 30])
 def test_intervals_cover_the_share_of_the_class(liked, rounds):

@@ -1110,15 +1110,3 @@ def test_both_commands_write_the_same_deployment_card(dpmc, tmp_path):
     status, _, err = dpmc("verify", tmp_path / "a.npz", "--deployment-card", tmp_path / "two.json")
     assert status == 1
     assert "is there already" in err
-
-
-def test_the_ledger_is_gone_and_its_file_is_left_alone(dpmc, monkeypatch, tmp_path):
-    monkeypatch.setenv("DPMC_HOME", str(tmp_path))
-    (tmp_path / "ledger.jsonl").write_text("mine\n")
-    words = ("--epsilon", 1, "--out", tmp_path / "a.npz")
-    assert dpmc("release", "restaurants", "private-item-mean", *words)[0] == 0
-    for options in ([], ["restaurants", "--repeat", "weekly"]):
-        status, out, err = dpmc("ledger", *options)
-        assert (status, out, err.count("\n")) == (1, "", 1)
-        assert "the command ledger is gone" in err
-    assert (tmp_path / "ledger.jsonl").read_text() == "mine\n"
