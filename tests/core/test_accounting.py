@@ -11,7 +11,6 @@ from typing import Any
 import mpmath
 import numpy as np
 import pytest
-from dp_accounting.pld import privacy_loss_distribution as pld
 
 from dpmc_core.errors import InvalidSetting
 from dpmc_core.privacy.accounting import (
@@ -392,6 +391,8 @@ def test_a_pure_split_spends_the_budget_and_keeps_the_proportions() -> None:
 
 
 def test_composition_matches_dp_accounting() -> None:
+    from dp_accounting.pld import privacy_loss_distribution as pld
+
     loss = pld.from_gaussian_mechanism(2.0, value_discretization_interval=1e-3)
     loss = loss.self_compose(5)
     loss = loss.compose(pld.from_gaussian_mechanism(1.5, value_discretization_interval=1e-3))
@@ -401,17 +402,14 @@ def test_composition_matches_dp_accounting() -> None:
         assert ours == pytest.approx(loss.get_epsilon_for_delta(delta), rel=1e-4)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("s", [0.1, 1.0, 5.0])
-@pytest.mark.parametrize("share", [0.5, 0.7, 0.95])
+@pytest.mark.parametrize("share", [0.5, 0.95])
 def test_one_laplace_number_tells_more_than_two_that_move_as_far_in_all(
     s: float, share: float
 ) -> None:
-    one = Loss.of(Pure(s, 1, laplace=True))
-    two = Loss.of(Pure(share * s, 1, laplace=True)) + Loss.of(
-        Pure((1 - share) * s, 1, laplace=True)
-    )
-    for epsilon in np.linspace(0, s, 21)[:-1]:
+    one, *parts = (Loss.of(Pure(e, 1, laplace=True)) for e in (s, share * s, (1 - share) * s))
+    two = parts[0] + parts[1]
+    for epsilon in np.linspace(0, s, 6)[:-1]:
         assert two.delta_at(float(epsilon)) <= one.delta_at(float(epsilon)) * (1 + 1e-3)
     assert one.delta_at(0.0) == pytest.approx(1 - math.exp(-s / 2), rel=1e-12)
 

@@ -29,7 +29,6 @@ from dpmc_core.privacy import (
     Gaussian,
     Guarantee,
     Laplace,
-    Loss,
     NormLaplace,
     Notion,
     Publishes,
@@ -781,24 +780,3 @@ def test_calibrate_to_another_change(change: Change) -> None:
     setting = calibrate(at, Budget(2.0), change)
     assert setting == pytest.approx(2.0 / (1682 if change is ROW_VALUES else 1), rel=1e-11)
     assert at(setting).certified(change).epsilon <= 2.0
-
-
-@pytest.mark.parametrize("epsilon", [0.1, 1.0, 8.0])
-def test_a_split_budget_certifies_exactly_its_target(epsilon: float) -> None:
-    l2, times = (5.0, 2.0, 0.5), (1, 1, 40)
-    parts = Loss(mu=accounting.gaussian_mu(epsilon, 1e-6)).split(1, 4, 40 * 0.49)
-    releases = [
-        gaussian(moved / (part / n).mu, n, user_emptied=moved)
-        for moved, n, part in zip(l2, times, parts, strict=True)
-    ]
-    certified = card(*releases).certified(USER_EMPTIED, delta=1e-6).epsilon
-    assert certified <= epsilon
-    assert certified == pytest.approx(epsilon, rel=1e-10)
-    pure = Loss(epsilon=epsilon).split(1, 2, 40 * 0.7)
-    laplaces = [
-        laplace(moved / (part / n).epsilon, n, user_emptied=moved)
-        for moved, n, part in zip(l2, times, pure, strict=True)
-    ]
-    certified = card(*laplaces).certified(USER_EMPTIED).epsilon
-    assert certified <= epsilon
-    assert certified == pytest.approx(epsilon, rel=1e-10)

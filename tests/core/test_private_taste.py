@@ -322,25 +322,31 @@ def test_a_delta_of_one_over_the_users_is_refused(id: str) -> None:
     assert registry.create(id, epsilon=1.0, delta=0.0249).guarantee(public).certified().finite
 
 
-@pytest.mark.usefixtures("branch")
-def test_planted_bug_rows_that_are_not_scaled_are_caught(monkeypatch) -> None:
-    monkeypatch.setattr(user_ranking, "contributions", lambda ratings, _: np.ones(len(ratings)))
+def row_3_full_and_empty():
+    """Cells in which user 3 has every item, and none."""
     before = cells_of(0)
     before[3] = 1
     after = before.copy()
     after[3] = 0
-    pair = (ratings_of(c) for c in (before, after))
-    found = moves(PrivateTaste(epsilon=1.0, rank=3), *pair, USER_EMPTIED)
+    return before, after
+
+
+def moved(before, after):
+    pair = (ratings_of(cells) for cells in (before, after))
+    return moves(PrivateTaste(epsilon=1.0, rank=3), *pair, USER_EMPTIED)
+
+
+@pytest.mark.usefixtures("branch")
+def test_planted_bug_rows_that_are_not_scaled_are_caught(monkeypatch) -> None:
+    monkeypatch.setattr(user_ranking, "contributions", lambda ratings, _: np.ones(len(ratings)))
+    found = moved(*row_3_full_and_empty())
     assert found[0].change > 2 * found[0].allowed
     assert any(m.change > 2 * m.allowed for m in found[1:])
 
 
 def test_planted_bug_a_choice_by_the_private_counts_is_caught(monkeypatch) -> None:
     """One user more or less then decides what is asked: a release moves beyond its bound."""
-    before = cells_of(0)
-    before[3] = 1
-    after = before.copy()
-    after[3] = 0
+    before, after = row_3_full_and_empty()
     of = {c.sum(): bool(c[3].any()) for c in (before, after)}
     private: list[bool] = []
     honest = user_ranking.contributions
@@ -351,8 +357,7 @@ def test_planted_bug_a_choice_by_the_private_counts_is_caught(monkeypatch) -> No
 
     monkeypatch.setattr(user_ranking, "contributions", spying)
     monkeypatch.setattr(user_ranking, "_heard", lambda _: private[-1])
-    pair = (ratings_of(c) for c in (before, after))
-    found = moves(PrivateTaste(epsilon=1.0, rank=3), *pair, USER_EMPTIED)
+    found = moved(before, after)
     assert any(m.change > m.allowed for m in found)
 
 

@@ -376,24 +376,23 @@ def harmless_start(size, seed):
     return v / np.linalg.norm(v)
 
 
+def drawn_stars(users, items, share, seed):
+    rng = np.random.default_rng(seed)
+    u, i = np.nonzero(rng.random((users, items)) < share)
+    public = PublicFacts(users=users, items=items, low=1, high=5)
+    return Ratings.build(u, i, rng.integers(1, 6, len(u)).astype(float), public), rng
+
+
 @pytest.mark.parametrize("radius", [0.5, 10.0, 1000.0])
 def test_frank_wolfe_never_fails_on_a_small_catalogue(radius):
     for seed in range(3):
-        rng = np.random.default_rng(seed)
-        u, i = np.nonzero(rng.random((12, 6)) < 0.6)
-        public = PublicFacts(users=12, items=6, low=1, high=5)
-        ratings = Ratings.build(u, i, rng.integers(1, 6, len(u)).astype(float), public)
-        steps = list(registry.create("frank-wolfe", radius=radius).fit(ratings, rng))
-        assert np.isfinite(steps[-1].model.predict(np.arange(12)[:, None], np.arange(6))).all()
+        *_, last = registry.create("frank-wolfe", radius=radius).fit(*drawn_stars(12, 6, 0.6, seed))
+        assert np.isfinite(last.model.predict(np.arange(12)[:, None], np.arange(6))).all()
 
 
 def test_it_stops_where_the_gap_is_small():
-    rng = np.random.default_rng(3)
-    users, items = np.nonzero(rng.random((60, 20)) < 0.5)
-    public = PublicFacts(users=60, items=20, low=1, high=5)
-    ratings = Ratings.build(users, items, rng.integers(1, 6, len(users)).astype(float), public)
     method = registry.create("frank-wolfe", rounds=500, tolerance=0.05, radius=0.3)
-    steps = list(method.fit(ratings, rng))
+    steps = list(method.fit(*drawn_stars(60, 20, 0.5, 3)))
     assert [step.final for step in steps] == [False] * (len(steps) - 1) + [True]
     assert len(steps) < 500
     assert steps[-1].trace["duality gap"] <= 0.05 * steps[-1].trace["objective"]
@@ -461,5 +460,4 @@ def test_cleansing_beats_the_means_on_structured_ratings(predictor):
         step = list(registry.create(id, **settings).fit(train, np.random.default_rng(0)))[-1]
         return math.sqrt(np.mean((step.model.predict(test.users, test.items) - test.values) ** 2))
 
-    # One variable name a line would say the same: structured ratings, so tastes must help.
     assert rmse("cleansed-svd", predictor=predictor) < 0.9 * rmse("item-mean")

@@ -686,34 +686,21 @@ def test_an_estimate_is_right_on_average():
 
 
 @pytest.mark.parametrize(
-    ("questions", "why"),
-    [((), "got 0"), (("a?",) * 6, "got 6"), (("a" * 141,), "140 characters"), ((" ",), "got 0")],
-)
-def test_questions_have_limits(questions, why):
-    with pytest.raises(InvalidSetting, match=why):
-        Room(questions)
-
-
-@pytest.mark.parametrize("epsilon", [0, -1, 11, math.inf, math.nan])
-def test_epsilon_has_limits(epsilon):
-    with pytest.raises(InvalidSetting, match="epsilon per answer"):
-        Room(("a?",), epsilon)
-
-
-@pytest.mark.parametrize(
-    ("yes", "hands", "why"),
+    ("make", "why"),
     [
-        (0, 0, "hands must be"),
-        (5, 4, "hands that say yes"),
-        (-1, 4, "hands that say yes"),
-        (0, room.PHONES + 1, "hands"),
-        (0.5, 4, "hands that say yes"),
+        (lambda: Room(()), "got 0"),
+        (lambda: Room((" ",)), "got 0"),
+        (lambda: Room(("a?",) * 6), "got 6"),
+        (lambda: Room(("a" * 141,)), "140 characters"),
+        *((lambda e=e: Room(("a?",), e), "epsilon per") for e in (0, 11, math.inf, math.nan)),
+        (lambda: asked().count(0, 0), "hands must be"),
+        (lambda: asked().count(0, room.PHONES + 1), "hands must be"),
+        *((lambda y=y: asked().count(y, 4), "hands that say yes") for y in (5, -1, 0.5)),
     ],
 )
-def test_hands_have_limits(yes, hands, why):
-    one = asked()
+def test_a_room_and_its_counts_have_limits(make, why):
     with pytest.raises(InvalidSetting, match=why):
-        one.count(yes, hands)
+        make()
 
 
 def test_without_a_question_or_after_the_end_nothing_is_counted():
