@@ -56,8 +56,9 @@ def make(id, given):
     return registry.create(id, **values)
 
 
-def ratings_for(task, seed=7, **names):
-    users, items = np.nonzero(np.random.default_rng(7).random((USERS, ITEMS)) < 0.6)
+def ratings_for(task, seed=7, pattern=7, **names):
+    """Ratings of a task; `pattern` decides which cells are rated, `seed` what the ratings are."""
+    users, items = np.nonzero(np.random.default_rng(pattern).random((USERS, ITEMS)) < 0.6)
     drawn = np.random.default_rng(seed).integers(1, 6, len(users))
     values, low, high = {
         Task.BINARY: (np.where(drawn > 2, 1.0, -1.0), -1, 1),

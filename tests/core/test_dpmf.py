@@ -11,18 +11,17 @@ from dpmc_core import metrics, privacy, registry
 from dpmc_core.errors import InvalidSetting
 from dpmc_core.mechanisms.factorization import DPMF, NoiseForm
 from dpmc_core.privacy import CELL, RATING, USER_EMPTIED
-from dpmc_core.ratings import PublicFacts, Ratings
+from dpmc_core.ratings import PublicFacts
 from dpmc_core.solvers.factorization import PublicUserFactors
 from dpmc_core.solvers.rows import normal_equations, ridge
+from tests.ratings_helpers import random_stars
 from tests.statistics_helpers import assert_release_noise
 
 RANDOM = PublicUserFactors("random:7")
 
 
 def ratings_of(rng, users=20, items=12, density=0.5):
-    u, i = np.nonzero(rng.random((users, items)) < density)
-    public = PublicFacts(users=users, items=items, low=1, high=5)
-    return Ratings.build(u, i, rng.integers(1, 6, len(u)).astype(float), public)
+    return random_stars(users, items, density, rng)
 
 
 def changed(ratings, k, value):

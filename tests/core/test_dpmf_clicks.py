@@ -10,19 +10,14 @@ from scipy.optimize import minimize
 from dpmc_core import privacy
 from dpmc_core.mechanisms.factorization import ClickDPMF, NoiseForm
 from dpmc_core.privacy import CELL, RATING, USER_EMPTIED, USER_REPLACED
-from dpmc_core.ratings import PublicFacts, Ratings
+from dpmc_core.ratings import PublicFacts
 from dpmc_core.solvers.factorization import PublicUserFactors
+from tests.ratings_helpers import clicks
 
 Floats = NDArray[np.float64]
 USERS, ITEMS = 30, 12
 RANDOM = PublicUserFactors("random:5")
 FORMS = pytest.mark.parametrize("form", NoiseForm)
-
-
-def clicks(matrix: NDArray[np.bool_]) -> Ratings:
-    users, items = np.nonzero(matrix)
-    public = PublicFacts(users=matrix.shape[0], items=matrix.shape[1], low=0, high=1)
-    return Ratings.build(users, items, np.ones(len(users)), public)
 
 
 def drawn(seed: int = 0, share: float = 0.3) -> NDArray[np.bool_]:

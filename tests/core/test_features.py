@@ -20,6 +20,7 @@ from dpmc_core.ratings import Here, PublicFacts, Ratings
 from dpmc_core.solvers import ranking as ranking_solver
 from dpmc_core.solvers import sizes
 from dpmc_core.solvers.rows import Rows
+from tests.ratings_helpers import clicks
 from tests.replay import moves
 from tests.user_level_helpers import (
     FAMILY,
@@ -346,12 +347,6 @@ def test_what_facts_are_worth_is_what_its_definition_says():
     ratings = clicks(cells).knowing(known).using(list(known))
     found = ranking_solver.facts_apart(ratings, counts)
     assert found == pytest.approx(expected, rel=1e-9)
-
-
-def clicks(cells):
-    users, items = np.nonzero(cells)
-    public = PublicFacts(users=len(cells), items=cells.shape[1], low=0, high=1)
-    return Ratings.build(users, items, np.ones(len(users)), public)
 
 
 def leaves(value):

@@ -15,6 +15,7 @@ from dpmc_core.solvers.factorization import (
     minimise_in_ball,
     solve_rows,
 )
+from tests.ratings_helpers import clicks
 
 LOSSES = [
     ImplicitLoss(0.3, 0.02),
@@ -26,10 +27,7 @@ LOSSES = [
 
 
 def interactions(seed: int = 0, users: int = 30, items: int = 20, density: float = 0.25) -> Ratings:
-    rng = np.random.default_rng(seed)
-    u, i = np.nonzero(rng.random((users, items)) < density)
-    public = PublicFacts(users=users, items=items, low=0, high=1)
-    return Ratings.build(u, i, np.ones(len(u)), public)
+    return clicks(np.random.default_rng(seed).random((users, items)) < density)
 
 
 def dense_loss(loss: ImplicitLoss, cells, left, right) -> float:
@@ -87,8 +85,7 @@ def test_ratings_that_are_not_interactions_are_refused_in_a_sentence() -> None:
 )
 def test_a_ridge_that_drowns_in_rounding_is_a_sentence(id: str, settings: dict) -> None:
     rng = np.random.default_rng(0)
-    u, i = np.nonzero(rng.random((5, 4)) < 0.6)  # fewer items than a factor is long
-    few = Ratings.build(u, i, np.ones(len(u)), PublicFacts(users=5, items=4, low=0, high=1))
+    few = clicks(rng.random((5, 4)) < 0.6)  # fewer items than a factor is long
     mechanism = registry.create(id, epsilon=1.0, rounds=2, **settings)
     with pytest.raises(InvalidSetting, match=r"regularisation must be large enough for factors of"):
         list(mechanism.fit(few, rng))

@@ -17,12 +17,12 @@ from dpmc_core.privacy import (
     USER_EMPTIED,
     USER_REPLACED,
     Laplace,
-    LocalChannel,
     ModifiedLaplace,
     SymbolChannel,
     noise,
 )
-from dpmc_core.ratings import PublicFacts, Ratings
+from dpmc_core.ratings import PublicFacts
+from tests.ratings_helpers import random_stars
 from tests.statistics_helpers import (
     FALSE_ALARM,
     assert_drawn_from,
@@ -286,12 +286,9 @@ def test_the_tests_catch_half_noise_and_skipped_or_shared_draws(monkeypatch):
 @pytest.mark.parametrize("epsilon", [0.5, 2.0])
 def test_the_estimated_density_is_unbiased(id, epsilon):
     rng = np.random.default_rng(5)
-    users, items = np.nonzero(rng.random((300, 200)) < 0.07)
-    public = PublicFacts(users=300, items=200, low=1, high=5)
-    ratings = Ratings.build(users, items, rng.integers(1, 6, len(users)).astype(float), public)
+    ratings = random_stars(300, 200, 0.07, rng)
     mechanism = registry.create(id, epsilon=epsilon)
-    channel = mechanism.guarantee(public).releases.rows
-    assert isinstance(channel, LocalChannel)
+    channel = mechanism.guarantee(ratings.public).releases.rows
     slope = channel.reported_if_rated - channel.reported_if_missing
     found = []
     for _ in range(40):

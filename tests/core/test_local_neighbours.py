@@ -19,16 +19,14 @@ from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.solvers import ranking as ranks
 from dpmc_core.solvers.factorization import binary_matrix
 from dpmc_core.solvers.ranking import FlippedPairs, ItemScores, nearest
+from tests.ratings_helpers import clicks
 from tests.statistics_helpers import assert_channel
 
 USERS, ITEMS = 40, 12
 
 
 def ratings_of(seed: int = 0, users: int = USERS, items: int = ITEMS) -> Ratings:
-    rng = np.random.default_rng(seed)
-    u, i = np.nonzero(rng.random((users, items)) < 0.35)
-    public = PublicFacts(users=users, items=items, low=0, high=1)
-    return Ratings.build(u, i, np.ones(len(u)), public)
+    return clicks(np.random.default_rng(seed).random((users, items)) < 0.35)
 
 
 def flipped(bits: np.ndarray, flip: float, rng) -> np.ndarray:

@@ -19,18 +19,13 @@ from dpmc_core.settings import parse_setting
 from dpmc_core.solvers.linalg import Pattern
 from dpmc_core.solvers.ranking import Audiences, cross_moments, profiles
 from dpmc_core.solvers.rows import contributions
+from tests.ratings_helpers import clicks
 from tests.replay import moves
 from tests.statistics_helpers import assert_release_noise
 
 USERS, ITEMS = 14, 10
 FACTS = PublicFacts(users=USERS, items=ITEMS, low=0, high=1)
 ASKS = 6
-
-
-def ratings_of(cells: np.ndarray) -> Ratings:
-    u, i = np.nonzero(cells)
-    public = PublicFacts(users=len(cells), items=cells.shape[1], low=0, high=1)
-    return Ratings.build(u, i, np.ones(len(u)), public)
 
 
 def cells_of(seed: int, density: float = 0.4) -> np.ndarray:
@@ -64,7 +59,7 @@ def test_no_user_moves_a_release_further_than_stated(change, epsilon) -> None:
     mechanism = PrivateTaste(epsilon=epsilon, rank=3)
     most: dict[str, float] = {}
     for trial in range(24):
-        pair = (ratings_of(cells) for cells in neighbours(change, trial))
+        pair = (clicks(cells) for cells in neighbours(change, trial))
         found = moves(mechanism, *pair, change, seed=trial)
         assert len(found) == 1 + 2 * ASKS
         for moved in found:
@@ -84,7 +79,7 @@ def test_the_stated_bounds_are_approached_by_profiles_that_turn_round() -> None:
     for last in (items - 2, items - 1):
         cells = np.zeros((1, items))
         cells[0, : items - 2] = cells[0, last] = 1
-        ratings = ratings_of(cells)
+        ratings = clicks(cells)
         weights = contributions(ratings, 1)
         rows = np.bincount(ratings.items, weights, minlength=items)
         sums = cross_moments(Pattern.of(ratings), weights, features)
@@ -108,7 +103,7 @@ def test_nothing_leaks_onto_items_the_user_does_not_have(branch) -> None:
     values = []
     for cells in (before, after):
         with witness() as seen:
-            next(mechanism.fit(ratings_of(cells), np.random.default_rng(0)))
+            next(mechanism.fit(clicks(cells), np.random.default_rng(0)))
         values.append([p.private for p in seen])
     assert np.array_equal(values[0][0][4:], values[1][0][4:])
     if not branch:  # features of taste depend on the counts heard, which differ here
@@ -116,14 +111,14 @@ def test_nothing_leaks_onto_items_the_user_does_not_have(branch) -> None:
     features = np.random.default_rng(2).normal(size=(ITEMS, 3))
     sums = [
         cross_moments(Pattern.of(r), contributions(r, 1), features)
-        for r in map(ratings_of, (before, after))
+        for r in map(clicks, (before, after))
     ]
     assert sums[0][4:] == pytest.approx(sums[1][4:], abs=1e-12)
 
 
 def test_both_branches_publish_what_is_on_the_card(branch) -> None:
     mechanism = PrivateTaste(epsilon=2.0, rank=3)
-    ratings = ratings_of(cells_of(1))
+    ratings = clicks(cells_of(1))
     with witness() as seen:
         steps = list(mechanism.fit(ratings, np.random.default_rng(0)))
     assert len(steps) == ASKS
@@ -143,7 +138,7 @@ def test_both_branches_publish_what_is_on_the_card(branch) -> None:
 def test_counts_alone_are_the_mean_of_all_answers_by_precision() -> None:
     mechanism = PrivateTaste(epsilon=0.5, rank=3)
     with witness() as seen:
-        *_, last = mechanism.fit(ratings_of(cells_of(1)), np.random.default_rng(0))
+        *_, last = mechanism.fit(clicks(cells_of(1)), np.random.default_rng(0))
     heard = [seen[0].published, *(p.published[:, 0] for p in seen[1::2])]
     weights = [p.release.scale**-2 for p in (seen[0], *seen[1::2])]
     mean = np.average(heard, axis=0, weights=weights) / USERS
@@ -181,7 +176,7 @@ def test_certified_is_claimed_and_what_an_independent_accountant_finds(id, epsil
 def test_no_size_and_no_budget_breaks_it(epsilon, shape) -> None:
     cells = np.zeros(shape)
     cells[0] = 1  # every other row is empty
-    for step in PrivateTaste(epsilon=epsilon).fit(ratings_of(cells), np.random.default_rng(0)):
+    for step in PrivateTaste(epsilon=epsilon).fit(clicks(cells), np.random.default_rng(0)):
         scores = step.model.predict(np.arange(shape[0])[:, None], np.arange(shape[1]))
         assert np.isfinite(scores).all()
         assert np.isfinite(list(step.trace.values())).all()
@@ -190,7 +185,7 @@ def test_no_size_and_no_budget_breaks_it(epsilon, shape) -> None:
 def test_a_profile_leaves_the_item_out() -> None:
     rng = np.random.default_rng(4)
     cells = cells_of(5)
-    ratings, features = ratings_of(cells), rng.normal(size=(ITEMS, 3))
+    ratings, features = clicks(cells), rng.normal(size=(ITEMS, 3))
     weights = rng.random(len(ratings))
     expected = np.zeros((ITEMS, 3))
     for u, i, w in zip(ratings.users, ratings.items, weights, strict=True):
@@ -206,7 +201,7 @@ def test_a_profile_leaves_the_item_out() -> None:
 
 def test_features_that_cancel_have_no_direction() -> None:
     """Their sum is 5.6e-17, which is rounding: a direction would be of length 1."""
-    pattern = Pattern.of(ratings_of(np.ones((1, 3))))
+    pattern = Pattern.of(clicks(np.ones((1, 3))))
     assert not profiles(pattern, np.array([[0.1], [0.2], [-0.3]])).any()
 
 
@@ -287,7 +282,7 @@ def test_private_popularity_counts_within_its_sensitivity(delta: float, per: str
         values = []
         for cells in (before, after):
             with witness() as seen:
-                list(mechanism.fit(ratings_of(cells), np.random.default_rng(0)))
+                list(mechanism.fit(clicks(cells), np.random.default_rng(0)))
             values.append(seen[0].private)
         bound = release.sensitivity[card.change]
         assert release.distance(*values) <= bound * (1 + 1e-9)
@@ -295,7 +290,7 @@ def test_private_popularity_counts_within_its_sensitivity(delta: float, per: str
 
 
 def test_contributions_bound_every_user_by_the_own_row_alone() -> None:
-    ratings = ratings_of(cells_of(6, density=0.8))
+    ratings = clicks(cells_of(6, density=0.8))
     for norm, power in ((1, 1), (2, 2)):
         weights = contributions(ratings, 3, norm)
         lengths = np.bincount(ratings.users, weights**power, minlength=USERS)
@@ -332,7 +327,7 @@ def row_3_full_and_empty():
 
 
 def moved(before, after):
-    pair = (ratings_of(cells) for cells in (before, after))
+    pair = (clicks(cells) for cells in (before, after))
     return moves(PrivateTaste(epsilon=1.0, rank=3), *pair, USER_EMPTIED)
 
 

@@ -13,18 +13,13 @@ from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.solvers import ranking
 from dpmc_core.solvers.ranking import ClickTaste, FlippedBits, _Edge
 from sample_data import generate
+from tests.ratings_helpers import clicks
 from tests.replay import replayed
 
 
 def flipped(truth: np.ndarray, flip: float, rng: np.random.Generator) -> FlippedBits:
     bits = truth ^ (rng.random(truth.shape) < flip)
     return FlippedBits(np.packbits(bits, axis=1), truth.shape[1], flip)
-
-
-def clicks(truth: np.ndarray) -> Ratings:
-    u, i = np.nonzero(truth)
-    public = PublicFacts(users=truth.shape[0], items=truth.shape[1], low=0, high=1)
-    return Ratings.build(u, i, np.ones(len(u)), public)
 
 
 def two_crowds(rng: np.random.Generator, users: int = 1500, items: int = 120) -> np.ndarray:

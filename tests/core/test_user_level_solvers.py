@@ -41,6 +41,7 @@ from dpmc_core.solvers.rows import (
     ridge_rows,
     row_sums,
 )
+from tests.ratings_helpers import random_stars
 
 
 def pattern(mask):
@@ -347,16 +348,14 @@ def test_cleansing_as_published_has_no_singular_system():
 def test_ojas_answers_are_those_of_the_residual_rows():
     """Each product is A'A v and the squared norm |A v|^2, for clipped rows A of one round."""
     rng = np.random.default_rng(1)
-    users, items = np.nonzero(rng.random((300, 40)) < 0.3)
-    public = PublicFacts(users=300, items=40, low=1, high=5)
-    ratings = Ratings.build(users, items, rng.integers(1, 6, len(users)).astype(float), public)
+    ratings = random_stars(300, 40, 0.3, rng)
     made = registry.create("private-frank-wolfe-oja", epsilon=1.0, rounds=1, item_share=0.0,
                            estimator=Estimator.PUBLISHED, updates=5, cap=None)  # fmt: skip
     with privacy.witness() as publications:
         (step,) = made.fit(ratings, np.random.default_rng(2))
     rows = centred(ratings)
     for share in (1.0, made.residual):
-        clip_rows(rows.cells, rows.values, share * made.row_norm(public))
+        clip_rows(rows.cells, rows.values, share * made.row_norm(ratings.public))
     matrix = dense(rows.cells, rows.values)
     *products, norm = publications
     v = harmless_start(40, 2)
@@ -376,23 +375,19 @@ def harmless_start(size, seed):
     return v / np.linalg.norm(v)
 
 
-def drawn_stars(users, items, share, seed):
-    rng = np.random.default_rng(seed)
-    u, i = np.nonzero(rng.random((users, items)) < share)
-    public = PublicFacts(users=users, items=items, low=1, high=5)
-    return Ratings.build(u, i, rng.integers(1, 6, len(u)).astype(float), public), rng
-
-
 @pytest.mark.parametrize("radius", [0.5, 10.0, 1000.0])
 def test_frank_wolfe_never_fails_on_a_small_catalogue(radius):
     for seed in range(3):
-        *_, last = registry.create("frank-wolfe", radius=radius).fit(*drawn_stars(12, 6, 0.6, seed))
+        rng = np.random.default_rng(seed)
+        method = registry.create("frank-wolfe", radius=radius)
+        *_, last = method.fit(random_stars(12, 6, 0.6, rng), rng)
         assert np.isfinite(last.model.predict(np.arange(12)[:, None], np.arange(6))).all()
 
 
 def test_it_stops_where_the_gap_is_small():
     method = registry.create("frank-wolfe", rounds=500, tolerance=0.05, radius=0.3)
-    steps = list(method.fit(*drawn_stars(60, 20, 0.5, 3)))
+    rng = np.random.default_rng(3)
+    steps = list(method.fit(random_stars(60, 20, 0.5, rng), rng))
     assert [step.final for step in steps] == [False] * (len(steps) - 1) + [True]
     assert len(steps) < 500
     assert steps[-1].trace["duality gap"] <= 0.05 * steps[-1].trace["objective"]

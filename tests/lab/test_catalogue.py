@@ -25,6 +25,7 @@ from dpmc_core.problem import prepare_all
 from dpmc_core.ratings import Catalogue, Origin, PublicFacts, Ratings
 from dpmc_core.settings import parse_setting
 from dpmc_lab.study.release import check
+from tests.ratings_helpers import random_stars
 
 ITEMS = [f"film-{k}" for k in (7, 2, 9, 4, 30, 1)]
 USERS = [f"u{k}" for k in range(12)]
@@ -235,13 +236,6 @@ def test_the_command_draws_the_places_of_users_whose_number_alone_is_known(dpmc,
 # Preparation that is free
 
 
-def random_ratings(rng):
-    rated = rng.random((6, 9)) < 0.7
-    users, items = np.nonzero(rated)
-    public = PublicFacts(users=6, items=9, low=1, high=5)
-    return Ratings.build(users, items, rng.integers(1, 6, len(users)), public)
-
-
 def neighbour(ratings, change, rng):
     """The same ratings but for one change at random."""
     cells = ratings.matrix.toarray()
@@ -273,7 +267,7 @@ def test_a_step_is_free_just_where_neighbours_stay_neighbours(text, change):
     rng = np.random.default_rng(5)
     step, broken = parse_step(text), 0
     for _ in range(400):
-        before = random_ratings(rng)
+        before = random_stars(6, 9, 0.7, rng)
         after = neighbour(before, change, rng)
         try:
             prepared = [step.apply(r, r) for r in (before, after)]
@@ -313,7 +307,7 @@ def test_preparation_is_refused_just_where_it_costs_something(id, settings, step
     cls = registry.get(id)
     values = {name: parse_setting(cls, name, text) for name, text in settings.items()}
     mechanism = registry.create(id, epsilon=1.0, delta=1e-6, **values)
-    ratings = random_ratings(np.random.default_rng(0))
+    ratings = random_stars(6, 9, 0.7, np.random.default_rng(0))
     prepared, texts = prepare_all(ratings, mechanism.task, [parse_step(s) for s in steps])
     if refused:
         with pytest.raises(CannotRelease, match="no noise covers"):

@@ -35,6 +35,7 @@ from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import parse_setting
 from dpmc_core.solvers.factorization import binary_matrix
 from dpmc_lab.study.release import ADDITIVE, CHANNELS, check, export, secured
+from tests.ratings_helpers import clicks
 from tests.replay import replayed
 from tests.statistics_helpers import assert_frequencies
 from tests.user_level_helpers import COLLECTED, RANKING, VARIANTS, build, make, rows_of
@@ -90,12 +91,6 @@ def signs(seed=0):
     values = np.where(np.random.default_rng(seed).random(len(users)) < 0.5, 1.0, -1.0)
     public = PublicFacts(users=USERS, items=ITEMS, low=-1, high=1)
     return Ratings.build(users, items, values, public)
-
-
-def clicks(cells):
-    users, items = np.nonzero(cells)
-    public = PublicFacts(users=cells.shape[0], items=cells.shape[1], low=0, high=1)
-    return Ratings.build(users, items, np.ones(len(users)), public)
 
 
 def some_clicks(seed=0):

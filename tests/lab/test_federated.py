@@ -13,6 +13,7 @@ from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_lab.protocol.federated import SERVER, FederatedRun, Federation
 from sample_data import generate
 from tests.protocol_helpers import received
+from tests.ratings_helpers import clicks
 
 
 def mechanism(epsilon: float = 1.0, **settings) -> Dpimf:
@@ -22,10 +23,7 @@ def mechanism(epsilon: float = 1.0, **settings) -> Dpimf:
 
 
 def ratings_of(users: int = 30, items: int = 20) -> Ratings:
-    rng = np.random.default_rng(0)
-    u, i = np.nonzero(rng.random((users, items)) < 0.4)
-    public = PublicFacts(users=users, items=items, low=0, high=1)
-    return Ratings.build(u, i, np.ones(len(u)), public)
+    return clicks(np.random.default_rng(0).random((users, items)) < 0.4)
 
 
 @pytest.mark.parametrize("profiles", list(Profiles))

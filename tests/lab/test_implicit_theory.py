@@ -15,6 +15,7 @@ from dpmc_core.privacy import sampled
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.solvers.factorization import ImplicitLoss, Over, binary_matrix, solve_rows
 from dpmc_lab.papers import ryhh24 as views
+from tests.ratings_helpers import clicks
 from tests.theory import ryhh24 as bounds
 
 pytestmark = pytest.mark.slow
@@ -71,9 +72,7 @@ def test_theorem_5_bounds_the_excess_loss_of_every_variant(variant, rank, alpha)
     rng = np.random.default_rng(2)
     users, runs = 60, 600
     ones = rng.random(users) < 0.4
-    u, i = np.nonzero(np.repeat(ones[:, None], runs, axis=1))
-    public = PublicFacts(users=users, items=runs, low=0, high=1)
-    columns = binary_matrix(Ratings.build(u, i, np.ones(len(u)), public)).T.tocsr()
+    columns = binary_matrix(clicks(np.repeat(ones[:, None], runs, axis=1))).T.tocsr()
     for largest, ridge, epsilon in itertools.product((0.01, 0.3), (0.05, 1.0), (0.1, 2.0)):
         factors = rng.uniform(-largest, largest, (users, rank))
         own = {"clip": rank * largest, "clip_l2": math.sqrt(rank) * largest}

@@ -22,6 +22,7 @@ from dpmc_core.solvers.rows import gram_products
 from dpmc_lab import papers
 from dpmc_lab.papers import engine, hxz15, ryhh24
 from dpmc_lab.papers.engine import TrialRecipe, parsed
+from tests import ratings_helpers
 
 pytestmark = pytest.mark.slow
 
@@ -41,9 +42,7 @@ def shop() -> Problem:
 
 
 def clicks(users: int, items: int, share: float, seed: int = 0) -> Ratings:
-    u, i = np.nonzero(np.random.default_rng(seed).random((users, items)) < share)
-    public = PublicFacts(users=users, items=items, low=0, high=1)
-    return Ratings.build(u, i, np.ones(len(u)), public)
+    return ratings_helpers.clicks(np.random.default_rng(seed).random((users, items)) < share)
 
 
 def survivors(ratings: Ratings, ridge: float, rank: int) -> tuple[np.ndarray, float]:

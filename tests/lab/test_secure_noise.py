@@ -44,10 +44,10 @@ from dpmc_core.privacy import (
 from dpmc_core.privacy.accounting import gaussian_delta
 from dpmc_core.privacy.exact_noise import SecureSource
 from dpmc_core.problem import prepare_all
-from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import parse_setting
 from dpmc_lab.study import release as exporting
 from dpmc_lab.study.release import check, export, secured, write
+from tests.release_helpers import ITEMS, USERS, ratings_for
 from tests.slow_helpers import rest_slow
 from tests.statistics_helpers import (
     FALSE_ALARM,
@@ -57,7 +57,6 @@ from tests.statistics_helpers import (
     assert_scale,
 )
 
-USERS, ITEMS = 24, 16
 PRIVATE = [
     id
     for id, cls in sorted(registry.MECHANISMS.items())
@@ -81,19 +80,6 @@ def release(kind, shape, scale, **more):
 
 def make(id, **settings):
     return registry.create(id, **{"epsilon": 1.0, "delta": 1e-6} | settings)
-
-
-def ratings_for(task, seed=7, pattern=7):
-    """Ratings of a task; `pattern` decides which cells are rated, `seed` what the ratings are."""
-    users, items = np.nonzero(np.random.default_rng(pattern).random((USERS, ITEMS)) < 0.6)
-    drawn = np.random.default_rng(seed).integers(1, 6, len(users))
-    values, low, high = {
-        Task.BINARY: (np.where(drawn > 2, 1.0, -1.0), -1, 1),
-        Task.RATINGS: (drawn, 1, 5),
-        Task.RANKING: (np.ones(len(users)), 0, 1),
-    }[task]
-    public = PublicFacts(users=USERS, items=ITEMS, low=low, high=high)
-    return Ratings.build(users, items, values, public)
 
 
 # The samplers

@@ -23,7 +23,7 @@ from dpmc_lab.cli import main
 from dpmc_lab.cli import sweep as command
 from dpmc_lab.store import Store
 from dpmc_lab.sweep import SweepReport, cluster, parse_epsilons, parse_seeds
-from tests.processes import alive, descendants, needs_proc, wait_until
+from tests.processes import alive, descendants, needs_proc, start, wait_until
 from tests.store_helpers import as_nobody, needs_modes, open_folder, record
 from tests.sweep_helpers import rows_of
 
@@ -203,15 +203,7 @@ def test_curves_can_be_written_when_all_is_done(finished, tmp_path):
 @pytest.mark.slow
 @posix
 def test_ctrl_c_keeps_what_is_finished(finished, file):
-    words = [*SMALL, "--store", file, "--json"]
-    child = subprocess.Popen(
-        [sys.executable, "-m", "dpmc_lab", *map(str, words)],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
+    child = start(*SMALL[1:], "--store", file, "--json")
     while json.loads(child.stdout.readline())["done"] < 3:
         pass
     os.killpg(child.pid, signal.SIGINT)  # as a terminal does: the workers get it too
@@ -234,14 +226,7 @@ def test_ctrl_c_keeps_what_is_finished(finished, file):
 @pytest.mark.slow
 @posix
 def test_being_told_to_end_keeps_what_is_finished(file):
-    words = [*SMALL, "--store", file, "--json"]
-    child = subprocess.Popen(
-        [sys.executable, "-m", "dpmc_lab", *map(str, words)],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    child = start(*SMALL[1:], "--store", file, "--json")
     while json.loads(child.stdout.readline())["done"] < 3:
         pass
     child.terminate()

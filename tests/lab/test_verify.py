@@ -29,7 +29,7 @@ from dpmc_core.solvers.factorization import minimise_in_ball
 from dpmc_lab.study import release
 from dpmc_lab.study.release import check, deployment_card, export, write
 from dpmc_lab.study.verify import sign_lines, signed, unnoticed, verify
-from tests.forgeries import BASES, facts, forgeries, released
+from tests.forgeries import BASES, facts, forgeries, put, released
 from tests.release_helpers import (
     ITEMS,
     RELEASED,
@@ -503,12 +503,7 @@ def test_reports_are_cells_in_order_each_once(files, tmp_path):
 )
 def test_another_claim_is_refused_with_the_field(files, path, value, field, tmp_path):
     card, arrays = load(files(("private-item-mean", {})))
-    card = copy.deepcopy(card)
-    place = card
-    for key in path[:-1]:
-        place = place[key]
-    place[path[-1]] = value
-    save(tmp_path / "edited.npz", card, arrays)
+    save(tmp_path / "edited.npz", put(card, path, value), arrays)
     with pytest.raises(NotVerified, match=field):
         verify(tmp_path / "edited.npz")
 

@@ -19,8 +19,9 @@ from dpmc_core.arrays import Bools, Floats
 from dpmc_core.mechanisms.dpimf import Dpimf
 from dpmc_core.privacy import CELL, USER_REPLACED, Additive
 from dpmc_core.privacy.sampled import SampledLaplace, amplified_losses
-from dpmc_core.ratings import PublicFacts, Ratings
+from dpmc_core.ratings import PublicFacts
 from dpmc_core.solvers.factorization import ImplicitLoss, Over, binary_matrix, solve_rows
+from tests.ratings_helpers import clicks
 from tests.theory import mean_of, row
 
 # --- bounds ------------------------------------------------------------------------------------
@@ -252,10 +253,7 @@ class _Item:
 
 def _column(ones: Bools, times: int = 1) -> Any:
     """Items that the same users chose, as rows of ones."""
-    users, items = np.nonzero(np.repeat(ones[:, None], times, axis=1))
-    public = PublicFacts(users=len(ones), items=times, low=0, high=1)
-    ratings = Ratings.build(users, items, np.ones(len(users)), public)
-    return binary_matrix(ratings).T.tocsr()
+    return binary_matrix(clicks(np.repeat(ones[:, None], times, axis=1))).T.tocsr()
 
 
 def _losses(loss: ImplicitLoss, ones: Bools, factors: Floats, profiles: Floats) -> Floats:
