@@ -17,10 +17,10 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 BUDGETS = {  # files, tokens
-    "core": (64, 134_160),
-    "lab": (77, 168_600),
-    "pages": (52, 76_340),
-    "pages (js, css, html)": (8, 20_050),
+    "core": (62, 127_700),
+    "lab": (76, 152_160),
+    "pages": (49, 72_850),
+    "pages (js, css, html)": (8, 20_160),
 }
 NOT_CODE = {
     *(tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT),

@@ -607,8 +607,10 @@ def _keys(texts: Any) -> NDArray[Any] | None:
 
 def natural_order(texts: Any) -> NDArray[np.intp]:
     """Positions that sort ids: as numbers where all are whole numbers, else as text."""
+    import pyarrow as pa
     from pyarrow import compute
 
+    texts = texts if isinstance(texts, pa.Array) else pa.array(texts, pa.string())
     keys = _keys(texts)
     if keys is None:
         return np.asarray(compute.sort_indices(texts), dtype=np.intp)

@@ -111,7 +111,7 @@ def data_text(draw):
     kind = draw.randrange(6)
     if kind < 3:
         return draw.choice([(*SAMPLES, "rank-one", "upload"), (*DAMAGED,), JUNK][kind])
-    name = draw.choice(DRAWN)
+    name = draw.choice([*DRAWN])
     options = draw.sample(options_of(name), draw.randint(1, 3))
     return f"{name}:" + ",".join(f"{option}={draw.choice(OPTIONS)}" for option in options)
 

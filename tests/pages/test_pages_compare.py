@@ -254,7 +254,7 @@ def test_the_same_unit_uses_certified_values_and_drops_nothing():
     assert "not certified" in flip["name"]
     assert "nothing finite is certified per user" in plain(all_text(app))
     assert flip["x"] == pytest.approx([0.1, 0.3, 1, 3, 10])
-    assert "different things are not compared" in all_text(app)
+    assert "the epsilons count different things" in all_text(app)
 
 
 @pytest.mark.usefixtures("nothing_shipped")

@@ -120,16 +120,6 @@ def test_a_sweep_keeps_the_lists_of_its_first_seed_and_pruning_drops_them(tmp_pa
         )
 
 
-def test_a_store_of_an_older_version_has_no_lists(tmp_path):
-    path = tmp_path / "s.sqlite"
-    with Store(path) as store:
-        store.connection.execute("DROP TABLE shown")
-    with Store(path, read_only=True) as store:
-        assert top_lists(store, 1) == {}
-    with Store(path) as store:
-        assert store.connection.execute("SELECT COUNT(*) FROM shown").fetchone()[0] == 0
-
-
 def test_people_stand_at_the_quantiles_of_their_ratings(train):
     plain = toplists.popular(train)
     found = people.people(train, plain, ())
