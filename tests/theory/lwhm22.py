@@ -31,6 +31,7 @@ from dpmc_core.privacy import Calibration
 from dpmc_core.privacy.channels import flip_chance
 from dpmc_core.ratings import Ratings
 from dpmc_core.solvers.one_bit import positive
+from tests.ratings_helpers import with_values
 from tests.theory import end_of, mean_of, row
 
 _GRID = 10_001  # points on which a supremum over 0..alpha is looked for
@@ -297,7 +298,7 @@ def _losses():
     exact = registry.create("clear", **(_PUBLISHED | {"iterations": 3000, "tolerance": 1e-6}))
     signs = ratings.values.copy()
     signs[0] *= -1
-    moved = end_of(exact, ratings) - end_of(exact, ratings.with_values(signs, low=-1, high=1))
+    moved = end_of(exact, ratings) - end_of(exact, with_values(ratings, signs, low=-1, high=1))
     card = output.guarantee(ratings.public)
     yield row(
         "output",
