@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from types import MappingProxyType
@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 
 from dpmc_core import metrics, registry
-from dpmc_core.data import Dataset, Transform
-from dpmc_core.errors import DpmcError, InvalidSetting, check_number
+from dpmc_core.data import Dataset
+from dpmc_core.errors import DpmcError, check_number
 from dpmc_core.model import AddsNoiseLast, Estimator, Mechanism, Model, Rounds, Step, Task
 from dpmc_core.privacy import Guarantee, Publication, witness
-from dpmc_core.problem import Problem, Split, build_problem, generator
+from dpmc_core.problem import Problem, build_problem, generator
 from dpmc_core.ratings import Ratings
 from dpmc_core.settings import settings_of, show_setting
 from dpmc_core.stopping import Stop, Stopped, check_cancelled, grace, stopping
@@ -112,14 +112,12 @@ def run(
     solve: Solve | None = None,
     so_far: Callable[[Result], None] | None = None,
     *,
-    steps: Sequence[Transform] = (),
-    split: Split | None = None,
     known: Mapping[str, Mapping[str, float]] = MappingProxyType({}),
 ) -> Result:
     """Fit the mechanism, then its baselines, and measure all of them on the test ratings.
 
-    problem: a data set or an official pair (training, test) becomes one by `build_problem`, with
-    the steps, the split and the same seed.
+    problem: a data set or an official pair (training, test) becomes one by `build_problem` with the
+    same seed; other steps and splits are given there.
 
     on_step sees every step with the method it belongs to. Once `stop()` is true the run ends at its
     next look; the model it has by then is measured where that takes no more than half a second.
@@ -132,11 +130,7 @@ def run(
     check_number("seed", seed, at_least=0, integer=True)
     with stopping(stop):
         if not isinstance(problem, Problem):
-            problem = build_problem(problem, mechanism.task, steps=steps, split=split, seed=seed)
-        elif steps or split is not None:
-            raise InvalidSetting(
-                "steps and split", "left out: the problem is prepared", problem.steps
-            )
+            problem = build_problem(problem, mechanism.task, seed=seed)
         beside = baselines_of(mechanism, problem.steps)
         problem.check(mechanism.task)
         start = time.perf_counter()

@@ -8,9 +8,10 @@ import streamlit as st
 
 from dpmc_core.errors import DpmcError
 from dpmc_lab import glossary
+from dpmc_lab.classroom import CLASS
 from dpmc_lab.classroom import room as core
 from dpmc_lab.classroom import room_view as words
-from dpmc_lab.classroom.room import CLASS, LONGEST, QUESTIONS, READY, Room, View
+from dpmc_lab.classroom.room import LONGEST, QUESTIONS, READY, Room, View
 from dpmc_lab.classroom.room_view import ShareRow
 from dpmc_lab.curves import cards
 from dpmc_lab.sweep.presets import EPSILONS

@@ -257,6 +257,16 @@ def test_one_method_is_had_without_the_others():
     assert not {"scipy.special", "scipy.sparse", "importlib.metadata"} & set(loaded)
 
 
+def test_what_draws_rows_loads_neither_the_engine_nor_a_class_nor_an_audit():
+    loaded = run_python(
+        "import sys, pages.ui.rows, pages.ui.scene; from dpmc_core import registry;"
+        "[*registry.MECHANISMS]; print(*sys.modules)"
+    ).split()
+    heavy = "sweep.engine", "sweep.cluster", "classroom.room", "audit", "papers", "protocol"
+    assert not {f"dpmc_lab.{name}" for name in heavy} & {*loaded}
+    assert not {"dpmc_core.privacy.audit", "dpmc_core.solvers.noisy_reports"} & {*loaded}
+
+
 def test_a_class_name_means_one_thing():
     places = {}
     for path, tree in trees().items():

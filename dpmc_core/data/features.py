@@ -7,11 +7,16 @@ rated, or how well, is marked.
 
 from __future__ import annotations
 
+import csv
 import hashlib
+import io
+import math
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import zip_longest
+from typing import Any
 
 import numpy as np
 
@@ -200,18 +205,22 @@ def _marked(fact: Fact, ratings: Ratings) -> Fact:
 
 def _table(source: Source) -> dict[str, list[str]]:
     """The columns of a CSV or Parquet file, by name, as texts; "" where a cell is empty."""
-    import pandas as pd
+    from pyarrow import parquet
 
     source.check_size(_LARGEST)
     try:
         with source.open() as file:
             if source.head().startswith(b"PAR1"):
-                table = pd.read_parquet(file)
-            else:
-                table = pd.read_csv(file, dtype=str, keep_default_na=False)
-    except (ValueError, OSError, LookupError) as error:
+                table = parquet.read_table(file).to_pydict()
+                return {name: list(map(_text, column)) for name, column in table.items()}
+            text = io.TextIOWrapper(file, "utf-8-sig", newline="")
+            rows = filter(None, csv.reader(text, strict=True))
+            return {name: column for name, *column in zip_longest(*rows, fillvalue="")}
+    except (ValueError, OSError, LookupError, csv.Error) as error:
         raise BadRatings(
             f"{source.name} cannot be read as a table of items, CSV or Parquet: {error}"
         ) from None
-    texts = table.astype(str).where(table.notna(), "")
-    return {str(name): texts[name].tolist() for name in texts}
+
+
+def _text(cell: Any) -> str:
+    return "" if cell is None or (isinstance(cell, float) and math.isnan(cell)) else str(cell)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -25,10 +26,12 @@ from dpmc_core.privacy.channels import flip_chance
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.settings import AsPublished, mechanism, same_setting, setting
 from dpmc_core.solvers.linalg import Pattern
-from dpmc_core.solvers.noisy_reports import LaplaceLaw, Law, SymbolLaw, mean_rating, recovered
 from dpmc_core.solvers.recovery import Recovery, Regress, Reports, Rule, on_unit_scale
 from dpmc_core.solvers.sizes import check_reports
 from dpmc_core.style import GREEN, ORANGE, RED, Style
+
+if TYPE_CHECKING:
+    from dpmc_core.solvers.noisy_reports import Law
 
 _ONLY = "published estimator only"
 _GAMMA = 0.05  # Theorem 3's bound holds with chance 95 %
@@ -81,6 +84,8 @@ class Collected(Mechanism):
 
     def law(self, channel: Channel) -> Law:
         """What a report says of its cell, as an estimator takes it."""
+        from dpmc_core.solvers.noisy_reports import LaplaceLaw, SymbolLaw
+
         if isinstance(channel, ModifiedLaplace):
             return LaplaceLaw.of(channel.flip, channel.scale)
         return SymbolLaw.of(channel.reported_if_missing, channel.gain, np.array(channel.levels))
@@ -124,6 +129,8 @@ class Collection(Collected, Recovery):
         raise NotImplementedError
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
+        from dpmc_core.solvers.noisy_reports import recovered
+
         public, published = ratings.public, self.estimator is Estimator.PUBLISHED
         channel = self.guarantee(public).releases.rows
         check_reports(public, channel.reported_if_missing, regressed=published)
@@ -292,6 +299,8 @@ class LocalMean(Collected):
         return _symbols(self.epsilon, self.levels, public)
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
+        from dpmc_core.solvers.noisy_reports import mean_rating
+
         public = ratings.public
         channel = self.guarantee(public).releases.rows
         check_reports(public, channel.reported_if_missing, regressed=False)

@@ -238,89 +238,11 @@ def oja(
     return v
 
 
-def _check_step(step: StepRule) -> None:
-    if step is StepRule.LINE_SEARCH:
-        raise InvalidSetting(
-            "step",
-            "fixed or decreasing",
-            "line-search",
-            "a line search reads every user's ratings, which no release covers",
-        )
-
-
-def _frank_wolfe_side(method: EitherFrankWolfe, public: PublicFacts, columns: int) -> OwnSide:
-    formula = (
-        "y is scaled to length row_norm at most; u and p start at zero; for each column t"
-        " of V in turn w = steps_t V_St' (p - y), u = (1 - shares_t) u, u_t = w,"
-        " p = (1 - shares_t) p + w V_St, and u and p are scaled alike until |p| is row_norm"
-        " at most"
-    )
-    each = ArrayPart((method.rounds,))
-    ranks = range(method.rounds, method.rounds + 1)
-    arrays = {"row_norm": ArrayPart(()), "shares": each, "steps": each}
-    return method.side(public, columns, ranks, formula, arrays)
-
-
-def _private_rounds(
-    method: EitherFrankWolfe,
-    releases: EffectsFirstReleases,
-    ratings: Ratings,
-    rng: Rng,
-    eigenpair: Callable[[int, Sparse, Floats], Eigenpair],
-) -> Steps:
-    """The steps of either method, which differ in how the top eigenpair of A'A is released."""
-    public, shares, steps = ratings.public, [], []
-    rows, factor = method.clipped_rows(ratings, releases, rng)[1].held
-    radius, bound = nuclear_radius(method.radius, public), method.row_norm(public)
-    failure = math.log(public.items / _FAILURE) * math.sqrt(public.items)
-
-    def top_pair(t: int, residual: Sparse, kept: Floats) -> tuple[Floats, float, bool]:
-        v, square, scale, edge = eigenpair(t, residual, kept)
-        top = math.sqrt(max(square, 0.0)) + method.slack * math.sqrt(scale * failure)
-        return v, top, square > (edge if method.aware else 0.0)
-
-    for found in frank_wolfe(
-        *(rows.cells, rows.values, radius, method.rounds, method.step, top_pair),
-        residual_norm=method.residual * bound,
-        row_norm=bound,
-    ):
-        shares.append(found.share)
-        steps.append(-found.share * radius / found.top if found.share else 0.0)
-        trace = {
-            "top singular value": found.top,
-            "training rmse": math.sqrt(found.squares[1] / len(rows.values)),
-            "rows clipped": float((factor < 1).sum()),
-            "residual rows clipped": float(found.clipped),
-            "predicted rows scaled": float(found.scaled),
-        }
-        model = rows.model(found.factors, row_norm=bound, shares=shares, steps=steps)
-        yield Step.of(found.t, method.rounds, model, trace, told=("top singular value",))
-
-
-@dataclass(frozen=True)
-class GramReleases(EffectsFirstReleases):
-    gram: tuple[Gaussian, ...]  # one record stands for all rounds where they are alike
-
-
 @mechanism
-class PrivateFrankWolfe(EffectsFirst):
-    """Private Frank-Wolfe with a noisy Gram matrix a round (JTT18, Algorithm 1).
+class PrivateRounds(EffectsFirst):
+    """What both private methods share: they differ in how the top eigenpair of A'A is released."""
 
-    A round reads the users' residual rows A = P(Y - Y*), clipped to `residual` x L, for a noisy
-    top eigenpair (v, lambda^2) of A'A; each user then takes the step -(k/lambda') A_i v v' alone.
-    The paper takes rows of norm 2 L and sigma = L^2 sqrt(64 T ln(1/delta))/eps; clipping the
-    residual rows below 2 L and the exact curve let the same promise hold with less noise. As
-    printed, the first direction is 0 and the last Gram matrix is not used: T - 1 updates, here T.
-    """
-
-    id = "private-frank-wolfe"
-    name = "Private Frank-Wolfe"
-    short = "Frank-Wolfe"
-    style = Style(BLUE, "circle")
     twin = "frank-wolfe"
-    revision = 3
-    holds_gram = True
-    published = AsPublished({**_AS_PRINTED, "symmetric": False}, _TUNED)
     calibration: Calibration = setting(
         Calibration.TIGHT, "noise by the exact Gaussian curve, or by the paper's constant"
     )
@@ -344,18 +266,94 @@ class PrivateFrankWolfe(EffectsFirst):
         at_least=0,
         at_most=10,
     )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.step is StepRule.LINE_SEARCH:
+            raise InvalidSetting(
+                "step",
+                "fixed or decreasing",
+                "line-search",
+                "a line search reads every user's ratings, which no release covers",
+            )
+
+    def own_side(self, public: PublicFacts, columns: int) -> OwnSide:
+        formula = (
+            "y is scaled to length row_norm at most; u and p start at zero; for each column t"
+            " of V in turn w = steps_t V_St' (p - y), u = (1 - shares_t) u, u_t = w,"
+            " p = (1 - shares_t) p + w V_St, and u and p are scaled alike until |p| is row_norm"
+            " at most"
+        )
+        each = ArrayPart((self.rounds,))
+        ranks = range(self.rounds, self.rounds + 1)
+        arrays = {"row_norm": ArrayPart(()), "shares": each, "steps": each}
+        return self.side(public, columns, ranks, formula, arrays)
+
+    def private_rounds(
+        self,
+        releases: EffectsFirstReleases,
+        ratings: Ratings,
+        rng: Rng,
+        eigenpair: Callable[[int, Sparse, Floats], Eigenpair],
+    ) -> Steps:
+        """The steps, given the released top eigenpair (v, lambda^2) of A'A in round t."""
+        public, shares, steps = ratings.public, [], []
+        rows, factor = self.clipped_rows(ratings, releases, rng)[1].held
+        radius, bound = nuclear_radius(self.radius, public), self.row_norm(public)
+        failure = math.log(public.items / _FAILURE) * math.sqrt(public.items)
+
+        def top_pair(t: int, residual: Sparse, kept: Floats) -> tuple[Floats, float, bool]:
+            v, square, scale, edge = eigenpair(t, residual, kept)
+            top = math.sqrt(max(square, 0.0)) + self.slack * math.sqrt(scale * failure)
+            return v, top, square > (edge if self.aware else 0.0)
+
+        for found in frank_wolfe(
+            *(rows.cells, rows.values, radius, self.rounds, self.step, top_pair),
+            residual_norm=self.residual * bound,
+            row_norm=bound,
+        ):
+            shares.append(found.share)
+            steps.append(-found.share * radius / found.top if found.share else 0.0)
+            trace = {
+                "top singular value": found.top,
+                "training rmse": math.sqrt(found.squares[1] / len(rows.values)),
+                "rows clipped": float((factor < 1).sum()),
+                "residual rows clipped": float(found.clipped),
+                "predicted rows scaled": float(found.scaled),
+            }
+            model = rows.model(found.factors, row_norm=bound, shares=shares, steps=steps)
+            yield Step.of(found.t, self.rounds, model, trace, told=("top singular value",))
+
+
+@dataclass(frozen=True)
+class GramReleases(EffectsFirstReleases):
+    gram: tuple[Gaussian, ...]  # one record stands for all rounds where they are alike
+
+
+@mechanism
+class PrivateFrankWolfe(PrivateRounds):
+    """Private Frank-Wolfe with a noisy Gram matrix a round (JTT18, Algorithm 1).
+
+    A round reads the users' residual rows A = P(Y - Y*), clipped to `residual` x L, for a noisy
+    top eigenpair (v, lambda^2) of A'A; each user then takes the step -(k/lambda') A_i v v' alone.
+    The paper takes rows of norm 2 L and sigma = L^2 sqrt(64 T ln(1/delta))/eps; clipping the
+    residual rows below 2 L and the exact curve let the same promise hold with less noise. As
+    printed, the first direction is 0 and the last Gram matrix is not used: T - 1 updates, here T.
+    """
+
+    id = "private-frank-wolfe"
+    name = "Private Frank-Wolfe"
+    short = "Frank-Wolfe"
+    style = Style(BLUE, "circle")
+    revision = 3
+    holds_gram = True
+    published = AsPublished({**_AS_PRINTED, "symmetric": False}, _TUNED)
     symmetric: bool = setting(
         True, "average the noise matrix with its transpose (else mirror its upper triangle)"
     )
     growth: float = setting(
         1.0, "signal-to-noise ratio of a round over that of the round before", above=0.1, at_most=10
     )
-
-    own_side = _frank_wolfe_side
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _check_step(self.step)
 
     def guarantee(self, public: PublicFacts) -> Guarantee[GramReleases]:
         moves = (self.residual * self.row_norm(public)) ** 2
@@ -377,7 +375,7 @@ class PrivateFrankWolfe(EffectsFirst):
             (square,), vectors = leading_eigenpairs(noisy, n, 1, _EIGEN_TOLERANCE)
             return vectors[:, 0], float(square), release.scale, edge
 
-        yield from _private_rounds(self, releases, ratings, rng, eigenpair)
+        yield from self.private_rounds(releases, ratings, rng, eigenpair)
 
 
 @dataclass(frozen=True)
@@ -387,7 +385,7 @@ class OjaReleases(EffectsFirstReleases):
 
 
 @mechanism
-class PrivateFrankWolfeOja(EffectsFirst):
+class PrivateFrankWolfeOja(PrivateRounds):
     """Private Frank-Wolfe with Oja's method, for many items (JTT18, Algorithm 2).
 
     A round releases `updates` noisy products A'A v of unit vectors and the noisy squared norm
@@ -400,22 +398,11 @@ class PrivateFrankWolfeOja(EffectsFirst):
     name = "Private Frank-Wolfe (Oja)"
     short = "Frank-Wolfe (Oja)"
     style = Style(SKY, "triangle-down", "longdash")
-    twin = "frank-wolfe"
     published = AsPublished(_AS_PRINTED, f"{_TUNED}; the number of updates is not printed either")
-    calibration: Calibration = same_setting(PrivateFrankWolfe, "calibration")
     # Every update costs as much budget as a whole Gram matrix: few of either pay.
-    rounds: int = same_setting(PrivateFrankWolfe, "rounds", default=3)
-    step: StepRule = same_setting(PrivateFrankWolfe, "step")
-    radius: float = same_setting(PrivateFrankWolfe, "radius", default=0.2)
-    residual: float = same_setting(PrivateFrankWolfe, "residual")
-    slack: float = same_setting(PrivateFrankWolfe, "slack")
+    rounds: int = same_setting(PrivateRounds, "rounds", default=3)
+    radius: float = same_setting(PrivateRounds, "radius", default=0.2)
     updates: int = setting(8, "vector updates a round (Gamma)", at_least=1, at_most=1_000)
-
-    own_side = _frank_wolfe_side
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _check_step(self.step)
 
     def guarantee(self, public: PublicFacts) -> Guarantee[OjaReleases]:
         moves = counted = (self.residual * self.row_norm(public)) ** 2
@@ -459,10 +446,7 @@ class PrivateFrankWolfeOja(EffectsFirst):
             square = float(releases.squared_norms.publish(float(along @ along), rng))
             return v, square, scale, edge
 
-        yield from _private_rounds(self, releases, ratings, rng, eigenpair)
-
-
-EitherFrankWolfe = PrivateFrankWolfe | PrivateFrankWolfeOja
+        yield from self.private_rounds(releases, ratings, rng, eigenpair)
 
 
 @mechanism

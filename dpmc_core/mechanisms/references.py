@@ -23,7 +23,6 @@ from dpmc_core.ratings import PublicFacts, Ratings, place_in_row
 from dpmc_core.settings import mechanism, setting
 from dpmc_core.solvers.factorization import check_interactions
 from dpmc_core.solvers.linalg import Pattern, leading_eigenpairs
-from dpmc_core.solvers.noisy_reports import complete_signs, effects_and_taste
 from dpmc_core.solvers.one_bit import SignReports, positive
 from dpmc_core.solvers.ranking import uncorrelated
 from dpmc_core.solvers.rows import gram_products, item_sums, with_offsets
@@ -59,6 +58,8 @@ class ReferenceBinary(Plain):
     publishes = Publishes.MATRIX
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:  # noqa: ARG002
+        from dpmc_core.solvers.noisy_reports import complete_signs
+
         signs = 2 * positive(ratings) - 1
         yield from complete_signs(Pattern.of(ratings), SignReports(signs, 1.0), raw=True)
 
@@ -119,6 +120,8 @@ class ReferenceRatings(Plain):
         return weights
 
     def _bayes(self, ratings: Ratings) -> Steps:
+        from dpmc_core.solvers.noisy_reports import effects_and_taste
+
         cells, half = Pattern.of(ratings), ratings.public.half_width
         mean = float(ratings.values.mean())
         values = (ratings.values - mean) / half

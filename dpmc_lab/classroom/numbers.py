@@ -24,9 +24,9 @@ from dpmc_core.mechanisms.private_effects import PrivateEffects
 from dpmc_core.privacy import USER_EMPTIED, Guarantee
 from dpmc_core.privacy.accounting import attacker_certainty
 from dpmc_core.problem import SEED
+from dpmc_lab.classroom import CLASS
 from dpmc_lab.classroom.pictures import Dots
 from dpmc_lab.classroom.room import (
-    CLASS,
     MISSED,
     Bounds,
     Poll,

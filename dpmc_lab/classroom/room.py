@@ -26,14 +26,12 @@ from dpmc_core.errors import DpmcError, InvalidSetting, check_number
 from dpmc_core.privacy import CELL, RandomizedResponse
 from dpmc_core.privacy.audit import clopper_pearson
 from dpmc_core.privacy.channels import flip_chance
+from dpmc_lab.classroom import CLASS, EPSILON, PHONES
 
-EPSILON = 2.0  # of an answer, where nobody says
-PHONES = 1000  # a room has no place for more
 QUESTIONS = range(1, 6)
 LONGEST = 140  # characters of a question
 DRAWS = 2**32  # a phone draws 32 random bits
 COINS = 4  # a person throws a coin no more often
-CLASS = 30  # simulated phones
 _TOKEN = re.compile(r"[0-9a-f]{32}", re.ASCII)
 MISSED = 0.05  # of 95 % intervals
 SUPPORT = 2.0  # units of log-likelihood below the best value, for likelihood-ratio intervals

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from dpmc_lab.classroom import room
+from dpmc_lab.classroom import CLASS, room
 from dpmc_lab.classroom.room import Ballot, Bounds, Coins, Poll, Sender, View
 from dpmc_lab.curves import cards
 
@@ -91,7 +91,7 @@ def of_question(view: View, question: int, *, told: bool = False) -> list[ShareR
     rows = []
     for sender in there:
         hidden = sender is not Sender.SIMULATED or not told
-        truth = None if hidden else view.pretended[question] / room.CLASS
+        truth = None if hidden else view.pretended[question] / CLASS
         *some, every = _polls(shown, question, sender)
         for poll in (*some, every):
             of = of_text(poll, sender)
@@ -303,7 +303,7 @@ def rule_words(rule: Coins) -> str:
     )
 
 
-def epsilon_words(epsilon: float, phones: int = room.CLASS) -> tuple[str, str, str]:
+def epsilon_words(epsilon: float, phones: int = CLASS) -> tuple[str, str, str]:
     """What an epsilon per answer means: for an answer, for who guesses it, and for the class."""
     channel = room.coin(epsilon)
     themselves, good = room.class_to(channel, phones), room.good_to(channel, phones)

@@ -23,10 +23,10 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from dpmc_core.facts import into, load
-from dpmc_lab.classroom import numbers
+from dpmc_lab.classroom import EPSILON, numbers
 from dpmc_lab.classroom.numbers import NUMBERS
 from dpmc_lab.classroom.pictures import Bend, Cells, Dots, Picture, Spans, Worlds, percent
-from dpmc_lab.classroom.room import EPSILON, View
+from dpmc_lab.classroom.room import View
 from dpmc_lab.curves.cards import epsilon_text, hundred
 from dpmc_lab.sweep.presets import EPSILONS
 

@@ -61,7 +61,6 @@ T = TypeVar("T")
 # --- what a worker does --------------------------------------------------------------------------
 
 _LARGE = 2_000_000  # ratings from which on a process keeps one split: 32 MB
-LISTS_OF = 1  # the seed whose lists are kept
 THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
 
 
@@ -170,7 +169,7 @@ def run_here(unit: Unit, source: SweepData) -> tuple[Result, Record]:
         "prepared": list(problem.train.prepared),
     }
     record["guarantee"] |= every_unit(result.guarantee)
-    if unit.seed == LISTS_OF:
+    if unit.seed == toplists.LISTS_OF:
         record["lists"] = toplists.of(result.model, problem.train)
     return result, {"key": unit.key, "version": version(), **record}
 

@@ -11,6 +11,7 @@ from dpmc_core.model import Model
 from dpmc_core.ratings import Ratings
 from dpmc_core.stopping import check_cancelled
 
+LISTS_OF = 1  # the seed whose lists are kept
 LENGTH = 5  # items of a list that is kept
 MOST_USERS = 300  # whose lists are kept
 

@@ -22,7 +22,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 from starlette.requests import ClientDisconnect, HTTPConnection, Request
@@ -31,8 +31,11 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from dpmc_core.errors import DpmcError, parsed
-from dpmc_lab.classroom.room import CLASS, EPSILON, PHONES, Malformed, NotTaken, Room, Waits
+from dpmc_lab.classroom import CLASS, EPSILON, PHONES
 from pages.ui import jobs
+
+if TYPE_CHECKING:
+    from dpmc_lab.classroom.room import Room
 
 PAGE = "room"  # the address of the teacher's page
 COOKIE = "dpmc_teacher"
@@ -90,6 +93,8 @@ def room() -> Room | None:
 
 def begin(questions: Sequence[str], epsilon: float = EPSILON, expected: int = CLASS) -> Room:
     """Open a room; the one before it goes. Raises InvalidSetting, NotTheTeacher."""
+    from dpmc_lab.classroom.room import Room  # when a class begins
+
     _only_the_teacher()
     made = Room(questions, epsilon, expected=expected)
     _put(made)
@@ -274,6 +279,8 @@ def _in_a_class(answer: Answer) -> Answer:
     """Around what answers a request; whoever is refused is told why, in a sentence."""
 
     async def answered(request: Request) -> Response:
+        from dpmc_lab.classroom.room import Malformed, NotTaken, Waits
+
         try:
             if not on():
                 raise NotServed(404, "This server holds no class; `make class` starts one.")
@@ -426,6 +433,8 @@ def start() -> None:
 def _prepared(file: Path) -> Room:
     """A room with a question from each line of a file, the first one asked; DPMC_CLASS_SIZE says
     how many phones are expected."""
+    from dpmc_lab.classroom.room import Room
+
     lines = file.read_text(encoding="utf-8").splitlines()
     size = parsed(int, os.environ.get("DPMC_CLASS_SIZE") or str(CLASS), "DPMC_CLASS_SIZE")
     room = Room([line for line in lines if line.strip()], expected=size)

@@ -10,7 +10,7 @@ from dpmc_core import metrics, registry
 from dpmc_core.data import datasets, synthetic
 from dpmc_core.data.datasets import Dataset
 from dpmc_core.data.transforms import Binarise, CapPerUser, Cut, Implicit, Rescale, TopItems
-from dpmc_core.errors import BadRatings, DpmcError, InvalidSetting
+from dpmc_core.errors import BadRatings, DpmcError
 from dpmc_core.experiment import baselines_of, measure, run
 from dpmc_core.links import Probit
 from dpmc_core.model import Estimator, Factors, Task
@@ -148,9 +148,8 @@ def flat(card, start=""):
 
 
 def test_a_run_prepares_a_data_set_or_a_pair_itself(stars, flips):
-    steps, split = [TopItems(10)], SharePerUser(0.3)
-    problem = build_problem(stars, Task.BINARY, steps=steps, split=split, seed=4)
-    alone = run(flips, stars, seed=4, steps=steps, split=split)
+    problem = build_problem(stars, Task.BINARY, seed=4)
+    alone = run(flips, stars, seed=4)
     assert alone.problem.steps == problem.steps
     assert alone.problem.split == problem.split
     assert alone.metrics == run(flips, problem, 4).metrics
@@ -158,9 +157,6 @@ def test_a_run_prepares_a_data_set_or_a_pair_itself(stars, flips):
     found = run(flips, pair, seed=4)
     assert found.metrics == run(flips, build_problem(pair, Task.BINARY), 4).metrics
     assert found.problem.split == "the given test ratings"
-    for given in ({"steps": steps}, {"split": split}):
-        with pytest.raises(InvalidSetting, match="left out: the problem is prepared"):
-            run(flips, problem, 4, **given)
 
 
 def test_metrics_are_those_of_the_model(stars, flips):

@@ -131,12 +131,12 @@ SWEEP = (
          "sums = self.map(function, *state).parts\n",
          "sums = self.map(function, *state).parts[: max(1, len(self.parts) - 1)]\n",
          named("cluster_sums", _PARTITIONS)),
+    )
+    + family_of(
+        "sweep", "dpmc_lab/sweep/partitions.py",
         ("a user may be in two files", UNIT, "if owner.setdefault(id, path) != path:",
          "if owner.setdefault(id, path) is None:",
          named("cluster_sums", "test_a_user_of_two_files_is_refused_on_a_cluster_alone")),
-    )
-    + family_of(
-        "sweep", "dpmc_lab/sweep/cluster.py",
         ("a partition counts twice in sums", OTHER, "return sum(other, one)",
          "return sum(other, one) + (0 if other else one)", named("cluster_sums", _PARTITIONS)),
         ("what is held out hangs on the partition", OTHER, "times=ratings.times, places=places)",

@@ -24,6 +24,7 @@ from dpmc_core.problem import RandomShare, prepare_all
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_lab.cli import main
 from dpmc_lab.sweep import cluster as clusters
+from dpmc_lab.sweep import partitions
 from dpmc_lab.sweep.cluster import partitioned
 
 METHODS = [
@@ -183,13 +184,13 @@ def test_the_latest_rating_is_held_out_in_a_partition():
     public = PublicFacts(users=2, items=3, low=1, high=5)
     times = np.array([5, 9, 1, 7, 2])
     ratings = Ratings.build([0, 0, 0, 1, 1], [0, 1, 2, 0, 2], np.full(5, 3.0), public, times=times)
-    train, test = clusters.split_ratings(ratings, None, 1)
+    train, test = partitions.split_ratings(ratings, None, 1)
     assert (test.users.tolist(), test.items.tolist()) == ([0, 1], [1, 0])
     assert len(train) == 3
-    train, _ = clusters.split_ratings(ratings, 1.0, 1)  # all but one of each user
+    train, _ = partitions.split_ratings(ratings, 1.0, 1)  # all but one of each user
     assert train.users.tolist() == [0, 1]
-    assert clusters.content_of(None)[0] == 0
-    assert clusters.content_of(train)[0] == 2
+    assert partitions.content_of(None)[0] == 0
+    assert partitions.content_of(train)[0] == 2
 
 
 def _same_for_all(ratings):
@@ -228,13 +229,13 @@ def test_a_user_of_two_files_is_refused_on_a_cluster_alone(tmp_path):
 
 @pytest.mark.parametrize("other", [(1, 10), (0, 5)])
 def test_files_with_other_ranges_are_refused_by_name(other, folders, monkeypatch):
-    honest = clusters.read_file
+    honest = partitions.read_file
 
     def read(path, options, stamp):
         low, high = other if path.endswith("part-1.parquet") else (1, 5)
         return honest(path, replace(options, low=low, high=high), stamp)
 
-    monkeypatch.setattr(clusters, "read_file", read)
+    monkeypatch.setattr(partitions, "read_file", read)
     with pytest.raises(BadRatings, match=r"part-0\.parquet and part-1\.parquet .* ranges"):
         clusters.spread(Immediate(), sorted(folders[2].glob("*.parquet")), Task.RATINGS, {})
 
@@ -280,7 +281,7 @@ def test_files_with_other_columns_are_refused_by_name(tmp_path):
     ("data", "id", "words"),
     [
         ("movie-night", "dpals", "DATA is a folder of Parquet files"),
-        (None, "private-frank-wolfe", "the mechanism one of private-effects"),
+        (None, "private-frank-wolfe", "used with one of private-effects"),
     ],
 )
 def test_what_a_cluster_does_not_do_is_told_before_it_is_reached(data, id, words, folders):
@@ -293,15 +294,15 @@ def test_what_a_cluster_does_not_do_is_told_before_it_is_reached(data, id, words
 def test_a_file_that_changed_is_not_read_again(tmp_path):
     folder = write(tmp_path / "data", people(), 1)
     path, options = folder / "part-0.parquet", ReadOptions(low=1, high=5)
-    stamp = clusters.stamp(path)
-    assert len(clusters.read_file(str(path), options, stamp)) == len(people())
+    stamp = partitions.stamp(path)
+    assert len(partitions.read_file(str(path), options, stamp)) == len(people())
     write(tmp_path / "other", people()[:-1], 1)
     (tmp_path / "other" / "part-0.parquet").replace(path)
     with pytest.raises(BadRatings, match=r"part-0\.parquet has changed while it was used"):
-        clusters.read_file(str(path), options, stamp)
-    stamp = clusters.stamp(path)
+        partitions.read_file(str(path), options, stamp)
+    stamp = partitions.stamp(path)
     os.utime(path, ns=(0, stamp[1] + 1))  # as large as before
-    assert clusters.stamp(path) != stamp
+    assert partitions.stamp(path) != stamp
 
 
 def test_what_cannot_be_finished_is_one_sentence(folders):
