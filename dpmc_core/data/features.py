@@ -214,7 +214,14 @@ def _table(source: Source) -> dict[str, list[str]]:
                 table = parquet.read_table(file).to_pydict()
                 return {name: list(map(_text, column)) for name, column in table.items()}
             text = io.TextIOWrapper(file, "utf-8-sig", newline="")
-            rows = filter(None, csv.reader(text, strict=True))
+            rows = [*filter(None, csv.reader(text, strict=True))]
+            names = Counter(rows[0] if rows else ())
+            for name, count in names.items():
+                if count > 1:
+                    raise ValueError(f"{count} columns are called '{name}'")
+            for row in rows:
+                if len(row) > len(names):
+                    raise ValueError(f"'{row[0]}' has {len(row)} cells under {len(names)} names")
             return {name: column for name, *column in zip_longest(*rows, fillvalue="")}
     except (ValueError, OSError, LookupError, csv.Error) as error:
         raise BadRatings(

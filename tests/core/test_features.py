@@ -111,7 +111,10 @@ def test_a_table_is_matched_by_the_items_ids(tmp_path, ratings):
     assert np.array_equal(kind[1], kind[4])
 
 
-@pytest.mark.parametrize("content", ["", "a,b\n1,2\n", "\0\0", "a,b\n1\n"])
+NO_TABLES = ["", "a,b\n1,2\n", "\0\0", "a,b\n1\n", "id,kind,kind\ni1,a,b\n", "id,kind\ni1,a,b\n"]
+
+
+@pytest.mark.parametrize("content", NO_TABLES)
 def test_what_is_no_table_of_these_items_is_a_sentence(tmp_path, ratings, content):
     with pytest.raises(BadRatings, match=r"items\.csv"):
         features.read_items(table(tmp_path, content), ratings)
