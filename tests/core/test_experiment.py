@@ -10,7 +10,7 @@ from dpmc_core import metrics, registry
 from dpmc_core.data import datasets, synthetic
 from dpmc_core.data.datasets import Dataset
 from dpmc_core.data.transforms import Binarise, CapPerUser, Cut, Implicit, Rescale, TopItems
-from dpmc_core.errors import BadRatings, DpmcError
+from dpmc_core.errors import BadRatings, DpmcError, InvalidSetting
 from dpmc_core.experiment import baselines_of, measure, run
 from dpmc_core.links import Probit
 from dpmc_core.model import Estimator, Factors, Task
