@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from typing import Annotated
 
 import numpy as np
@@ -98,20 +97,18 @@ def _scenario(scenario: str, data: str | None, asked: PlayOptions) -> CommandRep
     with Progress() as progress:
         for t in run.play():
             progress.update(f"scenario {scenario}", t, settings.iterations * len(run.parts))
-        tell = partial(progress.update, "beside scenario 1")
-        gap = simulate.gap(settings, problem, asked.seed, tell)
-    found = simulate.report(run, problem, asked.seed, gap)
+    found = simulate.report(run, problem, asked.seed)
     skipped = "; ".join(f"{n} {what}" for what, n in found["skipped"].items())
-    more = [words.gap_words(gap)]
+    more = []
     if isinstance(settings, DynamicUsers) and settings.picked:
-        more.append(words.picked_words(problem.train, settings))
+        more.append(paragraph(words.picked_words(problem.train, settings)))
     text = [
         f"Scenario {scenario} ({found['title']}) on {_size(found)} ratings,"
         f" {found['rounds']} rounds in {found['phases']} phase{'' if found['phases'] == 1 else 's'}"
         f"\ntakes no part: {skipped}",
         metrics_text({f"scenario {scenario}": found["metrics"]} | found["baselines"]),
         _traffic(found["communication"]),
-        *map(paragraph, more),
+        *more,
         card_text(cards.card(settings.guarantee(run.public))),
     ]
     if asked.attack:
