@@ -97,22 +97,12 @@ def _rating(value: float | None) -> str:
     return "missing" if value is None else f"{value:g}"
 
 
-def releases(found: Measured) -> list[tuple[str, ...]]:
-    """Rows of one method's releases, the head first."""
-    rows: list[tuple[str, ...]] = [("release", "moves", "card allows", "norm")]
-    for release in found.releases:
-        measured, allowed = f"{release.measured:.4g}", cards.epsilon_text(release.allowed)
-        mark = "" if release.counts else " (after earlier answers)"
-        rows.append((release.name + mark, measured, allowed, release.norm))
-    return rows
-
-
 def table(report: Report) -> Table:
     """Every release of every method in columns of text."""
     rows = [
         (
             METHODS[found.method],
-            release.name,
+            release.name + ("" if release.counts else " (after earlier answers)"),
             f"{release.measured:.4g}",
             cards.epsilon_text(release.allowed),
             release.norm,
@@ -120,10 +110,7 @@ def table(report: Report) -> Table:
         for found in report.findings
         for release in found.releases
     ]
-    return columns(("method", "release", "measured", "the card", "of"), rows)
-
-
-# --- what one rating moves in output perturbation ----------------------------------------------
+    return columns(("method", "release", "moves", "card allows", "norm"), rows)
 
 
 _SEEN = 1e-3  # of the bound: a cell that moves by less is not counted

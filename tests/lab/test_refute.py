@@ -410,7 +410,7 @@ def test_one_rating_lights_up_the_matrix():
 
 
 def test_what_was_measured_ships_for_every_mechanism_as_it_is_now():
-    """After a change of results: dpmc audit --all --write dpmc_lab/measured.json"""
+    """After a change of results: python benchmarks/audits.py --shipped"""
     for id in NOISY:
         found = shipped(registry.create(id, epsilon=1.0))
         assert found is not None, id
