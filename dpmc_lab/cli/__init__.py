@@ -55,6 +55,8 @@ REMOVED = {  # commands, options, options of one command: named for one version,
     "--high": f"--high {_RANGE}",
     "audit --all": "audit --all is gone: name one mechanism; dpmc guarantees --measured shows what"
     " audits of all of them found",
+    "store --older-than": "store prune --older-than is gone: choose rows with --data, --mechanism"
+    " or --outdated",
     "protocol --as-published": "protocol --as-published is gone: give the paper's settings, such as"
     " --set shrink=false --set phases=1 --set user_factors=pmf",
     "protocol --holdout": "protocol --holdout is gone: a protocol is tested on one rating in five,"

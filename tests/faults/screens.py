@@ -196,9 +196,6 @@ VIEWS += [
     ),
     *family_of(
         "views", "dpmc_lab/curves/training.py",
-        ("groups of calibration in the order of the file", OTHER,
-         'order = np.argsort(predicted, kind="stable")', "order = np.arange(len(predicted))",
-         named("views", "test_calibration_groups_split_the_test_ratings")),
         ("chances without the mechanism's own link", OTHER,
          'return getattr(mechanism, "link", LOGISTIC)', "return LOGISTIC",
          named("views", "test_chances_go_through_the_mechanisms_own_link")),

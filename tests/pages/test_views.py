@@ -88,31 +88,6 @@ def test_tails_fall(ratings):
     )
 
 
-def test_calibration_groups_split_the_test_ratings(ratings, model):
-    view = training.calibration(model, Task.BINARY, ratings, groups=9)
-    assert view.size.sum() == len(ratings)
-    assert np.ptp(view.size) <= 1
-    assert (np.diff(view.predicted) >= 0).all()
-    assert np.average(view.observed, weights=view.size) == pytest.approx(
-        (ratings.values > 0).mean()
-    )
-
-
-def test_calibration_of_the_true_chances_lies_on_the_diagonal():
-    rng = np.random.default_rng(1)
-    truth = Factors(rng.normal(size=(200, 2)), rng.normal(size=(200, 2)))
-    users, items = np.divmod(np.arange(40_000), 200)
-    signs = np.where(
-        rng.random(40_000) < LOGISTIC.probability(truth.predict(users, items)), 1.0, -1.0
-    )
-    everything = Ratings.build(
-        users, items, signs, PublicFacts(users=200, items=200, low=-1, high=1)
-    )
-    view = training.calibration(truth, Task.BINARY, everything, groups=10)
-    # 4 000 ratings a group: a standard error of at most 0.008; 5 of them fail once in 1e6 runs.
-    assert np.abs(view.predicted - view.observed).max() < 0.04
-
-
 def test_chances_go_through_the_mechanisms_own_link(ratings, model):
     probit = registry.create("input-flip", epsilon=1.0, link=Probit(2.0))
     assert training.link_of(probit) == Probit(2.0)
