@@ -36,10 +36,10 @@ from dpmc_core.problem import SEED
 from dpmc_lab import measured, papers
 from dpmc_lab.audit import Method, Refuted, refute, small_data
 from dpmc_lab.audit.canaries import Keeper
-from dpmc_lab.audit.faults import faults_of, plant
 from dpmc_lab.audit.report import record
 from dpmc_lab.curves import as_published, audits
 from dpmc_lab.papers import verdicts
+from tests.flawed_mechanisms import faults_of, plant
 from tests.noise_law import find_misfits
 
 CANARIES = 40  # where each takes a run to score
@@ -168,11 +168,12 @@ def main(runs: int) -> int:
     for id in NOISY:
         mechanism = registry.create(id, epsilon=1.0)
         for flaw in faults_of(mechanism, small_data(mechanism).public):
-            found = refute(mechanism, runs=CANARIES, flaw=flaw)
-            by = [f.method.value for f in found.findings if f.refuted is Refuted.CERTIFICATE]
             public = small_data(mechanism).public
-            planted = plant(mechanism, flaw, public).guarantee(public)
-            by += ["law of the noise"] * bool(find_misfits(mechanism.guarantee(public), planted))
+            planted = plant(mechanism, flaw, public)
+            found = refute(planted, runs=CANARIES)
+            by = [f.method.value for f in found.findings if f.refuted is Refuted.CERTIFICATE]
+            misfits = find_misfits(mechanism.guarantee(public), planted.guarantee(public))
+            by += ["law of the noise"] * bool(misfits)
             mark = must(bool(by), f"{id}, {flaw.value}: not noticed")
             print(f"  {id:<25}{flaw.value:<11}{', '.join(by)}{mark}", flush=True)
 

@@ -9,7 +9,6 @@ from dpmc_core.problem import SEED, prepare_all
 from dpmc_lab.audit import RUNS, refute
 from dpmc_lab.audit import Method as Way
 from dpmc_lab.audit import Report as Audit
-from dpmc_lab.audit.faults import Flaw
 from dpmc_lab.cli import options
 from dpmc_lab.cli.interface import (
     CommandReport,
@@ -35,7 +34,6 @@ def audit(
     unit: Annotated[Change | None, Option(words={**UNITS, "row": ROW_VALUES})] = None,
     runs: int = RUNS,
     method: tuple[Way, ...] = (),
-    plant: Flaw | None = None,
     seed: Seed = SEED,
 ) -> CommandReport:
     """Try to refute what a mechanism claims.
@@ -47,12 +45,10 @@ def audit(
         unit: what changes (default: the claim's own)
         runs (N): pairs to try, and canaries that take a run each
         method: one of two (repeatable; default both)
-        plant: plant a fault in a copy, to see whether it is noticed
         json: one JSON object instead of the report
 
     examples:
       dpmc audit output --epsilon 1
-      dpmc audit private-popularity --epsilon 1 --plant halved
       dpmc audit randomised-response restaurants --epsilon 2 --unit cell --runs 300
 
     The probe is exact for the pair that it shows. A bound by canaries is too large in at most 5 of
@@ -73,7 +69,6 @@ def audit(
             change=unit,
             runs=runs,
             methods=method or tuple(Way),
-            flaw=plant,
             seed=seed,
             tell=lambda done, total, label, _: progress.update(
                 f"{made.id}: {label}", done, total, lambda part: f"{100 * part // total} %"
@@ -90,8 +85,7 @@ def _told(report: Audit) -> list[str]:
         f"{report.mechanism.name} on {report.data}, {report.change.label}"
         f" ({report.change.relation}): claimed {claimed}, certified {certified}"
     )
-    verdict = [audits.noticed(report), audits.verdict(report)]
-    paragraphs = [paragraph(head), "\n".join(filter(None, verdict))]
+    paragraphs = [paragraph(head), audits.verdict(report)]
     for found in report.findings:
         words = f"{METHODS[found.method]}. {audits.finding(found, report.change)}"
         paragraphs.append(paragraph(words))

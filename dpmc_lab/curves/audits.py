@@ -13,7 +13,6 @@ from dpmc_core.mechanisms.one_bit import Output
 from dpmc_core.privacy import Change
 from dpmc_core.ratings import Ratings
 from dpmc_lab.audit import ChangedRow, Measured, Report, one_rating_apart
-from dpmc_lab.audit.faults import Flaw
 from dpmc_lab.audit.probe import run
 from dpmc_lab.audit.report import TIGHT
 from dpmc_lab.curves import cards
@@ -48,19 +47,6 @@ def verdict(report: Report) -> str:
     ]
     others = f" (and {len(more)} more)" if more else ""
     return f"Refuted: {first}{others}."
-
-
-def noticed(report: Report) -> str:
-    """Whether a planted fault was noticed; '' where none was."""
-    if report.flaw is None:
-        return ""
-    saw = "noticed" if report.refuted is not Refuted.NOTHING else "not noticed"
-    what = {
-        Flaw.HALVED: "half the noise",
-        Flaw.SHARED: "one draw of noise for all numbers of an answer",
-        Flaw.UNCLIPPED: "nothing is clipped",
-    }[report.flaw]
-    return f"Planted in a copy: {what}. The audit has {saw} it."
 
 
 def finding(found: Measured, change: Change) -> str:

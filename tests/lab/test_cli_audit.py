@@ -48,23 +48,12 @@ def test_audit_on_data_of_ones_own_with_another_unit(capsys, tmp_path):
     assert found["measured"] <= found["certified"] * (1 + 1e-9)
 
 
-@pytest.mark.slow
-def test_audit_plants_a_fault_and_says_whether_it_noticed(capsys):
-    _, out, _ = run(
-        capsys, *["audit", "dplcf", "--epsilon", "1", "--runs", "4", "--plant", "halved"]
-    )
-    assert "half the noise. The audit has noticed it." in out
-    assert "where 1 is certified" in out
-    status, _, err = run(capsys, *["audit", "private-mean", "--epsilon", "1", "--plant", "shared"])
-    assert status == 1
-    assert "the fault in private-mean must be halved, got 'shared'" in err
-
-
 @pytest.mark.parametrize(
     ("words", "said"),
     [
         ("audit input-flip", "epsilon must be given"),
         ("audit --all", "audit --all is gone: name one mechanism"),
+        ("audit input-flip --plant halved", "audit --plant is gone: planted faults are a tool"),
         ("audit clear", "one that adds noise, got 'clear'"),
     ],
 )
