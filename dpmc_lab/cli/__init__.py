@@ -53,6 +53,8 @@ REMOVED = {  # commands, options, options of one command: named for one version,
     " it takes test ratings of your own",
     "--low": f"--low {_RANGE}",
     "--high": f"--high {_RANGE}",
+    "explorable --mechanism": "explorable --mechanism is gone: the page What if writes a file of"
+    " the method that it shows",
     "audit --plant": "audit --plant is gone: planted faults are a tool of developers, in"
     " benchmarks/audits.py",
     "audit --all": "audit --all is gone: name one mechanism; dpmc guarantees --measured shows what"

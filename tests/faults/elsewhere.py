@@ -160,9 +160,6 @@ ELSEWHERE = [
         ("the busiest user has as many ratings as the least busy", OTHER,
          "{many(users.ratings[0], 'rating')}", "{many(users.ratings[-1], 'rating')}",
          named("views", "test_tails_fall")),
-        ("a table of cells has the largest share and not the mean", OTHER,
-         "view.share[np.ix_(r, b)].mean():.1f", "view.share[np.ix_(r, b)].max():.1f",
-         named("views", "test_sparsity_accounts_for_every_rating")),
     ),
     *family_of(
         "elsewhere", "dpmc_lab/curves/lines.py",

@@ -190,9 +190,9 @@ VIEWS += [
     ),
     *family_of(
         "views", "dpmc_lab/curves/data.py",
-        ("busy users come last in the picture of cells", OTHER,
+        ("busy users come last where a few are shown", OTHER,
          'np.argsort(-count, kind="stable")[:most]', 'np.argsort(count, kind="stable")[:most]',
-         named("views", "test_sparsity_accounts_for_every_rating")),
+         named("views", "test_the_busiest_come_first")),
     ),
     *family_of(
         "views", "dpmc_lab/curves/training.py",

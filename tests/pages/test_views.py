@@ -52,21 +52,8 @@ def model() -> Factors:
     return Factors(rng.normal(size=(40, 3)), rng.normal(size=(30, 3)))
 
 
-@pytest.mark.parametrize("blocks", [5, 7, 60])
-def test_sparsity_accounts_for_every_rating(ratings, blocks):
-    view = data.sparsity(ratings, blocks)
-    cells = np.outer(np.diff(view.user_edges), np.diff(view.item_edges))
-    assert (view.share * cells).sum() == pytest.approx(len(ratings))
-    assert view.share[0, 0] >= view.share[-1, -1]  # busiest first
-    if blocks <= 6:  # a cell of the table is then a block of the picture
-        _, *shares = data.sparsity_table(view).values()
-        assert shares == [[f"{100 * one:.1f} %" for one in column] for column in view.share.T]
-    else:
-        rows, columns = (np.array_split(np.arange(n), 6)[0] for n in view.share.shape)
-        first = [*data.sparsity_table(view).values()][1][0]
-        assert first == f"{100 * view.share[np.ix_(rows, columns)].mean():.1f} %"
-    assert view.user_edges[-1] == 40
-    assert view.item_edges[-1] == 30
+def test_the_busiest_come_first():
+    assert data.busiest(np.array([1, 5, 0, 5]), 3).tolist() == [1, 3, 0]
 
 
 def test_histogram_counts_every_rating_on_few_and_on_many_values(ratings):
