@@ -55,6 +55,8 @@ REMOVED = {  # commands, options, options of one command: named for one version,
     "--high": f"--high {_RANGE}",
     "explorable --mechanism": "explorable --mechanism is gone: the page What if writes a file of"
     " the method that it shows",
+    "sweep --curves": "sweep --curves is gone: python sample_data/compute.py computes the curves"
+    " that ship with the samples",
     "audit --plant": "audit --plant is gone: planted faults are a tool of developers, in"
     " benchmarks/audits.py",
     "audit --all": "audit --all is gone: name one mechanism; dpmc guarantees --measured shows what"

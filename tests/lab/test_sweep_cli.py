@@ -21,7 +21,8 @@ from dpmc_core.errors import DpmcError, InvalidSetting
 from dpmc_lab.cli import main
 from dpmc_lab.cli import sweep as command
 from dpmc_lab.store import Store
-from dpmc_lab.sweep import SweepReport, cluster, parse_epsilons, parse_seeds
+from dpmc_lab.sweep import Grid, SweepReport, cluster, parse_epsilons, parse_seeds
+from sample_data.compute import compute
 from tests.processes import alive, descendants, needs_proc, wait_until
 from tests.store_helpers import as_nobody, needs_modes, open_folder, record
 from tests.sweep_helpers import rows_of
@@ -183,10 +184,18 @@ def test_time_left_is_told_once_there_is_ground_for_it(monkeypatch, capsys):
 
 
 @pytest.mark.slow
-def test_curves_can_be_written_when_all_is_done(finished, tmp_path):
-    done = dpmc(*SMALL, "--store", finished[0], "--curves", tmp_path / "curves")
-    assert done.returncode == 0, done.stderr
-    text = (tmp_path / "curves" / "one-bit-lab.csv").read_text()
+def test_curves_are_written_when_all_is_done(finished, tmp_path, capsys):
+    grid = Grid(
+        data=["one-bit-lab"],
+        mechanisms=["input-flip", "gradient"],
+        epsilons=[1, 4],
+        seeds=[1, 2, 3],
+        settings={"iterations": ["10"], "estimator": ["published"]},
+    )
+    with Store(finished[0]) as store:
+        compute(grid, store, tmp_path)
+    assert f"{UNITS} rows (0 new)" in capsys.readouterr().out
+    text = (tmp_path / "one-bit-lab.csv").read_text()
     stamp = json.loads(text.splitlines()[0].removeprefix("# "))
     gradient, published = (
         "gradient estimator=published",
