@@ -57,6 +57,7 @@ REMOVED = {  # commands, options, options of one command: named for one version,
     " the method that it shows",
     "sweep --curves": "sweep --curves is gone: python sample_data/compute.py computes the curves"
     " that ship with the samples",
+    "papers --csv": "papers --csv is gone: dpmc papers NAME --json has the numbers",
     "audit --plant": "audit --plant is gone: planted faults are a tool of developers, in"
     " benchmarks/audits.py",
     "audit --all": "audit --all is gone: name one mechanism; dpmc guarantees --measured shows what"
