@@ -19,14 +19,15 @@ from dpmc_lab.curves import protocol as views
 from dpmc_lab.curves.text import Table
 from dpmc_lab.protocol.attacks import sum_attacks
 from dpmc_lab.protocol.federated import FLOW, TITLE, VARIANTS, Federation, build
-from dpmc_lab.protocol.simulate import SCENARIOS
+from dpmc_lab.protocol.scenarios import Scenario
+from dpmc_lab.protocol.simulate import SCENARIOS, Gap, gap
 from pages.ui import blocks, shell, sources, stage, state, widgets
 from pages.ui.charts import protocol as charts_protocol
 from pages.ui.stage import Stage
 
 AT = "message"  # in the address
 # In the session alone: the scenario whose attacks were asked for is one of them.
-PLAYING, TRIED = "protocol playing", "protocol tried"
+PLAYING, MEASURED, TRIED = "protocol playing", "protocol measured", "protocol tried"
 BEAT = 1.2  # seconds a message stays while playing
 CHARTED = (  # a choice of an older version
     "The link asks for a chart of what is sent. The chart is gone; its numbers for your data are"
@@ -115,10 +116,7 @@ def users(frame: Stage, rules: DeltaGenerator, data: str, scenario: str) -> None
     phases, picked = chosen["phases"], chosen["picked"]
 
     def accuracy() -> None:
-        st.markdown(
-            "`dpmc protocol 2 DATA` measures the error of a whole run. `dpmc fit DATA dpmf --set"
-            " noise=coordinate` measures it with a trusted server and the same form of noise."
-        )
+        result(data, everybody)
         if picked:
             st.markdown(views.picked_words(ratings, replace(everybody, picked=picked)))
         st.markdown(views.NO_RHO)
@@ -134,6 +132,44 @@ def users(frame: Stage, rules: DeltaGenerator, data: str, scenario: str) -> None
             "By formula, which agrees with the counted messages of every run: everybody is online,"
             " the rank is 3, and each phase has 20 rounds. All ratings of the chosen data count.",
         )
+
+
+@st.fragment
+def result(data: str, settings: Scenario) -> None:
+    """What is lost against a trusted server, measured on all of the data, and why."""
+    marks = (data, sources.get(data).ratings.fingerprint, settings)
+    if st.session_state.get(MEASURED) != marks:
+        st.button(
+            "Measure on all of the data",
+            icon=":material/speed:",
+            on_click=lambda: st.session_state.update({MEASURED: marks}),
+        )
+        return
+    work = st.empty()
+    with work.container():
+        bar = st.progress(0.0, "Scenario 1 first")
+        st.button(
+            "Stop", icon=":material/stop:", on_click=lambda: st.session_state.pop(MEASURED, None)
+        )
+
+    def tell(done: int, draws: int) -> None:
+        bar.progress(done / draws, f"Draw {done} of {draws}")
+
+    def measure() -> Gap:
+        return gap(settings, build_problem(sources.get(data), Task.RATINGS), 0, tell)
+
+    try:
+        found = state.kept("scenario gap", marks, measure)
+    except DpmcError as error:
+        blocks.problem(error)
+        return
+    finally:
+        work.empty()
+    st.markdown(views.gap_words(found))
+    st.caption(
+        "On held-out raw ratings, for evaluation only. The number of phases is that of the rule for"
+        " this epsilon and all users."
+    )
 
 
 def rules_of_users(items: Mapping[int, str], scenario: str, *, shared: bool) -> dict[str, Any]:

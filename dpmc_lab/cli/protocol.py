@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated
 
 import numpy as np
@@ -97,18 +98,20 @@ def _scenario(scenario: str, data: str | None, asked: PlayOptions) -> CommandRep
     with Progress() as progress:
         for t in run.play():
             progress.update(f"scenario {scenario}", t, settings.iterations * len(run.parts))
-    found = simulate.report(run, problem, asked.seed)
+        tell = partial(progress.update, "beside scenario 1")
+        gap = simulate.gap(settings, problem, asked.seed, tell)
+    found = simulate.report(run, problem, asked.seed, gap)
     skipped = "; ".join(f"{n} {what}" for what, n in found["skipped"].items())
-    more = []
+    more = [words.gap_words(gap)]
     if isinstance(settings, DynamicUsers) and settings.picked:
-        more.append(paragraph(words.picked_words(problem.train, settings)))
+        more.append(words.picked_words(problem.train, settings))
     text = [
         f"Scenario {scenario} ({found['title']}) on {_size(found)} ratings,"
         f" {found['rounds']} rounds in {found['phases']} phase{'' if found['phases'] == 1 else 's'}"
         f"\ntakes no part: {skipped}",
         metrics_text({f"scenario {scenario}": found["metrics"]} | found["baselines"]),
         _traffic(found["communication"]),
-        *more,
+        *map(paragraph, more),
         card_text(cards.card(settings.guarantee(run.public))),
     ]
     if asked.attack:

@@ -56,7 +56,7 @@ from dpmc_lab.protocol.scenarios import (
     ScenarioRun,
     StaticUsers,
 )
-from dpmc_lab.protocol.simulate import SCENARIOS
+from dpmc_lab.protocol.simulate import SCENARIOS, Gap, Spread
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -278,6 +278,30 @@ def scenario_traffic(ratings: Ratings, shares: Shares, phases: int = 1, picked: 
         sent = Traffic.total(settings.cost(raters, ratings.public.users).values())
         rows.append((f"scenario {number}", sent.messages, sent.bytes))
     return columns(("protocol", "messages", "bytes"), rows)
+
+
+def gap_words(gap: Gap) -> str:
+    """How far scenario 2 is from scenario 1 on test ratings, and why, in sentences."""
+    more = Spread(gap.refit.mean + gap.split.mean, gap.distributed.error + gap.trusted.error)
+    many = "one phase" if gap.phases == 1 else f"{gap.phases} phases"
+    causes = "gradient steps end, user factors being held"
+    if not gap.held:
+        causes = "users fit their factors to published item factors, each alone"
+        causes += (
+            f", and {_spread(gap.split)} because epsilon is divided over {many}"
+            if gap.phases > 1
+            else ", nothing because epsilon is divided: there is one phase"
+        )
+    return (
+        f"Test RMSE {_spread(gap.distributed)} in {many}, everybody online; a trusted server with"
+        f" the same form of noise (scenario 1) has {_spread(gap.trusted)}. That is"
+        f" {_spread(more)} more: {_spread(gap.refit)} of it because {causes}. Means of {gap.draws}"
+        " draws of start and noise, ± twice the standard error."
+    )
+
+
+def _spread(value: Spread) -> str:
+    return f"{value.mean:.3f} ± {value.error:.3f}"
 
 
 def picked_words(ratings: Ratings, settings: DynamicUsers) -> str:

@@ -1,12 +1,13 @@
 """Whole runs on a problem, measured and counted: scenarios 2 and 3, and what both flows report.
 
-HXZ15: Hua, Xia, Zhong, "Differentially Private Matrix Factorization" (2015).
+Also what a trusted server gets where those have none, and what the difference is made of. HXZ15:
+Hua, Xia, Zhong, "Differentially Private Matrix Factorization" (2015).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,9 +21,11 @@ from dpmc_core.ratings import PublicFacts
 from dpmc_core.registry import create
 from dpmc_core.settings import settings_of, show_setting
 from dpmc_core.solvers.factorization import Sides
-from dpmc_core.solvers.rows import normal_equations
+from dpmc_core.solvers.rows import normal_equations, with_offsets
 from dpmc_lab.protocol import Traffic, Transcript, attacks
 from dpmc_lab.protocol.scenarios import DynamicUsers, Scenario, ScenarioRun, StaticUsers
+
+Tell = Callable[[int, int], None]
 
 SCENARIOS: dict[str, type[Scenario]] = {cls.number: cls for cls in (StaticUsers, DynamicUsers)}
 
@@ -35,8 +38,11 @@ def start(
     return ScenarioRun(settings, problem.train, rng, watch=watch)
 
 
-def report(run: ScenarioRun, problem: Problem, seed: int) -> Plain:
-    """What a run found, as plain JSON values; everything about raw ratings is evaluation only."""
+def report(run: ScenarioRun, problem: Problem, seed: int, gap: Gap) -> Plain:
+    """What a run found, as plain JSON values; everything about raw ratings is evaluation only.
+
+    gap: from scenario 1, on the same problem.
+    """
     settings, public = run.settings, run.public
     return {
         "scenario": settings.number,
@@ -54,6 +60,7 @@ def report(run: ScenarioRun, problem: Problem, seed: int) -> Plain:
             "users without ratings": len(run.skipped.silent),
         },
         **measured(Task.RATINGS, run.model(), problem, seed, map(create, ("global-mean", "pmf"))),
+        "gap": gap.as_dict(),
         "communication": communication(run.transcript, formula(run))
         | {"bytes per user": run.transcript.total.bytes / public.users},
     }
@@ -140,21 +147,107 @@ def communication(transcript: Transcript, expected: Traffic | None) -> Plain:
     }
 
 
+# --- beside a trusted server ----------------------------------------------------------------------
+
+DRAWS = 5  # of start and noise
+
+
+class Spread(NamedTuple):
+    """A mean over draws of the noise, and twice its standard error."""
+
+    mean: float
+    error: float
+
+    @classmethod
+    def of(cls, values: Floats) -> Spread:
+        """Of one value for each draw."""
+        return cls(float(values.mean()), float(2 * values.std(ddof=1) / np.sqrt(len(values))))
+
+
+class Gap(NamedTuple):
+    """Test RMSE of scenario 1, and what scenario 2 adds to it: `refit` plus `split` is all of it.
+
+    trusted: scenario 1 with noise on each coordinate and all of epsilon. refit: what it costs that
+    users fit their factors to published item factors and that steps end, with all of epsilon in
+    every phase; split: what it costs to divide it. Everybody online. draws, phases: how many. held:
+    user factors are not fitted in phases but held.
+    """
+
+    trusted: Spread
+    distributed: Spread
+    refit: Spread
+    split: Spread
+    draws: int
+    phases: int
+    held: bool
+
+    def as_dict(self) -> Plain:
+        """As plain JSON values; errors are twice the standard error of a mean."""
+        return {
+            name: value._asdict() if isinstance(value, Spread) else value
+            for name, value in self._asdict().items()
+        }
+
+
+def gap(
+    settings: Scenario, problem: Problem, seed: int, tell: Tell | None = None, draws: int = DRAWS
+) -> Gap:
+    """The difference from scenario 1, taken apart on a problem; raw test ratings are read.
+
+    tell: told (finished draws, draws) after each; what it raises ends the work.
+    """
+    train, public, mechanism = problem.train, problem.train.public, settings.mechanism
+    sides, parts = mechanism.sides(train), settings.parts(public.users)
+    start = generator(seed, f"scenario 1 on {train.fingerprint}")
+    held = fitted = None
+    if settings.user_factors is not None:
+        held = fitted = settings.user_factors.load(mechanism, sides, public, start)
+    else:
+        *_, (fitted, _) = mechanism.alternate(sides, start)
+
+    def error(items: Floats) -> float:
+        model = with_offsets(mechanism.fit_users(sides, items), items, public.middle)
+        return metrics.evaluate(Task.RATINGS, model, train, problem.test, start)["rmse"]
+
+    plans = [(mechanism,) * len(parts), *[parts] * (len(parts) > 1)]
+    found = np.empty((3, draws))
+    for k in range(draws):
+        key = f"draw {k} on {train.fingerprint}"  # the same noise, whatever epsilon
+        items = mechanism.private_items(sides, fitted, public, generator(seed, key))
+        found[0, k] = error(items)
+        for row, plan in enumerate(plans, 1):
+            rng = generator(seed, key)
+            found[row:, k] = error(in_phases(settings, plan, sides, public, rng, held))
+        if tell is not None:
+            tell(k + 1, draws)
+    trusted, undivided, divided = found
+    return Gap(
+        trusted=Spread.of(trusted),
+        distributed=Spread.of(divided),
+        refit=Spread.of(undivided - trusted),
+        split=Spread.of(divided - undivided),
+        draws=draws,
+        phases=len(parts),
+        held=held is not None,
+    )
+
+
 def in_phases(
     settings: Scenario,
     plan: Sequence[DPMF],
     sides: Sides,
     public: PublicFacts,
     rng: Rng,
+    held: Floats | None = None,
 ) -> Floats:
     """Item factors after all phases, by the law of a run of scenario 2, without messages.
 
-    plan: the mechanism of each phase, whose epsilon it spends.
+    plan: the mechanism of each phase, whose epsilon it spends. held: user factors held throughout.
     """
     mechanism, raters = settings.mechanism, np.diff(sides.by_item.indptr)
     items = mechanism.first_items(public.items, rng)
     for part in plan:
-        users = mechanism.fit_users(sides, items)
+        users = mechanism.fit_users(sides, items) if held is None else held
         squares, moments = normal_equations(sides.by_item, users)
         linear = part.guarantee(public).releases.linear_term.publish(-2 * moments, rng)
         penalty = part.noisy_penalty(public)

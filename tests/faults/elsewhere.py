@@ -211,6 +211,12 @@ ELSEWHERE = [
          named("views_training", "test_a_film_keeps_an_even_choice_of_rounds_and_the_last_one")),
     ),
     *family_of(
+        "elsewhere", "dpmc_lab/curves/protocol.py",
+        ("a single phase divides epsilon", OTHER, "if gap.phases > 1\n", "if gap.phases > 0\n",
+         named("page_protocol",
+         "test_the_price_in_accuracy_is_measured_on_request_and_can_be_dropped")),
+    ),
+    *family_of(
         "elsewhere", "pages/room.py",
         ("hands cannot be counted if phones can answer", SKIPPED,
          'show_safely("The count of hands", hands, room, view)\n            with right',

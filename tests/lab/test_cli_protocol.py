@@ -66,6 +66,7 @@ def test_user_factors_passed_in_are_held_and_their_consequence_told(capsys):
         _, out, _ = run(capsys, "2", "restaurants", *options)
         found = json.loads(out)
         assert found["phases"] == 1
+        assert found["gap"]["held"] is True
         told = found["guarantee"]["certified"]
         assert (told and told["epsilon"]) == (certified and pytest.approx(certified))
 

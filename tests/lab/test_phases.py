@@ -7,8 +7,11 @@ import pytest
 from scipy import stats
 
 from dpmc_core import privacy
+from dpmc_core.data import datasets
 from dpmc_core.errors import InvalidSetting
+from dpmc_core.model import Task
 from dpmc_core.privacy import RATING, Shares
+from dpmc_core.problem import build_problem
 from dpmc_lab.protocol import RECOMMENDER, THIRD_PARTY
 from dpmc_lab.protocol.scenarios import (
     ANSWER,
@@ -23,7 +26,7 @@ from dpmc_lab.protocol.scenarios import (
     StaticUsers,
     affordable,
 )
-from dpmc_lab.protocol.simulate import in_phases
+from dpmc_lab.protocol.simulate import gap, in_phases
 from tests.protocol_helpers import (
     BOTH,
     assert_counts,
@@ -359,3 +362,25 @@ def test_the_rule_gives_more_phases_to_more_epsilon_and_no_more_than_its_most():
     assert affordable(10, 943, 12) < affordable(10, 943, 3) < affordable(10, 4 * 943, 3)
     assert StaticUsers(epsilon=100.0).phase_count(943) == affordable(100, 943, 3)
     assert StaticUsers(epsilon=100.0, phases=2).phase_count(943) == 2
+
+
+@pytest.fixture(scope="module")
+def movie_night():
+    return build_problem(datasets.load("movie-night"), Task.RATINGS)
+
+
+@pytest.mark.slow
+def test_refit_and_split_make_up_the_difference_from_scenario_1(movie_night):
+    found = gap(StaticUsers(epsilon=3.0), movie_night, 0, draws=2)
+    assert found.phases == 2
+    more = found.distributed.mean - found.trusted.mean
+    assert found.refit.mean + found.split.mean == pytest.approx(more)
+    one = gap(StaticUsers(epsilon=1.0), movie_night, 0, draws=2)
+    assert one.phases == 1
+    assert one.split == (0.0, 0.0)
+    assert one.refit.mean > 5 * one.refit.error
+    held = gap(
+        StaticUsers(epsilon=1.0, user_factors=HeldUserFactors("pmf")), movie_night, 0, draws=2
+    )
+    assert held.held
+    assert abs(held.refit.mean) < 0.005

@@ -120,6 +120,18 @@ def test_phases_are_played_and_paid_for_on_the_card(scenario):
     assert "phases publish item factors" not in cards[0]
 
 
+def test_the_price_in_accuracy_is_measured_on_request_and_can_be_dropped():
+    app = open_page("protocol", data="restaurants")
+    unfolded(app, "accuracy")
+    assert "Test RMSE" not in texts(app)
+    button(app, "Measure on all of the data").click().run()
+    assert "Test RMSE" in texts(app)
+    assert "because users fit their factors to published item factors" in texts(app)
+    assert "nothing because epsilon is divided: there is one phase" in texts(app)
+    assert not [b for b in app.button if b.label == "Stop"]
+    assert not app.exception
+
+
 def test_a_choice_of_users_is_told_with_its_consequences():
     app = tried(open_page("protocol", data="restaurants", scenario="3", picked="2"))
     unfolded(app, "accuracy")
