@@ -70,10 +70,7 @@ SLOW := $(patsubst %,benchmarks/%.py,command_line environments faults frozen mut
 # The curves that ship with the samples: what changed is computed again, going on where it stopped.
 rows: $(VENV)/.app
 	@mkdir -p .rows
-	@for preset in samples samples-ratings jokes facts clicks clicks-facts; do \
-		echo "==> $$preset"; \
-		$(BIN)/dpmc sweep --preset $$preset --store .rows/results.sqlite --curves sample_data/curves || exit 1; \
-	done
+	@$(BIN)/python sample_data/compute.py --store .rows/results.sqlite
 
 bench: $(VENV)/.app
 	@echo "==> benchmarks/RESULTS.md"

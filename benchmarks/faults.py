@@ -407,8 +407,8 @@ def clock(folder: Path, undisturbed: Undisturbed) -> Iterator[Row]:
         path, release = here / "results.sqlite", here / "signs.npz"
         commands = (
             ["sweep", *GRID, "--store", path],
-            ["store", "export", here / "rows.parquet", "--store", path],
-            ["store", "prune", "--older-than", "1", "--dry-run", "--store", path],
+            ["store", "export", here / "rows.csv", "--store", path],
+            ["store", "prune", "--outdated", "--dry-run", "--store", path],
             [*RELEASE, "--out", release],
             ["verify", release],
         )
@@ -486,7 +486,6 @@ def full(folder: Path, undisturbed: Undisturbed) -> Iterator[Row]:
         home = folder / "home"
         for what, words in {
             "export as CSV": ["store", "export", disk / "rows.csv", "--store", sound],
-            "export as Parquet": ["store", "export", disk / "rows.parquet", "--store", sound],
             "a release": [*RELEASE, "--out", disk / "signs.npz"],
         }.items():
             filler = fill(disk, room=4096)

@@ -1,15 +1,13 @@
 """What audits measured beforehand: lower bounds on epsilon that ship with the program.
 
-Numbers alone, made by `dpmc audit --all --write dpmc_lab/measured.json`. A record counts for
+Numbers alone, made by `python benchmarks/audits.py --shipped`. A record counts for
 the revision and the epsilon that it was measured at. Reading them runs no audit.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import enum
 import json
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -59,12 +57,6 @@ class Shipped:
     @property
     def change(self) -> Change:
         return Change.of(self.unit, self.neighbours)
-
-
-def records_text(records: Iterable[Shipped]) -> str:
-    """Records as the text of a file, one a line."""
-    lines = ",\n".join(f"  {json.dumps(dataclasses.asdict(found))}" for found in records)
-    return f"[\n{lines}\n]\n"
 
 
 @cache

@@ -2,7 +2,7 @@
 
 The precomputed files of sample_data/curves are written again with
 
-    dpmc sweep --preset samples --curves sample_data/curves
+    python sample_data/compute.py samples
 
 which also writes what people are shown (JSON, see curves/people.py). The first line of a file is a
 comment with its stamp: what its rows have in common. Metrics are evaluation only: they are measured

@@ -2,7 +2,7 @@
 
 A record is the `dpmc fit --json` object without its baselines (they are records of their own), with
 `key`, `version`, more about the data, and in `guarantee` the certified epsilon of every unit.
-`write_file` gives records away as CSV or Parquet, flattened to dotted column names.
+`write_file` gives records away as CSV, flattened to dotted column names.
 """
 
 from __future__ import annotations
@@ -41,7 +41,6 @@ MEMORY = Path(":memory:")  # for rows that are kept elsewhere
 PUBLIC = ("users", "items", "low", "high", "cap")
 UNIT_COLUMNS = tuple(change.value for change in Change)
 _MAGIC = b"SQLite format 3\0"  # how every such file begins
-_BLOCK = 20_000  # rows of a Parquet file held at once
 
 # --- the tables ----------------------------------------------------------------------------------
 
@@ -426,16 +425,12 @@ class Store:
         with closing(claims):
             yield claims
 
-    def prune(self, curves: Sequence[int], before: str | None = None, *, dry: bool = False) -> int:
-        """Delete the rows of some curves (those finished before an ISO time, where given).
+    def prune(self, curves: Sequence[int], *, dry: bool = False) -> int:
+        """Delete the rows of some curves.
 
         Returns how many rows went, or would with `dry`. The file shrinks by what they took.
         """
-        where = (
-            "curve IN (SELECT value FROM json_each(:curves))"
-            " AND (:before IS NULL OR finished < :before)"
-        )
-        values = {"curves": json.dumps(list(curves)), "before": before}
+        where, values = "curve IN (SELECT value FROM json_each(?))", [json.dumps(list(curves))]
         execute = self.connection.execute
         with sentences(self.path):
             with self._transaction():
@@ -747,23 +742,20 @@ _FORMULA = re.compile(r"'*[=+\-@\t\r].|'+[=+\-@\t\r]", re.DOTALL)
 
 
 def write_file(store: Store, curves: Sequence[CurveInfo], path: Path) -> int:
-    """Write a .csv or .parquet file, complete or not at all; returns how many rows."""
-    kind = path.suffix.lower()
-    if kind not in (".csv", ".parquet"):
-        raise InvalidSetting("export file", "named .csv or .parquet", path.name)
-    with paths.whole_file(path) as part:
-        if kind == ".parquet":
-            return _write_parquet(store, curves, part)
-        with part.open("w", encoding="utf-8", newline="") as stream:
-            return write_csv(store, curves, stream)
+    """Write a .csv file, complete or not at all; returns how many rows."""
+    if path.suffix.lower() != ".csv":
+        raise InvalidSetting("export file", "named .csv", path.name)
+    with paths.whole_file(path) as part, part.open("w", encoding="utf-8", newline="") as stream:
+        return write_csv(store, curves, stream)
 
 
 def write_csv(store: Store, curves: Sequence[CurveInfo], stream: IO[str]) -> int:
     """Write a header and the rows, text guarded; returns how many rows."""
-    names, count = list(columns(curves)), 0
+    names, count = columns(curves), 0
     writer = csv.writer(stream, lineterminator="\n")
     writer.writerow(names)
-    for count, row in enumerate(_rows(store, curves), 1):  # noqa: B007
+    for count, found in enumerate(records(store, [info.id for info in curves]), 1):  # noqa: B007
+        row = dict(flatten(found))
         writer.writerow([guarded(row.get(name)) for name in names])
     return count
 
@@ -783,44 +775,11 @@ def guarded(value: Any) -> Any:
     return value
 
 
-def columns(curves: Sequence[CurveInfo]) -> dict[str, str]:
-    """Name and kind ('string', 'float64', 'int64', 'bool_') of every column, in order."""
-    kinds: Mapping[type, str] = {bool: "bool_", int: "int64", float: "float64"}
-    settings: dict[str, set[str]] = {"epsilon": {"float64"}}
-    for info in curves:
-        for name, value in info.settings.items():
-            settings.setdefault(name, set())
-            if value is not None:
-                settings[name].add(kinds.get(type(value), "string"))
-    found: dict[str, str] = {}
+def columns(curves: Sequence[CurveInfo]) -> list[str]:
+    """The names of all columns, in order."""
+    settings = dict.fromkeys(["epsilon", *(name for info in curves for name in info.settings)])
+    found: list[str] = []
     for field in FIELDS:
-        if field.name != "settings":
-            found[field.name] = "string" if field.kind == "json" else field.kind
-            continue
-        for name, seen in settings.items():
-            one = next(iter(seen)) if len(seen) == 1 else "string"
-            found[f"settings.{name}"] = "float64" if seen == {"int64", "float64"} else one
+        one = field.name == "settings"
+        found += [f"settings.{name}" for name in settings] if one else [field.name]
     return found
-
-
-def _write_parquet(store: Store, curves: Sequence[CurveInfo], path: Path) -> int:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    # Types are fixed beforehand: a block of rows may hold nothing in some of its columns.
-    kinds, count = columns(curves), 0
-    schema = pa.schema([(name, getattr(pa, kind)()) for name, kind in kinds.items()])
-    texts = [name for name, kind in kinds.items() if kind == "string"]
-    rows = _rows(store, curves)
-    with pq.ParquetWriter(path, schema) as writer:
-        while block := list(itertools.islice(rows, _BLOCK)):
-            for row, name in itertools.product(block, texts):
-                if not isinstance(row.get(name), str | None):
-                    row[name] = str(row[name])
-            writer.write_table(pa.Table.from_pylist(block, schema))
-            count += len(block)
-    return count
-
-
-def _rows(store: Store, curves: Sequence[CurveInfo]) -> Iterator[Plain]:
-    return map(dict, map(flatten, records(store, [info.id for info in curves])))

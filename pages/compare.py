@@ -16,7 +16,7 @@ from dpmc_core.metrics import headline
 from dpmc_core.model import Task
 from dpmc_core.problem import default_split
 from dpmc_lab import glossary, store
-from dpmc_lab.curves import as_published, comparison, groups, lines, numbers, trade
+from dpmc_lab.curves import comparison, groups, lines, numbers, trade
 from dpmc_lab.curves.lines import Count, Picture, Placed
 from dpmc_lab.curves.numbers import Answer
 from dpmc_lab.curves.trade import About, Relation, Seat, Switches
@@ -144,13 +144,6 @@ def controls(choices: DeltaGenerator, chips: DeltaGenerator) -> Sought:
         ratings = sources.get(data).ratings
         timed = ratings.times is not None
         steps, split = prepare.controls(ratings.public, task, timed=timed)
-        if published:
-            st.markdown("**What the papers' settings change**")
-            found = as_published.table(ids, sources.facts(data, task), 1.0)
-            if found["mechanism"]:
-                blocks.show_table(found, alt="Settings and certificates as published")
-            else:
-                st.caption("Nothing for these mechanisms.")
     if not ids:
         raise InvalidSetting("mechanisms", "at least one: choose what to compare", "none")
     where = rows.place(data)._replace(steps=facts)

@@ -420,21 +420,10 @@ def facts(dataset: sources.Dataset) -> None:
 
 
 def pictures(id: str) -> None:
-    """Where ratings are, which values they have, who gave how many."""
-    where, values = sources.look(id, picture.sparsity), sources.look(id, picture.histogram)
-    users, items = sources.look(id, picture.tails)
+    """Which values ratings have, and who gave how many."""
+    values, (users, items) = (sources.look(id, make) for make in (picture.histogram, picture.tails))
     left, right = st.columns(2, gap="large")
     with left:
-        st.header("Which cells are rated")
-        blocks.chart(
-            charts_data.sparsity(where),
-            alt=picture.sparsity_words(where),
-            key="sparsity",
-            caption="Each block shows the share of its cells that is rated. Raw data: that a rating"
-            " exists is not protected by every mechanism.",
-            table=picture.sparsity_table(where),
-        )
-    with right:
         st.header("Which ratings are given")
         blocks.chart(
             charts_data.histogram(values),
@@ -442,15 +431,17 @@ def pictures(id: str) -> None:
             key="histogram",
             table={"rating": values.centers.round(3), "times": values.counts},
         )
-    st.header("Ratings per user and per item")
-    blocks.chart(
-        charts_data.tails(users, items),
-        alt=picture.tails_words(users, items),
-        key="tails",
-        caption="The busiest users reveal most: a guarantee per rating grows with the number of"
-        " ratings of a person, unless a cap bounds it.",
-        table=picture.tails_table(users, items),
-    )
+    with right:
+        st.header("Ratings per user and per item")
+        blocks.chart(
+            charts_data.tails(users, items),
+            alt=picture.tails_words(users, items),
+            key="tails",
+            caption="The busiest users reveal most: a guarantee per rating grows with the number of"
+            " ratings of a person, unless a cap bounds it. Raw data: not every mechanism protects"
+            " that a rating exists.",
+            table=picture.tails_table(users, items),
+        )
 
 
 def preparation(dataset: sources.Dataset) -> None:

@@ -24,7 +24,7 @@ AUDIT = "audit"
 CLICKS = "clicks on claims"
 MOST = 10_000_000  # users or items that can be typed in
 PLANTED = (  # a choice of an older version
-    "The link plants a fault. This page no longer does that; the command dpmc audit --plant does."
+    "The link plants a fault. This page no longer does that."
 )
 FACTS = {"data": "of the open data", "typed": "typed in"}
 TYPED: dict[str, tuple[str, str, float]] = {  # facts without data: label, name, usual value

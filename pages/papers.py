@@ -14,7 +14,7 @@ from dpmc_lab.papers import engine, views
 from dpmc_lab.papers.engine import Paper
 from dpmc_lab.papers.verdicts import HOLDS, MEANING, Accuracy, Privacy
 from dpmc_lab.papers.views import Look
-from pages.ui import blocks, rows, shell, sweeps, widgets
+from pages.ui import blocks, report, rows, shell, sweeps, widgets
 from pages.ui.charts import papers as charts_papers
 from pages.ui.sweeps import Sweep
 
@@ -314,7 +314,11 @@ def take_along(found: Look) -> None:
     st.code(widgets.address({"experiment": found.experiment.id, **made}), language=None)
     if found.made is not None or found.experiment.printed:
         name = f"{found.experiment.id}.csv"
-        blocks.take(blocks.File("Numbers (CSV)", name, "text/csv", lambda: views.csv_text([found])))
+        blocks.take(
+            blocks.File(
+                "Numbers (CSV)", name, "text/csv", lambda: report.csv(views.exact_numbers(found))
+            )
+        )
 
 
 shell.enter()

@@ -24,7 +24,6 @@ from dpmc_core.privacy import Change
 from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_core.stopping import Stop, Stopped, check_cancelled, stopping
 from dpmc_lab.audit.canaries import Keeper
-from dpmc_lab.audit.faults import Flaw, plant
 from dpmc_lab.audit.probe import Prober
 from dpmc_lab.audit.report import (
     ChangedRow,
@@ -53,7 +52,6 @@ def refute(
     change: Change | None = None,
     runs: int = RUNS,
     methods: Collection[Method] = tuple(Method),
-    flaw: Flaw | None = None,
     seed: int = 1,
     tell: Tell | None = None,
     stop: Stop | None = None,
@@ -61,10 +59,10 @@ def refute(
     """Audit a mechanism on ratings prepared for its task; None: on `small_data`.
 
     data: what they are called. change: the unit (the card's own by default). runs: how many pairs
-    the probe tries, and how many canaries there are where each takes a run to score. flaw: planted
-    in a copy, which is held against the honest card. tell: told after every part, with the report
-    so far. Asked to stop, it returns what there is by then, `stopped`: what was not finished is not
-    valid. Raises InvalidSetting for a flaw that does not apply, or data that are too large.
+    the probe tries, and how many canaries there are where each takes a run to score. tell: told
+    after every part, with the report so far. Asked to stop, it returns what there is by then,
+    `stopped`: what was not finished is not valid. Raises InvalidSetting for data that are too
+    large.
     """
     check_number("runs", runs, at_least=2, integer=True)
     check_number("seed", seed, at_least=0, integer=True)
@@ -77,15 +75,14 @@ def refute(
     card = mechanism.guarantee(public).given(ratings.prepared)
     if not any(card.releases):
         raise InvalidSetting("the mechanism", "one that adds noise", mechanism.id)
-    audited = mechanism if flaw is None else plant(mechanism, flaw, public)
     change = change or card.change
-    report = Report(mechanism, card, change, seed, data, runs, flaw)
+    report = Report(mechanism, card, change, seed, data, runs)
     order = [method for method in _METHODS if method in methods]
     with stopping(stop):
         for place, method in enumerate(order):
             before = report
             try:
-                for part in _METHODS[method](audited, card, change, seed).audit(ratings, runs):
+                for part in _METHODS[method](mechanism, card, change, seed).audit(ratings, runs):
                     report = replace(before, findings=(*before.findings, part))
                     if tell is not None:
                         done = (place + part.done / max(part.total, 1)) * _PARTS

@@ -15,7 +15,6 @@ from dpmc_core.errors import DpmcError, InvalidSetting
 from dpmc_core.experiment import settings_dict
 from dpmc_core.model import Mechanism
 from dpmc_core.privacy import Certified, Change, Guarantee
-from dpmc_lab.audit.faults import Flaw
 from dpmc_lab.measured import Method, Refuted, Shipped
 
 CONFIDENCE = 0.95  # of a bound by canaries
@@ -149,7 +148,7 @@ def _plain(value: Any) -> Any:
 
 @dataclass(frozen=True)
 class Report(Subject):
-    """All that an audit of an honest mechanism, or of a copy with a flaw, found so far.
+    """All that an audit found so far.
 
     data: what the ratings are called. skipped: methods that do not apply, and why. stopped: asked
     to, before all was done.
@@ -157,7 +156,6 @@ class Report(Subject):
 
     data: str
     runs: int
-    flaw: Flaw | None = None
     findings: tuple[Measured, ...] = ()
     skipped: tuple[tuple[Method, str], ...] = ()
     stopped: bool = False
@@ -200,7 +198,6 @@ class Report(Subject):
             "refuted": self.refuted.value,
             "seed": self.seed,
             "runs": self.runs,
-            "planted": self.flaw and self.flaw.value,
             "stopped": self.stopped,
             "findings": [found.as_dict() for found in self.findings],
             "skipped": {method.value: why for method, why in self.skipped},
@@ -212,9 +209,9 @@ Tell = Callable[[int, int, str, Report], None]
 
 
 def record(report: Report) -> Shipped:
-    """The best bound of a report. Raises InvalidSetting where there is none, or a fault in it."""
-    if report.best is None or report.flaw is not None:
-        raise InvalidSetting("the audit", "an honest one with a bound", report.mechanism.id)
+    """The best bound of a report. Raises InvalidSetting where there is none."""
+    if report.best is None:
+        raise InvalidSetting("the audit", "one with a bound", report.mechanism.id)
     found = report.best.as_dict() | report.as_dict()
     found["epsilon"] = float(found["settings"].get("epsilon", 0.0))
     return Shipped(**{field.name: found[field.name] for field in dataclasses.fields(Shipped)})

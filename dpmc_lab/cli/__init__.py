@@ -53,6 +53,17 @@ REMOVED = {  # commands, options, options of one command: named for one version,
     " it takes test ratings of your own",
     "--low": f"--low {_RANGE}",
     "--high": f"--high {_RANGE}",
+    "explorable --mechanism": "explorable --mechanism is gone: the page What if writes a file of"
+    " the method that it shows",
+    "sweep --curves": "sweep --curves is gone: python sample_data/compute.py computes the curves"
+    " that ship with the samples",
+    "papers --csv": "papers --csv is gone: dpmc papers NAME --json has the numbers",
+    "audit --plant": "audit --plant is gone: planted faults are a tool of developers, in"
+    " benchmarks/audits.py",
+    "audit --all": "audit --all is gone: name one mechanism; dpmc guarantees --measured shows what"
+    " audits of all of them found",
+    "store --older-than": "store prune --older-than is gone: choose rows with --data, --mechanism"
+    " or --outdated",
     "protocol --as-published": "protocol --as-published is gone: give the paper's settings, such as"
     " --set shrink=false --set phases=1 --set user_factors=pmf",
     "protocol --holdout": "protocol --holdout is gone: a protocol is tested on one rating in five,"

@@ -10,10 +10,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
-from dpmc_core import paths, registry
+from dpmc_core import paths
 from dpmc_core.data.synthetic import SAMPLES
 from dpmc_core.errors import DpmcError, InvalidSetting, check_number, shown, unknown_name
-from dpmc_lab import shipped
 from dpmc_lab.cli.interface import Option
 
 _LAB = Path(__file__).resolve().parents[1]
@@ -86,45 +85,32 @@ def explorable(
     data: Annotated[str, Option("DATA", "a sample's id")],
     *,
     out: Path,
-    mechanism: Annotated[list[str], Option("ID")] = [],  # noqa: B006
     force: bool = False,
 ) -> None:
     """Write What if as one HTML file to take away.
 
     Write a sample's What if as one HTML file of about 2 MB: the slider, its curve, people and
-    lists, the attacker. It needs neither a server nor a network.
+    lists, the attacker. It shows the recommended method of each promise, and needs neither a server
+    nor a network.
 
     Args:
         out (FILE): the HTML file to write
-        mechanism: methods (default: the recommended one of each promise)
         force: overwrite a file that is there
 
     examples:
       dpmc explorable movie-night --out what-if.html
-      dpmc explorable jokes --mechanism dpals private-effects --out jokes.html
 
     The curves are those that came with the sample; the file shows by which version, settings and
     seeds they were computed. It opens from a disk in any browser, and asks nobody for anything.
     """
     if data not in SAMPLES:
         raise unknown_name("data", data, SAMPLES)
-    ids = list(dict.fromkeys(mechanism))
-    there = [
-        id
-        for id in registry.offered(clicks=SAMPLES[data].clicks)
-        if id in shipped.ready(data, registry.get(id).task)
-    ]
-    for id in ids:
-        registry.get(id)  # a wrong one is told as that
-        if id not in there:
-            limit = f"one whose curve came with {data}"
-            raise InvalidSetting("--mechanism", limit, id, f"one of {', '.join(there)}")
     (paths.check_folder if force else paths.check_new)(out)
     if out.is_dir():
         raise InvalidSetting("--out", "a file", str(out), "this is a folder")
     check_installed()
     # The library does not know the app: as a page starts `dpmc`, this starts a module of the app.
-    command = [sys.executable, "-m", "pages.ui.explorable", data, *ids]
+    command = [sys.executable, "-m", "pages.ui.explorable", data]
     done = subprocess.run(
         command, cwd=APP, stdin=subprocess.DEVNULL, capture_output=True, check=False
     )

@@ -7,14 +7,13 @@ import shlex
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Any
 
 from dpmc_core import paths, registry
 from dpmc_core.data import MEGABYTE, datasets, public_sets, synthetic
 from dpmc_core.data.synthetic import DRAWN, ON_DEMAND, SAMPLES
-from dpmc_core.errors import DpmcError, InvalidSetting, check_number, unknown_name
+from dpmc_core.errors import DpmcError, InvalidSetting, unknown_name
 from dpmc_core.problem import options_text, split_words
 from dpmc_lab import store as rows
 from dpmc_lab.cli.interface import (
@@ -221,7 +220,7 @@ def export(
     *,
     chosen: Chosen,
 ) -> None:
-    """Write the rows to a .csv or .parquet file."""
+    """Write the rows to a .csv file."""
     with chosen.opened() as store:
         if file == "-":
             rows.write_csv(store, chosen.of(store), sys.stdout)
@@ -233,7 +232,6 @@ def export(
 def prune(
     *,
     outdated: bool = False,
-    older_than: float | None = None,
     all: bool = False,
     dry_run: bool = False,
     chosen: Chosen,
@@ -242,22 +240,17 @@ def prune(
 
     Args:
         outdated: of revisions of mechanisms that this program no longer has
-        older_than (DAYS): finished before that
         all: every row that the other options leave
         dry_run: say how many, delete none
     """
-    if not (chosen.data or chosen.mechanism or outdated or older_than is not None or all):
+    if not (chosen.data or chosen.mechanism or outdated or all):
         raise InvalidSetting(
-            "prune", "told what: --data, --mechanism, --outdated, --older-than or --all", "nothing"
+            "prune", "told what: --data, --mechanism, --outdated or --all", "nothing"
         )
-    before = None
-    if older_than is not None:
-        check_number("--older-than", older_than, at_least=0, at_most=1e5)
-        before = (datetime.now(UTC) - timedelta(days=older_than)).isoformat(timespec="seconds")
     chosen.opened().close()  # one that is not there is not made
     with chosen.opened(read_only=dry_run) as store:
         found = [i for i in chosen.of(store) if not outdated or "revision" in _standing(i)]
-        gone = store.prune([info.id for info in found], before, dry=dry_run)
+        gone = store.prune([info.id for info in found], dry=dry_run)
         print(f"{gone:,} rows {'would be ' if dry_run else ''}deleted from {store.path}")
 
 

@@ -187,8 +187,7 @@ def fit(
     if as_published:
         both = {"epsilon": budget.epsilon, "delta": budget.delta}
         switch = published.switched(made.id, budget.given(mechanism), public, **both)
-        document["as_published"] = switch.as_dict()
-        text.append(switched_text(switch))
+        text.append(paragraph(" ".join(published.words(switch))))
     return CommandReport(document, text)
 
 
@@ -200,11 +199,6 @@ def metrics_text(found: Mapping[str, Mapping[str, float]]) -> str:
 def card_text(shown: cards.Card) -> str:
     """A guarantee as a paragraph with its facts below."""
     return f"{paragraph(shown.protects)}\n{facts(shown.facts)}"
-
-
-def switched_text(found: published.Switched) -> str:
-    """What the papers' settings changed."""
-    return paragraph(" ".join(published.words(found)))
 
 
 def recommend(

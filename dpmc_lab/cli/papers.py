@@ -31,14 +31,12 @@ class PaperView(OneOf):
         run: make the experiment, or all; what is done already is kept
         theory: a paper's theorems beside measurements
         bibtex: how to cite the papers
-        csv (FILE): ours and what is printed, as a table
         report (FILE): all papers as one HTML page
     """
 
     run: bool = False
     theory: bool = False
     bibtex: bool = False
-    csv: Path | None = None
     report: Path | None = None
 
 
@@ -96,7 +94,10 @@ def show(
         if value is not None:
             raise InvalidSetting(f"--{option}", "left out without --run", str(value))
     if view.report:
-        _write(view.report, views.html(views.all_looks(papers.PAPERS.values())), "report")
+        text = views.html(views.all_looks(papers.PAPERS.values()))
+        with paths.whole_file(view.report) as part:
+            part.write_text(text, encoding="utf-8")
+        print(f"the report is in {view.report}")
         return None
     if view.bibtex:
         cited = {one.key: one.bibtex for one in chosen}
@@ -105,18 +106,9 @@ def show(
         tables = {one.key: views.theory_table(one) for one in chosen}
         return CommandReport(tables, _theory(chosen, tables))
     looks = [views.look(paper, experiment)] if paper and experiment else views.all_looks(chosen)
-    if view.csv:
-        _write(view.csv, views.csv_text(looks), "table")
-        return None
     if experiment:
         return CommandReport(views.as_dict(looks[0]), _one(looks[0]))
     return CommandReport([views.as_dict(one) for one in looks], _list(chosen, looks))
-
-
-def _write(path: Path, text: str, what: str) -> None:
-    with paths.whole_file(path) as part:
-        part.write_text(text, encoding="utf-8")
-    print(f"the {what} is in {path}")
 
 
 def _named(name: str | None) -> tuple[Paper | None, Experiment | None]:

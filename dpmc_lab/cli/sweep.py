@@ -14,15 +14,12 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import product
 from pathlib import Path
 from typing import Annotated, Any
 
 from dpmc_core import registry
-from dpmc_core.data import SAMPLES, datasets
 from dpmc_core.data.synthetic import DRAWN
 from dpmc_core.errors import DpmcError, InvalidSetting, unknown_name
-from dpmc_core.model import Task
 from dpmc_core.stopping import Stop
 from dpmc_lab import shipped
 from dpmc_lab import sweep as core
@@ -45,9 +42,7 @@ from dpmc_lab.cli.options import (
     tell_columns,
     values_to_try,
 )
-from dpmc_lab.curves import people
-from dpmc_lab.store import Store, records, without_epsilon
-from dpmc_lab.store import curves as curves_of
+from dpmc_lab.store import Store
 from dpmc_lab.sweep import presets
 
 _OVER = 0  # no number of a signal: nothing more to listen to
@@ -144,7 +139,6 @@ def sweep(
     cluster: str | None = None,
     store: Path | None = None,
     skip_shipped: bool = False,
-    curves: Path | None = None,
     json: Json = False,
 ) -> None:
     """Run a grid of mechanisms, epsilons and seeds.
@@ -157,8 +151,6 @@ def sweep(
         cluster (ADDRESS): a Dask scheduler instead, tcp://HOST:PORT
         store (FILE): result store (default: the shared one)
         skip_shipped: leave out the runs that ship with the samples
-        curves (FOLDER): when all is done, write each data set's curves there, as they ship with the
-            samples; rows that are there already count as done, but for those of the first seed
         json: progress as JSON lines on standard output
 
     examples:
@@ -189,22 +181,6 @@ def sweep(
             plan = _without_shipped(plan)
         for source in plan.sources.values():
             tell_columns(core.ratings_of(source), json)
-        if curves is not None:
-            for source in plan.sources.values():
-                if not isinstance(source, core.Whole):  # a file could not tell its curves apart
-                    raise InvalidSetting("data of curves", "one data set, split here", source.name)
-            try:
-                curves.mkdir(parents=True, exist_ok=True)
-            except OSError as error:
-                words = f"{curves} ({error.strerror})"
-                raise InvalidSetting("--curves", "a folder", words) from None
-            for source, task in product(plan.sources.values(), Task):
-                path = curves / shipped.file_name(
-                    source.name, task, facts=registry.uses_facts(grid.steps)
-                )
-                if path.is_file():
-                    with path.open(encoding="utf-8", newline="") as stream:
-                        shipped.read(stream, store=rows, but=core.LISTS_OF)
 
         def open_pool() -> core.Pool:
             if cluster is not None:
@@ -213,8 +189,6 @@ def sweep(
             return pool_of(plan, processes)
 
         run_plan(plan, rows, open_pool, json)
-        if curves is not None:
-            _write_curves(rows, plan, curves, facts=registry.uses_facts(grid.steps))
 
 
 sweep.__doc__ = "\n".join(
@@ -238,57 +212,6 @@ def _without_shipped(plan: core.Plan) -> core.Plan:
     if any(unit.curve not in known for unit in first):
         keys -= {u.key for u in first if u.mechanism.id in registry.REFERENCES.values()}
     return plan._replace(units=tuple(unit for unit in plan.units if unit.key not in keys))
-
-
-def _write_curves(store: Store, plan: core.Plan, folder: Path, *, facts: bool) -> None:
-    """One file for each data set and task, as they ship with the samples."""
-    units = set(plan.keys.units)
-    for mark, source in plan.sources.items():
-        assert isinstance(source, core.Whole)  # checked before
-        known = curves_of(store, keys=plan.keys.curves, source=mark, count=False)
-        for task in Task:
-            # Of a grid with facts, what uses none of them is no part of its file.
-            asked = task.value, facts
-            found = [i for i in known if (i.task, registry.uses_facts(i.prepare)) == asked]
-            rows = records(store, [info.id for info in found])
-            mine = [record for record in rows if record["key"] in units]
-            if mine:
-                path = folder / shipped.file_name(source.name, task, facts=facts)
-                with path.open("w", encoding="utf-8", newline="") as stream:
-                    shipped.write(mine, source.dataset, mark, stream)
-                keys = {info.key: info.mechanism for info in found}
-                _write_lists(store, plan, source, task, keys, path.with_suffix(".json"))
-
-
-def _write_lists(
-    store: Store,
-    plan: core.Plan,
-    source: core.Whole,
-    task: Task,
-    keys: Mapping[str, str],
-    path: Path,
-) -> None:
-    """What people are shown at every epsilon, where the first seed was among those computed."""
-    mine = (source.fingerprint, task, core.LISTS_OF)
-    references = [key for key, id in keys.items() if id == registry.REFERENCES[task]]
-    units = [u for u in plan.units if (u.source, u.mechanism.task, u.seed) == mine]
-    if not references or not units:
-        return
-    if source.name in SAMPLES:  # with the names that no result depends on
-        source = core.Whole(datasets.load(source.name))
-    train = core.problem_of(units[0], source).train
-    if found := people.of_store(store, keys, references[0], train):
-        joined = {}
-        for unit in units if source.name in SAMPLES else ():
-            id, stops = unit.mechanism.id, presets.EPSILONS
-            changed = registry.changed_settings(id, without_epsilon(unit.settings))
-            if unit.epsilon != stops[0] or changed or not {*found[1][unit.curve]} >= {*stops}:
-                continue
-            methods = [registry.create(id, epsilon=epsilon) for epsilon in stops]
-            if people.asked(methods[0], source.dataset):
-                joined[unit.curve] = people.yours(methods, source.dataset, lambda *_: None)
-        with path.open("w", encoding="utf-8") as stream:
-            people.write(*found, joined, stream)
 
 
 def pool_of(plan: core.Plan, processes: int) -> core.LocalPool:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from dpmc_core import registry
 from dpmc_core.arrays import Plain
-from dpmc_core.errors import DpmcError, sentence
+from dpmc_core.errors import sentence
 from dpmc_core.experiment import settings_dict
 from dpmc_core.privacy import Certified, Guarantee
 from dpmc_core.ratings import PublicFacts
 from dpmc_core.settings import setting_text, show_setting
 from dpmc_lab.curves import cards
-from dpmc_lab.curves.text import Table, columns
 
 
 class Switched(NamedTuple):
@@ -31,19 +30,6 @@ class Switched(NamedTuple):
     def certified(self) -> tuple[Certified, Certified]:
         """Before and after, in the claim's own unit."""
         return self.before.certified(), self.after.certified()
-
-    def as_dict(self) -> Plain:
-        """As plain JSON values."""
-        before, after = self.before.as_dict(), self.after.as_dict()
-        return {
-            "settings": {
-                name: {"before": old, "published": new} for name, (old, new) in self.changes.items()
-            },
-            "kept": dict(self.kept),
-            "certified": {"before": before["certified"], "published": after["certified"]},
-            "reason": after["reason"],
-            "note": self.note,
-        }
 
 
 def switched(
@@ -88,21 +74,6 @@ def words(found: Switched) -> tuple[str, ...]:
         given = (f"{name} = {_text(value)}" for name, value in found.kept.items())
         told.append(f"not as published, because you set it: {', '.join(given)}")
     return tuple(sentence(text) for text in (*told, found.note) if text)
-
-
-def table(ids: Collection[str], public: PublicFacts, epsilon: float) -> Table:
-    """What changes and what it costs, for many methods at once; unchanged ones are left out."""
-    rows = []
-    for id in ids:
-        try:
-            one = switched(id, {}, public, epsilon=epsilon)
-        except DpmcError:  # settings for other data: a run of it says why
-            continue
-        changes = (f"{name} = {_text(new)}" for name, (_, new) in one.changes.items())
-        if one.changes:
-            rows.append((registry.get(id).name, ", ".join(changes), *map(_short, one.certified)))
-    before = f"certified at epsilon {epsilon:g}, before"
-    return columns(("mechanism", "as published", before, "as published, certified"), rows)
 
 
 def _cost(found: Switched) -> str:

@@ -13,7 +13,6 @@ from dpmc_core.mechanisms.one_bit import Output
 from dpmc_core.privacy import Change
 from dpmc_core.ratings import Ratings
 from dpmc_lab.audit import ChangedRow, Measured, Report, one_rating_apart
-from dpmc_lab.audit.faults import Flaw
 from dpmc_lab.audit.probe import run
 from dpmc_lab.audit.report import TIGHT
 from dpmc_lab.curves import cards
@@ -50,19 +49,6 @@ def verdict(report: Report) -> str:
     return f"Refuted: {first}{others}."
 
 
-def noticed(report: Report) -> str:
-    """Whether a planted fault was noticed; '' where none was."""
-    if report.flaw is None:
-        return ""
-    saw = "noticed" if report.refuted is not Refuted.NOTHING else "not noticed"
-    what = {
-        Flaw.HALVED: "half the noise",
-        Flaw.SHARED: "one draw of noise for all numbers of an answer",
-        Flaw.UNCLIPPED: "nothing is clipped",
-    }[report.flaw]
-    return f"Planted in a copy: {what}. The audit has {saw} it."
-
-
 def finding(found: Measured, change: Change) -> str:
     """One sentence on what one method found."""
     if not found.valid:
@@ -97,22 +83,12 @@ def _rating(value: float | None) -> str:
     return "missing" if value is None else f"{value:g}"
 
 
-def releases(found: Measured) -> list[tuple[str, ...]]:
-    """Rows of one method's releases, the head first."""
-    rows: list[tuple[str, ...]] = [("release", "moves", "card allows", "norm")]
-    for release in found.releases:
-        measured, allowed = f"{release.measured:.4g}", cards.epsilon_text(release.allowed)
-        mark = "" if release.counts else " (after earlier answers)"
-        rows.append((release.name + mark, measured, allowed, release.norm))
-    return rows
-
-
 def table(report: Report) -> Table:
     """Every release of every method in columns of text."""
     rows = [
         (
             METHODS[found.method],
-            release.name,
+            release.name + ("" if release.counts else " (after earlier answers)"),
             f"{release.measured:.4g}",
             cards.epsilon_text(release.allowed),
             release.norm,
@@ -120,10 +96,7 @@ def table(report: Report) -> Table:
         for found in report.findings
         for release in found.releases
     ]
-    return columns(("method", "release", "measured", "the card", "of"), rows)
-
-
-# --- what one rating moves in output perturbation ----------------------------------------------
+    return columns(("method", "release", "moves", "card allows", "norm"), rows)
 
 
 _SEEN = 1e-3  # of the bound: a cell that moves by less is not counted

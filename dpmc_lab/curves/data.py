@@ -72,18 +72,6 @@ def busiest(count: Ints, most: int) -> Ints:
     return np.argsort(-count, kind="stable")[:most]
 
 
-class Sparsity(NamedTuple):
-    """Share of cells observed in blocks of users x items, both sorted from most to least rated.
-
-    share: users blocks x item blocks, in 0..1; user_edges, item_edges: the first rank of each
-    block and, last, the number of users or items.
-    """
-
-    share: Floats
-    user_edges: Ints
-    item_edges: Ints
-
-
 class Histogram(NamedTuple):
     """How often each value (or range of values) occurs: label position, width and count."""
 
@@ -97,16 +85,6 @@ class Tail(NamedTuple):
 
     rank: Ints
     ratings: Ints
-
-
-def sparsity(ratings: Ratings, blocks: int = 60) -> Sparsity:
-    """Observed share per block; at most `blocks` blocks on each side."""
-    by_user, by_item = counts(ratings)
-    user_rank, user_edges = _ranked(ratings.users, by_user, blocks)
-    item_rank, item_edges = _ranked(ratings.items, by_item, blocks)
-    found, _, _ = np.histogram2d(user_rank, item_rank, bins=[user_edges, item_edges])
-    cells = np.outer(np.diff(user_edges), np.diff(item_edges))
-    return Sparsity(found / cells, user_edges, item_edges)
 
 
 def histogram(ratings: Ratings, bins: int = 40) -> Histogram:
@@ -124,16 +102,6 @@ def tails(ratings: Ratings, points: int = 400) -> tuple[Tail, Tail]:
     """Ratings per user and per item by rank, thinned to `points` log-spaced ranks."""
     users, items = (_tail(one, points) for one in counts(ratings))
     return users, items
-
-
-def sparsity_words(view: Sparsity) -> str:
-    """The sparsity picture as text."""
-    return (
-        f"Share of cells rated, {view.share.shape[0]} blocks of users by {view.share.shape[1]} of"
-        f" items: {view.share[0, 0]:.0%} among the busiest users and most rated items,"
-        f" {view.share[-1, -1]:.0%} at the other end, {(view.share == 0).mean():.0%} of the blocks"
-        " are empty."
-    )
 
 
 def histogram_words(view: Histogram) -> str:
@@ -154,26 +122,11 @@ def tails_words(users: Tail, items: Tail) -> str:
     )
 
 
-def sparsity_table(view: Sparsity) -> Table:
-    """Mean share rated in at most six by six coarser blocks, as columns of percentages."""
-    rows, blocks = (np.array_split(np.arange(n), min(6, n)) for n in view.share.shape)
-    return {"users (rank)": [_ranks(view.user_edges, r) for r in rows]} | {
-        f"items {_ranks(view.item_edges, b)}": [
-            f"{100 * view.share[np.ix_(r, b)].mean():.1f} %" for r in rows
-        ]
-        for b in blocks
-    }
-
-
 def tails_table(users: Tail, items: Tail) -> Table:
     """Both tails as columns."""
     ends = (("user", users), ("item", items))
     rows = ((of, *map(int, row)) for of, tail in ends for row in zip(*tail, strict=True))
     return columns(("of", "rank", "ratings"), rows)
-
-
-def _ranks(edges: Ints, blocks: Ints) -> str:
-    return f"{edges[blocks[0]] + 1}-{edges[blocks[-1] + 1]}"
 
 
 def counts(ratings: Ratings) -> tuple[Ints, Ints]:
@@ -184,12 +137,3 @@ def counts(ratings: Ratings) -> tuple[Ints, Ints]:
 def _tail(counts: Ints, points: int) -> Tail:
     rank = np.unique(np.geomspace(1, len(counts), points).round().astype(np.int64))
     return Tail(rank, np.sort(counts)[::-1][rank - 1].astype(np.int64))
-
-
-def _ranked(index: NDArray[np.int32], counts: Ints, blocks: int) -> tuple[Ints, Ints]:
-    """Each rating's rank of its user or item (0 = most rated) and the edges of the blocks."""
-    size = len(counts)
-    rank = np.empty(size, dtype=np.int64)
-    rank[busiest(counts, size)] = np.arange(size)
-    edges = np.unique(np.linspace(0, size, min(blocks, size) + 1).round().astype(np.int64))
-    return rank[index], edges

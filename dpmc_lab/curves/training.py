@@ -36,18 +36,6 @@ class ErrorCdf(NamedTuple):
     share: Floats
 
 
-class CalibrationCurve(NamedTuple):
-    """Equal-sized groups of held-out ratings by predicted value, from low to high.
-
-    predicted: mean prediction of the group; observed: mean truth; size: ratings in it. For BINARY
-    both are chances of +1 (the prediction through the link), else rating points.
-    """
-
-    predicted: Floats
-    observed: Floats
-    size: Ints
-
-
 class TopItem(NamedTuple):
     """One recommended item: index, title and score."""
 
@@ -75,23 +63,6 @@ def cdf(model: Model, task: Task, test: Ratings, link: Link = LOGISTIC) -> Error
     return ErrorCdf(grid, error_cdf(errors(model, task, test, link), grid))
 
 
-def calibration(
-    model: Model, task: Task, test: Ratings, link: Link = LOGISTIC, groups: int = 12
-) -> CalibrationCurve:
-    """Mean truth against mean prediction in groups of equal size."""
-    predicted = model.predict(test.users, test.items)
-    truth = test.values
-    if task is Task.BINARY:
-        predicted, truth = link.probability(predicted), (truth > 0).astype(float)
-    order = np.argsort(predicted, kind="stable")
-    parts = [p for p in np.array_split(order, min(groups, len(order))) if len(p)]
-    return CalibrationCurve(
-        np.array([predicted[p].mean() for p in parts]),
-        np.array([truth[p].mean() for p in parts]),
-        np.array([len(p) for p in parts], dtype=np.int64),
-    )
-
-
 def top_items(model: Model, train: Ratings, user: int) -> tuple[TopItem, ...]:
     """The ten highest-scored items a user has not rated in training (ties: the lower index)."""
     found = zip(*toplists.best(model, train, user, _TOP), strict=True)
@@ -102,12 +73,6 @@ def cdf_words(private: ErrorCdf, clear: ErrorCdf | None) -> str:
     """The error CDF as text."""
     text = f"Half of the held-out ratings have an error of at most {_median(private):.2g}"
     return text + (f", without privacy {_median(clear):.2g}." if clear else ".")
-
-
-def calibration_words(view: CalibrationCurve) -> str:
-    """The calibration as text."""
-    gap = np.average(np.abs(view.predicted - view.observed), weights=view.size)
-    return f"Predictions in {len(view.size)} equal groups are off by {gap:.2g} on average."
 
 
 def _median(view: ErrorCdf) -> float:

@@ -83,13 +83,11 @@ def _asked(slide: Slide) -> str:
 
 
 def answers() -> str:
-    """The right options, what is revealed before anything is moved and what at other settings, and
-    the teacher's lines."""
+    """The right options, what is revealed before anything is moved, and the teacher's lines."""
     parts = [
         text.paragraphs(
-            "Text and pictures are those before anything has been moved; the tables say what comes"
-            " out where one control is moved and the others stay. Where a button throws, every"
-            " visitor sees another throw than the one printed here."
+            "Text and pictures are those before anything has been moved. Where a button throws,"
+            " every visitor sees another throw than the one printed here."
         )
     ]
     for lesson in LESSONS.values():
@@ -113,25 +111,7 @@ def _answered(slide: Slide) -> str:
     if found.note:
         parts.append(f"<p><small>{escape(found.note)}</small></p>")
     parts.append(f'<p class="teacher">{escape(slide.teacher)}</p>')
-    columns = list(zip(*others(slide), strict=True))
-    if columns:
-        named = ("Moved", "To", "What one sees")
-        parts.append(text.table(dict(zip(named, columns, strict=True))))
     return "".join(parts)
-
-
-def others(slide: Slide) -> Iterator[tuple[str, str, str]]:
-    """What one sees where one control is moved: its label, where to, and the first sentence that is
-    another than before."""
-    before = slide.reveal(slide.start).says
-    for control in slide.move:
-        many = len(control.values)
-        stops = [control.values[k] for k in (0, many // 2, many - 1) if many]
-        for value in control.options or stops:
-            if value != control.start:
-                says = slide.reveal(slide.start | {control.key: value}).says
-                other = next((one for one in says if one not in before), says[0])
-                yield control.label, control.name(value), other
 
 
 @dataclass(frozen=True)

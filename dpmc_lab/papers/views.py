@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
@@ -17,7 +15,7 @@ from dpmc_core.registry import style
 from dpmc_core.style import BLUE, GREEN, ORANGE, PURPLE, RED, SKY, Style
 from dpmc_lab.curves.cards import delta_text
 from dpmc_lab.curves.lines import Interval, short
-from dpmc_lab.curves.text import columns, page, paragraphs
+from dpmc_lab.curves.text import Table, columns, page, paragraphs
 from dpmc_lab.papers import engine, verdicts
 from dpmc_lab.papers.engine import Experiment, Made, Paper, Point, Series
 from dpmc_lab.papers.verdicts import HOLDS, SOME, Accuracy, Judged, Privacy, Upheld
@@ -344,20 +342,17 @@ def theory_notes(paper: Paper) -> list[str]:
 _HEADS = ("experiment", "whose", "curve", "mechanism", "x", "value", "low", "high", "seeds", "in")
 
 
-def csv_text(found: list[Look]) -> str:
-    """Ours and what is printed, a line each; numbers with all their digits."""
-    stream = io.StringIO()
-    writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow(_HEADS)
-    for look in found:
-        id = look.experiment.id
-        for one in look.series:
-            for row in zip(one.x, one.mean, one.low, one.high, one.seeds, strict=True):
-                writer.writerow((id, "ours", one.label, one.mechanism or "", *row, ""))
-        for series, x, value, error, place in look.experiment.printed:
-            ends = value - error, value + error
-            writer.writerow((id, "printed", series, "", x, value, *ends, "", place))
-    return stream.getvalue()
+def exact_numbers(found: Look) -> Table:
+    """Ours and what is printed, a row each; numbers with all their digits."""
+    id = found.experiment.id
+    rows: list[tuple[object, ...]] = []
+    for one in found.series:
+        for row in zip(one.x, one.mean, one.low, one.high, one.seeds, strict=True):
+            rows.append((id, "ours", one.label, one.mechanism or "", *row, ""))
+    for series, x, value, error, place in found.experiment.printed:
+        ends = value - error, value + error
+        rows.append((id, "printed", series, "", x, value, *ends, "", place))
+    return columns(_HEADS, rows)
 
 
 def as_dict(found: Look) -> dict[str, Any]:

@@ -54,7 +54,7 @@ def sample(data: str, ids: Sequence[str] = ()) -> str:
     """
     found = [_came(data, id) for id in ids or _recommended(data)]
     if not found:
-        raise DpmcError(f"no curve of a recommended method came with '{data}': name a --mechanism")
+        raise DpmcError(f"no curve of a recommended method came with '{data}'")
     return html(data, SAMPLES[data].title, found, START)
 
 

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 from dpmc_core.errors import sentence
 from dpmc_core.experiment import EVALUATION_ONLY
 from dpmc_core.model import Task
@@ -39,11 +36,12 @@ def pictures(run: Run) -> list[Exhibit]:
         ]
     binary = task is Task.BINARY
 
-    def both(make: Callable[..., Any], *more: Any) -> tuple[Any, Any]:
-        return make(found.model, *more), make(run.clear, *more) if run.clear else None
-
-    errors = both(training.cdf, task, test, link)
-    honest = both(training.calibration, task, test, link)
+    private, *clear = (
+        training.cdf(model, task, test, link)
+        for model in (found.model, run.clear)
+        if model is not None
+    )
+    errors = private, clear[0] if clear else None
     axis = "error of the chance of +1" if binary else f"error ({run_card.metric_of(found).unit})"
     return [
         Exhibit(
@@ -53,21 +51,8 @@ def pictures(run: Run) -> list[Exhibit]:
             charts_train.errors(id, *errors, name, axis),
             "Further up and left is better. Held-out ratings, not private.",
             training.cdf_words(*errors),
-            {"error up to": errors[0].error.round(3), "share": errors[0].share.round(4)},
-        ),
-        Exhibit(
-            "calibration",
-            "Calibration",
-            "Does it mean what it says?",
-            charts_train.calibration(id, *honest, name, binary),
-            "On the dotted line it is honest. Held-out ratings, not private.",
-            training.calibration_words(honest[0]),
-            {
-                "predicted": honest[0].predicted.round(3),
-                "true": honest[0].observed.round(3),
-                "ratings": honest[0].size,
-            },
-        ),
+            {"error up to": private.error.round(3), "share": private.share.round(4)},
+        )
     ]
 
 

@@ -27,8 +27,6 @@ STORE = (
     )
     + family_of(
         "store", "dpmc_lab/store.py",
-        ("rows finished since are pruned", OTHER, "finished < :before", "finished > :before",
-         named("store", "test_prune_takes_rows_and_what_only_they_used")),
         ("cards and curves that nothing uses stay", OTHER, 'for table in ("curve", "card"):',
          'for table in ("curve",):',
          named("store", "test_prune_takes_rows_and_what_only_they_used")),
@@ -48,10 +46,10 @@ STORE = (
         "store", "dpmc_lab/store.py",
         ("a formula is exported as it is", OTHER, '        return f"\'{value}"\n    return value',
          "        return value\n    return value",
-         named("store", "test_csv_and_parquet_hold_the_same_rows")),
+         named("store", "test_an_export_holds_every_row")),
         ("numbers are exported as text", OTHER, "    try:\n        float(value)",
          "    try:\n        raise ValueError",
-         named("store", "test_csv_and_parquet_hold_the_same_rows")),
+         named("store", "test_an_export_holds_every_row")),
     )
     + family_of(
         "store", "registry.py",

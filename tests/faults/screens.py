@@ -190,15 +190,12 @@ VIEWS += [
     ),
     *family_of(
         "views", "dpmc_lab/curves/data.py",
-        ("busy users come last in the picture of cells", OTHER,
+        ("busy users come last where a few are shown", OTHER,
          'np.argsort(-count, kind="stable")[:most]', 'np.argsort(count, kind="stable")[:most]',
-         named("views", "test_sparsity_accounts_for_every_rating")),
+         named("views", "test_the_busiest_come_first")),
     ),
     *family_of(
         "views", "dpmc_lab/curves/training.py",
-        ("groups of calibration in the order of the file", OTHER,
-         'order = np.argsort(predicted, kind="stable")', "order = np.arange(len(predicted))",
-         named("views", "test_calibration_groups_split_the_test_ratings")),
         ("chances without the mechanism's own link", OTHER,
          'return getattr(mechanism, "link", LOGISTIC)', "return LOGISTIC",
          named("views", "test_chances_go_through_the_mechanisms_own_link")),

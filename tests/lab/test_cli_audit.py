@@ -22,7 +22,7 @@ def test_audit_says_what_it_found_and_that_it_confirms_nothing(capsys):
 
 
 @pytest.mark.slow
-def test_audit_refutes_output_perturbation_and_shows_one_rating(capsys):
+def test_audit_refutes_output_perturbation(capsys):
     status, out, _ = run(
         capsys, *["audit", "output", "--epsilon", "1", "--method", "probe", "--runs", "2", "--json"]
     )
@@ -30,7 +30,6 @@ def test_audit_refutes_output_perturbation_and_shows_one_rating(capsys):
     assert status == 0
     assert found["refuted"] == "claim"
     assert found["measured"] > 3 * found["claimed"]
-    assert found["lights"]["total"] > 3 * found["lights"]["allowed"]
     pair = found["findings"][0]["pair"]
     assert len(pair["items"]) == len(pair["before"]) == len(pair["after"]) == 1
 
@@ -49,25 +48,12 @@ def test_audit_on_data_of_ones_own_with_another_unit(capsys, tmp_path):
     assert found["measured"] <= found["certified"] * (1 + 1e-9)
 
 
-@pytest.mark.slow
-def test_audit_plants_a_fault_and_says_whether_it_noticed(capsys):
-    _, out, _ = run(
-        capsys, *["audit", "dplcf", "--epsilon", "1", "--runs", "4", "--plant", "halved"]
-    )
-    assert "half the noise. The audit has noticed it." in out
-    assert "where 1 is certified" in out
-    status, _, err = run(capsys, *["audit", "private-mean", "--epsilon", "1", "--plant", "shared"])
-    assert status == 1
-    assert "the fault in private-mean must be halved, got 'shared'" in err
-
-
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ("audit", "MECHANISM must be given, or --all"),
         ("audit input-flip", "epsilon must be given"),
-        ("audit input-flip --epsilon 1 --write x.json", "--write must be left out without --all"),
-        ("audit input-flip --all", "mechanism must be left out with --all"),
+        ("audit --all", "audit --all is gone: name one mechanism"),
+        ("audit input-flip --plant halved", "audit --plant is gone: planted faults are a tool"),
         ("audit clear", "one that adds noise, got 'clear'"),
     ],
 )

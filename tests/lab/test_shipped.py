@@ -31,7 +31,7 @@ TOLD = [  # with public facts about their items
     ("bookshop-clicks", Task.RANKING),
     *((id, Task.RATINGS) for id in ("restaurants", "movie-night")),
 ]
-# what they were written with: dpmc sweep --preset NAME --curves ...
+# what they were written with: python sample_data/compute.py
 NAMES = ("samples", "samples-ratings", "jokes", "clicks", "facts", "clicks-facts")
 GRIDS = [PRESETS[name].grid for name in NAMES]
 

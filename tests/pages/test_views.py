@@ -52,21 +52,8 @@ def model() -> Factors:
     return Factors(rng.normal(size=(40, 3)), rng.normal(size=(30, 3)))
 
 
-@pytest.mark.parametrize("blocks", [5, 7, 60])
-def test_sparsity_accounts_for_every_rating(ratings, blocks):
-    view = data.sparsity(ratings, blocks)
-    cells = np.outer(np.diff(view.user_edges), np.diff(view.item_edges))
-    assert (view.share * cells).sum() == pytest.approx(len(ratings))
-    assert view.share[0, 0] >= view.share[-1, -1]  # busiest first
-    if blocks <= 6:  # a cell of the table is then a block of the picture
-        _, *shares = data.sparsity_table(view).values()
-        assert shares == [[f"{100 * one:.1f} %" for one in column] for column in view.share.T]
-    else:
-        rows, columns = (np.array_split(np.arange(n), 6)[0] for n in view.share.shape)
-        first = [*data.sparsity_table(view).values()][1][0]
-        assert first == f"{100 * view.share[np.ix_(rows, columns)].mean():.1f} %"
-    assert view.user_edges[-1] == 40
-    assert view.item_edges[-1] == 30
+def test_the_busiest_come_first():
+    assert data.busiest(np.array([1, 5, 0, 5]), 3).tolist() == [1, 3, 0]
 
 
 def test_histogram_counts_every_rating_on_few_and_on_many_values(ratings):
@@ -86,31 +73,6 @@ def test_tails_fall(ratings):
     assert f"busiest user has {most} ratings, the least busy {least};" in data.tails_words(
         users, items
     )
-
-
-def test_calibration_groups_split_the_test_ratings(ratings, model):
-    view = training.calibration(model, Task.BINARY, ratings, groups=9)
-    assert view.size.sum() == len(ratings)
-    assert np.ptp(view.size) <= 1
-    assert (np.diff(view.predicted) >= 0).all()
-    assert np.average(view.observed, weights=view.size) == pytest.approx(
-        (ratings.values > 0).mean()
-    )
-
-
-def test_calibration_of_the_true_chances_lies_on_the_diagonal():
-    rng = np.random.default_rng(1)
-    truth = Factors(rng.normal(size=(200, 2)), rng.normal(size=(200, 2)))
-    users, items = np.divmod(np.arange(40_000), 200)
-    signs = np.where(
-        rng.random(40_000) < LOGISTIC.probability(truth.predict(users, items)), 1.0, -1.0
-    )
-    everything = Ratings.build(
-        users, items, signs, PublicFacts(users=200, items=200, low=-1, high=1)
-    )
-    view = training.calibration(truth, Task.BINARY, everything, groups=10)
-    # 4 000 ratings a group: a standard error of at most 0.008; 5 of them fail once in 1e6 runs.
-    assert np.abs(view.predicted - view.observed).max() < 0.04
 
 
 def test_chances_go_through_the_mechanisms_own_link(ratings, model):

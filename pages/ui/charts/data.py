@@ -4,20 +4,8 @@ from __future__ import annotations
 
 import math
 
-from dpmc_lab.curves.data import Histogram, Sparsity, Tail
+from dpmc_lab.curves.data import Histogram, Tail
 from pages.ui.charts import LOG, STYLES, Figure, figure
-
-
-def sparsity(view: Sparsity) -> Figure:
-    """Share of cells rated, users down and items across, both from most to least rated."""
-    fig = figure("sparsity")
-    fig.draw(
-        "cells",
-        z=100 * view.share,
-        x=(view.item_edges[:-1] + view.item_edges[1:]) / 2,
-        y=(view.user_edges[:-1] + view.user_edges[1:]) / 2,
-    )
-    return fig
 
 
 def histogram(view: Histogram) -> Figure:

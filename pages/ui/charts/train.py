@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from dpmc_lab.curves import training
 from dpmc_lab.curves.lines import GUESSING, WITHOUT
 from dpmc_lab.curves.run_card import KeptRun
-from dpmc_lab.curves.training import CalibrationCurve, ErrorCdf
-from pages.ui.charts import LEVELS, MUTED, STYLES, Figure, Values, figure, style, wrapped
+from dpmc_lab.curves.training import ErrorCdf
+from pages.ui.charts import LEVELS, STYLES, Figure, figure, style, wrapped
 
 Points = Sequence[tuple[int, float]]  # round and value
 
@@ -62,45 +62,13 @@ def both(one: KeptRun, other: KeptRun) -> Figure:
     return fig
 
 
-def _learned(
-    look: str,
-    mechanism: str,
-    name: str,
-    hover: str,
-    sides: Iterable[tuple[Values, Values] | None],
-    mode: str = "lines+markers",
-) -> Figure:
-    """Values against others, with privacy and, drawn first, without; look: of the figure."""
-    fig, private = figure(look), style(mechanism)._replace(dash="solid")
-    looks = ((private, name), (STYLES["no privacy"], "no privacy"))
-    for side, (own, text) in reversed([*zip(sides, looks, strict=True)]):
-        if side is not None:
-            fig.line(*side, own, f"{hover}<extra></extra>", name=text, mode=mode)
-    return fig
-
-
 def errors(
     mechanism: str, private: ErrorCdf, clear: ErrorCdf | None, name: str, axis: str
 ) -> Figure:
-    """Share of held-out ratings within an error, with and without privacy."""
-    hover = "error up to %{x:.2f}: <b>%{y:.1%}</b> of ratings"
-    fig = _learned("errors", mechanism, name, hover, (private, clear), "lines")
-    fig.update(xaxis_title_text=axis)
-    return fig
-
-
-def calibration(
-    mechanism: str,
-    private: CalibrationCurve,
-    clear: CalibrationCurve | None,
-    name: str,
-    chances: bool,
-) -> Figure:
-    """Mean truth against mean prediction in equal groups; on the diagonal a model is honest."""
-    sides = (private[:2], clear and clear[:2])
-    hover, look = "predicted %{x:.2f}, true <b>%{y:.2f}</b>", "chances" if chances else "ratings"
-    fig = _learned(look, mechanism, name, hover, sides)
-    seen = [float(v) for side in sides if side for part in side for v in part]
-    ends = [0.0, 1.0] if chances else [min(seen), max(seen)]
-    fig.stroke(ends, ends, MUTED, line_dash="dot", name="perfect")
+    """Share of held-out ratings within an error, with privacy and, drawn first, without."""
+    hover = "error up to %{x:.2f}: <b>%{y:.1%}</b> of ratings<extra></extra>"
+    fig = figure("errors", xaxis_title_text=axis)
+    if clear is not None:
+        fig.line(*clear, STYLES["no privacy"], hover, name="no privacy", mode="lines")
+    fig.line(*private, style(mechanism)._replace(dash="solid"), hover, name=name, mode="lines")
     return fig
