@@ -17,9 +17,9 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 BUDGETS = {  # files, tokens
-    "core": (62, 127_700),
-    "lab": (76, 152_160),
-    "pages": (49, 72_850),
+    "core": (62, 127_750),
+    "lab": (76, 147_960),
+    "pages": (49, 72_310),
     "pages (js, css, html)": (8, 20_160),
 }
 NOT_CODE = {

@@ -25,7 +25,6 @@ from dpmc_core.ratings import PublicFacts, Ratings
 from dpmc_lab.audit.probe import run
 from dpmc_lab.classroom.pictures import Bend, Dots, Spans, Worlds
 from dpmc_lab.lessons import LESSONS
-from dpmc_lab.lessons import worksheets as paper
 from tests.lesson_helpers import all_slides, settings_of
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -494,13 +493,13 @@ def compare_picture(picture, wanted):
 
 
 def all_settings(slide):
-    """A few of all combinations, and what the key prints."""
+    """A few of all combinations, and both ends and the middle of every control."""
     yield from settings_of(slide)
-    names = {control.label: control for control in slide.move}
-    for label, name, _ in paper.others(slide):
-        control = names[label]
-        value = next(v for v in control.options or control.values if control.name(v) == name)
-        yield slide.start | {control.key: value}
+    for control in slide.move:
+        values = control.values
+        ends = {0, len(values) // 2, len(values) - 1} if values else ()
+        for value in control.options or [values[k] for k in sorted(ends)]:
+            yield slide.start | {control.key: value}
 
 
 @pytest.mark.parametrize("lesson", LESSONS)
