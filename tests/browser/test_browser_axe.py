@@ -12,7 +12,7 @@ from tests.browser_helpers import settle, visit
 from tests.class_helpers import in_class, opened
 from tests.slow_helpers import rest_slow
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.slow_unless_planted]
 axe = pytest.importorskip("axe_playwright_python", reason="pip install axe-playwright-python")
 
 AXE = (Path(axe.__file__).parent / "axe.min.js").read_text(encoding="utf-8")

@@ -11,7 +11,7 @@ import pytest
 
 from tests.browser_helpers import settle, turn_to, visit
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.slow_unless_planted]
 
 # Of the curves: names at the right have markers of their own.
 POINTS = """() => {

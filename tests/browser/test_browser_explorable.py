@@ -14,7 +14,7 @@ from dpmc_lab.sweep.presets import EPSILONS
 from pages.ui import explorable, scene
 from tests.browser_helpers import offline, visit
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.slow_unless_planted]
 
 PLOTTED = ".dpmc-plot .scatterlayer .trace"
 

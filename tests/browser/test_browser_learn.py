@@ -8,7 +8,7 @@ from dpmc_lab.lessons import LESSONS
 from tests.browser_helpers import settle, visit
 from tests.slow_helpers import rest_slow
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.slow_unless_planted]
 
 # The whole page, which can have the focus too, says everything.
 FOCUSED = """(one => /^(BODY|MAIN)$/.test(one.tagName) ? '' : one.innerText || one.ariaLabel || ''

@@ -10,7 +10,7 @@ from dpmc_lab.lessons import LESSONS
 from dpmc_lab.lessons import worksheets as paper
 from tests.browser_helpers import offline
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.slow_unless_planted]
 
 PHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True}
 

@@ -9,7 +9,7 @@ from app import SECTIONS
 from tests.browser_helpers import settle, turn_to, upload_ratings, visit
 from tests.slow_helpers import by_turns
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.slow_unless_planted]
 
 TITLES = [entry.title for section in SECTIONS.values() for entry in section]
 SHARED = {"data": "Neighbourhood restaurants", "mechanism": "Gradient perturbation"}

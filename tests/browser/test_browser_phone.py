@@ -16,7 +16,7 @@ from tests.browser_helpers import serving
 from tests.class_helpers import QUESTIONS, SECRET, forget_visits, in_class, opened
 from tests.slow_helpers import rest_slow
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.slow_unless_planted]
 
 # A draw of 32 bits as the test wants it; how often it was asked for. Bytes, of tokens, are left.
 FORCED = """draw => { const real = crypto.getRandomValues.bind(crypto); window.draws = 0;

@@ -10,7 +10,7 @@ from dpmc_lab.classroom.room import READY
 from tests.browser_helpers import serving, settle, turn_to, visit
 from tests.class_helpers import SECRET, Phone, together
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.slow_unless_planted]
 FIRST, SECOND, _ = READY["Warm-up"]
 # Every address and every text that the tab has shown.
 SEEN = """() => {

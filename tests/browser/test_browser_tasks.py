@@ -15,7 +15,7 @@ from playwright.sync_api import expect
 
 from tests.browser_helpers import FIRST_SCREEN, settle, turn_to, visit
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.slow_unless_planted]
 
 # Whatever is pressed by mouse in a tab counts, on whichever page.
 COUNT = """addEventListener('pointerdown', () => {

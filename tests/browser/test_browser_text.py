@@ -10,7 +10,7 @@ from pages.ui.text import escape
 from tests.browser_helpers import serving, settle, visit
 from tests.hostile import HOSTILE, PIECES, shown
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.slow_unless_planted]
 
 APP = """
 import json, pathlib

@@ -11,7 +11,7 @@ from dpmc_lab.sweep.presets import EPSILONS
 from tests.browser_helpers import settle, visit
 from tests.slow_helpers import rest_slow
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.slow_unless_planted]
 
 PLOTTED = ".dpmc-plot .scatterlayer .trace"
 STILL = """() => JSON.stringify([
