@@ -33,26 +33,28 @@ KINDS = 20
 def write(path: Path, users: int, items: int, count: int, stars: bool) -> None:
     """Draw cells, and ratings from effects and three directions of taste, as a CSV file."""
     rng = np.random.default_rng(0)
-    popular, kind = 1 / (10 + np.arange(items)), rng.integers(KINDS, size=items)
-    likes = rng.integers(KINDS, size=(users, 2))
+    popularity, genres = 1 / (10 + np.arange(items)), rng.integers(KINDS, size=items)
+    liked_genres = rng.integers(KINDS, size=(users, 2))
     rows = np.maximum(2, rng.lognormal(0, 1, users))
     rows = np.clip(np.round(1.4 * rows * count / rows.sum()), 2, items // 4).astype(int)
     u = np.repeat(np.arange(users), rows)
-    i = np.searchsorted(np.cumsum(popular / popular.sum()), rng.random(len(u)))
-    wanted = np.where(rng.random(len(u)) < 0.6, likes[u, rng.integers(2, size=len(u))], -1)
+    i = np.searchsorted(np.cumsum(popularity / popularity.sum()), rng.random(len(u)))
+    chosen_genres = np.where(
+        rng.random(len(u)) < 0.6, liked_genres[u, rng.integers(2, size=len(u))], -1
+    )
     for k in range(KINDS):
-        own, of = np.flatnonzero(wanted == k), np.flatnonzero(kind == k)
-        chance = np.cumsum(popular[of]) / popular[of].sum()
-        i[own] = of[np.searchsorted(chance, rng.random(len(own)))]
+        chosen_rows, genre_items = np.flatnonzero(chosen_genres == k), np.flatnonzero(genres == k)
+        cumulative = np.cumsum(popularity[genre_items]) / popularity[genre_items].sum()
+        i[chosen_rows] = genre_items[np.searchsorted(cumulative, rng.random(len(chosen_rows)))]
     cells = np.unique(u * items + np.minimum(i, items - 1))
     u, i = np.divmod(np.sort(rng.permutation(cells)[:count]), items)
     columns = [u, i]
     if stars:
         left, right = rng.normal(size=(users, 3)), rng.normal(size=(items, 3))
-        taste = 0.35 * np.einsum("kd,kd->k", left[u], right[i])
+        low_rank = 0.35 * np.einsum("kd,kd->k", left[u], right[i])
         effects = 0.4 * rng.normal(size=users)[u] + 0.5 * rng.normal(size=items)[i]
-        noisy = 3.4 + effects + taste + 0.8 * rng.normal(size=len(u))
-        columns.append(np.clip(np.round(noisy), 1, 5).astype(int))
+        scores = 3.4 + effects + low_rank + 0.8 * rng.normal(size=len(u))
+        columns.append(np.clip(np.round(scores), 1, 5).astype(int))
     names = "user,item,rating" if stars else "user,item"
     np.savetxt(path, np.column_stack(columns), "%d", ",", header=names, comments="")
 
@@ -60,15 +62,17 @@ def write(path: Path, users: int, items: int, count: int, stars: bool) -> None:
 def tree(root: int) -> list[int]:
     """The process and all that came from it."""
     parents = {}
-    for place in Path("/proc").glob("[0-9]*/stat"):
+    for stat_path in Path("/proc").glob("[0-9]*/stat"):
         try:
-            parents[int(place.parent.name)] = int(place.read_text().rpartition(")")[2].split()[1])
+            parents[int(stat_path.parent.name)] = int(
+                stat_path.read_text().rpartition(")")[2].split()[1]
+            )
         except OSError:  # it has ended
             continue
-    found = [root]
-    for one in found:
-        found += [child for child, parent in parents.items() if parent == one]
-    return found
+    process_ids = [root]
+    for process_id in process_ids:
+        process_ids += [child for child, parent in parents.items() if parent == process_id]
+    return process_ids
 
 
 def shared_once(pids: list[int]) -> float:
@@ -94,11 +98,11 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder, "ratings.csv")
             write(file, *shape, stars)
-            words = [sys.executable, "-m", "dpmc_lab", "answer", str(file), "--no-curve"]
-            words += ["--range", "1:5"] * stars
+            command = [sys.executable, "-m", "dpmc_lab", "answer", str(file), "--no-curve"]
+            command += ["--range", "1:5"] * stars
             environment = os.environ | {"DPMC_HOME": folder, "PYTHONPATH": str(ROOT)}
             start, said, peak = time.perf_counter(), [], [0.0]
-            child = subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=environment)
+            child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
 
             def look(pid: int = child.pid, peak: list[float] = peak) -> None:
                 while Path(f"/proc/{pid}").exists():

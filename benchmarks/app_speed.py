@@ -82,13 +82,13 @@ def main() -> None:
     argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0]).parse_args()
     with tempfile.TemporaryDirectory() as home:
         figure = chart()
-        alone = Path(home) / "alone.py"
-        alone.write_text(STREAMLIT.format(json.dumps(figure)), "utf-8")
+        script_path = Path(home) / "alone.py"
+        script_path.write_text(STREAMLIT.format(json.dumps(figure)), "utf-8")
         with (
             serve(os.environ | {"DPMC_HOME": home}) as (address, _),
-            serve({**os.environ}, str(alone)) as (other, _),
+            serve({**os.environ}, str(script_path)) as (plain_address, _),
         ):
-            measure(address, other, figure)
+            measure(address, plain_address, figure)
     seconds = examples()
     slowest = max(seconds, key=seconds.__getitem__)
     longest = f"{seconds[slowest]:.2f} s ({slowest})"
@@ -97,20 +97,20 @@ def main() -> None:
 
 def chart() -> dict[str, Any]:
     """The first chart of the app."""
-    found = scene.came("movie-night", "input-flip")
-    assert found is not None
-    figure: dict[str, Any] = scene.view(found, LIGHT)["picture"]["figure"]
+    scene_view = scene.came("movie-night", "input-flip")
+    assert scene_view is not None
+    figure: dict[str, Any] = scene.view(scene_view, LIGHT)["picture"]["figure"]
     return figure
 
 
 def examples() -> dict[str, float]:
     """Seconds that each mechanism's example takes, by id."""
-    ratings, found = datasets.load("movie-night").ratings, {}
+    ratings, durations = datasets.load("movie-night").ratings, {}
     for id in registry.noisy(Task.BINARY) + registry.noisy(Task.RATINGS):
         start = time.perf_counter()
         runs.example(registry.create(id, epsilon=1.0), ratings)
-        found[id] = time.perf_counter() - start
-    return found
+        durations[id] = time.perf_counter() - start
+    return durations
 
 
 @contextmanager
@@ -146,18 +146,20 @@ def wait_for(address: str) -> None:
     sys.exit("the server did not start")
 
 
-def measure(address: str, other: str, figure: dict[str, Any]) -> None:
+def measure(address: str, plain_address: str, figure: dict[str, Any]) -> None:
     print(f"load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
     print(f"a small file: {1e3 * small_file(address):.1f} ms (median)")
     with sync_playwright() as playwright:
         chromium = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=FLAGS)
-        visits, bare = [], []
+        visits, plain_times = [], []
         for _ in range(6):
             visits.append(first_chart(chromium, address, (FRAME, PLOTTED)))
-            bare.append(first_chart(chromium, other, (".js-plotly-plot .scatterlayer .trace",)))
+            plain_times.append(
+                first_chart(chromium, plain_address, (".js-plotly-plot .scatterlayer .trace",))
+            )
         for name, own, alone in (
-            ("cold", visits[0], bare[0]),
-            ("warm", median(visits[1:]), median(bare[1:])),
+            ("cold", visits[0], plain_times[0]),
+            ("warm", median(visits[1:]), median(plain_times[1:])),
         ):
             print(
                 f"first chart after the server answers, {name}: {own[0]:.2f} s, {own[1]:.2f} s;"
@@ -165,7 +167,7 @@ def measure(address: str, other: str, figure: dict[str, Any]) -> None:
             )
         moves, release = drag(chromium, address)
         p95, plain = (
-            statistics.quantiles(one, n=20)[-1] for one in (moves, bared(chromium, figure))
+            statistics.quantiles(samples, n=20)[-1] for samples in (moves, bared(chromium, figure))
         )
         print(
             f"pointer to picture: median {statistics.median(moves):.0f} ms, p95 {p95:.0f} ms"
@@ -184,9 +186,9 @@ def first_screen(chromium, address: str, size: tuple[int, int]) -> tuple[int, in
     """Words and controls in the window, and the figure's share of its height in percent."""
     page = chromium.new_page(viewport={"width": size[0], "height": size[1]})
     visit(page, address)
-    found = page.evaluate(FIRST_SCREEN)
+    counts = page.evaluate(FIRST_SCREEN)
     page.close()
-    return found
+    return counts
 
 
 def small_file(address: str) -> float:
@@ -203,20 +205,20 @@ def small_file(address: str) -> float:
 
 
 def median(pairs):
-    return [statistics.median(side) for side in zip(*pairs, strict=True)]
+    return [statistics.median(column) for column in zip(*pairs, strict=True)]
 
 
-def first_chart(chromium, address: str, drawn: Sequence[str]) -> list[float]:
+def first_chart(chromium, address: str, selectors: Sequence[str]) -> list[float]:
     """Seconds to each of these."""
     context = chromium.new_context(viewport={"width": 1366, "height": 650})
     page = context.new_page()
     page.goto(address, wait_until="commit")
-    start, found = time.monotonic(), []
-    for one in drawn:
-        page.wait_for_selector(one, state="attached", timeout=60_000)
-        found.append(time.monotonic() - start)
+    start, durations = time.monotonic(), []
+    for selector in selectors:
+        page.wait_for_selector(selector, state="attached", timeout=60_000)
+        durations.append(time.monotonic() - start)
     context.close()
-    return found
+    return durations
 
 
 def bared(chromium, figure: dict[str, Any]) -> list[float]:
@@ -230,8 +232,8 @@ def bared(chromium, figure: dict[str, Any]) -> list[float]:
     stops = [track["x"] + 10 + (track["width"] - 20) * k / 13 for k in range(14)]
     for _ in dragged(page, stops, track["y"] + track["height"] / 2):
         page.mouse.up()
-    found: list[float] = page.evaluate("window.answers")
-    return found
+    delays: list[float] = page.evaluate("window.answers")
+    return delays
 
 
 def drag(chromium, address: str) -> tuple[list[float], float]:
@@ -247,10 +249,10 @@ def drag(chromium, address: str) -> tuple[list[float], float]:
 
 def dragged(page, stops: Sequence[float], height: float) -> Iterator[None]:
     """Over all stops, there and back, each time with the button still held at the end."""
-    for way in [stops, stops[::-1]] * ROUNDS:
-        page.mouse.move(way[0], height)
+    for stop_order in [stops, stops[::-1]] * ROUNDS:
+        page.mouse.move(stop_order[0], height)
         page.mouse.down()
-        for x in way[1:]:
+        for x in stop_order[1:]:
             page.mouse.move(x, height)
             page.wait_for_timeout(120)
         yield
@@ -271,8 +273,8 @@ def drag_over(page) -> list[float]:
     return releases
 
 
-def boxes(found):
-    return [one.bounding_box() for one in found.all()]
+def boxes(locator):
+    return [element.bounding_box() for element in locator.all()]
 
 
 if __name__ == "__main__":

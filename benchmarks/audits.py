@@ -48,28 +48,28 @@ NOISY = [id for id, cls in registry.MECHANISMS.items() if registry.adds_noise(cl
 failed: list[str] = []
 
 
-def must(holds: bool, what: str) -> str:
-    if not holds:
-        failed.append(what)
-    return "" if holds else "  <-- NOT AS IT MUST BE"
+def must(is_met: bool, message: str) -> str:
+    if not is_met:
+        failed.append(message)
+    return "" if is_met else "  <-- NOT AS IT MUST BE"
 
 
 def keeper(id: str, epsilon: float, seed: int) -> Keeper:
     mechanism = registry.create(id, epsilon=epsilon)
-    card = mechanism.guarantee(small_data(mechanism).public)
-    return Keeper(mechanism, card, card.change, seed)
+    guarantee = mechanism.guarantee(small_data(mechanism).public)
+    return Keeper(mechanism, guarantee, guarantee.change, seed)
 
 
 def bounds(id: str, epsilon: float, runs: int, all_guessed: bool = False) -> list[float]:
     """The bounds of so many audits, with coins and noise of their own."""
     first = keeper(id, epsilon, 10**6)
     ratings = small_data(first.mechanism)
-    found = first.rehearsed(ratings, CANARIES)
+    rehearsal = first.rehearsed(ratings, CANARIES)
     if all_guessed:
-        found = found._replace(guesses=found.plan.count)
+        rehearsal = rehearsal._replace(guesses=rehearsal.plan.count)
     seeds = range(10, 10 * runs + 10, 10)
     keepers = (dataclasses.replace(first, seed=seed) for seed in seeds)
-    audits = [[*keeper.audit(ratings, CANARIES, found)][-1] for keeper in keepers]
+    audits = [[*keeper.audit(ratings, CANARIES, rehearsal)][-1] for keeper in keepers]
     return [audit.epsilon or 0.0 for audit in audits]
 
 
@@ -77,44 +77,49 @@ def gaussian_release(
     epsilon: float, runs: int, canaries: int = 10_000, guesses: int = 500
 ) -> float:
     """The median bound at delta 1e-5 for one Gaussian release of a number a canary."""
-    delta, found = 1e-5, []
+    delta, lower_bounds = 1e-5, []
     scale = 1 / gaussian_mu(epsilon, delta)
     release = Gaussian(query="bits", shape=(None,), sensitivity={RATING: 1}, scale=scale)
     for seed in range(runs):
         rng = np.random.default_rng(seed)
         coins = rng.random(canaries) < 0.5
-        told = release.publish(coins, rng)
-        scores = release.log_likelihood(told, 1.0) - release.log_likelihood(told, 0.0)
+        released = release.publish(coins, rng)
+        scores = release.log_likelihood(released, 1.0) - release.log_likelihood(released, 0.0)
         right = right_guesses(scores, coins, guesses)
-        found.append(gaussian_epsilon(gaussian_canary_bound(canaries, guesses, right), delta))
-    return float(np.median(found))
+        lower_bounds.append(
+            gaussian_epsilon(gaussian_canary_bound(canaries, guesses, right), delta)
+        )
+    return float(np.median(lower_bounds))
 
 
 def of_papers() -> int:
     """Every promise of the papers that is not proved, by the command that audits it."""
-    found = {}
-    for _, one in papers.experiments():
-        for promise in one.promises:
+    entries = {}
+    for _, paper_experiment in papers.experiments():
+        for promise in paper_experiment.promises:
             command = verdicts.audit_command(promise)
-            if command in found:
+            if command in entries:
                 continue
-            given = as_published.with_published(promise.mechanism, promise.settings)
-            named = {"epsilon": promise.epsilon, "delta": promise.delta, **given}
-            mechanism = registry.create(promise.mechanism, **named)
-            card = mechanism.guarantee(promise.public)
-            if card.change is not promise.change or card.certified().epsilon <= promise.epsilon:
+            settings = as_published.with_published(promise.mechanism, promise.settings)
+            options = {"epsilon": promise.epsilon, "delta": promise.delta, **settings}
+            mechanism = registry.create(promise.mechanism, **options)
+            guarantee = mechanism.guarantee(promise.public)
+            if (
+                guarantee.change is not promise.change
+                or guarantee.certified().epsilon <= promise.epsilon
+            ):
                 continue
             report = refute(mechanism, runs=12, methods=[Method.PROBE])
             if report.refuted is not Refuted.CLAIM or not (best := report.best) or not best.pair:
                 continue
             pair = audits.pair(best.pair)
-            found[command] = {
+            entries[command] = {
                 "epsilon": report.measured,
                 "revision": mechanism.revision,
                 "pair": f"{pair}, {report.data}",
             }
             print(f"{report.measured:8.4g}  {command}", flush=True)
-    lines = ",\n".join(f"  {json.dumps(k)}: {json.dumps(v)}" for k, v in found.items())
+    lines = ",\n".join(f"  {json.dumps(k)}: {json.dumps(v)}" for k, v in entries.items())
     path = Path(verdicts.__file__).with_name("audits.json")
     path.write_text(f"{{\n{lines}\n}}\n", encoding="utf-8")
     return 0
@@ -160,8 +165,8 @@ def main(runs: int) -> int:
     accused = 0
     for id in NOISY:
         mechanism = registry.create(id, epsilon=1.0)
-        card = mechanism.guarantee(small_data(mechanism).public)
-        accused += sum(bool(find_misfits(card, card, seed)) for seed in range(5))
+        guarantee = mechanism.guarantee(small_data(mechanism).public)
+        accused += sum(bool(find_misfits(guarantee, guarantee, seed)) for seed in range(5))
     print(f"  {accused} of {5 * len(NOISY)}{must(accused <= 2, f'law: {accused} accused')}")
 
     print("Planted faults at epsilon 1, noticed by")

@@ -55,14 +55,14 @@ class Tab:
     async def run(self, fragment: str = "", *, tick: bool = False, **value: object) -> float:
         """Ask for a run and read it to its end; in seconds. value: of one widget, with its id."""
         message = BackMsg()
-        ask = message.rerun_script
-        ask.query_string, ask.page_name = urlencode(self._query), self._page
-        ask.fragment_id, ask.is_auto_rerun = fragment, tick
-        ask.context_info.timezone, ask.context_info.color_scheme = "UTC", "light"
-        ask.cached_message_hashes.extend(self._hashes)
+        request = message.rerun_script
+        request.query_string, request.page_name = urlencode(self._query), self._page
+        request.fragment_id, request.is_auto_rerun = fragment, tick
+        request.context_info.timezone, request.context_info.color_scheme = "UTC", "light"
+        request.cached_message_hashes.extend(self._hashes)
         if value:
             texts = value.pop("string_array_value", None)
-            state = ask.widget_states.widgets.add(**value)
+            state = request.widget_states.widgets.add(**value)
             if texts is not None:
                 state.string_array_value.data.extend(texts)
         start = time.perf_counter()
@@ -141,38 +141,41 @@ class Phone:
             head += f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n"
         start = time.perf_counter()
         self._writer.write(head.encode() + b"\r\n" + body)
-        answer = (await self._reader.readuntil(b"\r\n\r\n")).decode().lower()
-        told = await self._reader.readexactly(int(answer.split("content-length: ")[1].split()[0]))
+        head_text = (await self._reader.readuntil(b"\r\n\r\n")).decode().lower()
+        content = await self._reader.readexactly(
+            int(head_text.split("content-length: ")[1].split()[0])
+        )
         self._times.setdefault(path, []).append(time.perf_counter() - start)
-        assert " 200 " in answer.splitlines()[0], told
-        return told
+        assert " 200 " in head_text.splitlines()[0], content
+        return content
 
     async def report(self) -> str:
-        now = json.loads(await self.ask("/asking"))
-        told = {"room": now["room"], "asking": now["asking"], "token": self._token}
-        if now["options"]:
+        poll_view = json.loads(await self.ask("/asking"))
+        report = {"room": poll_view["room"], "asking": poll_view["asking"], "token": self._token}
+        if poll_view["options"]:
             self._picks = self._picks or [
-                [place, self._bit] for place in random.sample(range(len(now["options"])), 2)
+                [option_index, self._bit]
+                for option_index in random.sample(range(len(poll_view["options"])), 2)
             ]
-            told["picks"] = self._picks
+            report["picks"] = self._picks
         else:
-            told["bit"] = self._bit
-        receipt = json.loads(await self.ask("/report", json.dumps(told).encode()))["receipt"]
+            report["bit"] = self._bit
+        receipt = json.loads(await self.ask("/report", json.dumps(report).encode()))["receipt"]
         if receipt == "new" and self._taken is not None:
             self._taken.append(time.monotonic())
         return receipt
 
-    async def live(self, seconds: float, here: asyncio.Barrier, end: asyncio.Event) -> list[str]:
+    async def live(self, seconds: float, arrived: asyncio.Barrier, end: asyncio.Event) -> list[str]:
         """Polls until the end; what became of its report, and of the same one sent again."""
         host, _, port = self._host.partition(":")
         await asyncio.sleep(random.uniform(0, EVERY))
         self._reader, self._writer = await asyncio.open_connection(host, int(port))
         await self.ask("/phone")
-        await here.wait()
+        await arrived.wait()
         await asyncio.sleep(random.uniform(0, EVERY))  # they are not in step
-        due, receipts = time.monotonic() + random.uniform(0, seconds), []
+        report_time, receipts = time.monotonic() + random.uniform(0, seconds), []
         while not end.is_set():
-            if not receipts and time.monotonic() >= due:
+            if not receipts and time.monotonic() >= report_time:
                 receipts.append(await self.report())
             await self.ask("/asking")
             await asyncio.sleep(EVERY * random.uniform(0.8, 1.2))
@@ -185,24 +188,26 @@ async def measure(address: str, process: int, options: argparse.Namespace) -> No
     print(f"load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
     async with visit(address):  # what all share is there before they come
         await phones(address, process, 5, 1.0, {})
-    before, times, taken = await settled(process), {}, []
-    watching = asyncio.create_task(projector(address, 5, options.phones, taken))
-    receipts, held = await phones(address, process, options.phones, options.seconds, times, taken)
+    before, times, report_times = await settled(process), {}, []
+    watching = asyncio.create_task(projector(address, 5, options.phones, report_times))
+    receipts, full_memory = await phones(
+        address, process, options.phones, options.seconds, times, report_times
+    )
     late = await watching
     print(
         f"projector: a report is on it after {statistics.median(late):.2f} s (median), at most"
         f" {max(late):.2f} s"
     )
-    lost = sum(one != ["new", "again"] for one in receipts)
+    lost = sum(entry != ["new", "again"] for entry in receipts)
     print(f"{options.phones} phones within {options.seconds:g} s: {lost} reports lost")
     for path, name in (("/report", "POST"), ("/asking", "GET"), ("/phone", "page")):
-        took = sorted(1e3 * one for one in times[path])
+        took = sorted(1e3 * entry for entry in times[path])
         p95 = statistics.quantiles(took, n=20)[-1]
         print(
             f"{name}: {len(took)} answers, median {statistics.median(took):.1f} ms,"
             f" p95 {p95:.1f} ms, max {took[-1]:.1f} ms"
         )
-    each = 1024 * (held - before) / options.phones
+    each = 1024 * (full_memory - before) / options.phones
     print(f"memory of a phone that is there: {each:.0f} kB")
     before = await settled(process)
     async with AsyncExitStack() as stack:
@@ -212,23 +217,25 @@ async def measure(address: str, process: int, options: argparse.Namespace) -> No
     print(f"memory of a visitor of the app: {each:.1f} MB ({before:.0f} MB before)")
 
 
-async def projector(address: str, before: int, number: int, taken: list[float]) -> list[float]:
-    """Seconds from each report to the teacher's page. before: reports that are there already."""
-    late: list[float] = []
+async def projector(
+    address: str, n_prior: int, number: int, report_times: list[float]
+) -> list[float]:
+    """Seconds from each report to the teacher's page. n_prior: reports that are there already."""
+    delays: list[float] = []
     async with async_playwright() as playwright:
         chromium = await playwright.chromium.launch(
             executable_path=shutil.which("chromium"), args=FLAGS
         )
         page = await chromium.new_page(viewport={"width": 1366, "height": 650})
         await page.goto(f"{address}teacher/{SECRET}")
-        shown = page.locator(".counted b").first
-        await shown.wait_for()
-        while len(late) < number:
-            there, now = int(await shown.inner_text()) - before, time.monotonic()
-            late += [now - then for then in taken[len(late) : there]]
+        counter = page.locator(".counted b").first
+        await counter.wait_for()
+        while len(delays) < number:
+            n_displayed, now = int(await counter.inner_text()) - n_prior, time.monotonic()
+            delays += [now - sent for sent in report_times[len(delays) : n_displayed]]
             await asyncio.sleep(0.02)
         await chromium.close()
-    return late
+    return delays
 
 
 async def settled(process: int) -> float:
@@ -243,18 +250,18 @@ async def phones(
     number: int,
     seconds: float,
     times: dict[str, list[float]],
-    taken: list[float] | None = None,
+    report_times: list[float] | None = None,
 ) -> tuple[list[list[str]], float]:
     """What became of all their reports, and the memory of the server while all are there."""
-    here, end = asyncio.Barrier(number), asyncio.Event()
-    them = [
-        asyncio.create_task(Phone(address, times, taken).live(seconds, here, end))
+    arrived, end = asyncio.Barrier(number), asyncio.Event()
+    phone_tasks = [
+        asyncio.create_task(Phone(address, times, report_times).live(seconds, arrived, end))
         for _ in range(number)
     ]
     await asyncio.sleep(seconds + 3 * EVERY)
-    held = await settled(process)
+    memory_in_use = await settled(process)
     end.set()
-    return await asyncio.gather(*them), held
+    return await asyncio.gather(*phone_tasks), memory_in_use
 
 
 def main() -> None:

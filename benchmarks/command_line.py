@@ -116,12 +116,12 @@ class Done:
     def faults(self, wanted: set[int], said: str = "") -> list[str]:
         """What is wrong with it."""
         told = self.err.strip().rpartition("\n")[2]
-        found = [w for w in ("Traceback", "Exception ignored") if w in self.out + self.err]
+        messages = [w for w in ("Traceback", "Exception ignored") if w in self.out + self.err]
         if self.status not in wanted:
-            found.append(f"status {self.status}, not {' or '.join(map(str, sorted(wanted)))}")
+            messages.append(f"status {self.status}, not {' or '.join(map(str, sorted(wanted)))}")
         elif self.status in (FAILED, USAGE) and said and said not in self.err:
-            found.append(f"it does not say '{said}'")
-        return [f"{fault}: {told[:200]}" for fault in found]
+            messages.append(f"it does not say '{said}'")
+        return [f"{fault}: {told[:200]}" for fault in messages]
 
 
 def prepare(folder: Path, run: Sequence[str] = (sys.executable, "-m", "dpmc_lab")) -> None:
@@ -135,15 +135,17 @@ def prepare(folder: Path, run: Sequence[str] = (sys.executable, "-m", "dpmc_lab"
     ]
     (folder / FILE).write_text("\n".join(["user,item,rating", *rows]) + "\n", encoding="utf-8")
     sweep = [*run, "sweep", *RUN[("sweep",)], "--store", "rows.sqlite"]
-    for words in ([*run, "release", *RUN[("release",)]], sweep):
-        subprocess.run(words, cwd=folder, check=True, capture_output=True, env=environment(folder))
+    for command in ([*run, "release", *RUN[("release",)]], sweep):
+        subprocess.run(
+            command, cwd=folder, check=True, capture_output=True, env=environment(folder)
+        )
     (folder / "out.npz").rename(folder / RELEASED)
 
 
-def environment(folder: Path, way: Way = PLAIN) -> dict[str, str]:
+def environment(folder: Path, condition: Way = PLAIN) -> dict[str, str]:
     fixed = {"DPMC_HOME": str(folder / "home"), "PYTHONUNBUFFERED": None}
-    found = {**os.environ, "OPENBLAS_NUM_THREADS": "1", **fixed, **way.changes}
-    return {name: value for name, value in found.items() if value is not None}
+    variables = {**os.environ, "OPENBLAS_NUM_THREADS": "1", **fixed, **condition.changes}
+    return {name: value for name, value in variables.items() if value is not None}
 
 
 @contextlib.contextmanager
@@ -156,22 +158,24 @@ def somewhere(pattern: Path) -> Iterator[Path]:
         yield folder
 
 
-def run(words: Sequence[str], pattern: Path, way: Way = PLAIN, after: float | None = None) -> Done:
+def run(
+    command: Sequence[str], pattern: Path, condition: Way = PLAIN, after: float | None = None
+) -> Done:
     """A command under what befalls it; after: seconds until it is interrupted."""
     with somewhere(pattern) as folder, contextlib.ExitStack() as stack:
-        prefix = STRANGER if way.stranger and os.geteuid() == 0 else ()
-        if way.stranger:
+        prefix = STRANGER if condition.stranger and os.geteuid() == 0 else ()
+        if condition.stranger:
             folder.chmod(0o555)
         out: int = subprocess.PIPE
-        if way.gone:
-            left, out = os.pipe()
-            os.close(left)
+        if condition.gone:
+            read_end, out = os.pipe()
+            os.close(read_end)
             stack.callback(os.close, out)
         start = time.perf_counter()
         process = subprocess.Popen(
-            [*prefix, "sh", "-c", way.shell, "sh", *words],
+            [*prefix, "sh", "-c", condition.shell, "sh", *command],
             cwd=folder,
-            env=environment(folder, way),
+            env=environment(folder, condition),
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=subprocess.PIPE,
@@ -179,27 +183,27 @@ def run(words: Sequence[str], pattern: Path, way: Way = PLAIN, after: float | No
         if after is not None:
             time.sleep(after)
             process.send_signal(signal.SIGINT)
-        told, err = process.communicate(timeout=300)
+        output, err = process.communicate(timeout=300)
         folder.chmod(0o755)
         seconds = time.perf_counter() - start
     code = process.returncode
     return Done(
         code if code >= 0 else 128 - code,  # as a shell tells of a signal
-        (told or b"").decode("utf-8", "replace"),
+        (output or b"").decode("utf-8", "replace"),
         err.decode("utf-8", "replace"),
         seconds,
     )
 
 
-def befallen(words: Sequence[str], pattern: Path, way: Way, plain: Done) -> list[str]:
+def befallen(command: Sequence[str], pattern: Path, condition: Way, plain: Done) -> list[str]:
     """What is wrong with a command under what befalls it."""
-    if way.stranger and os.geteuid() == 0 and shutil.which("setpriv") is None:
+    if condition.stranger and os.geteuid() == 0 and shutil.which("setpriv") is None:
         return []
-    wrote = plain.out or "closed" in way.said
-    expected = {way.status if way.status is not None and wrote else plain.status}
-    if way.also is not None:
-        expected.add(way.also)
-    return run(words, pattern, way).faults(expected, way.said if wrote else "")
+    wrote = plain.out or "closed" in condition.said
+    expected = {condition.status if condition.status is not None and wrote else plain.status}
+    if condition.also is not None:
+        expected.add(condition.also)
+    return run(command, pattern, condition).faults(expected, condition.said if wrote else "")
 
 
 # Values that nobody would give --------------------------------------------------------------------
@@ -239,15 +243,15 @@ def parsers() -> dict[tuple[str, ...], argparse.ArgumentParser]:
 
 def absurd(command: tuple[str, ...]) -> list[tuple[str, str]]:
     """(option and what goes before the number, number) for all options that take one."""
-    found = []
+    option_texts = []
     for action in parsers()[command]._actions:
         if not action.option_strings or isinstance(action, argparse._StoreTrueAction):
             continue
         option = action.option_strings[-1]
         if getattr(action.type, "__name__", "") in ("number", "integer"):
-            found.append(f"{option}=")
-        found += [f"{option}={before}" for before in WORDS.get(option, ())]
-    return [(option, number) for option in found for number in NUMBERS]
+            option_texts.append(f"{option}=")
+        option_texts += [f"{option}={before}" for before in WORDS.get(option, ())]
+    return [(option, number) for option in option_texts for number in NUMBERS]
 
 
 def refused(command: tuple[str, ...], option: str, number: str) -> list[str]:
@@ -276,8 +280,8 @@ def install(folder: Path) -> Path:
     (wheel,) = folder.glob("*.whl")
     venv.create(folder / "venv", with_pip=False)
     python = folder / "venv" / "bin" / "python"
-    place = [*pip, "--python", python, "install", "--no-deps", "--no-index", wheel]
-    subprocess.run(place, check=True, capture_output=True)
+    install_command = [*pip, "--python", python, "install", "--no-deps", "--no-index", wheel]
+    subprocess.run(install_command, check=True, capture_output=True)
     (site,) = (folder / "venv" / "lib").glob("python*/site-packages")
     (site / "needed.pth").write_text(sysconfig.get_path("purelib") + "\n")
     return folder / "venv" / "bin" / "dpmc"
@@ -305,14 +309,14 @@ def table() -> None:
         pattern.mkdir()
         prepare(pattern, [str(dpmc)])
         for command in chosen:
-            words = [str(dpmc), *command, *RUN[command]]
-            plain = run(words, pattern)
+            command_line = [str(dpmc), *command, *RUN[command]]
+            plain = run(command_line, pattern)
             count("as it is", command, plain.faults({DONE, FAILED}))
-            for way in WAYS:
-                count(way, command, befallen(words, pattern, WAYS[way], plain))
+            for condition in WAYS:
+                count(condition, command, befallen(command_line, pattern, WAYS[condition], plain))
             for k in range(1, MOMENTS + 1):
-                done = run(words, pattern, after=k / MOMENTS * plain.seconds)
-                count("Ctrl-C", command, done.faults({plain.status, INTERRUPTED}))
+                result = run(command_line, pattern, after=k / MOMENTS * plain.seconds)
+                count("Ctrl-C", command, result.faults({plain.status, INTERRUPTED}))
             with somewhere(pattern) as folder, contextlib.chdir(folder):
                 os.environ["DPMC_HOME"] = str(folder / "home")
                 for option, number in absurd(command):

@@ -41,8 +41,8 @@ def wanted(*, lowest: bool) -> list[str]:
 def version(python: str) -> str:
     """Of an interpreter that is there; "" where none is."""
     code = "import sys; print('%d.%d.%d' % sys.version_info[:3])"
-    found = subprocess.run([python, "-c", code], capture_output=True, text=True, check=False)
-    return found.stdout.strip() if found.returncode == 0 else ""
+    result = subprocess.run([python, "-c", code], capture_output=True, text=True, check=False)
+    return result.stdout.strip() if result.returncode == 0 else ""
 
 
 def tried(python: str, packages: list[str]) -> str:
@@ -50,32 +50,47 @@ def tried(python: str, packages: list[str]) -> str:
     tests = (ROOT / "requirements.txt").read_text("utf-8").split("# tests\n")[1]
     pinned = [line.split()[0] for line in tests.splitlines()]
     with tempfile.TemporaryDirectory(prefix="dpmc-environment-") as name:
-        own = Path(name, "bin", "python")
+        interpreter = Path(name, "bin", "python")
         steps = {
             "no environment": [python, "-m", "venv", name],
             "cannot be installed": [
-                *(str(own), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"),
+                *(
+                    str(interpreter),
+                    "-m",
+                    "pip",
+                    "install",
+                    "--quiet",
+                    "--disable-pip-version-check",
+                ),
                 *(*packages, *pinned),
             ],
-            "tests fail": [str(own), "-m", "pytest", "-q", "-p", "no:cacheprovider", *TESTS],
+            "tests fail": [
+                str(interpreter),
+                "-m",
+                "pytest",
+                "-q",
+                "-p",
+                "no:cacheprovider",
+                *TESTS,
+            ],
         }
-        for what, words in steps.items():
-            done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
+        for failure, command in steps.items():
+            done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
             if done.returncode:
                 sys.stderr.write(f"{done.stdout}{done.stderr}"[-4000:])
-                return what
+                return failure
         return done.stdout.strip().splitlines()[-1].strip("= ")
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("python", nargs="*", help="commands (python3.11 to python3.14)")
-    given = parser.parse_args().python
-    there = {python: version(python) for python in given or filter(shutil.which, NAMES)}
-    missing = [name for name in NAMES if not given and not there.get(name)]
+    requested = parser.parse_args().python
+    there = {python: version(python) for python in requested or filter(shutil.which, NAMES)}
+    missing = [name for name in NAMES if not requested and not there.get(name)]
     if missing:
         print(f"not here: {', '.join(missing)}")
-    pythons = [python for python, found in there.items() if found]
+    pythons = [python for python, version_text in there.items() if version_text]
     rows = [(python, "highest") for python in pythons]
     rows[:0] = [(python, "lowest") for python in pythons[:1]]
     bad = not rows

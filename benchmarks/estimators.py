@@ -58,7 +58,7 @@ class Row:
 
 def tables(epsilons: Sequence[float] | None) -> dict[str, list[Row]]:
     six, long = (0.1, 0.3, 0.5, 1, 2, 4), "long-tail-full"
-    found = {
+    rows_by_table = {
         "one-bit": [
             Row("u1", "input-flip", six, (0.618, 0.677, 0.694, 0.714, 0.727, 0.734)),
             Row("u1", "input-flip", six, settings={"estimator": "published"}),
@@ -87,21 +87,21 @@ def tables(epsilons: Sequence[float] | None) -> dict[str, list[Row]]:
             for method in ("dplcf", "ldpicf")
         ],
         "references": [
-            Row(data, registry.REFERENCES[task], (0,), beats=other)
+            Row(data, registry.REFERENCES[task], (0,), beats=rival)
             for data, sample in SAMPLES.items()
-            for task, others in TRIVIAL.items()
-            for other in others
+            for task, rivals in TRIVIAL.items()
+            for rival in rivals
             if sample.clicks == (task is Task.RANKING)
             and not (task is Task.RATINGS and data.startswith("one-bit"))
         ],
         "fresh": [
-            Row(data, method, (0.5, 1, 2, 4), beats=floor)
+            Row(data, method, (0.5, 1, 2, 4), beats=baseline)
             for data in FRESH
-            for method, floor in BESIDE.items()
+            for method, baseline in BESIDE.items()
             if (data == "fresh-shop") == (registry.get(method).task is Task.RANKING)
         ],
     }
-    found["samples"] = [
+    rows_by_table["samples"] = [
         Row(data, id, EPSILONS)
         for data, sample in SAMPLES.items()
         for id in registry.offered(clicks=sample.clicks)
@@ -109,8 +109,10 @@ def tables(epsilons: Sequence[float] | None) -> dict[str, list[Row]]:
         and (sample.clicks or registry.get(id).task is not Task.RANKING)
     ]
     if epsilons:
-        found = {name: [_at(row, epsilons) for row in rows] for name, rows in found.items()}
-    return found
+        rows_by_table = {
+            name: [_at(row, epsilons) for row in rows] for name, rows in rows_by_table.items()
+        }
+    return rows_by_table
 
 
 TRIVIAL = {
@@ -144,22 +146,22 @@ FRESH: Mapping[str, Callable[[], synthetic.Generated]] = {
 
 def _at(row: Row, epsilons: Sequence[float]) -> Row:
     goals = dict(zip(row.epsilons, row.goals, strict=False))
-    kept = tuple(goals.get(e, float("nan")) for e in epsilons) if row.goals else ()
-    return Row(row.data, row.method, tuple(epsilons), kept, row.settings, row.beats)
+    goals_at = tuple(goals.get(e, float("nan")) for e in epsilons) if row.goals else ()
+    return Row(row.data, row.method, tuple(epsilons), goals_at, row.settings, row.beats)
 
 
 @lru_cache(maxsize=4)
 def opened(data: str, folder: str) -> Any:
     if data == "u1":
-        place = Path(folder) / "ml-100k"
-        return datasets.read_pair(place / "u1.base", place / "u1.test")
+        folder_path = Path(folder) / "ml-100k"
+        return datasets.read_pair(folder_path / "u1.base", folder_path / "u1.test")
     if data == "jester":
         return load(Path(folder) / "jester" / "jester-data-1.csv")
     if data == "ml-100k":
         return load(Path(folder) / "ml-100k")
-    made = {**FRESH, "long-tail-full": lambda: generate.long_tail(synthetic.SEED)}
-    if data in made:
-        ratings = made[data]().ratings
+    generators = {**FRESH, "long-tail-full": lambda: generate.long_tail(synthetic.SEED)}
+    if data in generators:
+        ratings = generators[data]().ratings
         return Dataset(ratings=ratings, name=data, title=data, source="", licence="", report=())
     return load(data)
 
@@ -180,8 +182,10 @@ def one(job: tuple[str, str, float, int, tuple[tuple[str, str], ...], str]) -> f
     chosen = {name: parse_setting(cls, name, text) for name, text in settings}
     mechanism = registry.create(id, epsilon=epsilon or None, **chosen)
     task = cls.task
-    found = experiment.run(mechanism, problem(data, task, seed, folder), seed, with_baselines=False)
-    return found.metrics[headline(task).name]
+    result = experiment.run(
+        mechanism, problem(data, task, seed, folder), seed, with_baselines=False
+    )
+    return result.metrics[headline(task).name]
 
 
 def main() -> None:
@@ -208,11 +212,12 @@ def main() -> None:
 def report(rows: list[Row], seeds: range, pool: ProcessPoolExecutor, folder: str) -> None:
     def values(row: Row, method: str, epsilon: float) -> list[Any]:
         settings = tuple(row.settings.items()) if method == row.method else ()
-        at = epsilon if registry.adds_noise(registry.get(method)) else 0.0
-        key = (row.data, method, at, settings)
+        used_epsilon = epsilon if registry.adds_noise(registry.get(method)) else 0.0
+        key = (row.data, method, used_epsilon, settings)
         if key not in jobs:
             jobs[key] = [
-                pool.submit(one, (row.data, method, at, s, settings, folder)) for s in seeds
+                pool.submit(one, (row.data, method, used_epsilon, s, settings, folder))
+                for s in seeds
             ]
         return jobs[key]
 
@@ -232,16 +237,16 @@ def report(rows: list[Row], seeds: range, pool: ProcessPoolExecutor, folder: str
         metric = headline(registry.get(row.method).task)
         chosen = " ".join(f"{k}={v}" for k, v in row.settings.items())
         print(f"\n{row.data}: {row.method} {chosen}".rstrip() + f", {metric.name}", flush=True)
-        for k, (_, epsilon, mine, theirs) in enumerate(group):
-            found = np.array([future.result() for future in mine])
+        for k, (_, epsilon, own_futures, rival_futures) in enumerate(group):
+            found = np.array([future.result() for future in own_futures])
             at = f"  epsilon {epsilon:<5g}" if epsilon else "  no privacy   "
             line = f"{at} {found.mean():.4f} (sd {found.std(ddof=1) if len(found) > 1 else 0:.4f})"
             if row.goals:
                 short = metric.sign * (row.goals[k] - found.mean())
                 met = "met" if short <= SLACK[metric.name] else f"missed by {short:.3f}"
                 line += f"  goal {row.goals[k]:.3f} {met}"
-            if theirs:
-                other = np.array([future.result() for future in theirs])
+            if rival_futures:
+                other = np.array([future.result() for future in rival_futures])
                 line += f"  {row.beats} {other.mean():.4f}"
                 gain = metric.sign * (found - other)
                 p = ttest_rel(found, other, alternative="two-sided").pvalue if gain.any() else 1.0

@@ -44,12 +44,12 @@ def problems(seed: int) -> Iterator[tuple[str, Problem]]:
     tail = generate.long_tail(100 + seed, users=900, items=700, ratings=60_000)
     films = generate.films(100 + seed, replace(generate.MOVIE_NIGHT, users=1_500, items=800))
     shop = generate.shop(100 + seed, generate.Shop(users=4_000, items=800, clicks=60_000))
-    for name, made, task in (
+    for name, generated, task in (
         ("films", films, Task.RATINGS),
         ("tail", tail, Task.RATINGS),
         ("shop", shop, Task.RANKING),
     ):
-        ratings = drawn(made)
+        ratings = drawn(generated)
         data = datasets.Dataset(ratings, f"drawn {name}", "", "", "", ())
         yield data.name, build_problem(data, task, seed=seed)
     if DATA.is_dir():
@@ -59,33 +59,39 @@ def problems(seed: int) -> Iterator[tuple[str, Problem]]:
         yield "ml-100k clicks", build_problem(clicks, Task.RANKING, seed=seed)
 
 
-def measured(problem: Problem, id: str, epsilon: float | None, facts: str, seed: int) -> float:
+def measured(
+    problem: Problem, id: str, epsilon: float | None, feature_use: str, seed: int
+) -> float:
     train, mechanism = problem.train, registry.create(id, epsilon=epsilon)
-    if facts == "dealt anew":
+    if feature_use == "dealt anew":
         order = np.random.default_rng(seed).permutation(train.public.items)
         train = train.knowing({name: columns[order] for name, columns in train.known.items()})
-    if facts != "without":
+    if feature_use != "without":
         train = UseFacts().apply(train, train)
     *_, last = mechanism.fit(train, np.random.default_rng([seed, 1]))
     rng = np.random.default_rng([seed, 2])
-    found = evaluate(mechanism.task, last.model, problem.train, problem.test, rng)
-    return found[headline(mechanism.task).name]
+    metrics = evaluate(mechanism.task, last.model, problem.train, problem.test, rng)
+    return metrics[headline(mechanism.task).name]
 
 
 def row(name: str, runs: list[Problem], id: str, epsilons: list[float]) -> None:
     metric = headline(registry.get(id).task)
     for kind in ("without", "with", "dealt anew"):
-        means, marks = [], []
+        averages, marks = [], []
         for epsilon in epsilons:
             own, plain = (
                 np.array([measured(p, id, epsilon, k, s) for s, p in enumerate(runs)])
                 for k in (kind, "without")
             )
-            gain = metric.sign * (own - plain)
-            error = gain.std(ddof=1) / np.sqrt(len(gain)) if len(gain) > 1 else np.inf
-            means.append(f"{own.mean():.4f}")
-            marks.append("worse" if gain.mean() < -2 * error else "")
-        pairs = zip(means, marks, strict=True)
+            improvement = metric.sign * (own - plain)
+            error = (
+                improvement.std(ddof=1) / np.sqrt(len(improvement))
+                if len(improvement) > 1
+                else np.inf
+            )
+            averages.append(f"{own.mean():.4f}")
+            marks.append("worse" if improvement.mean() < -2 * error else "")
+        pairs = zip(averages, marks, strict=True)
         told = "  ".join(f"{mean} {mark}".strip() for mean, mark in pairs)
         print(f"{name:<16} {id:<20} {kind:<11} {told}", flush=True)
 
@@ -97,8 +103,8 @@ def main() -> None:
     parser.add_argument("--mechanisms", nargs="+", default=USUAL)
     args = parser.parse_args()
     seeds = [list(problems(seed)) for seed in range(args.seeds)]
-    for found in zip(*seeds, strict=True):
-        name, runs = found[0][0], [problem for _, problem in found]
+    for seed_problems in zip(*seeds, strict=True):
+        name, runs = seed_problems[0][0], [problem for _, problem in seed_problems]
         task = Task.RANKING if runs[0].train.clicks else Task.RATINGS
         alone = [measured(p, registry.ALONE[task], None, "with", s) for s, p in enumerate(runs)]
         print(f"{name:<16} alone {np.mean(alone):.4f}", flush=True)

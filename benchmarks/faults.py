@@ -82,30 +82,30 @@ class Row(NamedTuple):
     wrong: str = ""
 
 
-def called(*words: object, home: Path | None = None) -> Done:
+def called(*arguments: object, home: Path | None = None) -> Done:
     """A command in this process, which is quicker than one of its own. home: for the time being."""
 
     def late(*_: object) -> None:
         raise RuntimeError("it hangs")
 
-    before = signal.signal(signal.SIGALRM, late)
+    prior_handler = signal.signal(signal.SIGALRM, late)
     signal.alarm(5 * HANGS)
     if home is not None:
         os.environ["DPMC_HOME"] = str(home)
     with redirect_stdout(io.StringIO()) as out, redirect_stderr(io.StringIO()) as err:
         try:
-            status: int | None = dpmc([str(word) for word in words])
+            status: int | None = dpmc([str(word) for word in arguments])
         except Exception as error:
             status = None
             err.write(f"{type(error).__name__}: {error}")
         finally:
             signal.alarm(0)
-            signal.signal(signal.SIGALRM, before)
+            signal.signal(signal.SIGALRM, prior_handler)
     return Done(status, out.getvalue(), err.getvalue())
 
 
 def ran(
-    *words: object, limit: int | None = None, code: Sequence[str] = (), **environment: object
+    *arguments: object, limit: int | None = None, code: Sequence[str] = (), **environment: object
 ) -> Done:
     """A command in a process of its own. limit: bytes that a file of it may have; code: to run in
     its place."""
@@ -114,9 +114,9 @@ def ran(
         if limit is not None:
             resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
 
-    command = [sys.executable, *(code or ("-m", "dpmc_lab")), *map(str, words)]
+    command = [sys.executable, *(code or ("-m", "dpmc_lab")), *map(str, arguments)]
     surroundings = os.environ | {name: str(value) for name, value in environment.items()}
-    done = subprocess.run(
+    process = subprocess.run(
         command,
         cwd=ROOT,
         env=surroundings,
@@ -125,7 +125,7 @@ def ran(
         preexec_fn=held,
         timeout=5 * HANGS,
     )
-    return Done(done.returncode, done.stdout, done.stderr)
+    return Done(process.returncode, process.stdout, process.stderr)
 
 
 def told(done: Done, folder: Path) -> str:
@@ -163,9 +163,9 @@ class Undisturbed:
     def path(self, grid: Sequence[str] = GRID) -> Path:
         path = self._folder / f"undisturbed-{len(grid)}-{grid[-3].replace(':', '-')}.sqlite"
         if not path.exists():
-            done = ran("sweep", *grid, "--store", path)
-            if done.status:
-                raise SystemExit(done.err)
+            result = ran("sweep", *grid, "--store", path)
+            if result.status:
+                raise SystemExit(result.err)
         return path
 
     def rows(self, grid: Sequence[str] = GRID) -> dict[str, object]:
@@ -207,11 +207,11 @@ def _log(cut: bool) -> Callable[[Path], None]:
         names = [path, path.with_name(path.name + "-wal")]
         with closing(sqlite3.connect(path, isolation_level=None)) as opened:
             opened.execute("UPDATE result SET seconds = seconds + 1")
-            kept = [name.read_bytes() for name in names]
-        for name, content in zip(names, kept, strict=True):
+            contents = [name.read_bytes() for name in names]
+        for name, content in zip(names, contents, strict=True):
             name.write_bytes(content)
         if cut:
-            names[1].write_bytes(kept[1][: len(kept[1]) // 2] + b"?" * 50)
+            names[1].write_bytes(contents[1][: len(contents[1]) // 2] + b"?" * 50)
 
     return apply
 
@@ -283,20 +283,20 @@ DAMAGES: dict[str, Callable[[Path], None]] = {
 def asked(path: Path) -> dict[object, object]:
     """Everything that pages ask a store, but its own numbers of curves: they count in the order in
     which two workers were done. Raises StoreError."""
-    found: dict[object, object] = {}
+    responses: dict[object, object] = {}
     with Store(path, read_only=True) as opened:
         for info in store.curves(opened):
-            found[info.key] = info._replace(id=0)
-            found[info.key, "top"] = store.top_lists(opened, info.id)
-            found[info.key, "card"] = store.certified(opened, info.id)
-            found[info.key, "points"] = store.points(opened, info.id, "accuracy")
-    return found
+            responses[info.key] = info._replace(id=0)
+            responses[info.key, "top"] = store.top_lists(opened, info.id)
+            responses[info.key, "card"] = store.certified(opened, info.id)
+            responses[info.key, "points"] = store.points(opened, info.id, "accuracy")
+    return responses
 
 
-def answered(path: Path, whole: dict[object, object]) -> str:
+def answered(path: Path, expected: dict[object, object]) -> str:
     """What is wrong with the answers that pages get."""
     try:
-        return "" if asked(path) == whole else "other answers on pages"
+        return "" if asked(path) == expected else "other answers on pages"
     except StoreError:
         return ""
     except Exception as error:
@@ -304,30 +304,32 @@ def answered(path: Path, whole: dict[object, object]) -> str:
 
 
 def exported(path: Path) -> tuple[Done, list[list[tuple[str, str]]]]:
-    done = called("store", "export", "-", "--store", path)
-    table = csv.DictReader(io.StringIO(done.out))
+    result = called("store", "export", "-", "--store", path)
+    table = csv.DictReader(io.StringIO(result.out))
     times = ("seconds", "finished", "version")
-    return done, sorted([(k, v) for k, v in row.items() if k not in times] for row in table)
+    return result, sorted([(k, v) for k, v in row.items() if k not in times] for row in table)
 
 
 def damaged(folder: Path, sound: Path, names: Iterable[str] = DAMAGES) -> Iterator[Row]:
     """Every damage: all that reads a store, what takes rows out, and the sweep that made it."""
-    whole, pages = exported(sound)[1], asked(sound)
+    expected, pages = exported(sound)[1], asked(sound)
     for name in names:
         path = folder / name.replace(" ", "-") / "results.sqlite"
         path.parent.mkdir()
         shutil.copy(sound, path)
         DAMAGES[name](path)
         wrong = []
-        for words in (["store"], ["store", "prune", "--mechanism", "none"], ["sweep", *GRID]):
-            swept = called(*words, "--store", path)
+        for arguments in (["store"], ["store", "prune", "--mechanism", "none"], ["sweep", *GRID]):
+            swept = called(*arguments, "--store", path)
             wrong.append(swept.wrong(0, 1))
-        done, there = exported(path)
-        wrong.append(done.wrong(0, 1))
+        result, exported_rows = exported(path)
+        wrong.append(result.wrong(0, 1))
         if swept.status == 0:
             wrong.append(answered(path, pages))
-            wrong.append("other rows in silence" if done.status == 0 and there != whole else "")
-        yield Row("damaged store", name, told(done, path.parent), both(*wrong))
+            wrong.append(
+                "other rows in silence" if result.status == 0 and exported_rows != expected else ""
+            )
+        yield Row("damaged store", name, told(result, path.parent), both(*wrong))
         shutil.rmtree(path.parent)
 
 
@@ -343,7 +345,7 @@ def count(path: Path) -> int:
 
 def killed(folder: Path, undisturbed: Undisturbed) -> Iterator[Row]:
     """A sweep that is ended from outside, then the same command again."""
-    whole = undisturbed.rows(LONG)
+    expected = undisturbed.rows(LONG)
     for name, status in (("SIGKILL", -9), ("SIGTERM", 130), ("SIGHUP", -1)):
         path = folder / name / "results.sqlite"
         child = start(*LONG, "--store", path)
@@ -354,22 +356,26 @@ def killed(folder: Path, undisturbed: Undisturbed) -> Iterator[Row]:
         done = Done(child.returncode, out, err)
         if not wait_until(lambda kin=kin: not any(map(alive, kin)), 10):
             wrong = both(wrong, "workers live on")
-        wrong = both(wrong, done.wrong(status), compared(path, whole, part=True))
+        wrong = both(wrong, done.wrong(status), compared(path, expected, part=True))
         kept = count(path)
-        again = ran("sweep", *LONG, "--store", path)
-        found = f"{told(done, path.parent)}; {kept} rows kept, equal after the same again"
-        yield Row("sweep killed", name, found, both(wrong, again.wrong(0), compared(path, whole)))
+        repeated = ran("sweep", *LONG, "--store", path)
+        observed = f"{told(done, path.parent)}; {kept} rows kept, equal after the same again"
+        yield Row(
+            "sweep killed", name, observed, both(wrong, repeated.wrong(0), compared(path, expected))
+        )
 
 
 def two_sweeps(folder: Path, undisturbed: Undisturbed) -> Iterator[Row]:
     path, whole = folder / "results.sqlite", undisturbed.rows(LONG)
     pair = [start(*LONG, "--json", "--store", path) for _ in range(2)]
-    done = []
+    results = []
     for child in pair:
         out, err = child.communicate(timeout=5 * HANGS)
-        done.append(Done(child.returncode, out, err))
-    wrong = both(*(one.wrong(0) for one in done), compared(path, whole))
-    news = [json.loads(one.out.splitlines()[-1])["done"] for one in done] if not wrong else []
+        results.append(Done(child.returncode, out, err))
+    wrong = both(*(result.wrong(0) for result in results), compared(path, whole))
+    news = (
+        [json.loads(result.out.splitlines()[-1])["done"] for result in results] if not wrong else []
+    )
     if news and sum(news) != len(whole):
         wrong = f"{sum(news)} units computed, {len(whole)} to compute"
     yield Row("two sweeps on one store", "at once", " + ".join(map(str, news)) + " units", wrong)
@@ -400,21 +406,21 @@ CLOCKS = {
 
 
 def clock(folder: Path, undisturbed: Undisturbed) -> Iterator[Row]:
-    whole = undisturbed.rows()
-    for name, there in CLOCKS.items():
-        here = folder / name.replace(" ", "-")
-        here.mkdir()
-        path, release = here / "results.sqlite", here / "signs.npz"
+    expected = undisturbed.rows()
+    for name, clock_code in CLOCKS.items():
+        home_folder = folder / name.replace(" ", "-")
+        home_folder.mkdir()
+        path, release = home_folder / "results.sqlite", home_folder / "signs.npz"
         commands = (
             ["sweep", *GRID, "--store", path],
-            ["store", "export", here / "rows.csv", "--store", path],
+            ["store", "export", home_folder / "rows.csv", "--store", path],
             ["store", "prune", "--outdated", "--dry-run", "--store", path],
             [*RELEASE, "--out", release],
             ["verify", release],
         )
-        told = json.dumps([[str(word) for word in words] for words in commands])
-        done = ran(told, code=("-c", _CLOCK.format(there=there)), DPMC_HOME=here)
-        wrong = both(done.wrong(0), compared(path, whole))
+        told = json.dumps([[str(word) for word in arguments] for arguments in commands])
+        result = ran(told, code=("-c", _CLOCK.format(there=clock_code)), DPMC_HOME=home_folder)
+        wrong = both(result.wrong(0), compared(path, expected))
         yield Row("clock", name, "sweep, export, prune, release, verify: 0", wrong)
 
 
@@ -462,46 +468,46 @@ def names(folder: Path) -> set[str]:
 
 def full(folder: Path, undisturbed: Undisturbed) -> Iterator[Row]:
     """A sweep, an export and a release onto a full disk, then the same again with room."""
-    whole, sound = undisturbed.rows(LONG), undisturbed.path(LONG)
+    expected, sound = undisturbed.rows(LONG), undisturbed.path(LONG)
     for limit in (20_000, 200_000, 400_000):  # of a file: the store's, its log's, the exported one
         path = folder / f"limit-{limit}" / "results.sqlite"
         done = ran("sweep", *LONG, "--store", path, limit=limit)
-        wrong = both(done.wrong(1), compared(path, whole, part=True) if count(path) else "")
-        kept, again = count(path), ran("sweep", *LONG, "--store", path)
-        found = f"{told(done, path.parent)}; {kept} rows kept"
-        wrong = both(wrong, again.wrong(0), compared(path, whole))
-        yield Row("full disk: sweep", f"files of {limit:,} bytes", found, wrong)
+        wrong = both(done.wrong(1), compared(path, expected, part=True) if count(path) else "")
+        kept, repeated = count(path), ran("sweep", *LONG, "--store", path)
+        observed = f"{told(done, path.parent)}; {kept} rows kept"
+        wrong = both(wrong, repeated.wrong(0), compared(path, expected))
+        yield Row("full disk: sweep", f"files of {limit:,} bytes", observed, wrong)
     for name, size in (("for a part of the rows", "250k"), ("for the tables only", "130k")):
         with small(folder / f"disk-{size}", size) as disk:
             path = disk / "results.sqlite"
             done = ran("sweep", *LONG, "--store", path)
-            wrong = both(done.wrong(1), compared(path, whole, part=True) if count(path) else "")
+            wrong = both(done.wrong(1), compared(path, expected, part=True) if count(path) else "")
             kept = count(path)
             subprocess.run(["mount", "-o", "remount,size=50m", str(disk)], check=True)
-            again = ran("sweep", *LONG, "--store", path)
-            wrong = both(wrong, again.wrong(0), compared(path, whole))
-            found = f"{told(done, disk)}; {kept} rows kept"
-            yield Row("full disk: sweep", f"room {name}", found, wrong)
+            repeated = ran("sweep", *LONG, "--store", path)
+            wrong = both(wrong, repeated.wrong(0), compared(path, expected))
+            observed = f"{told(done, disk)}; {kept} rows kept"
+            yield Row("full disk: sweep", f"room {name}", observed, wrong)
     with small(folder / "disk", "20m") as disk:
         home = folder / "home"
-        for what, words in {
+        for task, arguments in {
             "export as CSV": ["store", "export", disk / "rows.csv", "--store", sound],
             "a release": [*RELEASE, "--out", disk / "signs.npz"],
         }.items():
             filler = fill(disk, room=4096)
-            done = called(*words, home=home)
+            done = called(*arguments, home=home)
             left = names(disk) - {"filler"}
             wrong = both(done.wrong(1), f"left: {left}" if left else "")
             filler.unlink()
-            again = called(*words, home=home)
-            yield Row("full disk", what, told(done, disk), both(wrong, again.wrong(0)))
+            repeated = called(*arguments, home=home)
+            yield Row("full disk", task, told(done, disk), both(wrong, repeated.wrong(0)))
             for path in disk.iterdir():
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
 def read_only(folder: Path, undisturbed: Undisturbed) -> Iterator[Row]:
     """Reading goes on; what would write says so."""
-    sound, whole = undisturbed.path(), undisturbed.rows()
+    sound, expected = undisturbed.path(), undisturbed.rows()
     for name in ("a store", "a store with a log left behind"):
         disk = folder / name.replace(" ", "-")
         with small(disk, "20m"):
@@ -510,17 +516,17 @@ def read_only(folder: Path, undisturbed: Undisturbed) -> Iterator[Row]:
             if "log" in name:
                 _log(cut=False)(path)
             subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True)
-            done = called("store", "export", "-", "--store", path)
-            wrong = both(done.wrong(0, 1), "" if done.status else compared(path, whole))
-            yield Row("read-only", f"{name}: read", told(done, disk), wrong)
+            result = called("store", "export", "-", "--store", path)
+            wrong = both(result.wrong(0, 1), "" if result.status else compared(path, expected))
+            yield Row("read-only", f"{name}: read", told(result, disk), wrong)
             for words in (
                 ["sweep", *LONG, "--store", path],
                 ["store", "prune", "--all", "--store", path],
                 [*RELEASE, "--out", disk / "signs.npz"],
                 ["store", "export", disk / "rows.csv", "--store", path],
             ):
-                done = called(*words)
-                yield Row("read-only", f"{name}: {words[0]}", told(done, disk), done.wrong(1))
+                result = called(*words)
+                yield Row("read-only", f"{name}: {words[0]}", told(result, disk), result.wrong(1))
 
 
 # --- servers ------------------------------------------------------------------------------------
@@ -542,14 +548,14 @@ def place() -> Iterator[Path]:
         yield Path(name)
 
 
-def left(folder: Path, secret: bytes, but: Sequence[str] = ()) -> str:
+def left(folder: Path, secret: bytes, ignored: Sequence[str] = ()) -> str:
     """What is on disk of an upload: its folder, and files with something of it.
 
-    but: names that are there for another reason, of folders with all that is in them.
+    ignored: names that are there for another reason, of folders with all that is in them.
     """
-    found = {name for name in names(folder / "temporary") if name.partition("/")[0] not in but}
+    found = {name for name in names(folder / "temporary") if name.partition("/")[0] not in ignored}
     for path in folder.rglob("*"):
-        if path.is_file() and path.name not in but and secret in path.read_bytes():
+        if path.is_file() and path.name not in ignored and secret in path.read_bytes():
             found.add(str(path.relative_to(folder)))
     return f"left on disk: {', '.join(sorted(found))}" if found else ""
 
@@ -564,24 +570,28 @@ SIGNALS = {"SIGKILL": -9, "SIGTERM": -15, "SIGHUP": -15}  # and how a server end
 def swept_upload(_: Path, __: Undisturbed) -> Iterator[Row]:
     """A server that is ended while it sweeps an upload and a sample."""
     for name, status in SIGNALS.items():
-        with place() as here, chromium() as browser:
-            with server_ends.serve(here) as (server, process):
-                private, shared = server_ends.start_both(browser, server, here)
+        with place() as home_folder, chromium() as browser:
+            with server_ends.serve(home_folder) as (server, process):
+                private, shared = server_ends.start_both(browser, server, home_folder)
                 process.send_signal(getattr(signal, name))
                 found, begin = process.wait(HANGS), time.monotonic()
-                gone = wait_until(lambda group=private: not members(group), 3)
-                wait_until(lambda here=here: not names(here / "temporary"), 3)
+                has_ended = wait_until(lambda group=private: not members(group), 3)
+                wait_until(lambda home_folder=home_folder: not names(home_folder / "temporary"), 3)
                 seconds = time.monotonic() - begin
                 lives = bool(members(shared))
                 wrong = "" if found == status else f"status {found}"
-                wrong = both(wrong, "" if gone else "its sweep lives on", left(here, b"u7,i", OURS))
-            wrong = both(wrong, broken(here))
+                wrong = both(
+                    wrong,
+                    "" if has_ended else "its sweep lives on",
+                    left(home_folder, b"u7,i", OURS),
+                )
+            wrong = both(wrong, broken(home_folder))
             if lives:
                 os.killpg(shared, signal.SIGKILL)
             if lives is not (name == "SIGKILL"):
                 wrong = both(wrong, f"the sample's sweep lives on: {lives}")
-            said = f"ended with {found}; nothing left after {seconds:.1f} s"
-            yield Row("server ended, upload swept", name, said, wrong)
+            observed = f"ended with {found}; nothing left after {seconds:.1f} s"
+            yield Row("server ended, upload swept", name, observed, wrong)
 
 
 OURS = ("mine.csv", "server.log")  # what a person brought, and where the server says what it does
@@ -594,8 +604,8 @@ def read_upload(folder: Path, _: Undisturbed) -> Iterator[Row]:
         file.write("user,item,stars\n")
         file.writelines(f"u7,i{k},{1 + k % 5}\n" for k in range(3_000_000))
     for name, status in SIGNALS.items():
-        with place() as here, chromium() as browser:
-            with server_ends.serve(here) as (server, process):
+        with place() as home_folder, chromium() as browser:
+            with server_ends.serve(home_folder) as (server, process):
                 page = browser.new_page()
                 visit(page, server + "data?way=upload")
                 with page.expect_file_chooser() as chooser:
@@ -609,10 +619,10 @@ def read_upload(folder: Path, _: Undisturbed) -> Iterator[Row]:
                 begin = time.monotonic()
                 found = process.wait(HANGS)
                 seconds = time.monotonic() - begin
-            wrong = both("" if found == status else f"status {found}", broken(here))
-            wrong = both(wrong, left(here, b"u7,i"))
-            said = f"ended with {found} after {seconds:.1f} s; nothing left"
-            yield Row("server ended, upload read", name, said, wrong)
+            wrong = both("" if found == status else f"status {found}", broken(home_folder))
+            wrong = both(wrong, left(home_folder, b"u7,i"))
+            observed = f"ended with {found} after {seconds:.1f} s; nothing left"
+            yield Row("server ended, upload read", name, observed, wrong)
 
 
 def class_ends(folder: Path, _: Undisturbed) -> Iterator[Row]:
@@ -621,17 +631,17 @@ def class_ends(folder: Path, _: Undisturbed) -> Iterator[Row]:
     questions.write_text("Tea?\n")
     surroundings = {"DPMC_CLASS": "1", "DPMC_CLASS_QUESTIONS": str(questions)}
     for name, status in SIGNALS.items():
-        with place() as here:
+        with place() as home_folder:
             phones = [0xABCDEF + k for k in range(3)]
-            with serving(here, **surroundings) as (server, process):
+            with serving(home_folder, **surroundings) as (server, process):
                 old = Phone(server, 1).ask()
                 taken = [Phone(server, number).send(1)[0] for number in phones]
                 process.send_signal(getattr(signal, name))
                 found = process.wait(HANGS)
-            wrong = both("" if found == status else f"status {found}", broken(here))
+            wrong = both("" if found == status else f"status {found}", broken(home_folder))
             wrong = both(wrong, "" if taken == [200] * 3 else f"reports: {taken}")
-            wrong = both(wrong, left(here, f"{phones[0]:032x}".encode()))
-            with serving(here, **surroundings) as (server, _):
+            wrong = both(wrong, left(home_folder, f"{phones[0]:032x}".encode()))
+            with serving(home_folder, **surroundings) as (server, _):
                 late, said = Phone(server, phones[0]).send(1, room=old["room"])
             wrong = both(wrong, "" if late == 409 else f"a late report: {late}")
             told = f"ended with {found}; a late phone reads: {said.get('error')}"
@@ -640,9 +650,13 @@ def class_ends(folder: Path, _: Undisturbed) -> Iterator[Row]:
 
 def two_servers(_: Path, __: Undisturbed) -> Iterator[Row]:
     """Two servers of one home: neither touches what the other's visitors do."""
-    with place() as here, chromium() as browser, server_ends.serve(here) as (first, killed):
-        groups = server_ends.start_both(browser, first, here)
-        with server_ends.serve(here) as (second, _):
+    with (
+        place() as home_folder,
+        chromium() as browser,
+        server_ends.serve(home_folder) as (first, killed),
+    ):
+        groups = server_ends.start_both(browser, first, home_folder)
+        with server_ends.serve(home_folder) as (second, _):
             wrong = "" if all(map(members, groups)) else "the second ended a sweep of the first"
             page = browser.new_page()
             page.goto(second + server_ends.SHARED)
@@ -650,16 +664,16 @@ def two_servers(_: Path, __: Undisturbed) -> Iterator[Row]:
             if not server_ends.button(page, "Start").is_disabled():
                 wrong = both(wrong, "started twice")
             yield Row("two servers", "one home, both sweep", "the second sees the first's", wrong)
-            temporary = (path.name for path in (here / "temporary").iterdir())
+            temporary = (path.name for path in (home_folder / "temporary").iterdir())
             used = [name for name in temporary if not name.startswith("dpmc-private-")]
             killed.kill()
             killed.wait(HANGS)
-            gone = wait_until(lambda: not members(groups[0]), 3)
+            has_ended = wait_until(lambda: not members(groups[0]), 3)
             # what the shared sweep's own processes use stays while it runs
-            still = left(here, b"u7,i", (*OURS, *used))
-            wrong = both("" if gone else "its sweep lives on", still)
+            remains = left(home_folder, b"u7,i", (*OURS, *used))
+            wrong = both("" if has_ended else "its sweep lives on", remains)
             wrong = both(
-                wrong, "" if members(groups[1]) else "the shared sweep ended", broken(here)
+                wrong, "" if members(groups[1]) else "the shared sweep ended", broken(home_folder)
             )
             server_ends.button(page, "Stop").click()
             if not wait_until(lambda: not members(groups[1]), 10):
@@ -679,19 +693,23 @@ def two_servers(_: Path, __: Undisturbed) -> Iterator[Row]:
 def app_disks(_: Path, __: Undisturbed) -> Iterator[Row]:
     """The app where nothing can be written: uploads are read, and sweeps say why not."""
     for name in ("full disk", "read-only"):
-        with place() as here, small(here / "disk", "20m") as disk, chromium() as browser:
+        with (
+            place() as home_folder,
+            small(home_folder / "disk", "20m") as disk,
+            chromium() as browser,
+        ):
             (disk / "temporary").mkdir()
             fill(disk) if name == "full disk" else subprocess.run(
                 ["mount", "-o", "remount,ro", str(disk)], check=True
             )
-            there = {"DPMC_HOME": str(disk), "TMPDIR": str(disk / "temporary")}
-            with serving(here, **there) as (server, _):
+            environment = {"DPMC_HOME": str(disk), "TMPDIR": str(disk / "temporary")}
+            with serving(home_folder, **environment) as (server, _):
                 page = browser.new_page()
-                upload_ratings(page, server, here)
+                upload_ratings(page, server, home_folder)
                 turn_to(page, "Compare")
                 settle(page)
-                for what in ("an upload is read, its sweep", "the sweep of a sample"):
-                    if "sample" in what:
+                for condition in ("an upload is read, its sweep", "the sweep of a sample"):
+                    if "sample" in condition:
                         visit(page, server + server_ends.SHARED)
                     server_ends.button(page, "Start").click()
                     alert = (
@@ -703,18 +721,18 @@ def app_disks(_: Path, __: Undisturbed) -> Iterator[Row]:
                     runs = page.get_by_text("runs ·")
                     try:
                         alert.or_(runs).first.wait_for()
-                        said, wrong = "it runs, in another temporary folder", ""
+                        observed, wrong = "it runs, in another temporary folder", ""
                         if alert.count():
-                            said = alert.first.inner_text().replace(str(disk), "DISK")
+                            observed = alert.first.inner_text().replace(str(disk), "DISK")
                         else:
                             server_ends.button(page, "Stop").click()
                     except Exception:
-                        said = "; ".join(page.get_by_test_id("stAlert").all_inner_texts())
+                        observed = "; ".join(page.get_by_test_id("stAlert").all_inner_texts())
                         wrong = "no sentence"
                     if page.get_by_test_id("stException").count():
                         wrong = both(wrong, "an exception on the page")
-                    wrong = both(wrong, left(here, b"u7,i", OURS), left(disk, b"u7,i"))
-                    yield Row(f"{name}: app", what, said, both(wrong, broken(here)))
+                    wrong = both(wrong, left(home_folder, b"u7,i", OURS), left(disk, b"u7,i"))
+                    yield Row(f"{name}: app", condition, observed, both(wrong, broken(home_folder)))
 
 
 FAULTS = {
@@ -760,12 +778,12 @@ def every(
     yield from damaged(folder / "damaged", undisturbed.path(), names)
     for name, fault in () if quick else FAULTS.items():
         if only in name:
-            here = folder / name.replace(" ", "-")
-            here.mkdir()
+            fault_folder = folder / name.replace(" ", "-")
+            fault_folder.mkdir()
             try:
-                yield from fault(here, undisturbed)
-            except NotTried as why:
-                yield Row(name, "not tried", str(why))
+                yield from fault(fault_folder, undisturbed)
+            except NotTried as reason:
+                yield Row(name, "not tried", str(reason))
 
 
 if __name__ == "__main__":

@@ -54,44 +54,47 @@ FIXED = (
 Row = Callable[[], Any]
 
 
-def call(*words: str, fixed: bool = False) -> subprocess.CompletedProcess[str]:
+def call(*arguments: str, fixed: bool = False) -> subprocess.CompletedProcess[str]:
     """The command line, as a process of its own."""
     with tempfile.TemporaryDirectory() as home:
-        start = ["-c", FIXED] if fixed else ["-m", "dpmc_lab"]
-        done = subprocess.run(
-            [sys.executable, *start, *words],
+        prefix = ["-c", FIXED] if fixed else ["-m", "dpmc_lab"]
+        result = subprocess.run(
+            [sys.executable, *prefix, *arguments],
             cwd=ROOT,
             env=os.environ | {"DPMC_HOME": home, "OPENBLAS_NUM_THREADS": "1"},
             capture_output=True,
             text=True,
             check=False,
         )
-    assert done.returncode in (0, 1), done.stderr[-2000:]
-    assert "Traceback" not in done.stderr, done.stderr[-2000:]
-    return done
+    assert result.returncode in (0, 1), result.stderr[-2000:]
+    assert "Traceback" not in result.stderr, result.stderr[-2000:]
+    return result
 
 
-def told(*words: str, fixed: bool = False) -> Any:
+def told(*arguments: str, fixed: bool = False) -> Any:
     """Its JSON, or the sentence by which it refuses."""
-    done = call(*words, "--json", fixed=fixed)
-    return json.loads(done.stdout) if done.returncode == 0 else done.stderr.strip()
+    result = call(*arguments, "--json", fixed=fixed)
+    return json.loads(result.stdout) if result.returncode == 0 else result.stderr.strip()
 
 
 def fits() -> Iterator[tuple[str, Row]]:
     """Every method as it comes, and with every other value of a choice."""
     for method in told("list"):
-        id, settings = method["id"], {one["name"]: one for one in method["settings"]}
-        words = ["fit", SAMPLE[method["task"]], id, "--seed", "1"]
-        words += ["--epsilon", "1"] if "epsilon" in settings else []
-        yield f"fit {id}", lambda words=words: told(*words)
+        id, settings = (
+            method["id"],
+            {setting_row["name"]: setting_row for setting_row in method["settings"]},
+        )
+        arguments = ["fit", SAMPLE[method["task"]], id, "--seed", "1"]
+        arguments += ["--epsilon", "1"] if "epsilon" in settings else []
+        yield f"fit {id}", lambda arguments=arguments: told(*arguments)
         published = "published" in settings.get("estimator", {}).get("accepts", "")
         for name, setting in settings.items():
-            found = CHOICE.fullmatch(setting["accepts"])
-            for value in found.group(1).split(", ") if found else ():
+            match = CHOICE.fullmatch(setting["accepts"])
+            for value in match.group(1).split(", ") if match else ():
                 if value == str(setting["default"]).lower():
                     continue
                 value = value.replace("SIGMA", "0.5")
-                more = [*words, "--set", f"{name}={value}"]
+                more = [*arguments, "--set", f"{name}={value}"]
                 if published and name != "estimator":
                     more += ["--set", "estimator=published"]
                 yield f"fit {id} {' '.join(more[5:])}", lambda more=more: told(*more)
@@ -104,8 +107,8 @@ def swept() -> Any:
         call("sweep", "--data", "jokes", *grid, "--store", store, "--jobs", "1")
         call("store", "--store", store, "export", str(table))
         rows = [line.split(",") for line in table.read_text(encoding="utf-8").splitlines()]
-        kept = [k for k, name in enumerate(rows[0]) if not PASSING & set(name.split("_"))]
-        return sorted([row[k] for k in kept if k < len(row)] for row in rows)
+        kept_columns = [k for k, name in enumerate(rows[0]) if not PASSING & set(name.split("_"))]
+        return sorted([row[k] for k in kept_columns if k < len(row)] for row in rows)
 
 
 def experiment(name: str) -> Any:
@@ -120,18 +123,20 @@ def lessons() -> Any:
     with tempfile.TemporaryDirectory() as folder:
         call("lessons", "--out", folder)
         texts = {path.name: path.read_text("utf-8") for path in sorted(Path(folder).iterdir())}
-    drawn = re.compile(
+    drawing = re.compile(
         r'<style>.*?</style>|class="drawing"[^>]*aria-label="([^"]*)".*?(?=<p)', re.S
     )
     number = re.compile(r"(?<![\w#.-])\d+(?:[.,]\d+)*(?![\w;-])")
-    return {name: number.findall(drawn.sub(r"\1", text)) for name, text in texts.items()}
+    return {name: number.findall(drawing.sub(r"\1", text)) for name, text in texts.items()}
 
 
-def released(sample: str, *words: str, exact: bool = True) -> Any:
+def released(sample: str, *arguments: str, exact: bool = True) -> Any:
     """exact: noise comes from the fixed stream; opendp's Gaussian has a source of its own."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "r.npz")
-        card = told("release", sample, *words, "--epsilon", "1", "--out", str(path), fixed=True)
+        guarantee = told(
+            "release", sample, *arguments, "--epsilon", "1", "--out", str(path), fixed=True
+        )
         # in a process of its own: this one needs no NumPy
         code = (
             "import sys, json, hashlib, numpy as np\nf = np.load(sys.argv[1])\n"
@@ -139,30 +144,36 @@ def released(sample: str, *words: str, exact: bool = True) -> Any:
             " for k in f if k != 'card'}))"
         )
         arrays = subprocess.check_output([sys.executable, "-c", code, str(path)], text=True)
-        found = {"card": card, "arrays": json.loads(arrays), "verify": told("verify", str(path))}
-        return found if exact else without_noise(found)
+        document = {
+            "card": guarantee,
+            "arrays": json.loads(arrays),
+            "verify": told("verify", str(path)),
+        }
+        return document if exact else without_noise(document)
 
 
-def without_noise(found: Any) -> Any:
+def without_noise(document: Any) -> Any:
     """The same with the names of arrays alone: digests of what is random tell nothing."""
-    if isinstance(found, dict):
-        kept = {key: without_noise(value) for key, value in found.items() if key != "sha256"}
-        return kept | {"arrays": sorted(kept["arrays"])} if "arrays" in kept else kept
-    return [without_noise(one) for one in found] if isinstance(found, list) else found
+    if isinstance(document, dict):
+        reduced = {key: without_noise(value) for key, value in document.items() if key != "sha256"}
+        return reduced | {"arrays": sorted(reduced["arrays"])} if "arrays" in reduced else reduced
+    return (
+        [without_noise(element) for element in document] if isinstance(document, list) else document
+    )
 
 
 def rows() -> dict[str, Row]:
     """What is frozen, by name."""
-    found = dict(fits())
+    rows_by_name = dict(fits())
     for epsilon in ("0.1", "1", "10"):
         for data in ("movie-night", "bookshop-clicks"):
-            words = ("guarantees", "--epsilon", epsilon, "--data", data)
-            found[" ".join(words)] = lambda words=words: told(*words)
+            arguments = ("guarantees", "--epsilon", epsilon, "--data", data)
+            rows_by_name[" ".join(arguments)] = lambda arguments=arguments: told(*arguments)
     for unit in ("rating", "cell", "user", "user-replaced"):
         for data in ("restaurants", "bookshop-clicks"):
-            words = ("recommend", data, "--unit", unit)
-            found[" ".join(words)] = lambda words=words: told(*words)
-    for words in (
+            arguments = ("recommend", data, "--unit", unit)
+            rows_by_name[" ".join(arguments)] = lambda arguments=arguments: told(*arguments)
+    for arguments in (
         ("protocol", "2", "restaurants", "--epsilon", "1", "--attack"),
         ("protocol", "3", "restaurants", "--epsilon", "1", "--set", "leaves=2:5"),
         ("protocol", "3", "restaurants", "--epsilon", "10", "--set", "picked=5", "--attack"),
@@ -173,18 +184,20 @@ def rows() -> dict[str, Row]:
         ("audit", "output", "--epsilon", "1"),
         ("data", "describe", "movie-night"),
     ):
-        found[" ".join(words)] = lambda words=words: told(*words)
-    found |= {f"theory {paper}": lambda p=paper: told("papers", p, "--theory") for paper in PAPERS}
-    found |= {f"experiment {name}": lambda n=name: experiment(n) for name in QUICK}
-    found |= {"sweep": swept, "lessons": lessons}
-    found["release signs"] = lambda: released(
+        rows_by_name[" ".join(arguments)] = lambda arguments=arguments: told(*arguments)
+    rows_by_name |= {
+        f"theory {paper}": lambda p=paper: told("papers", p, "--theory") for paper in PAPERS
+    }
+    rows_by_name |= {f"experiment {name}": lambda n=name: experiment(n) for name in QUICK}
+    rows_by_name |= {"sweep": swept, "lessons": lessons}
+    rows_by_name["release signs"] = lambda: released(
         "movie-night", "input-flip", "--prepare", "binarise=3.5"
     )
     for name, id in (("items", "private-item-mean"), ("effects", "private-effects")):
-        found[f"release {name}"] = lambda id=id: released(
+        rows_by_name[f"release {name}"] = lambda id=id: released(
             "jokes", id, "--delta", "1e-6", exact=False
         )
-    return found
+    return rows_by_name
 
 
 def differences(one: Any, other: Any, place: str = "") -> Iterator[str]:
@@ -202,12 +215,12 @@ def differences(one: Any, other: Any, place: str = "") -> Iterator[str]:
         yield f"{place}: {str(one)[:80]} -> {str(other)[:80]}"
 
 
-def _same(one: Any, other: Any) -> bool:
+def _same(first: Any, second: Any) -> bool:
     try:
-        near = math.isclose(float(one), float(other), rel_tol=1e-6, abs_tol=1e-9)
+        is_close = math.isclose(float(first), float(second), rel_tol=1e-6, abs_tol=1e-9)
     except (TypeError, ValueError):
-        near = False
-    return near or one == other
+        is_close = False
+    return is_close or first == second
 
 
 def main() -> None:
@@ -220,20 +233,20 @@ def main() -> None:
     if args.what == "list":
         print("\n".join(chosen))
         return
-    before = json.loads(args.file.read_bytes()) if args.what == "check" else {}
+    prior = json.loads(args.file.read_bytes()) if args.what == "check" else {}
     now: dict[str, Any] = {}
     bad = 0
     with ThreadPoolExecutor(2) as pool:
         for name, result in zip(chosen, pool.map(lambda row: row(), chosen.values()), strict=True):
             now[name] = json.loads(json.dumps(result))
-            found = list(differences(before.get(name), now[name])) if before else []
+            found = list(differences(prior.get(name), now[name])) if prior else []
             bad += bool(found)
             print(f"{'DIFFERS' if found else 'ok':8} {name}", *found[:5], sep="\n    ", flush=True)
     if args.what == "write":
         args.file.write_text(json.dumps(now, indent=0, sort_keys=True), encoding="utf-8")
-    gone = [name for name in before if args.only in name and name not in now]
-    print(f"{len(now)} rows, {bad} differ" + "".join(f"\ngone: {name}" for name in gone))
-    sys.exit(bool(bad or gone))
+    missing = [name for name in prior if args.only in name and name not in now]
+    print(f"{len(now)} rows, {bad} differ" + "".join(f"\ngone: {name}" for name in missing))
+    sys.exit(bool(bad or missing))
 
 
 if __name__ == "__main__":

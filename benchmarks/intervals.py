@@ -27,22 +27,27 @@ def outcomes(phones: int, times: int, epsilon: float) -> list[Poll]:
     return [Poll.joined([Linked(phones, times, k)], coin(epsilon)) for k in yes]
 
 
-def law(told: int, phones: int, times: int, epsilon: float) -> np.ndarray:
+def law(n_yes: int, phones: int, times: int, epsilon: float) -> np.ndarray:
     """Of the yes among the reports, where so many phones would say yes."""
-    lies, yes, no = coin(epsilon).matrix[0, 1], told * times, (phones - told) * times
-    return np.convolve(binom.pmf(range(yes + 1), yes, 1 - lies), binom.pmf(range(no + 1), no, lies))
+    flip_probability, yes, no = coin(epsilon).matrix[0, 1], n_yes * times, (phones - n_yes) * times
+    return np.convolve(
+        binom.pmf(range(yes + 1), yes, 1 - flip_probability),
+        binom.pmf(range(no + 1), no, flip_probability),
+    )
 
 
 def mixed(share: float, phones: int, times: int, epsilon: float) -> np.ndarray:
     """The same where each phone says yes with a chance."""
-    lies, said = coin(epsilon).matrix[0, 1], range(times + 1)
-    power = share * binom.pmf(said, times, 1 - lies) + (1 - share) * binom.pmf(said, times, lies)
-    found = np.ones(1)
+    flip_probability, yes_counts = coin(epsilon).matrix[0, 1], range(times + 1)
+    power = share * binom.pmf(yes_counts, times, 1 - flip_probability) + (1 - share) * binom.pmf(
+        yes_counts, times, flip_probability
+    )
+    distribution = np.ones(1)
     while phones:
         if phones % 2:
-            found = np.convolve(found, power)
+            distribution = np.convolve(distribution, power)
         power, phones = np.convolve(power, power), phones // 2
-    return found
+    return distribution
 
 
 def held(bounds: Iterable[Bounds | None], truth: float) -> np.ndarray:
@@ -52,42 +57,42 @@ def held(bounds: Iterable[Bounds | None], truth: float) -> np.ndarray:
 
 def of_class(phones: int, times: int, epsilon: float) -> float:
     """The least coverage over what the phones would say."""
-    found = [poll.of_class for poll in outcomes(phones, times, epsilon)]
+    intervals = [poll.of_class for poll in outcomes(phones, times, epsilon)]
     return min(
-        law(told, phones, times, epsilon)[held(found, told / phones)].sum()
-        for told in range(phones + 1)
+        law(n_yes, phones, times, epsilon)[held(intervals, n_yes / phones)].sum()
+        for n_yes in range(phones + 1)
     )
 
 
 def of_people(phones: int, times: int, epsilon: float) -> float:
     """The least coverage over the shares of a population."""
-    found = [poll.of_people for poll in outcomes(phones, times, epsilon)]
-    ends = np.array([end for bounds in found for end in bounds[1:]])
+    intervals = [poll.of_people for poll in outcomes(phones, times, epsilon)]
+    ends = np.array([end for bounds in intervals for end in bounds[1:]])
     shares = np.clip(np.concatenate([ends - 1e-7, ends + 1e-7]), 0, 1)
     return min(
-        mixed(share, phones, times, epsilon)[held(found, share)].sum()
+        mixed(share, phones, times, epsilon)[held(intervals, share)].sum()
         for share in np.unique(shares)
     )
 
 
 def of_difference(phones: int, epsilons: tuple[float, float]) -> float:
     """The least coverage over what the phones would say to two questions."""
-    one, other = (outcomes(phones, 1, epsilon) for epsilon in epsilons)
-    found = [[difference(a, b) for b in other] for a in one]
-    low, high = (np.array([[b[k] for b in row] for row in found]) for k in (1, 2))
-    laws = [np.array([law(k, phones, 1, e) for k in range(phones + 1)]) for e in epsilons]
-    least = 1.0
+    first_polls, second_polls = (outcomes(phones, 1, epsilon) for epsilon in epsilons)
+    intervals = [[difference(a, b) for b in second_polls] for a in first_polls]
+    low, high = (np.array([[b[k] for b in row] for row in intervals]) for k in (1, 2))
+    distributions = [np.array([law(k, phones, 1, e) for k in range(phones + 1)]) for e in epsilons]
+    min_coverage = 1.0
     for d in range(-phones, phones + 1):
         inside = (low - 1e-12 <= d / phones) & (d / phones <= high + 1e-12)
-        chances = laws[0] @ inside @ laws[1].T
-        least = min(least, np.diagonal(chances, -d).min())
-    return least
+        chances = distributions[0] @ inside @ distributions[1].T
+        min_coverage = min(min_coverage, np.diagonal(chances, -d).min())
+    return min_coverage
 
 
 def half_width(epsilon: float, times: int, kind: str, phones: int = 30, yes: int = 9) -> float:
     """Half the interval, on average, in points."""
-    found = [getattr(poll, kind) for poll in outcomes(phones, times, epsilon)]
-    widths = np.array([b.high - b.low for b in found])
+    intervals = [getattr(poll, kind) for poll in outcomes(phones, times, epsilon)]
+    widths = np.array([b.high - b.low for b in intervals])
     return 50 * float(law(yes, phones, times, epsilon) @ widths)
 
 
@@ -98,9 +103,9 @@ def main() -> None:
     options = parser.parse_args()
     rows = []
     for times in (1, 2):
-        for name, least in (("this class", of_class), ("people like it", of_people)):
+        for name, coverage in (("this class", of_class), ("people like it", of_people)):
             for phones in options.phones:
-                row = [least(phones, times, epsilon) for epsilon in options.epsilons]
+                row = [coverage(phones, times, epsilon) for epsilon in options.epsilons]
                 rows.append((f"{name}, {phones} phones, {'twice' if times > 1 else 'once'}", row))
     for phones in (n for n in options.phones if n <= 30):
         row = [of_difference(phones, (epsilon, epsilon)) for epsilon in options.epsilons]

@@ -92,8 +92,10 @@ def main() -> None:
 
 def _tree() -> str:
     """The name that git gives to these files; empty where they differ from the last commit."""
-    words = (["git", "status", "--porcelain"], ["git", "rev-parse", "HEAD^{tree}"])
-    changes, tree = (subprocess.run(w, cwd=ROOT, capture_output=True, text=True) for w in words)
+    commands = (["git", "status", "--porcelain"], ["git", "rev-parse", "HEAD^{tree}"])
+    changes, tree = (
+        subprocess.run(command, cwd=ROOT, capture_output=True, text=True) for command in commands
+    )
     return "" if changes.returncode or changes.stdout else tree.stdout.strip()
 
 
@@ -111,23 +113,23 @@ def _all(
         free.put(copy)
     tests = sorted({test for mutant in mutants for test in mutant.tests})
     print(f"{len(mutants)} faults; {len(tests)} tests without one:", end=" ", flush=True)
-    parts = [part for k in range(len(copies)) if (part := tests[k :: len(copies)])]
+    chunks = [chunk for k in range(len(copies)) if (chunk := tests[k :: len(copies)])]
     begin = time.perf_counter()
 
     def planted(mutant: Mutant) -> Outcome:
         copy = free.get()
         try:
-            found = _planted(mutant, copy, failing)
+            outcome = _planted(mutant, copy, failing)
         finally:
             free.put(copy)
-        print(_line(found), flush=True)
-        if killed and found.result == KILLED:
+        print(_line(outcome), flush=True)
+        if killed and outcome.result == KILLED:
             with killed.open("a", encoding="utf-8") as file:
                 file.write(_entry(tree, mutant) + "\n")
-        return found
+        return outcome
 
     with ThreadPoolExecutor(len(copies)) as pool:
-        failing = set().union(*pool.map(_failing, parts, copies))  # all tests, without a fault
+        failing = set().union(*pool.map(_failing, chunks, copies))  # all tests, without a fault
         print(f"{len(failing)} fail, {time.perf_counter() - begin:.0f} s")
         for test in sorted(failing):
             print(f"  {test}")
@@ -136,8 +138,8 @@ def _all(
 
 def _planted(mutant: Mutant, copy: Path, failing: set[str]) -> Outcome:
     """The fault planted in the copy, its tests run, the source restored."""
-    begin = time.perf_counter()
-    sick = [test for test in failing for own in mutant.tests if test.startswith(own)]
+    start = time.perf_counter()
+    sick = [test for test in failing for prefix in mutant.tests if test.startswith(prefix)]
     if sick:
         return Outcome(mutant, ERROR, 0.0, f"fails without a fault: {sick[0]}")
     path = copy / mutant.path
@@ -148,16 +150,16 @@ def _planted(mutant: Mutant, copy: Path, failing: set[str]) -> Outcome:
         )
     try:
         path.write_text(source.replace(mutant.before, mutant.after), encoding="utf-8")
-        done = _pytest(copy, mutant.tests, "-x", "-rfE", timeout=SECONDS)
+        result = _pytest(copy, mutant.tests, "-x", "-rfE", timeout=SECONDS)
     except subprocess.TimeoutExpired:
-        return Outcome(mutant, KILLED, time.perf_counter() - begin, "out of time")
+        return Outcome(mutant, KILLED, time.perf_counter() - start, "out of time")
     finally:
         path.write_text(source, encoding="utf-8")
-    seconds, last = time.perf_counter() - begin, _first_failure(done.stdout)
-    if done.returncode == 0:
+    seconds, last = time.perf_counter() - start, _first_failure(result.stdout)
+    if result.returncode == 0:
         return Outcome(mutant, SURVIVED, seconds, ", ".join(mutant.tests))
-    if done.returncode != 1 or last.partition(" - ")[2].startswith(BROKEN):
-        return Outcome(mutant, ERROR, seconds, last or done.stdout[-500:])
+    if result.returncode != 1 or last.partition(" - ")[2].startswith(BROKEN):
+        return Outcome(mutant, ERROR, seconds, last or result.stdout[-500:])
     return Outcome(mutant, KILLED, seconds, last)
 
 
@@ -171,9 +173,9 @@ def _copy(copy: Path) -> None:
         else:
             shutil.copy(ROOT / name, copy / name)
     # by content: a fault planted within a second of the last one, of the same length, is seen
-    words = ("-m", "compileall", "-q", "--invalidation-mode", "checked-hash")
-    words += ("dpmc_core", "dpmc_lab", "pages")
-    subprocess.run([sys.executable, *words], cwd=copy, check=True)
+    arguments = ("-m", "compileall", "-q", "--invalidation-mode", "checked-hash")
+    arguments += ("dpmc_core", "dpmc_lab", "pages")
+    subprocess.run([sys.executable, *arguments], cwd=copy, check=True)
 
 
 def _pytest(
@@ -181,9 +183,9 @@ def _pytest(
 ) -> subprocess.CompletedProcess[str]:
     environment = os.environ | {"PYTHONPATH": str(copy), "OPENBLAS_NUM_THREADS": "1"}
     environment |= {"COLUMNS": "1000"}  # or the summary leaves out how a test failed
-    words = ("-m", "pytest", "-q", "-p", "no:cacheprovider", "--tb=line", *options, *tests)
+    arguments = ("-m", "pytest", "-q", "-p", "no:cacheprovider", "--tb=line", *options, *tests)
     return subprocess.run(
-        [sys.executable, *words],
+        [sys.executable, *arguments],
         cwd=copy,
         env=environment,
         stdout=subprocess.PIPE,
@@ -199,22 +201,22 @@ _MISSING = re.compile(r"not found: (?:.*/)?(tests/\S+|.*::.*)$", re.MULTILINE)
 
 
 def _first_failure(output: str) -> str:
-    found = _SUMMARY.search(output)
-    return found.group(1) if found else ""
+    match = _SUMMARY.search(output)
+    return match.group(1) if match else ""
 
 
 def _failing(tests: Sequence[str], copy: Path) -> set[str]:
     """The tests that fail in the copy as it is, or do not exist."""
     missing: set[str] = set()
     while True:
-        wanted = [test for test in tests if test not in missing]
-        done = _pytest(copy, wanted, "-rfE", timeout=None)
-        if done.returncode in (0, 1):
-            return missing | {line.partition(" - ")[0] for line in _SUMMARY.findall(done.stdout)}
-        lost = {test for test in wanted for text in _MISSING.findall(done.stdout)
+        remaining = [test for test in tests if test not in missing]
+        result = _pytest(copy, remaining, "-rfE", timeout=None)
+        if result.returncode in (0, 1):
+            return missing | {line.partition(" - ")[0] for line in _SUMMARY.findall(result.stdout)}
+        lost = {test for test in remaining for text in _MISSING.findall(result.stdout)
                 if test.endswith(text)}  # fmt: skip
         if not lost:
-            print(done.stdout[-3000:])
+            print(result.stdout[-3000:])
             sys.exit("the named tests cannot be run")
         missing |= lost
 

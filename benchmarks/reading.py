@@ -55,11 +55,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("rows", nargs="?", type=int, default=1_000_000, help="ratings (1000000)")
     parser.add_argument("--kind", choices=("once", "many"), help="of file (both)")
-    asked = parser.parse_args()
-    for kind in (asked.kind,) if asked.kind else ("once", "many"):
+    args = parser.parse_args()
+    for kind in (args.kind,) if args.kind else ("once", "many"):
         print(f"\n{kind}\n{'format':<12}" + "".join(f"{head:>{width}}" for head, width in HEADS))
         with tempfile.TemporaryDirectory() as folder:
-            for name, path in write(Path(folder), asked.rows, kind):
+            for name, path in write(Path(folder), args.rows, kind):
                 seconds, busy, (count, size), peak = _alone(_dpmc, path)
                 _, other, _, _ = _alone(_pandas, path, name)
                 million = 1e6 / count
@@ -123,23 +123,23 @@ def write(folder: Path, rows: int, kind: str, seed: int = 0) -> Iterator[tuple[s
     yield "wide", path
 
 
-def _alone(read: Callable[..., Any], *what: Any) -> tuple[float, float, Any, float]:
+def _alone(read: Callable[..., Any], *arguments: Any) -> tuple[float, float, Any, float]:
     """Seconds, processor seconds, what `read` says, and megabytes grown by, in a new process."""
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
-        return pool.submit(_measured, read, *what).result()
+        return pool.submit(_measured, read, *arguments).result()
 
 
-def _measured(read: Callable[..., Any], *what: Any) -> tuple[float, float, Any, float]:
-    seconds, busy = [], []
-    before, peak = _resident("VmRSS:"), 0.0
+def _measured(read: Callable[..., Any], *arguments: Any) -> tuple[float, float, Any, float]:
+    seconds, processor_times = [], []
+    prior_memory, peak = _resident("VmRSS:"), 0.0
     for _ in range(REPEATS):
         start, processor = time.perf_counter(), time.process_time()
-        found = read(*what)
+        result = read(*arguments)
         seconds.append(time.perf_counter() - start)
-        busy.append(time.process_time() - processor)
+        processor_times.append(time.process_time() - processor)
         # Of the first alone: what an allocator keeps from it is not needed again.
-        peak = peak or _resident("VmHWM:") - before
-    return min(seconds), min(busy), found, peak
+        peak = peak or _resident("VmHWM:") - prior_memory
+    return min(seconds), min(processor_times), result, peak
 
 
 def _dpmc(path: Path) -> tuple[int, float]:
@@ -151,8 +151,8 @@ def _dpmc(path: Path) -> tuple[int, float]:
 
 
 def _pandas(path: Path, name: str) -> int:
-    read, how = PANDAS[name]
-    return len(read(path, **how))
+    read, options = PANDAS[name]
+    return len(read(path, **options))
 
 
 def _resident(name: str) -> float:

@@ -35,7 +35,7 @@ def main() -> None:
     faulthandler.enable()
     warnings.simplefilter("error")  # a warning is what a reader has not thought of
     taken(generate(Random(1)), "error")  # loads what reading needs, at no file's cost
-    kinds: Counter[str] = Counter()
+    counts_by_kind: Counter[str] = Counter()
     faults = 0
     slowest, largest = (0.0, ""), (0.0, "")
     start = time.perf_counter()
@@ -44,7 +44,7 @@ def main() -> None:
         for bad_rows in ("error", "leave-out"):
             problem, seconds, megabytes = _read(file, bad_rows)
             label = f"seed {seed} ({file.kind}, bad_rows={bad_rows})"
-            kinds[f"{file.kind}: {type(wanted(file, bad_rows)).__name__.lower()}"] += 1
+            counts_by_kind[f"{file.kind}: {type(wanted(file, bad_rows)).__name__.lower()}"] += 1
             slowest = max(slowest, (seconds, label))
             largest = max(largest, (megabytes, label))
             if seconds > SECONDS or megabytes > MEGABYTES:
@@ -55,7 +55,7 @@ def main() -> None:
                 if args.keep:
                     _keep(file, args.keep / f"{seed}-{bad_rows}")
     print(f"{args.count:,} files, each read twice, in {time.perf_counter() - start:.0f} s")
-    for kind, amount in sorted(kinds.items()):
+    for kind, amount in sorted(counts_by_kind.items()):
         print(f"  {kind:24}{amount:>8,}")
     print(f"slowest: {slowest[0]:.2f} s, {slowest[1]}")
     print(f"most memory for one file: {largest[0]:.0f} MB, {largest[1]}")
@@ -69,13 +69,13 @@ def _read(file: File, bad_rows: str) -> tuple[str, float, float]:
     """What is wrong, seconds of reading, and megabytes the process grew by at most."""
     if problem := killed(file, bad_rows):
         return problem, 0.0, 0.0
-    before = _resident()
+    prior_memory = _resident()
     start = time.perf_counter()
     try:
         data = taken(file, bad_rows)
     except Exception:  # what a user would see as a traceback
         problem = traceback.format_exc(limit=-4)
-    seconds, megabytes = time.perf_counter() - start, _resident(peak=True) - before
+    seconds, megabytes = time.perf_counter() - start, _resident(peak=True) - prior_memory
     return problem or disagreement(file, bad_rows, data), seconds, megabytes
 
 
@@ -91,10 +91,10 @@ def _resident(peak: bool = False) -> float:
     return next(int(line.split()[1]) / 1024 for line in lines if line.startswith(name))
 
 
-def _keep(file: File, place: Path) -> None:
-    place.parent.mkdir(parents=True, exist_ok=True)
-    place.with_suffix(Path(file.name).suffix).write_bytes(file.content)
-    place.with_suffix(".options").write_text(f"{file.options!r}\n")
+def _keep(file: File, target: Path) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.with_suffix(Path(file.name).suffix).write_bytes(file.content)
+    target.with_suffix(".options").write_text(f"{file.options!r}\n")
 
 
 if __name__ == "__main__":

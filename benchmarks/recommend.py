@@ -41,24 +41,26 @@ PAIRS: tuple[tuple[Change, str, str], ...] = (
 @lru_cache(maxsize=4)
 def problem(size: tuple[int, int, int], task: str, seed: int) -> Problem:
     users, items, ratings = size
-    drawn = generate.long_tail(seed, users=users, items=items, ratings=ratings).ratings
-    data = Dataset(ratings=drawn, name="drawn", title="", source="", licence="", report=())
+    generated = generate.long_tail(seed, users=users, items=items, ratings=ratings).ratings
+    data = Dataset(ratings=generated, name="drawn", title="", source="", licence="", report=())
     return build_problem(data, Task(task), seed=seed)
 
 
 def one(id: str, change: Change, epsilon: float, size: tuple[int, int, int], seed: int) -> float:
     """The metric of one run with the setting that certifies epsilon for the change."""
     cls = registry.get(id)
-    there = problem(size, cls.task.value, seed)
+    generated = problem(size, cls.task.value, seed)
     setting = None
     if registry.adds_noise(cls):
 
-        def card(at: float) -> Guarantee:
-            return registry.create(id, epsilon=at).guarantee(there.train.public)
+        def card(setting_value: float) -> Guarantee:
+            return registry.create(id, epsilon=setting_value).guarantee(generated.train.public)
 
         setting = calibrate(card, Budget(epsilon, DELTA), change)
-    found = experiment.run(registry.create(id, epsilon=setting), there, seed, with_baselines=False)
-    return found.metrics[headline(cls.task).name]
+    result = experiment.run(
+        registry.create(id, epsilon=setting), generated, seed, with_baselines=False
+    )
+    return result.metrics[headline(cls.task).name]
 
 
 def main() -> None:
@@ -80,7 +82,7 @@ def main() -> None:
                 for epsilon in options.epsilons
             }
             for (size, epsilon), pair in runs.items():
-                means = [float(np.mean([run.result() for run in side])) for side in pair]
+                means = [float(np.mean([run.result() for run in group])) for group in pair]
                 users, items, ratings = size
                 sizes = f"{users:>5,} users {items:>5,} items {ratings / users:>4.0f} each"
                 print(f"  {sizes}  epsilon {epsilon:<4g} {means[0]:.4f} {means[1]:.4f}", flush=True)

@@ -53,13 +53,18 @@ def judged(model: Model, problem: Problem, seed: int) -> np.ndarray:
     """The squared error of each test rating, or HR@10 of parts of the test clicks."""
     train, test = problem.train, problem.test
     if train.clicks:
-        parts = np.array_split(np.arange(len(test)), min(PARTS, len(test)))
-        rngs = np.random.default_rng(seed).spawn(len(parts))
-        pairs = zip(parts, rngs, strict=True)
-        return np.array([metrics.ranking(model, train, test.select(p), r).hr for p, r in pairs])
+        chunks = np.array_split(np.arange(len(test)), min(PARTS, len(test)))
+        rngs = np.random.default_rng(seed).spawn(len(chunks))
+        pairs = zip(chunks, rngs, strict=True)
+        return np.array(
+            [
+                metrics.ranking(model, train, test.select(chunk), chunk_rng).hr
+                for chunk, chunk_rng in pairs
+            ]
+        )
     public = train.public
-    found = np.clip(model.predict(test.users, test.items), public.low, public.high)
-    return (found - test.values) ** 2
+    predicted = np.clip(model.predict(test.users, test.items), public.low, public.high)
+    return (predicted - test.values) ** 2
 
 
 def library(name: str) -> Judged:
@@ -72,8 +77,10 @@ def library(name: str) -> Judged:
         np.random.seed(seed)  # noqa: NPY002 - of the library
         reader = surprise.Reader(rating_scale=(train.public.low, train.public.high))
         rows = zip(train.users.tolist(), train.items.tolist(), train.values.tolist(), strict=True)
-        known = surprise.Dataset(reader=reader).construct_trainset([(*row, None) for row in rows])
-        method = getattr(surprise, name)(verbose=False).fit(known)
+        trainset = surprise.Dataset(reader=reader).construct_trainset(
+            [(*row, None) for row in rows]
+        )
+        method = getattr(surprise, name)(verbose=False).fit(trainset)
         cells = zip(test.users.tolist(), test.items.tolist(), strict=True)
         return (np.array([method.predict(*cell).est for cell in cells]) - test.values) ** 2
 
@@ -159,20 +166,22 @@ def main() -> None:
         tail()
         return
     for name, task, problem, seed in problems(args.splits):
-        text, found = "", {}
+        text, errors = "", {}
         for rival, run in RIVALS[task].items():
             if rival == "with facts" and not problem.train.known:
                 continue
             start = time.perf_counter()
-            found[rival] = run(problem, seed)
+            errors[rival] = run(problem, seed)
             seconds = time.perf_counter() - start
-            value = found[rival].mean()
+            value = errors[rival].mean()
             value = np.sqrt(value) if task is Task.RATINGS else value
             text += f"  {rival} {value:.4f} ({seconds:.1f} s)"
-        for rival in list(found)[1:]:
-            gain = found["reference"] - found[rival]
-            gain = gain if task is Task.RATINGS else -gain
-            if rival != "with facts" and gain.mean() > 2 * gain.std() / np.sqrt(len(gain)):
+        for rival in list(errors)[1:]:
+            improvement = errors["reference"] - errors[rival]
+            improvement = improvement if task is Task.RATINGS else -improvement
+            if rival != "with facts" and improvement.mean() > 2 * improvement.std() / np.sqrt(
+                len(improvement)
+            ):
                 text += f"  beaten by {rival}"
         start = time.perf_counter()
         private = registry.create(SLOWEST[task], epsilon=1.0)

@@ -38,13 +38,13 @@ def forged() -> bool:
     start = time.perf_counter()
     with tempfile.TemporaryDirectory() as name:
         for number, base in enumerate(BASES):
-            whole, other = Path(name) / f"{number}.npz", Path(name) / "forged.npz"
-            write(released(base), whole)
-            verify(whole)
-            for kind, card, arrays in forgeries(*load(whole)):
-                save(other, card, arrays)
+            sound_path, forged_path = Path(name) / f"{number}.npz", Path(name) / "forged.npz"
+            write(released(base), sound_path)
+            verify(sound_path)
+            for kind, guarantee, arrays in forgeries(*load(sound_path)):
+                save(forged_path, guarantee, arrays)
                 try:
-                    verify(other)
+                    verify(forged_path)
                     counts[kind, "ACCEPTED"] += 1
                 except DpmcError:
                     counts[kind, "refused"] += 1
@@ -76,18 +76,20 @@ def main() -> None:
             files.append(Path(name) / f"{id}.npz")
             write(export(mechanism, ratings_for(mechanism.task)), files[-1])
         for seed in range(args.seed, args.seed + args.count):
-            draw, whole = Random(seed), files[seed % len(files)]
+            rng, sound_path = Random(seed), files[seed % len(files)]
             way = WAYS[seed // len(files) % len(WAYS)]
-            began = time.process_time()
+            start_time = time.process_time()
             try:
-                found = outcome(whole, way(whole.read_bytes(), draw), Path(name) / "damaged.npz")
+                result_text = outcome(
+                    sound_path, way(sound_path.read_bytes(), rng), Path(name) / "damaged.npz"
+                )
             except Exception:  # what a person would see as a traceback, or other numbers
-                found = "WRONG"
+                result_text = "WRONG"
                 print(f"--- seed {seed}, {way.__name__}\n{traceback.format_exc(limit=-4)}")
-            seconds = time.process_time() - began
-            found = "WRONG" if seconds > SECONDS else found
+            seconds = time.process_time() - start_time
+            result_text = "WRONG" if seconds > SECONDS else result_text
             slowest = max(slowest, (seconds, f"seed {seed}, {way.__name__}"))
-            counts[way.__name__, found] += 1
+            counts[way.__name__, result_text] += 1
     print(f"{args.count:,} files in {time.perf_counter() - start:.0f} s")
     results = ("refused", "accepted", "WRONG")
     print(f"  {'damaged by':12}" + "".join(f"{result:>10}" for result in results))

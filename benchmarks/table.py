@@ -50,38 +50,38 @@ def films(users, items, count, *, seed=0):
     weights = 1 / (10.0 + np.arange(items))
     cells = np.empty(0, dtype=np.int64)
     while len(cells) < count:
-        more = rng.choice(items, 2 * count - len(cells), p=weights / weights.sum())
-        users_of = rng.integers(0, users, len(more))
-        cells = np.unique(np.concatenate([cells, users_of * items + more]))
+        drawn_items = rng.choice(items, 2 * count - len(cells), p=weights / weights.sum())
+        users_of = rng.integers(0, users, len(drawn_items))
+        cells = np.unique(np.concatenate([cells, users_of * items + drawn_items]))
     u, i = np.divmod(np.sort(rng.permutation(cells)[:count]), items)
-    taste = (rng.normal(size=(users, 3))[u] * rng.normal(size=(items, 3))[i]).sum(axis=1)
-    found = 3.4 + 0.4 * rng.normal(size=items)[i] + 0.35 * taste + 0.8 * rng.normal(size=count)
-    values = np.clip(np.round(found), 1, 5)
+    low_rank = (rng.normal(size=(users, 3))[u] * rng.normal(size=(items, 3))[i]).sum(axis=1)
+    scores = 3.4 + 0.4 * rng.normal(size=items)[i] + 0.35 * low_rank + 0.8 * rng.normal(size=count)
+    values = np.clip(np.round(scores), 1, 5)
     public = PublicFacts(users=users, items=items, low=1, high=5)
     return Ratings.build(u, i, values, public)
 
 
 def make(users, items, count, folder):
     """Save ratings like those of `films`, some users at a time; in their order."""
-    rng, size, at = np.random.default_rng(0), 5_000, 0
+    rng, size, n_written = np.random.default_rng(0), 5_000, 0
     ends = np.cumsum(1 / (10.0 + np.arange(items)))
     directions, effects = rng.normal(size=(items, 3)), 0.4 * rng.normal(size=items)
     u, i, values = np.empty(count, np.int32), np.empty(count, np.int32), np.empty(count)
     for start in range(0, users, size):
-        some = min(size, users - start)
-        wanted = count * (start + some) // users - at
+        n_users = min(size, users - start)
+        n_wanted = count * (start + n_users) // users - n_written
         cells = np.empty(0, dtype=np.int64)
-        while len(cells) < wanted:
-            draws = 2 * (wanted - len(cells))
+        while len(cells) < n_wanted:
+            draws = 2 * (n_wanted - len(cells))
             items_of = np.searchsorted(ends, ends[-1] * rng.random(draws))
-            more = rng.integers(0, some, draws) * items + np.minimum(items_of, items - 1)
-            cells = np.unique(np.concatenate([cells, more]))
-        rows, columns = np.divmod(np.sort(rng.permutation(cells)[:wanted]), items)
-        taste = np.einsum("kr,kr->k", rng.normal(size=(some, 3))[rows], directions[columns])
-        found = 3.4 + effects[columns] + 0.35 * taste + 0.8 * rng.normal(size=wanted)
-        k = slice(at, at + wanted)
-        u[k], i[k], values[k] = rows + start, columns, np.clip(np.round(found), 1, 5)
-        at += wanted
+            drawn_cells = rng.integers(0, n_users, draws) * items + np.minimum(items_of, items - 1)
+            cells = np.unique(np.concatenate([cells, drawn_cells]))
+        rows, columns = np.divmod(np.sort(rng.permutation(cells)[:n_wanted]), items)
+        low_rank = np.einsum("kr,kr->k", rng.normal(size=(n_users, 3))[rows], directions[columns])
+        scores = 3.4 + effects[columns] + 0.35 * low_rank + 0.8 * rng.normal(size=n_wanted)
+        k = slice(n_written, n_written + n_wanted)
+        u[k], i[k], values[k] = rows + start, columns, np.clip(np.round(scores), 1, 5)
+        n_written += n_wanted
     Path(folder).mkdir()
     for name, array in (("users", u), ("items", i), ("values", values)):
         np.save(Path(folder) / f"{name}.npy", array)
@@ -93,8 +93,8 @@ def many(users, items, count):
 
     folder = Path(tempfile.gettempdir()) / f"ratings-{users}-{items}-{count}"
     if not folder.is_dir():
-        words = [sys.executable, __file__, "--make", *map(str, (users, items, count, folder))]
-        subprocess.run(words, check=True)
+        command = [sys.executable, __file__, "--make", *map(str, (users, items, count, folder))]
+        subprocess.run(command, check=True)
     arrays = {name: np.load(folder / f"{name}.npy") for name in ("users", "items", "values")}
     public = PublicFacts(users=users, items=items, low=1, high=5)
     return Ratings(**arrays, public=public)
@@ -137,12 +137,12 @@ def one_bit(users: int, items: int, count: int, solver: str) -> Work:
                 break
         return float(step.objective)
 
-    known = Path(tempfile.gettempdir()) / f"optimum-{users}-{items}-{count}.json"
-    if known.exists():
-        best = json.loads(known.read_text())
+    cache_path = Path(tempfile.gettempdir()) / f"optimum-{users}-{items}-{count}.json"
+    if cache_path.exists():
+        best = json.loads(cache_path.read_text())
     else:
         best = run(1e-5, -np.inf)
-        known.write_text(json.dumps(best))
+        cache_path.write_text(json.dumps(best))
     return lambda: run(1e-9, best * (1 + 1e-3))
 
 
@@ -153,12 +153,12 @@ def dense_spg(loss, ratings, radius, target):
     objective, gradient = loss(x[cells])
     history, step = [objective], 1.0
     while objective > target:
-        moved = x.copy()
-        moved[cells] -= step * gradient
-        u, s, vt = np.linalg.svd(moved, full_matrices=False)
+        shifted = x.copy()
+        shifted[cells] -= step * gradient
+        u, s, vt = np.linalg.svd(shifted, full_matrices=False)
         if s.sum() > radius:
-            means = (np.cumsum(s) - radius) / np.arange(1, len(s) + 1)
-            s = np.maximum(s - means[np.flatnonzero(s > means)[-1]], 0)
+            thresholds = (np.cumsum(s) - radius) / np.arange(1, len(s) + 1)
+            s = np.maximum(s - thresholds[np.flatnonzero(s > thresholds)[-1]], 0)
         direction = (u * s) @ vt - x
         slope, share = float(gradient @ direction[cells]), 1.0
         while True:
@@ -173,7 +173,7 @@ def dense_spg(loss, ratings, radius, target):
         history.append(objective)
 
 
-def alternation(rank: int, who: str) -> Work:
+def alternation(rank: int, contender: str) -> Work:
     """One alternation of iALS on a million clicks, after three; the loss is printed beside it."""
     from dpmc_core.ratings import PublicFacts, Ratings
     from dpmc_core.solvers import factorization as ours
@@ -186,7 +186,7 @@ def alternation(rank: int, who: str) -> Work:
     loss = ours.ImplicitLoss(alpha, ridge, ours.Over.MISSING, frequency=False)
     rng = np.random.default_rng(0)
     left, right = (rng.normal(0, 0.1, (size, rank)) for size in matrix.shape)
-    if who == "ours":
+    if contender == "ours":
         state = [left, right]
 
         def once() -> None:
@@ -201,13 +201,13 @@ def alternation(rank: int, who: str) -> Work:
             (np.full(matrix.nnz, 1 / alpha, np.float32), matrix.indices, matrix.indptr),
             shape=matrix.shape,
         )
-        turned = weights.T.tocsr()
+        transposed = weights.T.tocsr()
         state = [left.astype(np.float32), right.astype(np.float32)]
-        solve = _als.least_squares if who == "exact" else _als.least_squares_cg
+        solve = _als.least_squares if contender == "exact" else _als.least_squares_cg
 
         def once() -> None:
             solve(weights, *state, ridge / alpha, num_threads=1)
-            solve(turned, *state[::-1], ridge / alpha, num_threads=1)
+            solve(transposed, *state[::-1], ridge / alpha, num_threads=1)
 
     for _ in range(3):
         once()
@@ -215,12 +215,12 @@ def alternation(rank: int, who: str) -> Work:
     def work() -> float:
         for _ in range(3):
             once()
-        return float(loss.value(matrix, *(side.astype(float) for side in state)))
+        return float(loss.value(matrix, *(factor.astype(float) for factor in state)))
 
     return work
 
 
-def completion(who: str) -> Work:
+def completion(contender: str) -> Work:
     """Fit all but a random fifth of MovieLens 100K, ours until as good on that as the peer.
 
     The test RMSE is printed beside it; to find it is not counted.
@@ -232,7 +232,7 @@ def completion(who: str) -> Work:
     folder = ROOT.parent / "shared" / "data" / "ml-100k"
     ratings = datasets.load(folder).ratings if folder.is_dir() else films(943, 1682, 100_000)
     test = np.random.default_rng(0).random(len(ratings)) < 0.2
-    train, held = ratings.select(~test), ratings.select(test)
+    train, held_out = ratings.select(~test), ratings.select(test)
 
     def surprised(name: str) -> tuple[Work, Callable[[], float]]:
         import surprise
@@ -242,15 +242,15 @@ def completion(who: str) -> Work:
         import pandas as pd
 
         frame = pd.DataFrame(list(rows), columns=["user", "item", "rating"])
-        made = raw(frame, surprise.Reader(rating_scale=(1, 5))).build_full_trainset()
+        trainset = raw(frame, surprise.Reader(rating_scale=(1, 5))).build_full_trainset()
         method = getattr(surprise, name)(random_state=0)
-        cells = list(zip(held.users.tolist(), held.items.tolist(), strict=True))
-        return lambda: method.fit(made), lambda: rmse(
-            np.array([method.predict(u, i).est for u, i in cells]), held.values
+        cells = list(zip(held_out.users.tolist(), held_out.items.tolist(), strict=True))
+        return lambda: method.fit(trainset), lambda: rmse(
+            np.array([method.predict(u, i).est for u, i in cells]), held_out.values
         )
 
-    fit, error = surprised(who.removeprefix("than "))
-    ours_by = "als" if who.endswith("SVD") else "reference-ratings"
+    fit, error = surprised(contender.removeprefix("than "))
+    ours_by = "als" if contender.endswith("SVD") else "reference-ratings"
 
     def peer() -> object:
         start = time.process_time()
@@ -261,13 +261,15 @@ def completion(who: str) -> Work:
         spent, start = 0.0, time.process_time()
         for step in registry.create(ours_by).fit(train, np.random.default_rng(0)):
             spent += time.process_time() - start
-            found = rmse(np.clip(step.model.predict(held.users, held.items), 1, 5), held.values)
-            if found <= goal:
+            error_reached = rmse(
+                np.clip(step.model.predict(held_out.users, held_out.items), 1, 5), held_out.values
+            )
+            if error_reached <= goal:
                 break
             start = time.process_time()
-        return {"seconds": spent, "rmse": round(found, 4), "rounds": step.index}
+        return {"seconds": spent, "rmse": round(error_reached, 4), "rounds": step.index}
 
-    if not who.startswith("than "):
+    if not contender.startswith("than "):
         return peer
     fit()
     goal = error()
@@ -275,12 +277,12 @@ def completion(who: str) -> Work:
     return ours
 
 
-def reports(users: int, items: int, who: str) -> Work:
+def reports(users: int, items: int, contender: str) -> Work:
     """Randomised response of every cell at epsilon 1, and what it takes in memory."""
     from dpmc_core import registry
 
     ratings = films(users, items, 20 * users)
-    if who == "ours":
+    if contender == "ours":
         method = registry.create("local-popularity", epsilon=1.0)
         from dpmc_core.data.transforms import Implicit
 
@@ -298,20 +300,20 @@ def reports(users: int, items: int, who: str) -> Work:
     return dense
 
 
-def calibration(who: str) -> Work:
+def calibration(contender: str) -> Work:
     """Sigmas for ten promises, and how far delta at them, to fifty digits, is from the promised."""
     pairs = [(e, d) for e in (0.1, 0.5, 1.0, 3.0, 10.0) for d in (1e-5, 1e-7)]
-    sigma = _sigma(who)
+    sigma = _sigma(contender)
     sigma(2.0, 1e-6)
 
     def work() -> object:
         from mpmath import mp, ncdf
 
         start = time.process_time()
-        found = [sigma(e, d) for e, d in pairs]
+        sigmas = [sigma(e, d) for e, d in pairs]
         spent, off = time.process_time() - start, 0.0
         with mp.workdps(50):
-            for (e, d), s in zip(pairs, found, strict=True):
+            for (e, d), s in zip(pairs, sigmas, strict=True):
                 mu = 1 / mp.mpf(s)
                 delta = ncdf(mu / 2 - e / mu) - mp.exp(e) * ncdf(-mu / 2 - e / mu)
                 off = max(off, abs(float(delta / d - 1)))
@@ -320,8 +322,8 @@ def calibration(who: str) -> Work:
     return work
 
 
-def _sigma(who: str) -> Callable[[float, float], float]:
-    if who == "ours":
+def _sigma(contender: str) -> Callable[[float, float], float]:
+    if contender == "ours":
         from dpmc_core.privacy.accounting import gaussian_mu
 
         return lambda e, d: 1 / gaussian_mu(e, d)
@@ -333,16 +335,16 @@ def _sigma(who: str) -> Callable[[float, float], float]:
     from dp_accounting.pld.common import DifferentialPrivacyParameters
     from dp_accounting.pld.privacy_loss_mechanism import GaussianPrivacyLoss
 
-    made = GaussianPrivacyLoss.from_privacy_guarantee
-    return lambda e, d: made(DifferentialPrivacyParameters(e, d)).standard_deviation
+    from_guarantee = GaussianPrivacyLoss.from_privacy_guarantee
+    return lambda e, d: from_guarantee(DifferentialPrivacyParameters(e, d)).standard_deviation
 
 
 def imported(lines: str) -> Work:
-    words = [sys.executable, "-c", lines]
+    command = [sys.executable, "-c", lines]
 
     def work() -> object:
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        out = subprocess.run(words, check=True, capture_output=True, text=True).stdout
+        out = subprocess.run(command, check=True, capture_output=True, text=True).stdout
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         spent = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
         return {"seconds": spent, "modules of ours": int(out)}
@@ -354,25 +356,29 @@ COUNT = "import sys; print(sum(name.split('.')[0] == 'dpmc_core' for name in sys
 OURS = f"import dpmc_core; dpmc_core.create('output', epsilon=1.0); {COUNT}"
 
 
-def passes(users: int, items: int, count: int, who: str) -> Work:
+def passes(users: int, items: int, count: int, contender: str) -> Work:
     """A round of a method on many ratings, or one pass over their bytes."""
     from dpmc_core import registry
 
     ratings = many(users, items, count)
     arrays = ratings.indptr, ratings.items, ratings.values
-    if who == "pass":
+    if contender == "pass":
         return lambda: {"seconds": min(timed(lambda: [a.sum() for a in arrays]) for _ in range(5))}
     from dpmc_core.solvers.linalg import Pattern
 
     matrix, vector = Pattern.of(ratings).by_user(ratings.values), np.ones(items)
     pace = min(timed(lambda: matrix @ vector) for _ in range(5)) / count  # of a multiplication
-    done = multiplications()
-    method, rounds, before = registry.create(who, epsilon=1.0), [(time.process_time(), 0)], peak()
+    n_done = multiplications()
+    method, rounds, before = (
+        registry.create(contender, epsilon=1.0),
+        [(time.process_time(), 0)],
+        peak(),
+    )
 
     def work() -> object:
-        rounds[0] = time.process_time(), done[0]
+        rounds[0] = time.process_time(), n_done[0]
         for step in method.fit(ratings, np.random.default_rng(0)):
-            rounds.append((time.process_time(), done[0]))
+            rounds.append((time.process_time(), n_done[0]))
             total = step.total
         spent = np.diff(rounds, axis=0)
         each, products = np.median(spent[1:], axis=0) if total > 1 else spent[0]
@@ -397,18 +403,18 @@ def multiplications() -> list[int]:
     """How many multiplications sparse products have done from now on, in a list that goes on."""
     from scipy.sparse import csc_array, csr_array
 
-    done = [0]
+    n_done = [0]
 
     def counting(plain):
         def product(self, other):
-            done[0] += self.nnz * (other.shape[1] if np.ndim(other) == 2 else 1)
+            n_done[0] += self.nnz * (other.shape[1] if np.ndim(other) == 2 else 1)
             return plain(self, other)
 
         return product
 
     for kind in (csc_array, csr_array):
         kind.__matmul__ = counting(kind.__matmul__)
-    return done
+    return n_done
 
 
 def peak() -> float:
@@ -482,24 +488,24 @@ ALSO = {  # heading: script and arguments
 }
 
 
-def child(index: int, side: str) -> None:
+def child(index: int, contender: str) -> None:
     """Do one side of a row and print seconds, megabytes and what it says."""
     row = ROWS[index]
-    made = row.ours if side == "ours" or row.peer is None else row.peer
-    work = made()
+    prepare = row.ours if contender == "ours" or row.peer is None else row.peer
+    work = prepare()
     start = time.process_time()
-    said = work()
+    outcome = work()
     seconds = time.process_time() - start
-    if isinstance(said, dict):
-        seconds = said.pop("seconds")
-    print(json.dumps({"seconds": seconds, "MB": peak(), "said": said or None}))
+    if isinstance(outcome, dict):
+        seconds = outcome.pop("seconds")
+    print(json.dumps({"seconds": seconds, "MB": peak(), "said": outcome or None}))
 
 
-def measured(index: int, side: str, root: Path) -> dict:
-    words = [sys.executable, __file__, "--child", str(index), side]
+def measured(index: int, contender: str, root: Path) -> dict:
+    command = [sys.executable, __file__, "--child", str(index), contender]
     environment = os.environ | {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1",
                                 "PYTHONPATH": str(root)}  # fmt: skip
-    out = subprocess.run(words, capture_output=True, text=True, env=environment, cwd=root)
+    out = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=root)
     if out.returncode:
         return {"seconds": float("nan"), "MB": float("nan"), "said": out.stderr.strip()[-80:]}
     return json.loads(out.stdout.splitlines()[-1])
@@ -509,16 +515,20 @@ def line_of(row: Row, index: int, earlier: Path | None, repeats: int) -> str:
     if row.peer is None and earlier is None:
         return f"| {row.work} | {row.against} | history is not here | | | {row.goal} |"
     other = ROOT if row.peer else earlier
-    found: dict[str, list[dict]] = {"ours": [], "peer": []}
-    for turn in range(repeats):
-        for side, root in (("ours", ROOT), ("peer", other)):
-            slow = found[side] and found[side][0]["seconds"] > 20
-            if turn == 0 or not slow:  # of half a minute's work once is enough
-                found[side].append(measured(index, side, root))
-    mine, theirs = (statistics.median(f["seconds"] for f in found[s]) for s in found)
-    said = [str(found[side][0]["said"]) for side in found if found[side][0]["said"] is not None]
+    results: dict[str, list[dict]] = {"ours": [], "peer": []}
+    for repeat in range(repeats):
+        for contender, root in (("ours", ROOT), ("peer", other)):
+            slow = results[contender] and results[contender][0]["seconds"] > 20
+            if repeat == 0 or not slow:  # of half a minute's work once is enough
+                results[contender].append(measured(index, contender, root))
+    mine, theirs = (statistics.median(f["seconds"] for f in results[s]) for s in results)
+    said = [
+        str(results[contender][0]["said"])
+        for contender in results
+        if results[contender][0]["said"] is not None
+    ]
     extra = f" ({'; '.join(said)})" if said else ""
-    most = max(f["MB"] for f in found["ours"])
+    most = max(f["MB"] for f in results["ours"])
     return (
         f"| {row.work} | {row.against} | {mine:.3g} s, {theirs:.3g} s{extra} | {mine / theirs:.2g}"
         f" | {most:.0f} MB | {row.goal} |"
@@ -569,16 +579,18 @@ def main() -> None:
             if options.only in f"{row.work} {row.against}":
                 lines.append(line_of(row, index, earlier, options.repeats))
                 print(lines[-1], flush=True)
-    for heading, (script, *words) in ALSO.items() if options.write and not options.only else ():
+    for heading, (script, *arguments) in ALSO.items() if options.write and not options.only else ():
         print(f"==> {script}", flush=True)
-        ran = subprocess.run(
-            [sys.executable, str(Path(__file__).with_name(script)), *words],
+        process = subprocess.run(
+            [sys.executable, str(Path(__file__).with_name(script)), *arguments],
             capture_output=True,
             text=True,
         )
-        told = ran.stdout.rstrip() if ran.returncode == 0 else ran.stderr.strip()[-400:]
-        command = " ".join(["python", f"benchmarks/{script}", *words])
-        lines += ["", f"## {heading}", "", f"`{command}`", "", "```", told, "```"]
+        output = (
+            process.stdout.rstrip() if process.returncode == 0 else process.stderr.strip()[-400:]
+        )
+        command = " ".join(["python", f"benchmarks/{script}", *arguments])
+        lines += ["", f"## {heading}", "", f"`{command}`", "", "```", output, "```"]
     if options.write:
         options.write.write_text("\n".join(lines) + "\n", encoding="utf-8")
 

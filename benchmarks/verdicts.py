@@ -84,15 +84,15 @@ class Population:
 
     def sets(self, seed: int) -> Iterator[Ratings]:
         """The people dealt out at random, those of a set numbered anew."""
-        whole = self.drawn(seed)
-        order = np.random.default_rng(seed).permutation(whole.public.users)
-        public = replace(whole.public, users=self.users)
-        for own in np.split(order, EACH):
-            place = np.full(whole.public.users, -1)
-            place[own] = np.arange(self.users)
-            mine = place[whole.users] >= 0
+        full = self.drawn(seed)
+        order = np.random.default_rng(seed).permutation(full.public.users)
+        public = replace(full.public, users=self.users)
+        for members in np.split(order, EACH):
+            positions = np.full(full.public.users, -1)
+            positions[members] = np.arange(self.users)
+            mask = positions[full.users] >= 0
             yield Ratings.build(
-                place[whole.users[mine]], whole.items[mine], whole.values[mine], public
+                positions[full.users[mask]], full.items[mask], full.values[mask], public
             )
 
 
@@ -120,18 +120,20 @@ def asked(population: Population, ratings: Ratings, limit: float) -> tuple[Findi
     advice = question.advice(ratings.public)
     source = sweep.Whole(data)
     units = sweep.plan(question.grid(advice, "drawn"), [source]).units
-    kept = Kept()
-    answer.collect(units, source, kept)
-    found = answer.answer(question, advice, units, kept, ratings)
-    assert found is not None
-    return found, kept
+    stored = Kept()
+    answer.collect(units, source, stored)
+    finding = answer.answer(question, advice, units, stored, ratings)
+    assert finding is not None
+    return finding, stored
 
 
 def one(population: Population, ratings: Ratings) -> tuple[dict[float, Verdict], list[float]]:
     """The verdict at each limit, and the means of method, floor and reference."""
-    found, _ = asked(population, ratings, LIMITS[0])
-    values = [found.method.value, found.floor.value, found.reference.value]
-    verdicts = {limit: answer.verdict(found.keeps, limit, beaten=found.beaten) for limit in LIMITS}
+    finding, _ = asked(population, ratings, LIMITS[0])
+    values = [finding.method.value, finding.floor.value, finding.reference.value]
+    verdicts = {
+        limit: answer.verdict(finding.keeps, limit, beaten=finding.beaten) for limit in LIMITS
+    }
     return verdicts, values
 
 
@@ -147,15 +149,15 @@ def main() -> None:
         for k in range(-(-args.sets // EACH)):
             population = chosen[k % len(chosen)]
             sets = list(population.sets(k))
-            found = list(pool.map(one, [population] * len(sets), sets))
-            method, floor, reference = np.mean([values for _, values in found], axis=0)
-            share = (method - floor) / (reference - floor)
+            judgements = list(pool.map(one, [population] * len(sets), sets))
+            method, baseline, reference = np.mean([values for _, values in judgements], axis=0)
+            share = (method - baseline) / (reference - baseline)
             told = []
             for limit in LIMITS:
-                said = [verdicts[limit] for verdicts, _ in found]
-                honest = Verdict.AFFORDABLE if share >= limit else Verdict.NOT_AFFORDABLE
+                said = [verdicts[limit] for verdicts, _ in judgements]
+                correct = Verdict.AFFORDABLE if share >= limit else Verdict.NOT_AFFORDABLE
                 sure = [one for one in said if one in (Verdict.AFFORDABLE, Verdict.NOT_AFFORDABLE)]
-                wrong = sum(one is not honest for one in sure)
+                wrong = sum(one is not correct for one in sure)
                 right[limit, "wrong"] += wrong
                 right[limit, "sure"] += len(sure)
                 right[limit, "all"] += len(said)
@@ -167,7 +169,7 @@ def main() -> None:
                 flush=True,
             )
     for limit in LIMITS:
-        wrong, sure, total = (right[limit, what] for what in ("wrong", "sure", "all"))
+        wrong, sure, total = (right[limit, count_kind] for count_kind in ("wrong", "sure", "all"))
         print(
             f"limit {limit:.0%}: {wrong} of {total} wrong ({wrong / total:.1%}),"
             f" {total - sure} cannot tell ({1 - sure / total:.1%})"

@@ -58,26 +58,26 @@ def _door(path: Path) -> Iterator[None]:
     try:
         yield
     except _FAULTS as error:
-        told = getattr(error, "strerror", None) or str(error) or type(error).__name__
-        raise BadArchive(path.name, told if told.isprintable() else shown(told)) from None
+        message = getattr(error, "strerror", None) or str(error) or type(error).__name__
+        raise BadArchive(path.name, message if message.isprintable() else shown(message)) from None
 
 
 def read_json(text: str | bytes) -> Any:
     """A JSON value of moderate depth. Raises ValueError."""
     try:
-        found = json.loads(text)
+        value = json.loads(text)
     except RecursionError:
         raise ValueError(_DEEP) from None
-    layer = [found]
+    layer = [value]
     for _ in range(DEPTH):
         layer = [
-            part
-            for one in layer
-            if isinstance(one, list | dict)
-            for part in (one.values() if isinstance(one, dict) else one)
+            element
+            for container in layer
+            if isinstance(container, list | dict)
+            for element in (container.values() if isinstance(container, dict) else container)
         ]
         if not layer:
-            return found
+            return value
     raise ValueError(_DEEP)
 
 
@@ -86,16 +86,16 @@ def arrays(path: Path, *, alone: bool = False) -> dict[str, NDArray[Any]]:
 
     Raises BadArchive.
     """
-    found = {}
+    arrays_by_name = {}
     with _door(path):  # numbers are never packed to a hundredth, and bombs are
         limit = min(LARGEST, max(_SMALL, 100 * path.stat().st_size))
-    for member, pieces in contents(path, limit, alone=alone):
+    for member, chunks in contents(path, limit, alone=alone):
         with _door(path):
             name = member.filename
             if not name.endswith(".npy"):
                 raise ValueError(f"it holds {shown(name)}, which is no array of NumPy")
-            found[name.removesuffix(".npy")] = _array(name, member.file_size, pieces)
-    return found
+            arrays_by_name[name.removesuffix(".npy")] = _array(name, member.file_size, chunks)
+    return arrays_by_name
 
 
 def array(path: Path) -> NDArray[Any]:
@@ -105,24 +105,24 @@ def array(path: Path) -> NDArray[Any]:
 
 
 def contents(
-    path: Path, limit: int = LARGEST, *, alone: bool = False
+    path: Path, max_bytes: int = LARGEST, *, alone: bool = False
 ) -> Iterator[tuple[zipfile.ZipInfo, Iterator[bytes]]]:
     """Each file of a ZIP archive with its bytes, folders left out.
 
-    limit: bytes unpacked, all together. The bytes are to be read before the next file is asked
+    max_bytes: bytes unpacked, all together. The bytes are to be read before the next file is asked
     for; their length and checksum are found wrong at their end. Raises BadArchive.
     """
     with _door(path):
         file = path.open("rb")
     with file:
         with _door(path):
-            members = _members(file, limit, alone)
+            members = _members(file, max_bytes, alone)
         for member in members:
             if not member.is_dir():
                 yield member, _pieces(path, file, member)
 
 
-def _members(file: IO[bytes], limit: int, alone: bool) -> list[zipfile.ZipInfo]:
+def _members(file: IO[bytes], limit: int, no_extra_bytes: bool) -> list[zipfile.ZipInfo]:
     """The files of the archive in the order in which they lie, sizes checked."""
     size = file.seek(0, 2)
     start = max(0, size - (1 << 16) - 22)
@@ -131,37 +131,37 @@ def _members(file: IO[bytes], limit: int, alone: bool) -> list[zipfile.ZipInfo]:
     end = tail.rfind(_END)
     if end < 0 or len(tail) < end + 22:
         raise zipfile.BadZipFile("it is no ZIP archive, or cut short")
-    many, directory = struct.unpack_from("<HL", tail, end + 10)
-    if many > MEMBERS or directory > min(512 * MEMBERS, size):  # before any of it is read
+    n_members, directory = struct.unpack_from("<HL", tail, end + 10)
+    if n_members > MEMBERS or directory > min(512 * MEMBERS, size):  # before any of it is read
         raise ValueError(f"it states more than {MEMBERS:,} files")
-    stored = zipfile.ZipFile(file)
-    members = sorted(stored.infolist(), key=lambda member: member.header_offset)
+    archive = zipfile.ZipFile(file)
+    members = sorted(archive.infolist(), key=lambda member: member.header_offset)
     if len({member.filename for member in members}) < len(members):
         raise ValueError("it holds two files of one name")
     total = sum(member.file_size for member in members)
     if total > limit:
         raise ValueError(f"it would unpack to more than {limit:,} bytes")
     for member in members:
-        name, packed = shown(member.filename), member.compress_size
+        name, compressed_size = shown(member.filename), member.compress_size
         if member.flag_bits & 0x61:
             raise ValueError(f"{name} is encrypted or patched")
         if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
             raise ValueError(f"{name} is packed by method {member.compress_type}, not by deflate")
-        ratio = _RATIO if member.compress_type else 1
-        if packed > size or member.file_size > ratio * packed:
+        max_ratio = _RATIO if member.compress_type else 1
+        if compressed_size > size or member.file_size > max_ratio * compressed_size:
             raise ValueError(f"{name} states more bytes than it can hold")
-    if alone:
-        place = 0
+    if no_extra_bytes:
+        position = 0
         for member in members:
             _, name_length, extra = _local(file, member)
             field = file.read(extra)
-            plain = extra == 0 or (extra == 20 and field.startswith(_ZIP64))
-            folder = member.is_dir()  # nobody would look into it
-            if member.header_offset != place or not plain or member.flag_bits or folder:
+            is_standard = extra == 0 or (extra == 20 and field.startswith(_ZIP64))
+            is_folder = member.is_dir()  # nobody would look into it
+            if member.header_offset != position or not is_standard or member.flag_bits or is_folder:
                 raise ValueError("it holds bytes that belong to no array")
-            place += 30 + name_length + extra + member.compress_size
-        listed = sum(46 + len(member.filename.encode()) for member in members)
-        if (place, place + listed + 22) != (stored.start_dir, size):
+            position += 30 + name_length + extra + member.compress_size
+        directory_size = sum(46 + len(member.filename.encode()) for member in members)
+        if (position, position + directory_size + 22) != (archive.start_dir, size):
             raise ValueError("it holds bytes that belong to no array")
     return members
 
@@ -169,9 +169,9 @@ def _members(file: IO[bytes], limit: int, alone: bool) -> list[zipfile.ZipInfo]:
 def _local(file: IO[bytes], member: zipfile.ZipInfo) -> tuple[int, int, int]:
     """Method and lengths of name and extra field in a file's own header, which ends after these."""
     file.seek(member.header_offset)
-    mark, _, flags, method, *_, name, extra = struct.unpack("<4s5H3L2H", file.read(30))
-    coding = "utf-8" if flags & 0x800 else "cp437"
-    if mark != _LOCAL or file.read(name).decode(coding) != member.orig_filename:
+    signature, _, flags, method, *_, name, extra = struct.unpack("<4s5H3L2H", file.read(30))
+    encoding = "utf-8" if flags & 0x800 else "cp437"
+    if signature != _LOCAL or file.read(name).decode(encoding) != member.orig_filename:
         raise zipfile.BadZipFile(f"{shown(member.filename)} is not where the directory says")
     return method, name, extra
 
@@ -181,44 +181,44 @@ def _pieces(path: Path, file: IO[bytes], member: zipfile.ZipInfo) -> Iterator[by
         method, _, extra = _local(file, member)
         file.seek(extra, 1)
         unpacker = zlib.decompressobj(-zlib.MAX_WBITS) if member.compress_type else None
-        wrong = zipfile.BadZipFile(f"{shown(member.filename)} is damaged")
-        total = check = 0
+        damage_error = zipfile.BadZipFile(f"{shown(member.filename)} is damaged")
+        total = checksum = 0
         for start in range(0, member.compress_size, _CHUNK):
-            piece = file.read(min(_CHUNK, member.compress_size - start))
+            chunk = file.read(min(_CHUNK, member.compress_size - start))
             if unpacker is not None:
-                piece = unpacker.decompress(piece)
-            total, check = total + len(piece), zlib.crc32(piece, check)
+                chunk = unpacker.decompress(chunk)
+            total, checksum = total + len(chunk), zlib.crc32(chunk, checksum)
             if total > member.file_size:
-                raise wrong
-            yield piece
-        ended = unpacker is None or (unpacker.eof and not unpacker.unused_data)
-        if not ended or (method, total, check) != (
+                raise damage_error
+            yield chunk
+        is_complete = unpacker is None or (unpacker.eof and not unpacker.unused_data)
+        if not is_complete or (method, total, checksum) != (
             member.compress_type, member.file_size, member.CRC
         ):  # fmt: skip
-            raise wrong
+            raise damage_error
 
 
-def _array(name: str, size: int, pieces: Iterable[bytes]) -> NDArray[Any]:
+def _array(name: str, size: int, chunks: Iterable[bytes]) -> NDArray[Any]:
     """One array in NumPy's format, of numbers or text: exactly what its header says."""
-    content, place = np.empty(size, dtype=np.uint8), 0
-    for piece in pieces:
-        content[place : place + len(piece)] = np.frombuffer(piece, dtype=np.uint8)
-        place += len(piece)
-    wrong = f"{shown(name)} is no plain array of NumPy"
-    head = content[:10].tobytes()
-    if not head.startswith(b"\x93NUMPY\x01\x00") or place != size:
-        raise ValueError(wrong)
-    start = 10 + int.from_bytes(head[8:], "little")
-    found = _HEADER.fullmatch(content[10:start].tobytes().decode("latin-1"))
-    if found is None:
-        raise ValueError(wrong)
-    kind, turned = np.dtype(found[1]), found[2] == "True"
-    shape = tuple(int(n) for n in found[3].split(",") if n)
-    if kind.itemsize == 0 or math.prod(shape) * kind.itemsize != size - start:
+    content, position = np.empty(size, dtype=np.uint8), 0
+    for chunk in chunks:
+        content[position : position + len(chunk)] = np.frombuffer(chunk, dtype=np.uint8)
+        position += len(chunk)
+    message = f"{shown(name)} is no plain array of NumPy"
+    preamble = content[:10].tobytes()
+    if not preamble.startswith(b"\x93NUMPY\x01\x00") or position != size:
+        raise ValueError(message)
+    start = 10 + int.from_bytes(preamble[8:], "little")
+    header = _HEADER.fullmatch(content[10:start].tobytes().decode("latin-1"))
+    if header is None:
+        raise ValueError(message)
+    dtype, is_fortran = np.dtype(header[1]), header[2] == "True"
+    shape = tuple(int(n) for n in header[3].split(",") if n)
+    if dtype.itemsize == 0 or math.prod(shape) * dtype.itemsize != size - start:
         raise ValueError(f"{shown(name)} has other bytes than its shape and type need")
-    if kind.kind == "U":
-        codes = content[start:].view(np.dtype("u4").newbyteorder(kind.byteorder))
+    if dtype.kind == "U":
+        codes = content[start:].view(np.dtype("u4").newbyteorder(dtype.byteorder))
         if ((codes > 0x10FFFF) | ((codes >= 0xD800) & (codes <= 0xDFFF))).any():
             raise ValueError(f"{shown(name)} has text that is none")
-    flat = content[start:].view(kind)
-    return flat.reshape(shape[::-1]).T if turned else flat.reshape(shape)
+    flat = content[start:].view(dtype)
+    return flat.reshape(shape[::-1]).T if is_fortran else flat.reshape(shape)

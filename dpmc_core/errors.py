@@ -125,37 +125,43 @@ def check_range(low: Any, high: Any) -> None:
     if low >= high:
         raise InvalidSetting("rating range", "a low end below its high end", f"{low:g}:{high:g}")
     if max(-low, high) > FARTHEST:
-        within = f"within {-FARTHEST:g}:{FARTHEST:g}"
-        raise InvalidSetting("rating range", within, f"{low:g}:{high:g}")
+        allowed = f"within {-FARTHEST:g}:{FARTHEST:g}"
+        raise InvalidSetting("rating range", allowed, f"{low:g}:{high:g}")
 
 
-def parsed(kind: type[N], text: str, field: str, limit: str = "") -> N:
+def parsed(number_type: type[N], text: str, field: str, limit: str = "") -> N:
     """An int or float from text. Raises InvalidSetting; limit: what else the text must be."""
     try:
-        return kind(text)
+        return number_type(text)
     except ValueError:
-        plain = "an integer" if kind is int else "a number"
-        raise InvalidSetting(field, limit or plain, text) from None
+        requirement = "an integer" if number_type is int else "a number"
+        raise InvalidSetting(field, limit or requirement, text) from None
 
 
 def number_or_text(text: str) -> int | float | str:
     """A number where the text is one, else the text."""
-    for kind in (int, float):
+    for number_type in (int, float):
         try:
-            return kind(text)
+            return number_type(text)
         except ValueError:
             continue
     return text
 
 
-def unknown_name(field: str, name: str, known: Iterable[str], listed: str = "") -> InvalidSetting:
-    """The error for a name not in `known`, with the nearest names as a hint.
+def unknown_name(
+    field: str, name: str, available: Iterable[str], listed: str = ""
+) -> InvalidSetting:
+    """The error for a name not in `available`, with the nearest names as a hint.
 
     listed: the command that shows them all, where they are too many for a sentence.
     """
-    names = list(known)
+    names = list(available)
     near = difflib.get_close_matches(name.lower(), names, n=3, cutoff=0.5)
-    near += [n for n in names if name and n.startswith(name.lower()) and n not in near]
+    near += [
+        candidate
+        for candidate in names
+        if name and candidate.startswith(name.lower()) and candidate not in near
+    ]
     if listed:
         nearest = f"did you mean {' or '.join(near)}? " if near else ""
         return InvalidSetting(
@@ -192,9 +198,9 @@ def shown(value: Any) -> str:
     """The value as a person typed it: numbers bare, text quoted, long text cut."""
     if isinstance(value, float):
         return number_text(value)  # 1.0000001 must not read as the limit it breaks
-    plain = isinstance(value, numbers.Real) and not isinstance(value, bool)
+    is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
     try:
-        text = str(value) if plain else repr(value)
+        text = str(value) if is_number else repr(value)
     except ValueError:  # Python refuses to print an integer of more than 4300 digits
         text = "an integer of thousands of digits"
     return text if len(text) <= 60 else text[:57] + "..."

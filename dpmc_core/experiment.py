@@ -64,7 +64,7 @@ class Result:
     @property
     def guess(self) -> str:
         """The id of the guess beside it."""
-        errors = {id: found["rmse"] for id, found in self.baselines.items() if "rmse" in found}
+        errors = {id: values["rmse"] for id, values in self.baselines.items() if "rmse" in values}
         return registry.floor_of(type(self.mechanism), self.problem.steps, errors)
 
     def as_dict(self) -> dict[str, Any]:
@@ -73,7 +73,7 @@ class Result:
         Its `raw` names the fields computed from raw data, which no guarantee covers.
         """
         train, test = self.problem.train, self.problem.test
-        card: dict[str, Any] = {
+        document: dict[str, Any] = {
             "mechanism": self.mechanism.id,
             "revision": self.mechanism.revision,
             "task": self.mechanism.task.value,
@@ -91,15 +91,15 @@ class Result:
             "seed": self.seed,
             "guarantee": self.guarantee.as_dict(),
             "metrics": dict(self.metrics),
-            "baselines": {id: dict(found) for id, found in self.baselines.items()},
+            "baselines": {id: dict(values) for id, values in self.baselines.items()},
             "evaluation": EVALUATION_ONLY,
             "raw": list(COMPUTED_FROM_RAW),
             "rounds": self.rounds,
             "stopped": self.stopped,
             "seconds": round(self.seconds, 3),
         }
-        plain: dict[str, Any] = _plain(card)
-        return plain
+        json_object: dict[str, Any] = _plain(document)
+        return json_object
 
 
 def run(
@@ -131,7 +131,7 @@ def run(
     with stopping(stop):
         if not isinstance(problem, Problem):
             problem = build_problem(problem, mechanism.task, seed=seed)
-        beside = baselines_of(mechanism, problem.steps)
+        baselines = baselines_of(mechanism, problem.steps)
         problem.check(mechanism.task)
         start = time.perf_counter()
         model, trace, stopped = _fit(mechanism, problem, seed, on_step, solve)
@@ -140,31 +140,35 @@ def run(
             why = "stopped before the noise was in" if stopped else f"{mechanism.id} yielded none"
             raise DpmcError(f"{why}, so there is no model to publish")
         with grace(_GRACE):
-            found = measure(mechanism, model, problem, seed)
+            measures = measure(mechanism, model, problem, seed)
         result = Result(
             mechanism=mechanism,
             problem=problem,
             seed=seed,
             guarantee=mechanism.guarantee(problem.train.public).given(problem.train.prepared),
             model=model,
-            metrics=found,
-            baselines={o.id: known[o.id] for o in beside if o.id in known},
+            metrics=measures,
+            baselines={
+                candidate.id: known[candidate.id]
+                for candidate in baselines
+                if candidate.id in known
+            },
             trace=trace,
             seconds=seconds,
             stopped=stopped,
         )
-        tell = so_far or (lambda _: None)
-        tell(result)
+        report = so_far or (lambda _: None)
+        report(result)
         with suppress(Stopped):
-            for other in beside if with_baselines else ():
+            for baseline in baselines if with_baselines else ():
                 check_cancelled()
-                if other.id in known:
+                if baseline.id in known:
                     continue
-                model, _, cut = _fit(other, problem, seed, on_step)
-                if model is not None and not cut:
-                    found = measure(other, model, problem, seed)
-                    result = replace(result, baselines={**result.baselines, other.id: found})
-                    tell(result)
+                model, _, was_stopped = _fit(baseline, problem, seed, on_step)
+                if model is not None and not was_stopped:
+                    measures = measure(baseline, model, problem, seed)
+                    result = replace(result, baselines={**result.baselines, baseline.id: measures})
+                    report(result)
         return result
 
 
@@ -173,10 +177,10 @@ def publications(
 ) -> list[Publication]:
     """What a mechanism publishes up to the first answer to each of some queries, before and after
     the noise: for looking at only. No more is fitted than that takes."""
-    with witness(until=queries) as found:
+    with witness(until=queries) as collected:
         for _ in mechanism.fit(ratings, np.random.default_rng(0)):
             check_cancelled()
-    return found
+    return collected
 
 
 def measure(mechanism: Mechanism, model: Model, problem: Problem, seed: int) -> dict[str, float]:
@@ -185,10 +189,10 @@ def measure(mechanism: Mechanism, model: Model, problem: Problem, seed: int) -> 
     Sampled ranking candidates depend on the test ratings and the seed, not on the mechanism.
     """
     rng = generator(seed, f"evaluate on {problem.test.fingerprint}")
-    found = problem.evaluate(mechanism.task, model, rng)
+    measures = problem.evaluate(mechanism.task, model, rng)
     if problem.truth is not None and mechanism.task is not Task.RANKING:
-        found["are"] = metrics.model_are(model, problem.truth)
-    return found
+        measures["are"] = metrics.model_are(model, problem.truth)
+    return measures
 
 
 def baselines_of(mechanism: Mechanism, steps: Iterable[str] = ()) -> list[Mechanism]:
@@ -199,20 +203,22 @@ def baselines_of(mechanism: Mechanism, steps: Iterable[str] = ()) -> list[Mechan
     defaults differ it plays another part (output perturbation's bound sets its noise, gradient
     perturbation's rounds share its budget).
     """
-    own = {s.name: s.default for s in settings_of(type(mechanism))}
-    others = []
+    defaults = {s.name: s.default for s in settings_of(type(mechanism))}
+    baselines = []
     ids = [*registry.baselines_of(type(mechanism), [*steps]), registry.REFERENCES[mechanism.task]]
     if getattr(mechanism, "estimator", None) is not Estimator.NOISE_AWARE:
         ids.append(mechanism.twin)
     for id in dict.fromkeys(ids):
         if id != mechanism.id:
-            shared = [
+            shared_names = [
                 s.name
                 for s in settings_of(registry.get(id))
-                if s.name in own and s.default == own[s.name]
+                if s.name in defaults and s.default == defaults[s.name]
             ]
-            others.append(registry.create(id, **{n: getattr(mechanism, n) for n in shared}))
-    return others
+            baselines.append(
+                registry.create(id, **{n: getattr(mechanism, n) for n in shared_names})
+            )
+    return baselines
 
 
 def settings_dict(mechanism: Mechanism) -> dict[str, Any]:
@@ -260,9 +266,9 @@ def _fit(
 
 def _plain(value: Any) -> Any:
     if isinstance(value, Mapping):
-        return {str(key): _plain(part) for key, part in value.items()}
+        return {str(key): _plain(element) for key, element in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(part) for part in value]
+        return [_plain(element) for element in value]
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value

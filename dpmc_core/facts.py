@@ -31,13 +31,15 @@ def into(cls: type[T], table: Mapping[str, Any], where: str) -> T:
         ValueError: where a field is missing, unknown or of another type.
     """
     fields = dataclasses.fields(typing.cast(Any, cls))
-    none = (dataclasses.MISSING, dataclasses.MISSING)
-    needed = {field.name for field in fields if (field.default, field.default_factory) == none}
-    lacks, extra = needed - table.keys(), table.keys() - {field.name for field in fields}
+    no_default = (dataclasses.MISSING, dataclasses.MISSING)
+    required = {
+        field.name for field in fields if (field.default, field.default_factory) == no_default
+    }
+    lacks, extra = required - table.keys(), table.keys() - {field.name for field in fields}
     if lacks or extra:
         raise ValueError(f"{where} lacks {sorted(lacks)} and has unknown {sorted(extra)}")
-    kinds = typing.get_type_hints(cls)
-    return cls(**{name: _as(kinds[name], table[name], f"{where}.{name}") for name in table})
+    hints = typing.get_type_hints(cls)
+    return cls(**{name: _as(hints[name], table[name], f"{where}.{name}") for name in table})
 
 
 def _as(kind: Any, value: Any, where: str) -> Any:
@@ -48,10 +50,13 @@ def _as(kind: Any, value: Any, where: str) -> Any:
                 return _as(choice, value, where)
         return _as(args[-1], value, where)
     if origin is tuple and isinstance(value, list):
-        kinds = args[:1] * len(value) if args[-1] is ... else args
-        return tuple(_as(k, one, where) for k, one in zip(kinds, value, strict=True))
+        element_types = args[:1] * len(value) if args[-1] is ... else args
+        return tuple(
+            _as(element_type, element, where)
+            for element_type, element in zip(element_types, value, strict=True)
+        )
     if origin is Mapping and isinstance(value, dict):
-        return {key: _as(args[1], one, f"{where}.{key}") for key, one in value.items()}
+        return {key: _as(args[1], element, f"{where}.{key}") for key, element in value.items()}
     if dataclasses.is_dataclass(origin) and isinstance(value, dict):
         return into(typing.cast(Any, origin), value, where)
     if isinstance(origin, enum.EnumType):

@@ -98,9 +98,9 @@ class Metric:
             return ""
         return f"{size} points" if self.share else f"{size} {self.unit}".rstrip()
 
-    def reached(self, value: float, wanted: float) -> bool:
+    def reached(self, value: float, target: float) -> bool:
         """Whether a value is as good as the wanted one, or better."""
-        return self.sign * value >= self.sign * wanted
+        return self.sign * value >= self.sign * target
 
 
 _ACCURACY = "The share of held-out likes and dislikes that are told right."
@@ -208,25 +208,25 @@ def ranking(
     check_number("k", k, at_least=1, integer=True)
     if negatives is not None:
         check_number("negatives", negatives, at_least=1, integer=True)
-    seen = _Seen(train, test)
-    others = seen.unseen[test.users]
+    seen_items = _Seen(train, test)
+    n_candidates = seen_items.unseen[test.users]
     if negatives is not None:
-        others = np.minimum(others, negatives)
-    _check_others(others, k)
+        n_candidates = np.minimum(n_candidates, negatives)
+    _check_others(n_candidates, k)
     if negatives is None:
-        rank = _full_ranks(model, seen)[others >= k]
+        rank = _full_ranks(model, seen_items)[n_candidates >= k]
     else:
-        if (others < k).any():
-            test = test.select(others >= k)
-        candidates, real = seen.sample_unseen(test.users, negatives, rng)
+        if (n_candidates < k).any():
+            test = test.select(n_candidates >= k)
+        candidates, is_real = seen_items.sample_unseen(test.users, negatives, rng)
         check_cancelled()
         target = model.predict(test.users, test.items)
         scores = model.predict(test.users[:, None], candidates)
-        bar = target - _rounding(model, test.users)
-        rank = (~(scores < bar[:, None]) & real).sum(axis=1)
-    hit = rank < k
+        threshold = target - _rounding(model, test.users)
+        rank = (~(scores < threshold[:, None]) & is_real).sum(axis=1)
+    is_hit = rank < k
     return RankingScore(
-        float(hit.mean()), float(np.where(hit, 1.0 / np.log2(rank + 2.0), 0).mean())
+        float(is_hit.mean()), float(np.where(is_hit, 1.0 / np.log2(rank + 2.0), 0).mean())
     )
 
 
@@ -263,14 +263,14 @@ def each(task: Task, model: Model, train: Ratings, test: Ratings) -> Floats:
     if task is not Task.RANKING:
         predicted = model.predict(test.users, test.items)
         if task is Task.BINARY:
-            right: Floats = (np.sign(predicted) == np.sign(test.values)).astype(float)
-            return right
+            correct: Floats = (np.sign(predicted) == np.sign(test.values)).astype(float)
+            return correct
         errors = np.clip(predicted, test.public.low, test.public.high) - test.values
         return np.asarray(errors**2)
-    seen, found = _Seen(train, test), np.full(len(test), np.nan)
-    ranked = seen.unseen[test.users] >= K
-    found[ranked] = _full_ranks(model, seen)[ranked] < K
-    return found
+    seen_items, scores = _Seen(train, test), np.full(len(test), np.nan)
+    is_ranked = seen_items.unseen[test.users] >= K
+    scores[is_ranked] = _full_ranks(model, seen_items)[is_ranked] < K
+    return scores
 
 
 def check_measurable(task: Task, train: Ratings, test: Ratings) -> None:
@@ -284,9 +284,9 @@ def check_measurable(task: Task, train: Ratings, test: Ratings) -> None:
         _check_others(_Seen(train, test).unseen[test.users], K)
 
 
-def _check_others(others: NDArray[np.integer], k: int) -> None:
+def _check_others(n_candidates: NDArray[np.integer], k: int) -> None:
     """Some test interaction must be ranked among k others or more."""
-    most = int(others.max(initial=0))
+    most = int(n_candidates.max(initial=0))
     if most < k:
         raise BadRatings(
             f"at most {most} items are there to rank a held-out one against, and among {k}"
@@ -302,9 +302,9 @@ class _Seen:
         self.train, self.test = train, test
         self.n_users, self.n_items = train.shape
         # Two sorted runs: a stable sort merges them, a hundred times as fast as `np.unique`.
-        cells = np.sort(np.concatenate([_cells(train), _cells(test)]), kind="stable")
-        cells = cells[np.append(True, cells[1:] > cells[:-1])]
-        self.users, self.items = np.divmod(cells, self.n_items)
+        cell_indices = np.sort(np.concatenate([_cells(train), _cells(test)]), kind="stable")
+        cell_indices = cell_indices[np.append(True, cell_indices[1:] > cell_indices[:-1])]
+        self.users, self.items = np.divmod(cell_indices, self.n_items)
         counts = np.bincount(self.users, minlength=self.n_users)
         self.indptr = np.concatenate(([0], np.cumsum(counts)))
 
@@ -329,46 +329,46 @@ class _Seen:
         once: O(len(users) count^2) with no array of users x items. A user with fewer than `count`
         unseen items gets all of them; the rest of the row is filled with item 0, not real.
         """
-        unseen = self.unseen[users]
+        n_unseen = self.unseen[users]
         ranks = np.empty((len(users), count), dtype=np.int64)
         for j in range(count):
             check_cancelled()
-            last = np.maximum(unseen - count, 0) + j  # ranks 0..last are open in draw j
-            draw = rng.integers(0, last, endpoint=True)
-            taken = (ranks[:, :j] == draw[:, None]).any(axis=1)
-            ranks[:, j] = np.where(taken | (unseen <= count), last, draw)
-        real = ranks < unseen[:, None]
+            last = np.maximum(n_unseen - count, 0) + j  # ranks 0..last are open in draw j
+            sampled = rng.integers(0, last, endpoint=True)
+            is_taken = (ranks[:, :j] == sampled[:, None]).any(axis=1)
+            ranks[:, j] = np.where(is_taken | (n_unseen <= count), last, sampled)
+        is_real = ranks < n_unseen[:, None]
         # The seen item s at place p of its row has s - p unseen items below it.
-        place = np.arange(len(self.items)) - self.indptr[self.users]
-        keys = self.users * (self.n_items + 1) + (self.items - place)
+        position = np.arange(len(self.items)) - self.indptr[self.users]
+        keys = self.users * (self.n_items + 1) + (self.items - position)
         for rows in _row_blocks(len(users), count):
             check_cancelled()
-            own = users[rows].astype(np.int64)[:, None]
-            wanted = own * (self.n_items + 1) + np.where(real[rows], ranks[rows], 0)
-            ranks[rows] += np.searchsorted(keys, wanted, side="right") - self.indptr[own]
-        return np.where(real, ranks, 0), real
+            user_column = users[rows].astype(np.int64)[:, None]
+            targets = user_column * (self.n_items + 1) + np.where(is_real[rows], ranks[rows], 0)
+            ranks[rows] += np.searchsorted(keys, targets, side="right") - self.indptr[user_column]
+        return np.where(is_real, ranks, 0), is_real
 
 
-def _full_ranks(model: Model, seen: _Seen) -> Ints:
+def _full_ranks(model: Model, seen_items: _Seen) -> Ints:
     """Of each test interaction among all items that its user does not have. Once computed it is
     kept until another is: a run is measured, then looked at user by user."""
     global _last
-    of, (kept, known) = (model, seen.train, seen.test), _last
-    if all(one() is other for one, other in zip(kept, of, strict=True)):
-        return known
-    test = seen.test
+    inputs, (cached_inputs, cached_ranks) = (model, seen_items.train, seen_items.test), _last
+    if all(cached() is current for cached, current in zip(cached_inputs, inputs, strict=True)):
+        return cached_ranks
+    test = seen_items.test
     rank = np.empty(len(test), dtype=np.int64)
-    for rows in _row_blocks(len(test), seen.n_items):
+    for rows in _row_blocks(len(test), seen_items.n_items):
         check_cancelled()
         users = test.users[rows]
-        scores = _scores(model, users, seen.n_items)
+        scores = _scores(model, users, seen_items.n_items)
         target = scores[np.arange(len(users)), test.items[rows]]
-        against = ~(scores < (target - _rounding(model, users))[:, None])
-        row, items = seen.cells(users)
-        against[row, items] = False
-        rank[rows] = against.sum(axis=1)
+        is_ahead = ~(scores < (target - _rounding(model, users))[:, None])
+        row, items = seen_items.cells(users)
+        is_ahead[row, items] = False
+        rank[rows] = is_ahead.sum(axis=1)
     with suppress(TypeError):  # a model of a plugin that cannot be held so
-        _last = tuple(map(ref, of)), rank
+        _last = tuple(map(ref, inputs)), rank
     return rank
 
 
@@ -385,8 +385,8 @@ def _rounding(model: Model, users: NDArray[np.integer]) -> Floats | float:
         return 0.0
     longest = float(np.linalg.norm(model.right, axis=1).max())
     unit = 2 * model.right.shape[1] * float(np.finfo(float).eps)
-    slack: Floats = unit * longest * np.linalg.norm(model.left[users], axis=1)
-    return slack
+    rounding: Floats = unit * longest * np.linalg.norm(model.left[users], axis=1)
+    return rounding
 
 
 def _scores(model: Model, users: NDArray[np.integer], n_items: int) -> Floats:

@@ -105,15 +105,20 @@ class Factors:
         return self
 
     def predict(self, users: ArrayLike, items: ArrayLike) -> Floats:
-        u, i = np.broadcast_arrays(np.asarray(users), np.asarray(items))
-        out = np.empty(u.size)
-        flat_u, flat_i = u.ravel(), i.ravel()
+        user_indices, item_indices = np.broadcast_arrays(np.asarray(users), np.asarray(items))
+        scores = np.empty(user_indices.size)
+        flat_users, flat_items = user_indices.ravel(), item_indices.ravel()
         block = max(1, 4_000_000 // max(1, self.left.shape[1]))  # at most 32 MB per gathered side
-        for start in range(0, u.size, block):
+        for start in range(0, user_indices.size, block):
             check_cancelled()
-            part = slice(start, start + block)
-            np.einsum("kr,kr->k", self.left[flat_u[part]], self.right[flat_i[part]], out=out[part])
-        return out.reshape(u.shape)
+            chunk = slice(start, start + block)
+            np.einsum(
+                "kr,kr->k",
+                self.left[flat_users[chunk]],
+                self.right[flat_items[chunk]],
+                out=scores[chunk],
+            )
+        return scores.reshape(user_indices.shape)
 
 
 @dataclass(frozen=True, eq=False)
@@ -217,7 +222,7 @@ class Mechanism:
         check_settings(self)
 
     @classmethod
-    def recommended(cls, wanted: Wanted) -> str | None:  # noqa: ARG003
+    def recommended(cls, request: Wanted) -> str | None:  # noqa: ARG003
         """Why this is the method to take, in words; None where it is not.
 
         Where several methods of a task say so, the last in the registry is taken.

@@ -20,15 +20,15 @@ def home() -> Path:
     Raises DpmcError where neither is known.
     """
     try:
-        if named := os.environ.get("DPMC_HOME"):
-            return Path(named).expanduser()
+        if folder := os.environ.get("DPMC_HOME"):
+            return Path(folder).expanduser()
         if sys.platform == "win32":
-            base, usual = os.environ.get("LOCALAPPDATA"), Path("AppData", "Local")
+            base, default_folder = os.environ.get("LOCALAPPDATA"), Path("AppData", "Local")
         elif sys.platform == "darwin":
-            base, usual = None, Path("Library", "Application Support")
+            base, default_folder = None, Path("Library", "Application Support")
         else:
-            base, usual = os.environ.get("XDG_DATA_HOME"), Path(".local", "share")
-        return (Path(base) if base else Path.home() / usual) / "dpmc-lab"
+            base, default_folder = os.environ.get("XDG_DATA_HOME"), Path(".local", "share")
+        return (Path(base) if base else Path.home() / default_folder) / "dpmc-lab"
     except RuntimeError:  # no HOME, and a user whom the system does not know
         raise DpmcError("no home folder is known: name a folder in DPMC_HOME") from None
 
@@ -54,18 +54,18 @@ def whole_file(path: Path) -> Iterator[Path]:
     check_folder(path)
     handle, name = tempfile.mkstemp(prefix=f".{path.stem}-", suffix=path.suffix, dir=path.parent)
     os.close(handle)
-    part = Path(name)
+    temporary = Path(name)
     try:
-        yield part
-        part.chmod(0o666 & ~_umask())
-        part.replace(path)
+        yield temporary
+        temporary.chmod(0o666 & ~_umask())
+        temporary.replace(path)
     except OSError as error:  # of a full disk the system does not even name the file
         if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
             raise
         why = os.strerror(error.errno).lower()
         raise DpmcError(f"{path} could not be written: {why}; nothing of it is left") from None
     finally:
-        part.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
 
 
 def _umask() -> int:

@@ -24,12 +24,12 @@ def load(path: str | Path) -> tuple[type[Mechanism], ...]:
     A mechanism is every class of the file with a method `fit`, unless its name begins with an
     underscore. Raises DpmcError where the file cannot be run or holds none, or as `registry.add`.
     """
-    place = Path(path)
+    file = Path(path)
     try:
-        source = place.read_bytes()
+        source = file.read_bytes()
     except OSError as error:
         raise DpmcError(f"the plugin '{path}' cannot be read: {error.strerror}") from None
-    return run(str(place.resolve()), source)
+    return run(str(file.resolve()), source)
 
 
 def loaded() -> Mapping[str, bytes]:
@@ -41,26 +41,26 @@ def run(path: str, source: bytes) -> tuple[type[Mechanism], ...]:
     """As `load`, with the text of the file at hand: it may have changed on disk meanwhile."""
     digest = hashlib.sha256(path.encode()).hexdigest()[:8]
     name = f"dpmc_plugin_{re.sub(r'[^0-9a-zA-Z]', '_', Path(path).stem)}_{digest}"
-    before = sys.modules.get(name)
-    if before is not None and _loaded.get(path) == source:
-        return _mechanisms(before)
+    previous = sys.modules.get(name)
+    if previous is not None and _loaded.get(path) == source:
+        return _mechanisms(previous)
     module = ModuleType(name)
     module.__file__ = path
     sys.modules[name] = module  # where dataclasses and pickles look for it
     try:
         exec(compile(source, path, "exec", dont_inherit=True), module.__dict__)
-        found = _mechanisms(module)
-        if not found:
+        mechanisms = _mechanisms(module)
+        if not mechanisms:
             raise DpmcError("it defines no mechanism: a class with the methods guarantee and fit")
-        registry.MECHANISMS.replace(() if before is None else _mechanisms(before), found)
+        registry.MECHANISMS.replace(() if previous is None else _mechanisms(previous), mechanisms)
     except (Exception, SystemExit) as error:
-        if before is None:
+        if previous is None:
             del sys.modules[name]
         else:
-            sys.modules[name] = before
+            sys.modules[name] = previous
         raise DpmcError(f"the plugin '{path}' cannot be used: {words(error, [path])}") from None
     _loaded[path] = source
-    return found
+    return mechanisms
 
 
 def words(error: BaseException, paths: Collection[str] = _loaded) -> str:
@@ -68,21 +68,25 @@ def words(error: BaseException, paths: Collection[str] = _loaded) -> str:
     if isinstance(error, DpmcError):
         return str(error)
     text = " ".join(str(error).split())
-    places = [(f.filename, f.lineno) for f in traceback.extract_tb(error.__traceback__)]
+    locations = [
+        (frame.filename, frame.lineno) for frame in traceback.extract_tb(error.__traceback__)
+    ]
     if isinstance(error, SyntaxError):
         text = error.msg
-        places.append((error.filename or "", error.lineno))
-    own = [f" ({Path(path).name}, line {line})" for path, line in places if path in paths]
-    return f"{type(error).__name__}: {text}" + "".join(own[-1:])
+        locations.append((error.filename or "", error.lineno))
+    plugin_lines = [
+        f" ({Path(path).name}, line {line})" for path, line in locations if path in paths
+    ]
+    return f"{type(error).__name__}: {text}" + "".join(plugin_lines[-1:])
 
 
 def _mechanisms(module: ModuleType) -> tuple[Any, ...]:
-    own = {
-        thing: None
-        for name, thing in vars(module).items()
-        if isinstance(thing, type)
-        and thing.__module__ == module.__name__
+    classes = {
+        value: None
+        for name, value in vars(module).items()
+        if isinstance(value, type)
+        and value.__module__ == module.__name__
         and not name.startswith("_")
-        and hasattr(thing, "fit")
+        and hasattr(value, "fit")
     }
-    return tuple(own)
+    return tuple(classes)

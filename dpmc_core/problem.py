@@ -33,10 +33,10 @@ GIVEN = "the given test ratings"  # what a problem calls the split of an officia
 SEED = 1  # where a person gives none, on the command line and in the app
 
 
-def _split(ratings: Ratings, held: Bools) -> tuple[Ratings, Ratings]:
-    if not held.any():
+def _split(ratings: Ratings, is_held_out: Bools) -> tuple[Ratings, Ratings]:
+    if not is_held_out.any():
         raise BadRatings("no user has a second rating to hold out, so there is nothing to test on")
-    return ratings.select(~held), ratings.select(held)
+    return ratings.select(~is_held_out), ratings.select(is_held_out)
 
 
 @dataclass(frozen=True)
@@ -66,9 +66,9 @@ class RandomShare:
         if total < 2:
             raise BadRatings("a split needs at least 2 ratings, got 1")
         count = min(max(round(self.share * total), 1), total - 1)
-        held = np.zeros(total, dtype=bool)
-        held[rng.choice(total, size=count, replace=False)] = True
-        return held
+        is_held_out = np.zeros(total, dtype=bool)
+        is_held_out[rng.choice(total, size=count, replace=False)] = True
+        return is_held_out
 
 
 @dataclass(frozen=True)
@@ -86,8 +86,8 @@ class SharePerUser(RandomShare):
         counts = np.diff(ratings.indptr)
         quota = np.floor(self.share * counts + rng.random(len(counts))).astype(np.int64)
         quota = np.minimum(quota, counts - 1)
-        place = place_in_row(ratings, rng.random(len(ratings)))
-        return np.asarray(place < quota[ratings.users])
+        position = place_in_row(ratings, rng.random(len(ratings)))
+        return np.asarray(position < quota[ratings.users])
 
 
 @dataclass(frozen=True)
@@ -111,10 +111,10 @@ class LeaveLast:
         return f"{which} of every user{' with two or more' if some else ''}"
 
     def __call__(self, ratings: Ratings, rng: np.random.Generator) -> tuple[Ratings, Ratings]:
-        tie = rng.random(len(ratings))
+        tie_break = rng.random(len(ratings))
         latest_first = () if ratings.times is None else (-ratings.times,)
-        newest = place_in_row(ratings, tie, *latest_first) == 0
-        return _split(ratings, newest & (np.diff(ratings.indptr)[ratings.users] > 1))
+        is_latest = place_in_row(ratings, tie_break, *latest_first) == 0
+        return _split(ratings, is_latest & (np.diff(ratings.indptr)[ratings.users] > 1))
 
 
 # How ratings are held out: split(ratings, rng) returns (train, test) over the same index space.
@@ -170,28 +170,28 @@ def build_problem(
         if split is not None:
             raise InvalidSetting("split", "left out where the test ratings are given", str(split))
         train, test = data
-        words = GIVEN
+        split_label = GIVEN
     else:
         split = split or default_split(task)
         key = f"split {split} of {data.ratings.fingerprint}"
         check_cancelled()
         train, test = split(data.ratings, generator(seed, key))
         check_cancelled()
-        words, name, truth = split.told(data.ratings), name or data.name, data.truth
+        split_label, name, truth = split.told(data.ratings), name or data.name, data.truth
     check_varied(task, train)
-    before = train.public
-    train, prepared_test, texts = _prepare(task, steps, train, test)
+    initial_public = train.public
+    train, prepared_test, step_texts = _prepare(task, steps, train, test)
     assert prepared_test is not None  # a test set went in
-    same_units = train.shape == before.shape and (train.public.low, train.public.high) == (
-        before.low,
-        before.high,
+    same_units = train.shape == initial_public.shape and (train.public.low, train.public.high) == (
+        initial_public.low,
+        initial_public.high,
     )
     return Problem(
         train=train,
         test=prepared_test,
         name=name,
-        steps=texts,
-        split=words,
+        steps=step_texts,
+        split=split_label,
         truth=truth if same_units else None,
     )
 
@@ -217,11 +217,11 @@ def prepare_all(
     them. To bring ratings into the form they have changes no value.
     """
     prepared, _, _ = _prepare(task, steps, ratings)
-    last = _FORMS[task]
+    task_steps = _FORMS[task]
     if task is Task.RANKING:
-        prepared, _ = apply_steps(last, prepared)
-    if not (last and steps and isinstance(steps[-1], type(last[0]))):
-        steps = [*steps, *last]
+        prepared, _ = apply_steps(task_steps, prepared)
+    if not (task_steps and steps and isinstance(steps[-1], type(task_steps[0]))):
+        steps = [*steps, *task_steps]
     return prepared, tuple(str(step) for step in steps)
 
 
@@ -241,13 +241,13 @@ def _prepare(
     """Both sides after the steps and the one that the task needs; all steps as text."""
     steps = [step.of(train) for step in steps]
     train, test = apply_steps(steps, train, test)
-    signed = (train.public.low, train.public.high) == (-1, 1)
-    there = (
-        train.clicks if task is Task.RANKING else signed and bool((abs(train.values) == 1).all())
+    is_signed = (train.public.low, train.public.high) == (-1, 1)
+    is_prepared = (
+        train.clicks if task is Task.RANKING else is_signed and bool((abs(train.values) == 1).all())
     )
-    needed = () if there else _FORMS[task]
-    train, test = apply_steps(needed, train, test)
-    return train, test, tuple(str(step) for step in [*steps, *needed])
+    task_steps = () if is_prepared else _FORMS[task]
+    train, test = apply_steps(task_steps, train, test)
+    return train, test, tuple(str(step) for step in [*steps, *task_steps])
 
 
 def default_split(task: Task) -> Split:
@@ -272,8 +272,10 @@ def split_words(split: str) -> str:
 
 def ranks_only(tasks: Iterable[Task], steps: Iterable[str]) -> bool:
     """Whether only who took what will matter: then a file of ratings needs no public range."""
-    shaping = {text for text in steps if not text.startswith(("top-items", "cap", "features"))}
-    return set(tasks) == {Task.RANKING} and shaping <= {"implicit=all"}
+    shaping_steps = {
+        text for text in steps if not text.startswith(("top-items", "cap", "features"))
+    }
+    return set(tasks) == {Task.RANKING} and shaping_steps <= {"implicit=all"}
 
 
 def options_text(
@@ -283,16 +285,16 @@ def options_text(
 
     reading: as `data.load` takes it; steps: as command-line text; split: None where none is given.
     """
-    given = {
+    chosen = {
         name: show_setting(value)
         for name, value in reading.items()
         if value is not None and not name.startswith("max_")
     }
     options = []
-    if "low" in given:  # with = because it may begin with a minus
-        ends = (number_text(given.pop(end)) for end in ("low", "high"))
+    if "low" in chosen:  # with = because it may begin with a minus
+        ends = (number_text(chosen.pop(end)) for end in ("low", "high"))
         options.append(f"--range={':'.join(ends)}")
-    for name, value in given.items():
+    for name, value in chosen.items():
         options += ["--read", f"{name}={value}"]
     for step in steps:
         options += ["--prepare", step]

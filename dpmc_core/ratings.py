@@ -52,19 +52,19 @@ class PublicFacts:
         if self.cap is not None:
             check_number("cap on ratings per user", self.cap, at_least=1, integer=True)
         # Equal facts must print alike, whatever number types they came in: fingerprints hash them.
-        plain = {"users": int, "items": int, "low": float, "high": float, "cap": int}
-        for name, kind in plain.items():
+        field_types = {"users": int, "items": int, "low": float, "high": float, "cap": int}
+        for name, kind in field_types.items():
             value = getattr(self, name)
             object.__setattr__(self, name, None if value is None else kind(value))
         for name in ("features", "known"):
-            facts = tuple((str(fact), int(columns)) for fact, columns in getattr(self, name))
-            object.__setattr__(self, name, facts)
+            pairs = tuple((str(feature), int(columns)) for feature, columns in getattr(self, name))
+            object.__setattr__(self, name, pairs)
 
     def as_dict(self) -> dict[str, Any]:
         """What results depend on, as plain JSON values."""
-        found = dataclasses.asdict(self)
-        del found["known"]
-        return found if self.features else {k: v for k, v in found.items() if k != "features"}
+        values = dataclasses.asdict(self)
+        del values["known"]
+        return values if self.features else {k: v for k, v in values.items() if k != "features"}
 
     @property
     def columns(self) -> int:
@@ -255,11 +255,11 @@ class Ratings(Here):
                 bad = int(index[(index < 0) | (index >= size)][0])
                 raise BadRatings(f"{name} index must lie in 0..{size - 1}, got {bad}")
         _check_values(u, i, v, public)
-        cell = u.astype(np.int64) * public.items + i
-        if (np.diff(cell) <= 0).any():
-            order = np.argsort(cell, kind="stable")
-            cell, u, i, v = cell[order], u[order], i[order], v[order]
-            same = np.flatnonzero(np.diff(cell) == 0)
+        cell_indices = u.astype(np.int64) * public.items + i
+        if (np.diff(cell_indices) <= 0).any():
+            order = np.argsort(cell_indices, kind="stable")
+            cell_indices, u, i, v = cell_indices[order], u[order], i[order], v[order]
+            same = np.flatnonzero(np.diff(cell_indices) == 0)
             if len(same):
                 raise BadRatings(
                     f"{len(same)} user-item pairs appear more than once, first user"
@@ -318,48 +318,55 @@ class Ratings(Here):
     @cached_property
     def fingerprint(self) -> str:
         """Content hash (16 hex digits) of cells, values and public facts; names do not count."""
-        p = self.public
-        facts = (p.users, p.items, float(p.low), float(p.high), p.cap, self.prepared)  # 1 is 1.0
-        digest = hashlib.sha256(repr(facts).encode())
-        used = [self.features] if self.public.features else []
-        for array in (self.users, self.items, self.values, *used):
+        public = self.public
+        hashed_facts = (
+            public.users,
+            public.items,
+            float(public.low),
+            float(public.high),
+            public.cap,
+            self.prepared,
+        )  # 1 is 1.0
+        digest = hashlib.sha256(repr(hashed_facts).encode())
+        used_arrays = [self.features] if self.public.features else []
+        for array in (self.users, self.items, self.values, *used_arrays):
             digest.update(np.ascontiguousarray(array).tobytes())
         return digest.hexdigest()[:16]
 
     def select(self, keep: NDArray[Any]) -> Ratings:
         """The ratings at a boolean mask or sorted positions, same users, items and public facts."""
-        chosen = dataclasses.replace(
+        selected = dataclasses.replace(
             self,
             users=self.users[keep],
             items=self.items[keep],
             values=self.values[keep],
             times=None if self.times is None else self.times[keep],
         )
-        if len(chosen) == 0:
+        if len(selected) == 0:
             raise BadRatings("no rating is left after the selection")
-        return chosen
+        return selected
 
-    def on_items(self, place: NDArray[np.int32]) -> Ratings:
+    def on_items(self, positions: NDArray[np.int32]) -> Ratings:
         """The ratings of the items with a place >= 0, over these items, in their order."""
-        chosen, kept = self.select(place[self.items] >= 0), np.flatnonzero(place >= 0)
+        selected, retained = self.select(positions[self.items] >= 0), np.flatnonzero(positions >= 0)
         item_ids, titles = (
-            None if names is None else tuple(names[k] for k in kept.tolist())
+            None if names is None else tuple(names[k] for k in retained.tolist())
             for names in (self.item_ids, self.titles)
         )
         return dataclasses.replace(
-            chosen,
-            items=place[chosen.items],
-            public=dataclasses.replace(self.public, items=len(kept)),
+            selected,
+            items=positions[selected.items],
+            public=dataclasses.replace(self.public, items=len(retained)),
             item_ids=item_ids,
             titles=titles,
-            known={name: columns[kept] for name, columns in self.known.items()},
+            known={name: columns[retained] for name, columns in self.known.items()},
         )
 
-    def knowing(self, known: Mapping[str, Floats], *, told: str = "") -> Ratings:
+    def knowing(self, item_features: Mapping[str, Floats], *, told: str = "") -> Ratings:
         """The same ratings with facts about the items beside them; each items x columns."""
-        facts = tuple((name, columns.shape[1]) for name, columns in known.items())
-        public = dataclasses.replace(self.public, known=facts)
-        return dataclasses.replace(self, public=public, known=known, told=told)
+        available = tuple((name, columns.shape[1]) for name, columns in item_features.items())
+        public = dataclasses.replace(self.public, known=available)
+        return dataclasses.replace(self, public=public, known=item_features, told=told)
 
     @property
     def used(self) -> list[str]:
@@ -368,8 +375,8 @@ class Ratings(Here):
 
     def using(self, names: Sequence[str]) -> Ratings:
         """The same ratings with these facts used. Raises KeyError for one that is not there."""
-        facts = tuple((name, self.known[name].shape[1]) for name in names)
-        return dataclasses.replace(self, public=dataclasses.replace(self.public, features=facts))
+        used = tuple((name, self.known[name].shape[1]) for name in names)
+        return dataclasses.replace(self, public=dataclasses.replace(self.public, features=used))
 
 
 def numbered(count: int) -> tuple[str, ...]:
@@ -381,10 +388,10 @@ def most_rated(ratings: Ratings, count: int) -> NDArray[np.int32]:
     """Where each item is among the `count` most rated ones (ties: the lower index), -1 for one that
     is not."""
     counts = np.bincount(ratings.items, minlength=ratings.public.items)
-    kept = np.sort(np.argsort(-counts, kind="stable")[:count])
-    place = np.full(len(counts), -1, dtype=np.int32)
-    place[kept] = np.arange(len(kept), dtype=np.int32)
-    return place
+    top_items = np.sort(np.argsort(-counts, kind="stable")[:count])
+    positions = np.full(len(counts), -1, dtype=np.int32)
+    positions[top_items] = np.arange(len(top_items), dtype=np.int32)
+    return positions
 
 
 def kept_at_random(ratings: Ratings, count: int, key: int) -> Bools:
@@ -392,16 +399,16 @@ def kept_at_random(ratings: Ratings, count: int, key: int) -> Bools:
 
     A cell's place is a hash of (key, user, item): other users' ratings never matter.
     """
-    counts, kept = np.diff(ratings.indptr), np.ones(len(ratings), dtype=bool)
+    counts, retained = np.diff(ratings.indptr), np.ones(len(ratings), dtype=bool)
     for users in of_similar_length(np.where(counts > count, counts, 0), _AT_ONCE):
-        place = np.arange(counts[users].max())
-        inside = place < counts[users, None]
-        cells = np.where(inside, ratings.indptr[users, None] + place, 0)
-        hashed = _hashed(ratings, users[:, None], ratings.items[cells], key)
-        priority = np.where(inside, hashed, ~np.uint64(0))
-        last = np.sort(priority, axis=1)[:, count - 1 : count]
-        kept[cells[inside]] = (priority <= last)[inside]
-    return kept
+        offset = np.arange(counts[users].max())
+        is_entry = offset < counts[users, None]
+        entries = np.where(is_entry, ratings.indptr[users, None] + offset, 0)
+        hash_values = _hashed(ratings, users[:, None], ratings.items[entries], key)
+        priority = np.where(is_entry, hash_values, ~np.uint64(0))
+        cutoff = np.sort(priority, axis=1)[:, count - 1 : count]
+        retained[entries[is_entry]] = (priority <= cutoff)[is_entry]
+    return retained
 
 
 def hashes(ratings: Ratings, key: int) -> NDArray[np.uint64]:
@@ -414,13 +421,16 @@ def _hashed(
 ) -> NDArray[np.uint64]:
     """Of cells of these ratings, whose users count as where they stand among all."""
     offset = np.random.SeedSequence(key).generate_state(1, np.uint64).astype(np.uint64)
-    own = users if ratings.places is None else ratings.places[users]
-    cell = own.astype(np.uint64) * np.uint64(ratings.public.items) + items.astype(np.uint64)
+    user_indices = users if ratings.places is None else ratings.places[users]
+    cell = user_indices.astype(np.uint64) * np.uint64(ratings.public.items) + items.astype(
+        np.uint64
+    )
     return _mix(_mix(cell) + offset)
 
 
-def of_similar_length(counts: Ints, most: int) -> Iterator[Ints]:
-    """Which rows have any of so many cells, in groups of similar length and `most` cells or so."""
+def of_similar_length(counts: Ints, max_entries: int) -> Iterator[Ints]:
+    """Which rows have any of so many cells, in groups of similar length and `max_entries` cells or
+    so."""
     order = np.argsort(counts, kind="stable")
     order = order[counts[order] > 0]
     lengths = counts[order]
@@ -428,7 +438,7 @@ def of_similar_length(counts: Ints, most: int) -> Iterator[Ints]:
     while start < len(order):
         longest = int(lengths[start]) * 9 // 8
         end = int(np.searchsorted(lengths, longest, side="right"))
-        end = min(end, start + max(1, most // longest))
+        end = min(end, start + max(1, max_entries // longest))
         check_cancelled()
         yield order[start:end]
         start = end
@@ -438,9 +448,9 @@ def place_in_row(ratings: Ratings, *keys: NDArray[Any]) -> Ints:
     """Each rating's place (0, 1, ...) within its user's row, ordered by the last of the keys, ties
     by the one before it and at last by the item."""
     order = np.lexsort((*keys, ratings.users))
-    place = np.empty(len(ratings), dtype=np.int64)
-    place[order] = np.arange(len(ratings)) - ratings.indptr[ratings.users[order]]
-    return place
+    rank = np.empty(len(ratings), dtype=np.int64)
+    rank[order] = np.arange(len(ratings)) - ratings.indptr[ratings.users[order]]
+    return rank
 
 
 def _numbers(name: str, column: ArrayLike, kind: type[Any]) -> NDArray[Any]:

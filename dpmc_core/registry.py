@@ -50,7 +50,7 @@ _NEEDED = {
 
 def methods_in(module: ModuleType) -> list[type[Mechanism]]:
     """The classes with an id that a module defines, in order."""
-    classes = (thing for thing in vars(module).values() if isinstance(thing, type))
+    classes = (value for value in vars(module).values() if isinstance(value, type))
     return [cls for cls in classes if cls.__module__ == module.__name__ and "id" in vars(cls)]
 
 
@@ -72,10 +72,12 @@ class _Mechanisms(Mapping[str, type[Mechanism]]):
 
     def __getitem__(self, id: str) -> type[Mechanism]:
         if self._classes is None:
-            found = self._early.get(id) or next((c for c in self._own(id) if c.id == id), None)
-            if found is not None:
-                self._early[id] = found
-                return found
+            matching = self._early.get(id) or next(
+                (candidate for candidate in self._own(id) if candidate.id == id), None
+            )
+            if matching is not None:
+                self._early[id] = matching
+                return matching
         return self._all()[id]
 
     def __iter__(self) -> Iterator[str]:
@@ -84,25 +86,27 @@ class _Mechanisms(Mapping[str, type[Mechanism]]):
     def __len__(self) -> int:
         return len(self._all())
 
-    def replace(self, gone: Collection[type[Mechanism]], new: Sequence[type[Mechanism]]) -> None:
-        """Put `new` in the place of `gone`, all or none. Raises DpmcError."""
+    def replace(
+        self, removed: Collection[type[Mechanism]], added: Sequence[type[Mechanism]]
+    ) -> None:
+        """Put `added` in the place of `removed`, all or none. Raises DpmcError."""
         with self._lock:
-            known = {id: cls for id, cls in self._all().items() if cls not in gone}
-            for cls in new:
+            classes = {id: cls for id, cls in self._all().items() if cls not in removed}
+            for cls in added:
                 _check(cls)
-                if cls.id in known:
-                    taken = known[cls.id].__name__
+                if cls.id in classes:
+                    taken = classes[cls.id].__name__
                     raise DpmcError(f"the id '{cls.id}' of {cls.__name__} is taken by {taken}")
-                known[cls.id] = cls
-            for cls in new:
-                _check_company(cls, known)
-            self._classes = known
+                classes[cls.id] = cls
+            for cls in added:
+                _check_company(cls, classes)
+            self._classes = classes
 
     def _all(self) -> Mapping[str, type[Mechanism]]:
         with self._lock:
             if self._classes is None:
-                own = sorted(self._own(""), key=lambda cls: (_TASKS.index(cls.task), cls.place))
-                self._classes = {cls.id: cls for cls in own}
+                classes = sorted(self._own(""), key=lambda cls: (_TASKS.index(cls.task), cls.place))
+                self._classes = {cls.id: cls for cls in classes}
                 self._ask()
             return self._classes
 
@@ -112,9 +116,9 @@ class _Mechanisms(Mapping[str, type[Mechanism]]):
         points: dict[str, list[EntryPoint]] = {}
         for point in entry_points(group=ENTRY_POINTS):
             points.setdefault(point.dist.name if point.dist else point.value, []).append(point)
-        for package, own in sorted(points.items()):
+        for package, package_points in sorted(points.items()):
             try:
-                self.replace((), [point.load() for point in own])
+                self.replace((), [point.load() for point in package_points])
             except (Exception, SystemExit) as error:
                 why = error if isinstance(error, DpmcError) else f"{type(error).__name__}: {error}"
                 self.broken += (f"mechanisms of the package {package} cannot be loaded: {why}",)
@@ -132,7 +136,9 @@ def _of_files(id: str) -> Iterator[type[Mechanism]]:
             return f'id = "{id}"'.encode() not in text
         return True
 
-    for name in sorted((one.name for one in pkgutil.iter_modules(files.__path__)), key=silent):
+    for name in sorted(
+        (module.name for module in pkgutil.iter_modules(files.__path__)), key=silent
+    ):
         yield from methods_in(import_module(f"{files.__name__}.{name}"))
 
 
@@ -260,8 +266,12 @@ def _check(thing: object) -> None:
     for method in ("guarantee", "fit"):
         if not callable(getattr(cls, method, None)):
             raise DpmcError(f"{name} needs the method {method}")
-    made = vars(cls).get("__dataclass_params__")
-    if made is None or not made.frozen or not all(f.kw_only for f in dataclasses.fields(cls)):
+    dataclass_params = vars(cls).get("__dataclass_params__")
+    if (
+        dataclass_params is None
+        or not dataclass_params.frozen
+        or not all(f.kw_only for f in dataclasses.fields(cls))
+    ):
         raise DpmcError(f"{name} must be a @dataclass(frozen=True, kw_only=True)")
     try:
         declared = settings_of(cls)
@@ -282,10 +292,14 @@ def _check(thing: object) -> None:
             )
 
 
-def _check_company(cls: type[Mechanism], known: Mapping[str, type[Mechanism]]) -> None:
+def _check_company(cls: type[Mechanism], classes: Mapping[str, type[Mechanism]]) -> None:
     for part, id in (("twin", cls.twin), ("floor", cls.floor)):
-        other, kind = known.get(id), "without noise " if part == "twin" else ""
-        if other is None or other.task is not cls.task or (kind and adds_noise(other)):
+        counterpart, kind = classes.get(id), "without noise " if part == "twin" else ""
+        if (
+            counterpart is None
+            or counterpart.task is not cls.task
+            or (kind and adds_noise(counterpart))
+        ):
             raise DpmcError(
                 f"the {part} of {cls.__name__} must be a method {kind}that predicts"
                 f" {cls.task.value} too, got {id!r}"
@@ -294,10 +308,10 @@ def _check_company(cls: type[Mechanism], known: Mapping[str, type[Mechanism]]) -
 
 def floors_of(cls: type[Mechanism], steps: Iterable[str]) -> tuple[str, ...]:
     """Ids of the baselines that a method may have on ratings prepared so."""
-    facts = takes_facts(cls) and uses_facts(steps)
+    with_features = takes_facts(cls) and uses_facts(steps)
     if cls.floor in BASELINES:
-        return tuple(id for id in BASELINES[cls.floor] if facts or not takes_facts(get(id)))
-    return (ALONE.get(cls.task, cls.floor) if facts else cls.floor,)
+        return tuple(id for id in BASELINES[cls.floor] if with_features or not takes_facts(get(id)))
+    return (ALONE.get(cls.task, cls.floor) if with_features else cls.floor,)
 
 
 def floor_of(
@@ -309,18 +323,18 @@ def floor_of(
     at every epsilon.
     """
     ids = floors_of(cls, steps)
-    known = [id for id in ids if get(id).twin in errors]
-    return min(known, key=lambda id: errors[get(id).twin], default=ids[-1])
+    evaluated = [id for id in ids if get(id).twin in errors]
+    return min(evaluated, key=lambda id: errors[get(id).twin], default=ids[-1])
 
 
 def baselines_of(cls: type[Mechanism], steps: Sequence[str]) -> tuple[str, ...]:
     """Ids of the baselines that run beside a method: what `floor_of` chooses from and by, and where
     features are used these alone."""
-    floors = floors_of(cls, steps)
-    if len(floors) > 1:
-        floors += tuple(get(id).twin for id in floors)
-        floors += (ALONE[cls.task],) * uses_facts(steps)
-    return floors
+    baselines = floors_of(cls, steps)
+    if len(baselines) > 1:
+        baselines += tuple(get(id).twin for id in baselines)
+        baselines += (ALONE[cls.task],) * uses_facts(steps)
+    return baselines
 
 
 def company_of(cls: type[Mechanism]) -> tuple[str, ...]:

@@ -60,12 +60,12 @@ def same_setting(
 
     only: what the help adds on where it matters. default: in the place of the other class's.
     """
-    (found,) = (f for f in dataclasses.fields(declaring) if f.name == name)
-    info: SettingInfo = found.metadata["setting"]
+    (inherited,) = (f for f in dataclasses.fields(declaring) if f.name == name)
+    info: SettingInfo = inherited.metadata["setting"]
     if only:
         info = dataclasses.replace(info, help=f"{info.help} ({only})")
     if default is dataclasses.MISSING:
-        default = found.default
+        default = inherited.default
     return field(default=default, metadata={"setting": info})
 
 
@@ -92,25 +92,25 @@ def settings_of(mechanism: type) -> tuple[Setting, ...]:
 
 def _settings_of(mechanism: type) -> tuple[Setting, ...]:
     hints = typing.get_type_hints(mechanism)
-    found = []
+    declared = []
     for f in dataclasses.fields(mechanism):
         info = f.metadata.get("setting")
         if info is None:
             continue
-        parts = [hints[f.name]]
+        variants = [hints[f.name]]
         if isinstance(hints[f.name], types.UnionType):
-            parts = list(typing.get_args(hints[f.name]))
-        plain = next(p for p in parts if p is not type(None))
+            variants = list(typing.get_args(hints[f.name]))
+        value_type = next(p for p in variants if p is not type(None))
         if not info.choices:
-            info = dataclasses.replace(info, choices=_choices(plain))
-        found.append(Setting(f.name, plain, type(None) in parts, f.default, info))
-    return tuple(found)
+            info = dataclasses.replace(info, choices=_choices(value_type))
+        declared.append(Setting(f.name, value_type, type(None) in variants, f.default, info))
+    return tuple(declared)
 
 
-def _choices(plain: type[Any]) -> tuple[str, ...]:
-    if plain is bool:
+def _choices(value_type: type[Any]) -> tuple[str, ...]:
+    if value_type is bool:
         return ("true", "false")
-    return tuple(str(m.value) for m in plain) if issubclass(plain, enum.Enum) else ()
+    return tuple(str(m.value) for m in value_type) if issubclass(value_type, enum.Enum) else ()
 
 
 def check_settings(mechanism: Any) -> None:
@@ -120,14 +120,14 @@ def check_settings(mechanism: Any) -> None:
         if value is None and s.optional:
             continue
         if s.type in (int, float):
-            i = s.info
+            info = s.info
             check_number(
                 s.name,
                 value,
-                above=i.above,
-                at_least=i.at_least,
-                below=i.below,
-                at_most=i.at_most,
+                above=info.above,
+                at_least=info.at_least,
+                below=info.below,
+                at_most=info.at_most,
                 integer=s.type is int,
             )
         elif not isinstance(value, s.type):
@@ -135,18 +135,18 @@ def check_settings(mechanism: Any) -> None:
 
 
 def _wanted(s: Setting) -> str:
-    kinds = {int: "an integer", float: "a number", str: "text"}
+    type_names = {int: "an integer", float: "a number", str: "text"}
     if s.info.choices:
         return f"one of {', '.join(s.info.choices)}"
-    return kinds.get(s.type) or f"a {s.type.__name__}"
+    return type_names.get(s.type) or f"a {s.type.__name__}"
 
 
 def parse_setting(mechanism: type, name: str, text: str) -> Any:
     """A setting's value from its text form (`none` for an optional one). Raises InvalidSetting."""
-    known = {s.name: s for s in settings_of(mechanism)}
-    if name not in known:
-        raise unknown_name("setting", name, known)
-    s = known[name]
+    declared = {s.name: s for s in settings_of(mechanism)}
+    if name not in declared:
+        raise unknown_name("setting", name, declared)
+    s = declared[name]
     text = text.strip()
     if s.optional and text.lower() == "none":
         return None
@@ -164,8 +164,12 @@ def parse_setting(mechanism: type, name: str, text: str) -> Any:
 
 def setting_text(value: Any) -> str:
     """A setting's value as `parse_setting` takes it."""
-    shown = show_setting(value)
-    return str(shown).lower() if shown is None or isinstance(shown, bool) else str(shown)
+    plain_value = show_setting(value)
+    return (
+        str(plain_value).lower()
+        if plain_value is None or isinstance(plain_value, bool)
+        else str(plain_value)
+    )
 
 
 def show_setting(value: Any) -> Any:

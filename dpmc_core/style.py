@@ -23,5 +23,5 @@ _MARKERS = ("square", "pentagon", "hexagon", "triangle-down", "cross", "hourglas
 
 def spare(id: str) -> Style:
     """For a method whose class names no style: the same one every time."""
-    k = sum(id.encode())
-    return Style(_COLORS[k % 6], _MARKERS[k // 6 % 6])
+    checksum = sum(id.encode())
+    return Style(_COLORS[checksum % 6], _MARKERS[checksum // 6 % 6])

@@ -11,12 +11,12 @@ for _name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
 
 
-def _again(found: "sys.UnraisableHookArgs") -> None:
+def _again(unraisable: "sys.UnraisableHookArgs") -> None:
     """Ctrl-C again in a moment, where a callback that Python runs by itself has swallowed it."""
-    if issubclass(found.exc_type, KeyboardInterrupt):
+    if issubclass(unraisable.exc_type, KeyboardInterrupt):
         threading.Timer(0.01, _interrupt).start()
     else:
-        sys.__unraisablehook__(found)
+        sys.__unraisablehook__(unraisable)
 
 
 def _interrupt() -> None:

@@ -46,15 +46,15 @@ def cited_papers() -> tuple[CitedPaper, ...]:
     """All papers by year, without their experiments; none where `papers` is not there."""
     folder = files("dpmc_lab").joinpath("papers")
     names = {field.name for field in dataclasses.fields(CitedPaper)}
-    found = []
+    papers = []
     for file in folder.iterdir() if folder.is_dir() else ():
         if file.name.endswith(".toml"):
             table = tomllib.loads(file.read_text(encoding="utf-8"))
-            head = {name: value for name, value in table.items() if name in names}
-            found.append(facts.into(CitedPaper, head, file.name))
-    return tuple(sorted(found, key=lambda one: (one.year, one.key)))
+            fields_read = {name: value for name, value in table.items() if name in names}
+            papers.append(facts.into(CitedPaper, fields_read, file.name))
+    return tuple(sorted(papers, key=lambda paper: (paper.year, paper.key)))
 
 
 def citing(methods: Collection[str]) -> list[CitedPaper]:
     """The papers whose experiments run one of these methods, by year."""
-    return [one for one in cited_papers() if not {*methods}.isdisjoint(one.methods)]
+    return [paper for paper in cited_papers() if not {*methods}.isdisjoint(paper.methods)]

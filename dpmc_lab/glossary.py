@@ -28,8 +28,8 @@ class Term:
 
     def __post_init__(self) -> None:
         named = {"rating": RATING, "cell": CELL, "user": USER_EMPTIED, "metrics": METRICS}
-        for text in ("name", "words"):
-            object.__setattr__(self, text, getattr(self, text).format_map(named))
+        for field_name in ("name", "words"):
+            object.__setattr__(self, field_name, getattr(self, field_name).format_map(named))
 
 
 TERMS: Mapping[str, Term] = {
@@ -47,14 +47,14 @@ def named(word: str) -> Term | None:
     return next((term for term in TERMS.values() if word in (term.name, *term.also)), None)
 
 
-def find(text: str = "") -> tuple[Term, ...]:
+def find(query: str = "") -> tuple[Term, ...]:
     """The terms in the order of the alphabet, those that a text stands in; all without one."""
-    found = (
+    matches = (
         term
         for term in TERMS.values()
         if all(
             word in " ".join((term.name, term.words, term.more, *term.also)).casefold()
-            for word in text.casefold().split()
+            for word in query.casefold().split()
         )
     )
-    return tuple(sorted(found, key=lambda term: term.name.casefold()))
+    return tuple(sorted(matches, key=lambda term: term.name.casefold()))

@@ -62,14 +62,18 @@ class Shipped:
 @cache
 def _records() -> dict[str, Shipped]:
     text = files("dpmc_lab").joinpath("measured.json").read_text(encoding="utf-8")
-    return {found["mechanism"]: Shipped(**found) for found in json.loads(text)}
+    return {record["mechanism"]: Shipped(**record) for record in json.loads(text)}
 
 
 def shipped(mechanism: Mechanism) -> Shipped | None:
     """What was measured of a mechanism at these very settings; None where nothing was."""
-    found = _records().get(mechanism.id)
-    if found is None or found.revision != mechanism.revision:
+    bound = _records().get(mechanism.id)
+    if bound is None or bound.revision != mechanism.revision:
         return None
-    asked = {} if found.delta == 0 else {"delta": found.delta}
-    same = registry.create(mechanism.id, epsilon=found.epsilon, **asked)
-    return found if type(mechanism) is type(same) and mechanism == same else None
+    delta_setting = {} if bound.delta == 0 else {"delta": bound.delta}
+    default_mechanism = registry.create(mechanism.id, epsilon=bound.epsilon, **delta_setting)
+    return (
+        bound
+        if type(mechanism) is type(default_mechanism) and mechanism == default_mechanism
+        else None
+    )

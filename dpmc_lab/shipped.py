@@ -57,14 +57,14 @@ def write(records: Iterable[Record], dataset: Dataset, source: str, stream: IO[s
     """
     rows = list(records)
     first = min(rows, key=lambda row: int(row["seed"]))["data"]
-    known = (
+    item_features = (
         {"features": dataset.ratings.public.known} if registry.uses_facts(first["prepare"]) else {}
     )
     stamp = {
         "version": ", ".join(sorted({row["version"] for row in rows})),
         "data": dataset.name,
         "title": dataset.title,
-        "public": {name: first[name] for name in PUBLIC} | known,
+        "public": {name: first[name] for name in PUBLIC} | item_features,
         "ratings": len(dataset.ratings),
         "fingerprint": dataset.ratings.fingerprint,
         "prepared": first["prepared"],
@@ -79,9 +79,11 @@ def write(records: Iterable[Record], dataset: Dataset, source: str, stream: IO[s
     writer.writerow(_COLUMNS)
     for row in rows:
         epsilon = row["settings"].get("epsilon")
-        at = "" if epsilon is None else f"{epsilon:g}"
+        epsilon_text = "" if epsilon is None else f"{epsilon:g}"
         for metric, value in row["metrics"].items():
-            writer.writerow((dataset.name, _variant(row), at, row["seed"], metric, f"{value:.6g}"))
+            writer.writerow(
+                (dataset.name, _variant(row), epsilon_text, row["seed"], metric, f"{value:.6g}")
+            )
 
 
 def _variant(row: Record) -> str:
@@ -107,8 +109,10 @@ def read(
     try:
         stamp, names = _stamp(stream)
         if mechanisms is not None:
-            wanted = {*mechanisms}.union(*map(registry.company_of, map(registry.get, mechanisms)))
-            names = [name for name in names if name.split()[0] in wanted]
+            mechanism_ids = {*mechanisms}.union(
+                *map(registry.company_of, map(registry.get, mechanisms))
+            )
+            names = [name for name in names if name.split()[0] in mechanism_ids]
         rows = [row for row in _records(stamp, names, csv.DictReader(stream)) if row["seed"] != but]
     except (ValueError, KeyError, TypeError) as error:
         raise BadRatings(f"the file of curves cannot be read: {error}") from None
@@ -120,11 +124,11 @@ def read(
 def load(data: str, task: Task, mechanisms: Collection[str] | None = None) -> Store | None:
     """The precomputed curves of a sample data set for a task, those with public facts about its
     items among them, or None where there are none."""
-    found = None
-    for facts in (False, True):
-        with _opened(data, task, facts) as stream:
-            found = found if stream is None else read(stream, mechanisms, found)
-    return found
+    curve_store = None
+    for with_item_features in (False, True):
+        with _opened(data, task, with_item_features) as stream:
+            curve_store = curve_store if stream is None else read(stream, mechanisms, curve_store)
+    return curve_store
 
 
 def units(data: str, task: Task) -> frozenset[str]:
@@ -143,8 +147,10 @@ def ready(data: str, task: Task) -> frozenset[str]:
     return frozenset(name.split()[0] for name in names)
 
 
-def _opened(data: str, task: Task, facts: bool) -> AbstractContextManager[IO[str] | None]:
-    path = FOLDER / file_name(data, task, facts=facts)
+def _opened(
+    data: str, task: Task, with_item_features: bool
+) -> AbstractContextManager[IO[str] | None]:
+    path = FOLDER / file_name(data, task, facts=with_item_features)
     return path.open(encoding="utf-8", newline="") if path.is_file() else nullcontext()
 
 
@@ -164,22 +170,30 @@ def _records(
     public, prepared = PublicFacts(**stamp["public"]), stamp["prepared"]
 
     @cache
-    def made(name: str, at: str) -> tuple[Mechanism, Plain, Plain]:
-        settings = stamp["settings"][name] | ({"epsilon": float(at)} if at else {})
+    def made(name: str, epsilon_text: str) -> tuple[Mechanism, Plain, Plain]:
+        settings = stamp["settings"][name] | (
+            {"epsilon": float(epsilon_text)} if epsilon_text else {}
+        )
         mechanism = restored(name.split()[0], settings)
-        card = mechanism.guarantee(public).given(tuple(prepared))
-        return mechanism, settings, card.as_dict() | every_unit(card)
+        privacy_guarantee = mechanism.guarantee(public).given(tuple(prepared))
+        return mechanism, settings, privacy_guarantee.as_dict() | every_unit(privacy_guarantee)
 
     measured: dict[tuple[str, str, str], dict[str, float]] = {}
     for line in lines:
         if line["mechanism"] in names:
-            place = line["mechanism"], line["epsilon"], line["seed"]
-            measured.setdefault(place, {})[line["metric"]] = float(line["value"])
-    for (name, at, seed), metrics in measured.items():
-        mechanism, settings, guarantee = made(name, at)
-        fixed = stamp["source"], stamp["steps"], stamp["split"], mechanism.id, mechanism.revision
+            row_key = line["mechanism"], line["epsilon"], line["seed"]
+            measured.setdefault(row_key, {})[line["metric"]] = float(line["value"])
+    for (name, epsilon_text, seed), metrics in measured.items():
+        mechanism, settings, guarantee = made(name, epsilon_text)
+        run_identity = (
+            stamp["source"],
+            stamp["steps"],
+            stamp["split"],
+            mechanism.id,
+            mechanism.revision,
+        )
         yield {
-            "key": unit_key(*fixed, settings, int(seed)),
+            "key": unit_key(*run_identity, settings, int(seed)),
             "version": stamp["version"],
             "mechanism": mechanism.id,
             "revision": mechanism.revision,

@@ -163,9 +163,9 @@ def _needed() -> tuple[str, ...]:
 # --- records -------------------------------------------------------------------------------------
 
 
-def digest(*parts: Any) -> str:
+def digest(*values: Any) -> str:
     """A content hash (32 hex digits) of plain JSON values."""
-    text = json.dumps(parts, sort_keys=True, allow_nan=False)
+    text = json.dumps(values, sort_keys=True, allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
@@ -175,9 +175,11 @@ def without_epsilon(settings: Mapping[str, Any]) -> Plain:
 
 def restored(id: str, settings: Mapping[str, Any]) -> Mechanism:
     """The mechanism with stored settings. Raises DpmcError for those it does not have."""
-    changed = registry.changed_settings(id, without_epsilon(settings))
+    changed_settings = registry.changed_settings(id, without_epsilon(settings))
     cls = registry.get(id)
-    values = {name: parse_setting(cls, name, str(value)) for name, value in changed.items()}
+    values = {
+        name: parse_setting(cls, name, str(value)) for name, value in changed_settings.items()
+    }
     return registry.create(id, epsilon=settings.get("epsilon"), **values)
 
 
@@ -199,10 +201,12 @@ def unit_key(
 
 def every_unit(guarantee: Guarantee) -> Plain:
     """The certified epsilon of every unit by its column name, and why some are infinite."""
-    found = {change.value: guarantee.certified(change) for change in Change}
+    certified = {change.value: guarantee.certified(change) for change in Change}
     return {
-        "units": {unit: one.epsilon if one.finite else None for unit, one in found.items()},
-        "reasons": {unit: one.reason for unit, one in found.items() if not one.finite},
+        "units": {
+            unit: bound.epsilon if bound.finite else None for unit, bound in certified.items()
+        },
+        "reasons": {unit: bound.reason for unit, bound in certified.items() if not bound.finite},
     }
 
 
@@ -211,20 +215,29 @@ def _to_tables(record: Record) -> tuple[Plain, str, Plain]:
     guarantee, data, settings = record["guarantee"], record["data"], record["settings"]
     if unknown := sorted(set(record["metrics"]) - set(METRICS)):
         raise DpmcError(f"the result store has no column for the metric {unknown[0]}")
-    flat = dict(flatten(record))
+    flat_record = dict(flatten(record))
     curve, result = (
-        {field.column: flat.get(field.name) for field in FIELDS if field.table == table}
+        {field.column: flat_record.get(field.name) for field in FIELDS if field.table == table}
         for table in ("curve", "result")
     )
-    plain = without_epsilon(settings)
-    fixed = data["source"], data["prepare"], data["split"], record["mechanism"], record["revision"]
-    curve |= {"key": unit_key(*fixed, plain), "settings": json.dumps(plain)}
+    curve_settings = without_epsilon(settings)
+    curve_columns = (
+        data["source"],
+        data["prepare"],
+        data["split"],
+        record["mechanism"],
+        record["revision"],
+    )
+    curve |= {
+        "key": unit_key(*curve_columns, curve_settings),
+        "settings": json.dumps(curve_settings),
+    }
     result |= {
         "epsilon": settings.get("epsilon"),
         "finished": datetime.now(UTC).isoformat(timespec="seconds"),
     }
-    card = {name: guarantee[name] for name in (*_WORDING, "reasons")}
-    return curve, json.dumps(card | {"prepared": list(data["prepared"])}), result
+    wording = {name: guarantee[name] for name in (*_WORDING, "reasons")}
+    return curve, json.dumps(wording | {"prepared": list(data["prepared"])}), result
 
 
 def _from_tables(row: Mapping[str, Any]) -> Plain:
@@ -234,13 +247,13 @@ def _from_tables(row: Mapping[str, Any]) -> Plain:
     """
     record: Plain = {}
     for (*groups, name), field in _STORED:
-        place = record
+        target = record
         for group in groups:
-            place = place.setdefault(group, {})
-        place[name] = _value(field, row[field.column])
-    card, guarantee = json.loads(row["text"]), record["guarantee"]
-    record["data"]["prepared"] = card.pop("prepared")
-    guarantee |= card
+            target = target.setdefault(group, {})
+        target[name] = _value(field, row[field.column])
+    wording, guarantee = json.loads(row["text"]), record["guarantee"]
+    record["data"]["prepared"] = wording.pop("prepared")
+    guarantee |= wording
     for kind in ("claimed", "certified"):
         if guarantee[kind]["epsilon"] is None:
             guarantee[kind] = None
@@ -325,15 +338,15 @@ def sentences(path: Path) -> Iterator[None]:
 
     try:
         yield
-    except sqlite3.Error as found:
-        code = _code(found)
+    except sqlite3.Error as cause:
+        code = _code(cause)
         if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
             raise error("is locked by another program", "", StoreLocked) from None
-        raise error(_OF_SQLITE.get(code, _OTHER), found) from None
-    except OSError as found:
-        raise error(_OF_SYSTEM.get(found.errno or 0, _OTHER), found.strerror or found) from None
-    except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as found:
-        what = found if isinstance(found, ValueError) else "a row that cannot be read"
+        raise error(_OF_SQLITE.get(code, _OTHER), cause) from None
+    except OSError as cause:
+        raise error(_OF_SYSTEM.get(cause.errno or 0, _OTHER), cause.strerror or cause) from None
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as cause:
+        what = cause if isinstance(cause, ValueError) else "a row that cannot be read"
         raise error(_DAMAGED.format(" ({})"), what) from None
 
 
@@ -391,8 +404,8 @@ class Store:
 
     def _keys(self, where: str, *values: str) -> set[str]:
         with sentences(self.path):
-            found = self.connection.execute(f"SELECT key FROM result {where}", values)
-            return {row["key"] for row in found}
+            rows = self.connection.execute(f"SELECT key FROM result {where}", values)
+            return {row["key"] for row in rows}
 
     def stamp(self) -> int:
         """A number that changes whenever another connection has written."""
@@ -404,24 +417,24 @@ class Store:
 
         Returns how many were new.
         """
-        split = [(_to_tables(record), record.get("lists")) for record in records]
+        entries = [(_to_tables(record), record.get("lists")) for record in records]
         added = 0
         with sentences(self.path), self._transaction():
-            for (curve, card, result), lists in split:
+            for (curve, wording, result), lists in entries:
                 result["curve"] = self._id("curve", curve, "key")
-                result["card"] = self._id("card", {"text": card}, "text")
+                result["card"] = self._id("card", {"text": wording}, "text")
                 added += self._insert("result", result, "key")
                 if lists is not None:
-                    listed = {"key": result["key"], "lists": json.dumps(lists)}
-                    self._insert("shown", listed, "key")
+                    lists_row = {"key": result["key"], "lists": json.dumps(lists)}
+                    self._insert("shown", lists_row, "key")
         return added
 
     @contextmanager
     def claims(self) -> Iterator[Claims]:
         """For keys of units that are being computed, so that no other process computes them too."""
-        beside = None if self.path == MEMORY else self.path.with_name(f"{self.path.name}-claims")
+        lock_path = None if self.path == MEMORY else self.path.with_name(f"{self.path.name}-claims")
         with sentences(self.path):
-            claims = Claims(beside, 0 if beside is None else self.path.stat().st_mode & 0o777)
+            claims = Claims(lock_path, 0 if lock_path is None else self.path.stat().st_mode & 0o777)
         with closing(claims):
             yield claims
 
@@ -435,15 +448,15 @@ class Store:
         with sentences(self.path):
             with self._transaction():
                 query = f"SELECT COUNT(*) FROM result WHERE {where}"
-                gone = int(execute(query, values).fetchone()[0])
+                n_deleted = int(execute(query, values).fetchone()[0])
                 if not dry:
                     execute(f"DELETE FROM result WHERE {where}", values)
                     for table in ("curve", "card"):
                         execute(f"DELETE FROM {table} WHERE id NOT IN (SELECT {table} FROM result)")
                     execute("DELETE FROM shown WHERE key NOT IN (SELECT key FROM result)")
-            if gone and not dry:
+            if n_deleted and not dry:
                 execute("VACUUM")
-        return gone
+        return n_deleted
 
     def _insert(self, table: str, columns: Mapping[str, Any], unique: str) -> int:
         """Returns how many rows are new: none where one has the same value in a unique column."""
@@ -504,8 +517,8 @@ class Store:
                 f" is {version}, this one knows {VERSION}): update dpmc-lab, or choose another file"
                 " with --store"
             )
-        there = {name for (name,) in execute(_SHAPE)}
-        if lost := next((name for name in _needed() if name not in there), None):
+        existing = {name for (name,) in execute(_SHAPE)}
+        if lost := next((name for name in _needed() if name not in existing), None):
             if lost == "column shown.key":  # the last table that was added
                 raise StoreError(
                     f"the result store {self.path} is from an older version of this program, which"
@@ -559,8 +572,8 @@ def _head(path: Path) -> bytes:
         return file.read(len(_MAGIC))
 
 
-def _open(where: str) -> sqlite3.Connection:
-    connection = sqlite3.connect(where, uri=True, timeout=WAIT, isolation_level=None)
+def _open(uri: str) -> sqlite3.Connection:
+    connection = sqlite3.connect(uri, uri=True, timeout=WAIT, isolation_level=None)
     connection.row_factory = sqlite3.Row
     return connection
 
@@ -616,23 +629,23 @@ def curves(
     count: bool = True,
 ) -> list[CurveInfo]:
     """The curves of a store, optionally by key, data fingerprint, data name and mechanism."""
-    asked = {
+    filters = {
         "key IN (SELECT value FROM json_each(?))": None if keys is None else json.dumps(list(keys)),
         "source = ?": source,
         "name = ?": data,
         "mechanism = ?": mechanism,
     }
-    given = {where: value for where, value in asked.items() if value is not None}
+    conditions = {where: value for where, value in filters.items() if value is not None}
     rows = "(SELECT COUNT(*) FROM result WHERE result.curve = curve.id)" if count else "0"
-    where = " AND ".join(given) or "1"
+    where = " AND ".join(conditions) or "1"
     query = f"SELECT *, {rows} AS rows FROM curve WHERE {where} ORDER BY id"
     with sentences(store.path):
         if count:
-            lost = "SELECT 1 FROM result WHERE curve NOT IN (SELECT id FROM curve) LIMIT 1"
-            if store.connection.execute(lost).fetchone():
+            orphan_query = "SELECT 1 FROM result WHERE curve NOT IN (SELECT id FROM curve) LIMIT 1"
+            if store.connection.execute(orphan_query).fetchone():
                 raise ValueError("rows without their curve")
-        found = [dict(row) for row in store.connection.execute(query, [*given.values()])]
-        for row, field in itertools.product(found, FIELDS):
+        curve_rows = [dict(row) for row in store.connection.execute(query, [*conditions.values()])]
+        for row, field in itertools.product(curve_rows, FIELDS):
             if field.table == "curve":
                 row[field.column] = _value(field, row[field.column])
         return [
@@ -640,7 +653,7 @@ def curves(
                 public=PublicFacts(**{name: row.pop(name) for name in PUBLIC}),
                 **row | {"prepare": tuple(row["prepare"])},
             )
-            for row in found
+            for row in curve_rows
         ]
 
 
@@ -663,9 +676,9 @@ def points(
         WHERE curve = ? AND epsilon IS ? AND "{metric}" IS NOT NULL {which}"""
     with sentences(store.path):
         return {
-            (epsilon, _number(seed)): _number(found)
+            (epsilon, _number(seed)): _number(metric_value)
             for epsilon in _epsilons(store, id)
-            for seed, found in store.connection.execute(query, [id, epsilon, value])
+            for seed, metric_value in store.connection.execute(query, [id, epsilon, value])
         }
 
 
@@ -677,32 +690,32 @@ def certified(store: Store, id: int) -> dict[float | None, Claim]:
     query = """
         SELECT * FROM result JOIN card ON card.id = result.card
         WHERE curve = ? AND epsilon IS ? ORDER BY seed LIMIT 1"""
-    found = {}
+    claims = {}
     with sentences(store.path):
         for epsilon in _epsilons(store, id):
             row = store.connection.execute(query, [id, epsilon]).fetchone()
-            card = json.loads(row["text"])
-            found[epsilon] = Claim(
+            wording = json.loads(row["text"])
+            claims[epsilon] = Claim(
                 row["claimed_epsilon"],
-                Change.of(card["unit"], card["neighbours"]),
+                Change.of(wording["unit"], wording["neighbours"]),
                 {unit: row[f"certified_{unit}"] for unit in UNIT_COLUMNS},
-                card["reasons"],
-                tuple(card["prepared"]),
+                wording["reasons"],
+                tuple(wording["prepared"]),
                 row["version"],
             )
-    return found
+    return claims
 
 
 def _epsilons(store: Store, id: int) -> list[float | None]:
     """The epsilons of a curve, None first: from one to the next, not through all its rows."""
     query = "SELECT epsilon FROM result WHERE curve = ? AND epsilon IS NULL LIMIT 1"
-    found: list[float | None] = [None] * len(store.connection.execute(query, [id]).fetchall())
+    epsilons: list[float | None] = [None] * len(store.connection.execute(query, [id]).fetchall())
     query = "SELECT MIN(epsilon) FROM result WHERE curve = ? AND epsilon > ?"
     last = -1.0  # every epsilon is positive
     while (row := store.connection.execute(query, [id, last]).fetchone()) and row[0] is not None:
         last = _number(row[0])
-        found.append(last)
-    return found
+        epsilons.append(last)
+    return epsilons
 
 
 def records(store: Store, ids: Sequence[int] | None = None) -> Iterator[Plain]:
@@ -745,7 +758,10 @@ def write_file(store: Store, curves: Sequence[CurveInfo], path: Path) -> int:
     """Write a .csv file, complete or not at all; returns how many rows."""
     if path.suffix.lower() != ".csv":
         raise InvalidSetting("export file", "named .csv", path.name)
-    with paths.whole_file(path) as part, part.open("w", encoding="utf-8", newline="") as stream:
+    with (
+        paths.whole_file(path) as partial_path,
+        partial_path.open("w", encoding="utf-8", newline="") as stream,
+    ):
         return write_csv(store, curves, stream)
 
 
@@ -778,8 +794,8 @@ def guarded(value: Any) -> Any:
 def columns(curves: Sequence[CurveInfo]) -> list[str]:
     """The names of all columns, in order."""
     settings = dict.fromkeys(["epsilon", *(name for info in curves for name in info.settings)])
-    found: list[str] = []
+    column_kinds: list[str] = []
     for field in FIELDS:
-        one = field.name == "settings"
-        found += [f"settings.{name}" for name in settings] if one else [field.name]
-    return found
+        kind = field.name == "settings"
+        column_kinds += [f"settings.{name}" for name in settings] if kind else [field.name]
+    return column_kinds

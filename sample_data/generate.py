@@ -109,16 +109,18 @@ class Shop(Crowd):
 
 def draw(shape: Shape, genres: Genres, rng: Rng) -> tuple[Ints, Ints, Floats]:
     """Cells and values: score = user + item + taste . genre position + noise, cut into levels."""
-    liking, fame = _liking(shape, genres, rng)
-    quality = 0.6 * fame + 0.8 * rng.normal(size=shape.items)
-    kindness = rng.normal(size=shape.users)
-    whim = np.exp(shape.whim * rng.normal(size=shape.users))  # some people are hard to predict
-    users, items = _taken(shape, shape.total, liking, fame, rng)
+    preferences, popularity = _liking(shape, genres, rng)
+    item_effects = 0.6 * popularity + 0.8 * rng.normal(size=shape.items)
+    user_effects = rng.normal(size=shape.users)
+    user_noise = np.exp(
+        shape.whim * rng.normal(size=shape.users)
+    )  # some people are hard to predict
+    users, items = _taken(shape, shape.total, preferences, popularity, rng)
     score = (
-        shape.user * kindness[users]
-        + shape.item * quality[items]
-        + shape.taste * liking.predict(users, items)
-        + shape.noise * whim[users] * rng.normal(size=len(users))
+        shape.user * user_effects[users]
+        + shape.item * item_effects[items]
+        + shape.taste * preferences.predict(users, items)
+        + shape.noise * user_noise[users] * rng.normal(size=len(users))
     )
     values = np.empty(len(users))
     levels = np.arange(shape.low, shape.low + len(shape.histogram))
@@ -128,56 +130,61 @@ def draw(shape: Shape, genres: Genres, rng: Rng) -> tuple[Ints, Ints, Floats]:
 
 def _liking(crowd: Crowd, genres: Genres, rng: Rng) -> tuple[Factors, Floats]:
     """How users like items, taste . position among genres, and the fame of the items."""
-    names = sorted({name for own in genres for name in own})
-    centre = dict(zip(names, rng.normal(size=(len(names), crowd.rank)), strict=True))
-    position = np.array([np.mean([centre[g] for g in own], axis=0) for own in genres])
-    position += crowd.scatter * rng.normal(size=position.shape)
-    position *= crowd.fade ** np.arange(crowd.rank)
-    position /= np.sqrt(np.mean(np.sum(position**2, axis=1)))
-    taste = rng.normal(size=(crowd.users, crowd.rank))
-    return Factors(taste, position), rng.normal(size=crowd.items)
+    names = sorted({name for item_genres in genres for name in item_genres})
+    genre_centres = dict(zip(names, rng.normal(size=(len(names), crowd.rank)), strict=True))
+    item_factors = np.array(
+        [np.mean([genre_centres[genre] for genre in item_genres], axis=0) for item_genres in genres]
+    )
+    item_factors += crowd.scatter * rng.normal(size=item_factors.shape)
+    item_factors *= crowd.fade ** np.arange(crowd.rank)
+    item_factors /= np.sqrt(np.mean(np.sum(item_factors**2, axis=1)))
+    user_factors = rng.normal(size=(crowd.users, crowd.rank))
+    return Factors(user_factors, item_factors), rng.normal(size=crowd.items)
 
 
-def _taken(crowd: Crowd, total: int, liking: Factors, fame: Floats, rng: Rng) -> tuple[Ints, Ints]:
+def _taken(
+    crowd: Crowd, total: int, preferences: Factors, popularity: Floats, rng: Rng
+) -> tuple[Ints, Ints]:
     """`total` cells, in proportion to exp(popularity + drawn x liking) in each user's row."""
-    tail = np.exp(crowd.user_tail * rng.normal(size=crowd.users))
-    counts = integers(tail, total, crowd.least, int(crowd.most * crowd.items))
-    appeal = crowd.item_tail * (fame - crowd.bend * fame**2)
-    return _chosen(counts, appeal, crowd.drawn, liking, rng)
+    activity = np.exp(crowd.user_tail * rng.normal(size=crowd.users))
+    counts = integers(activity, total, crowd.least, int(crowd.most * crowd.items))
+    item_scores = crowd.item_tail * (popularity - crowd.bend * popularity**2)
+    return _chosen(counts, item_scores, crowd.drawn, preferences, rng)
 
 
-def integers(weights: Floats, total: int, least: int, most: int) -> Ints:
+def integers(weights: Floats, total: int, min_count: int, max_count: int) -> Ints:
     """Integers in least..most with the given sum, roughly least + weights x a constant."""
 
     def cut(scale: float) -> Ints:
-        return np.minimum(np.floor(least + scale * weights), most).astype(np.int64)
+        return np.minimum(np.floor(min_count + scale * weights), max_count).astype(np.int64)
 
     low, high = 0.0, float(total)
     for _ in range(200):
         middle = 0.5 * (low + high)
         low, high = (middle, high) if cut(middle).sum() <= total else (low, middle)
     counts = cut(low)
-    counts[np.flatnonzero(counts < most)[: total - int(counts.sum())]] += 1
+    counts[np.flatnonzero(counts < max_count)[: total - int(counts.sum())]] += 1
     return counts
 
 
 def _chosen(
-    counts: Ints, appeal: Floats, drawn: float, liking: Factors, rng: Rng
+    counts: Ints, item_scores: Floats, taste_strength: float, preferences: Factors, rng: Rng
 ) -> tuple[Ints, Ints]:
     """Cells of each user, `counts` of them, in proportion to exp(appeal + drawn x liking): the
     first finishers of a race of exponential clocks. Every item is in one: users of the one that
     most have swap it for one that nobody has."""
-    found: list[Ints] = []
+    chosen_items: list[Ints] = []
     for rows in np.array_split(np.arange(len(counts)), -(-len(counts) // ROWS)):
-        score = appeal + drawn * liking.left[rows] @ liking.right.T
-        race = rng.standard_exponential(score.shape) * np.exp(-score)
-        found += [
-            np.argpartition(row, n - 1)[:n] for row, n in zip(race, counts[rows], strict=True)
+        score = item_scores + taste_strength * preferences.left[rows] @ preferences.right.T
+        finish_times = rng.standard_exponential(score.shape) * np.exp(-score)
+        chosen_items += [
+            np.argpartition(row, n - 1)[:n]
+            for row, n in zip(finish_times, counts[rows], strict=True)
         ]
-    items = np.concatenate(found)
-    having = np.bincount(items, minlength=len(appeal))
-    missing = np.flatnonzero(having == 0)
-    swaps = rng.permutation(np.flatnonzero(items == having.argmax()))[: len(missing)]
+    items = np.concatenate(chosen_items)
+    n_takers = np.bincount(items, minlength=len(item_scores))
+    missing = np.flatnonzero(n_takers == 0)
+    swaps = rng.permutation(np.flatnonzero(items == n_takers.argmax()))[: len(missing)]
     items[swaps] = missing[: len(swaps)]
     return np.repeat(np.arange(len(counts)), counts), items
 
@@ -269,23 +276,25 @@ def jokes(rng: Seed) -> Generated:
         for who in _WORDS["who"]
         for where in _WORDS["where"]
     ]
-    users, items, gauge = 12_000, len(titles), 10
+    users, items, n_common = 12_000, len(titles), 10
     counts = np.where(rng.random(users) < 0.28, items, rng.integers(36, 86, users))
     order = rng.random((users, items))
-    order[:, rng.choice(items, gauge, replace=False)] = -1.0  # these come first for everybody
-    seen = order.argsort(axis=1).argsort(axis=1) < counts[:, None]
-    taste = rng.normal(size=(users, 3)) @ rng.normal(size=(3, items)) / np.sqrt(3)
+    order[:, rng.choice(items, n_common, replace=False)] = -1.0  # these come first for everybody
+    is_rated = order.argsort(axis=1).argsort(axis=1) < counts[:, None]
+    preferences = rng.normal(size=(users, 3)) @ rng.normal(size=(3, items)) / np.sqrt(3)
     score = (
         0.7
         + 2.6 * rng.normal(size=(users, 1))
         + 1.7 * rng.normal(size=items)
         + np.exp(0.3 * rng.normal(size=(users, 1)))
-        * (2.0 * taste + 3.8 * rng.normal(size=(users, items)))
+        * (2.0 * preferences + 3.8 * rng.normal(size=(users, items)))
     )
     values = np.round(10 * np.tanh(score / 7.5), 2) + 0.0  # no negative zero
-    u, i = np.nonzero(seen)
+    user_indices, item_indices = np.nonzero(is_rated)
     public = PublicFacts(users=users, items=items, low=-10, high=10)
-    return _named(public, (u, i, values[u, i]), tuple(titles))
+    return _named(
+        public, (user_indices, item_indices, values[user_indices, item_indices]), tuple(titles)
+    )
 
 
 def _evenings(users: Ints, n_users: int, rng: Rng) -> Ints:
@@ -295,9 +304,13 @@ def _evenings(users: Ints, n_users: int, rng: Rng) -> Ints:
     week, evening = 7 * 86_400, 4 * 3600
     counts = np.bincount(users, minlength=n_users)
     evenings = 1 + rng.poisson(counts / 60)
-    joined = rng.integers(0, 30, n_users)
-    which = (rng.random(len(users)) * evenings[users]).astype(np.int64)
-    return first_friday + (joined[users] + which) * week + rng.integers(0, evening, len(users))
+    first_weeks = rng.integers(0, 30, n_users)
+    evening_index = (rng.random(len(users)) * evenings[users]).astype(np.int64)
+    return (
+        first_friday
+        + (first_weeks[users] + evening_index) * week
+        + rng.integers(0, evening, len(users))
+    )
 
 
 def _stock(kind: tuple[str, tuple[float, ...]], count: int, rng: Rng) -> tuple[Titles, Genres]:
@@ -308,11 +321,11 @@ def _stock(kind: tuple[str, tuple[float, ...]], count: int, rng: Rng) -> tuple[T
     titles, genres = [], []
     pairs = rng.choice(len(adjectives) * len(nouns), size=min(count, 2000), replace=False)
     for adjective, noun in zip(*np.divmod(pairs, len(nouns)), strict=True):
-        many = rng.choice(len(shares), p=shares) + 1
-        own = rng.choice(list(patterns), size=many, replace=False)
-        pattern = str(rng.choice(patterns[own[0]]))
+        n_genres = rng.choice(len(shares), p=shares) + 1
+        item_genres = rng.choice(list(patterns), size=n_genres, replace=False)
+        pattern = str(rng.choice(patterns[item_genres[0]]))
         titles.append(pattern.format(a=adjectives[adjective], n=nouns[noun]))
-        genres.append(tuple(map(str, own)))
+        genres.append(tuple(map(str, item_genres)))
     repeated = [genres[k % len(genres)] for k in range(count)]
     return (tuple(titles) if count <= 2000 else None), repeated
 
@@ -333,33 +346,33 @@ def long_tail(
     """
     rng = np.random.default_rng(rng)
     titles, genres = _stock(_FILMS, items, rng)
-    activity, fame = (
-        np.interp(rng.permutation((np.arange(size) + 0.5) / size), _SHARES, np.log(known))
-        for size, known in ((users, _ACTIVITY), (items, _FAME))
+    activity, popularity = (
+        np.interp(rng.permutation((np.arange(size) + 0.5) / size), _SHARES, np.log(quantile_values))
+        for size, quantile_values in ((users, _ACTIVITY), (items, _FAME))
     )
-    spread = np.sqrt(0.14 * 0.75 ** np.arange(12) / (0.75 ** np.arange(12)).sum())
-    liking = Factors(rng.normal(size=(users, 12)) * spread, rng.normal(size=(items, 12)))
+    factor_std = np.sqrt(0.14 * 0.75 ** np.arange(12) / (0.75 ** np.arange(12)).sum())
+    preferences = Factors(rng.normal(size=(users, 12)) * factor_std, rng.normal(size=(items, 12)))
     counts = integers(np.exp(activity) - 20, ratings, 20, int(0.6 * items))
-    u, i = _chosen(counts, 1.2 * fame, 3, liking, rng)
+    user_indices, item_indices = _chosen(counts, 1.2 * popularity, 3, preferences, rng)
     score = (
-        (0.35 * _leaning(activity, -0.08, rng))[u]
-        + (0.55 * _leaning(fame, 0.22, rng))[i]
-        + liking.predict(u, i)
-        + 0.75 * rng.normal(size=len(u))
+        (0.35 * _leaning(activity, -0.08, rng))[user_indices]
+        + (0.55 * _leaning(popularity, 0.22, rng))[item_indices]
+        + preferences.predict(user_indices, item_indices)
+        + 0.75 * rng.normal(size=len(user_indices))
     )
     levels = np.cumsum(np.array([0.06, 0.11, 0.26, 0.35])) / 1.01
     values = 1.0 + np.searchsorted(np.quantile(score, levels), score).astype(float)
     public = PublicFacts(users=users, items=items, low=1, high=5)
-    times = _evenings(u, users, rng)
-    return _named(public, (u, i, values), titles, times, genres)
+    times = _evenings(user_indices, users, rng)
+    return _named(public, (user_indices, item_indices, values), titles, times, genres)
 
 
-def _leaning(towards: Floats, correlation: float, rng: Rng) -> Floats:
+def _leaning(target: Floats, correlation: float, rng: Rng) -> Floats:
     """Standard normal numbers with this correlation with another column."""
-    own = rng.normal(size=len(towards))
-    other = (towards - towards.mean()) / towards.std()
-    leaning: Floats = correlation * other + np.sqrt(1 - correlation**2) * own
-    return leaning
+    independent = rng.normal(size=len(target))
+    standardised = (target - target.mean()) / target.std()
+    correlated: Floats = correlation * standardised + np.sqrt(1 - correlation**2) * independent
+    return correlated
 
 
 def shop(rng: Seed, shape: Shop = Shop()) -> Generated:
@@ -380,9 +393,11 @@ def _visits(users: Ints, n_users: int, rng: Rng) -> Ints:
     days = 1 + rng.poisson(counts / 8)
     width = int(days.max())
     visits = rng.integers(0, 365, (n_users, width))
-    which = (rng.random(len(users)) * days[users]).astype(np.int64)
-    clock = np.clip(rng.normal(20 * 3600, 3 * 3600, len(users)), 0, day - 1).astype(np.int64)
-    return first_day + visits[users, which] * day + clock
+    visit_index = (rng.random(len(users)) * days[users]).astype(np.int64)
+    seconds_of_day = np.clip(rng.normal(20 * 3600, 3 * 3600, len(users)), 0, day - 1).astype(
+        np.int64
+    )
+    return first_day + visits[users, visit_index] * day + seconds_of_day
 
 
 # How each sample is drawn from a seed.
@@ -404,32 +419,32 @@ def write(folder: Path) -> list[Path]:
     for name, sample in SAMPLES.items():
         ratings, genres, truth = MAKERS[name](SEED)
         public = ratings.public
-        parts: dict[str, NDArray[Any]] = {
+        arrays: dict[str, NDArray[Any]] = {
             "facts": np.array([*public.shape, public.low, public.high], dtype=np.int64),
             "counts": np.diff(ratings.indptr).astype(np.uint16),
             "items": _small(ratings.items),
             "values": _small(np.rint(ratings.values * 10**sample.decimals)),
         }
         if ratings.times is not None:
-            parts["times"] = ratings.times.astype(np.uint32)
+            arrays["times"] = ratings.times.astype(np.uint32)
         if truth is not None:
-            parts |= {"left": truth.left, "right": truth.right}
+            arrays |= {"left": truth.left, "right": truth.right}
         files.append(folder / f"{name}.npz")
         # Not compressed: the bytes of a compressed file would depend on the zlib at hand.
-        np.savez(files[-1], allow_pickle=False, **parts)
+        np.savez(files[-1], allow_pickle=False, **arrays)
         if ratings.titles is not None:
             files.append(folder / f"{name}-items.csv")
-            joined = map("|".join, genres or [()] * public.items)
+            genre_texts = map("|".join, genres or [()] * public.items)
             with files[-1].open("w", encoding="utf-8", newline="") as file:
-                rows = [("title", "genres"), *zip(ratings.titles, joined, strict=True)]
+                rows = [("title", "genres"), *zip(ratings.titles, genre_texts, strict=True)]
                 csv.writer(file, lineterminator="\n").writerows(rows)
     return files
 
 
 def _small(values: NDArray[Any]) -> NDArray[Any]:
     """The same integers in the smallest signed type that holds them."""
-    kinds = (np.int8, np.int16, np.int32)
-    return next(found for kind in kinds if ((found := values.astype(kind)) == values).all())
+    dtypes = (np.int8, np.int16, np.int32)
+    return next(shrunk for dtype in dtypes if ((shrunk := values.astype(dtype)) == values).all())
 
 
 if __name__ == "__main__":

@@ -59,10 +59,10 @@ def chromium():
 
     def patient(make):
         def made(**options):
-            found = make(**options)
-            found.set_default_timeout(PATIENCE)
-            found.add_init_script(HEARS)
-            return found
+            context = make(**options)
+            context.set_default_timeout(PATIENCE)
+            context.add_init_script(HEARS)
+            return context
 
         return made
 
@@ -114,25 +114,30 @@ def _answers(address):
 
 
 @contextmanager
-def offline(browser, ready):
+def offline(browser, ready_selector):
     """Opens a file in a tab of its own that has no network; it must ask for itself alone.
 
-    ready: a selector of what is there once it is.
+    ready_selector: a selector of what is there once it is.
     """
     contexts, wrong = [], []
 
-    def open_(address, fragment="", **look):
-        context = browser.new_context(**({"viewport": {"width": 1366, "height": 650}} | look))
-        asked = []
-        contexts.append((context, address, asked))
+    def open_(address, fragment="", **options):
+        context = browser.new_context(**({"viewport": {"width": 1366, "height": 650}} | options))
+        requested_urls = []
+        contexts.append((context, address, requested_urls))
         context.set_offline(True)
         tab = context.new_page()
         tab.route("**/*", lambda r: r.continue_() if r.request.url == address else r.abort())
-        tab.on("request", lambda request: asked.append(request.url))
+        tab.on("request", lambda request: requested_urls.append(request.url))
         tab.on("pageerror", lambda error: wrong.append(str(error)))
-        tab.on("console", lambda said: said.type == "error" and wrong.append(said.text))
+        tab.on(
+            "console",
+            lambda console_message: (
+                console_message.type == "error" and wrong.append(console_message.text)
+            ),
+        )
         tab.goto(address + fragment)
-        tab.wait_for_selector(ready, state="attached")
+        tab.wait_for_selector(ready_selector, state="attached")
         return tab
 
     yield open_
@@ -144,11 +149,11 @@ def offline(browser, ready):
 
 def settle(page, seconds=120.0, quiet=0.3):
     """Wait until the page has been at rest for a moment."""
-    end, since = time.monotonic() + seconds, None
+    end, quiet_start = time.monotonic() + seconds, None
     while True:
         why, now = page.evaluate(BUSY), time.monotonic()
-        since = None if why else since or now
-        if since is not None and now - since >= quiet:
+        quiet_start = None if why else quiet_start or now
+        if quiet_start is not None and now - quiet_start >= quiet:
             return
         assert now < end, f"the page did not settle: {why}"
         page.wait_for_timeout(30)
@@ -161,15 +166,17 @@ def visit(page, address):
 
 def turn_to(page, title):
     """To another page by mouse: its entry in the navigation, in a section's menu or beside them."""
-    section = next(name for name, found in SECTIONS.items() if title in {e.title for e in found})
-    left = page.evaluate("location.pathname")
+    section = next(
+        name for name, entries in SECTIONS.items() if title in {e.title for e in entries}
+    )
+    departed_path = page.evaluate("location.pathname")
     if section:
         page.get_by_test_id("stTopNavSection").filter(has_text=section).click()
         page.get_by_role("menuitem", name=title, exact=True).click()
     else:
         page.get_by_test_id("stTopNavLink").filter(has_text=title).click()
     # Until then everything there is to find is still the page that was left.
-    page.wait_for_function("left => location.pathname !== left", arg=left)
+    page.wait_for_function("left => location.pathname !== left", arg=departed_path)
 
 
 def upload_ratings(page, server, folder):

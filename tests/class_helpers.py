@@ -29,8 +29,8 @@ def in_class(base="", host="127.0.0.1", **environment):
         forget_visits()
         own.bind((host, 0))
         own.listen(256)
-        around = [Middleware(door.Door), Middleware(classroom.Guard)]
-        app = Starlette(routes=classroom.routes(base), middleware=around)
+        middleware = [Middleware(door.Door), Middleware(classroom.Guard)]
+        app = Starlette(routes=classroom.routes(base), middleware=middleware)
         config = uvicorn.Config(app, lifespan="off", ws="none", log_config=None, access_log=False)
         server = uvicorn.Server(config)
         thread = threading.Thread(target=server.run, args=([own],))
@@ -68,8 +68,8 @@ def ask(server, path, body=None, **headers):
         body, headers = json.dumps(body).encode(), {"Content-Type": "application/json"} | headers
     try:
         connection.request("POST" if body is not None else "GET", f"/{base}{path}", body, headers)
-        answer = connection.getresponse()
-        return answer.status, json.loads(answer.read())
+        response = connection.getresponse()
+        return response.status, json.loads(response.read())
     finally:
         connection.close()
 
@@ -84,21 +84,26 @@ class Phone:
         return ask(self._server, "asking", Phone=self._token)[1]
 
     def send(self, bit, **change):
-        now = self.ask()
-        report = {"room": now["room"], "asking": now["asking"], "token": self._token, "bit": bit}
+        question = self.ask()
+        report = {
+            "room": question["room"],
+            "asking": question["asking"],
+            "token": self._token,
+            "bit": bit,
+        }
         return ask(self._server, "report", report | change)
 
 
 def together(*calls):
     """The results of calls that are made at the same time."""
-    found = [None] * len(calls)
+    results = [None] * len(calls)
 
     def run(k):
-        found[k] = calls[k]()
+        results[k] = calls[k]()
 
     threads = [threading.Thread(target=run, args=(k,)) for k in range(len(calls))]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    return found
+    return results

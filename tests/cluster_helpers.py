@@ -12,9 +12,9 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 
 
-def dask(kind, *words, threads="1"):
+def dask(kind, *arguments, threads="1"):
     return subprocess.Popen(
-        [sys.executable, "-m", f"distributed.cli.dask_{kind}", *map(str, words)],
+        [sys.executable, "-m", f"distributed.cli.dask_{kind}", *map(str, arguments)],
         cwd=ROOT,  # from where the library can be imported
         env=os.environ | dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"), threads),
         stdout=subprocess.DEVNULL,
@@ -74,12 +74,12 @@ class Cluster:
 
 @pytest.fixture
 def cluster(tmp_path):
-    made = []
+    clusters = []
 
     def make(workers=2):
-        made.append(Cluster(tmp_path, workers))
-        return made[-1]
+        clusters.append(Cluster(tmp_path, workers))
+        return clusters[-1]
 
     yield make
-    for one in made:
-        end(one.processes[::-1])
+    for started in clusters:
+        end(started.processes[::-1])

@@ -82,8 +82,8 @@ def _packages_are_read_once() -> Iterator[None]:
     from streamlit.components.v2 import manifest_scanner
 
     with pytest.MonkeyPatch.context() as patch:
-        once = functools.cache(manifest_scanner.scan_component_manifests)
-        patch.setattr(manifest_scanner, "scan_component_manifests", once)
+        cached_scan = functools.cache(manifest_scanner.scan_component_manifests)
+        patch.setattr(manifest_scanner, "scan_component_manifests", cached_scan)
         yield
 
 
@@ -123,8 +123,8 @@ def browser() -> Iterator[Any]:
     pytest.importorskip("playwright.sync_api")
     if CHROMIUM is None:
         pytest.skip("chromium is not installed (Debian: apt install chromium)")
-    with chromium() as found:
-        yield found
+    with chromium() as started_browser:
+        yield started_browser
 
 
 @pytest.fixture
@@ -141,8 +141,8 @@ def page(browser: Any, server: str) -> Iterator[Any]:
 
 
 def _elsewhere(url: str, server: str) -> list[str]:
-    own = urlsplit(url)
-    at_home = own.scheme in ("data", "blob") or own.netloc == urlsplit(server).netloc
+    parsed_url = urlsplit(url)
+    at_home = parsed_url.scheme in ("data", "blob") or parsed_url.netloc == urlsplit(server).netloc
     return [] if at_home else [f"asked {url}"]
 
 

@@ -21,67 +21,67 @@ _END, _ENTRY, _LOCAL = b"PK\x05\x06", b"PK\x01\x02", b"PK\x03\x04"
 _ABSURD = (0, 1, 2**16, 2**31 - 1, 2**31, 2**32 - 1)
 
 
-def flipped(content: bytes, draw: Random) -> bytes:
+def flipped(content: bytes, rng: Random) -> bytes:
     """One to three bits."""
     out = bytearray(content)
-    for _ in range(draw.randint(1, 3)):
-        out[draw.randrange(len(out))] ^= 1 << draw.randrange(8)
+    for _ in range(rng.randint(1, 3)):
+        out[rng.randrange(len(out))] ^= 1 << rng.randrange(8)
     return bytes(out)
 
 
-def cut(content: bytes, draw: Random) -> bytes:
+def cut(content: bytes, rng: Random) -> bytes:
     """A part is missing, at the end or within."""
-    start = draw.randrange(len(content))
-    end = len(content) if draw.random() < 0.5 else draw.randrange(start, len(content))
+    start = rng.randrange(len(content))
+    end = len(content) if rng.random() < 0.5 else rng.randrange(start, len(content))
     return content[:start] + content[end:]
 
 
-def added(content: bytes, draw: Random) -> bytes:
+def added(content: bytes, rng: Random) -> bytes:
     """Bytes that belong to nothing."""
-    more, place = draw.randbytes(draw.randint(1, 200)), draw.choice((0, None, -1))
-    if place is None:  # as the comment of the archive, which is allowed there
-        return content[:-2] + struct.pack("<H", len(more)) + more
-    return more + content if place == 0 else content + more
+    extra, position = rng.randbytes(rng.randint(1, 200)), rng.choice((0, None, -1))
+    if position is None:  # as the comment of the archive, which is allowed there
+        return content[:-2] + struct.pack("<H", len(extra)) + extra
+    return extra + content if position == 0 else content + extra
 
 
-def swapped(content: bytes, draw: Random) -> bytes:
+def swapped(content: bytes, rng: Random) -> bytes:
     """Two headers change places."""
-    mark = draw.choice((_LOCAL, _ENTRY))
-    places = [k for k in range(len(content)) if content.startswith(mark, k)]
-    one, other = sorted(draw.sample(places, 2))
+    mark = rng.choice((_LOCAL, _ENTRY))
+    positions = [k for k in range(len(content)) if content.startswith(mark, k)]
+    first, second = sorted(rng.sample(positions, 2))
     size, out = 30 if mark == _LOCAL else 46, bytearray(content)
-    out[one : one + size], out[other : other + size] = (
-        content[other : other + size],
-        content[one : one + size],
+    out[first : first + size], out[second : second + size] = (
+        content[second : second + size],
+        content[first : first + size],
     )
     return bytes(out)
 
 
-def absurd(content: bytes, draw: Random) -> bytes:
+def absurd(content: bytes, rng: Random) -> bytes:
     """A size, a place, a method or a flag in the directory that nothing bears out."""
-    places = [k for k in range(len(content)) if content.startswith(_ENTRY, k)]
-    at, out = draw.choice(places), bytearray(content)
-    field, kind = draw.choice(((8, "H"), (10, "H"), (16, "L"), (20, "L"), (24, "L"), (42, "L")))
+    positions = [k for k in range(len(content)) if content.startswith(_ENTRY, k)]
+    offset, out = rng.choice(positions), bytearray(content)
+    field, kind = rng.choice(((8, "H"), (10, "H"), (16, "L"), (20, "L"), (24, "L"), (42, "L")))
     largest = 2 ** (8 * struct.calcsize(kind)) - 1
-    struct.pack_into(f"<{kind}", out, at + field, draw.choice(_ABSURD) & largest)
-    if draw.random() < 0.3:  # and of the directory itself
-        struct.pack_into("<L", out, len(content) - draw.choice((6, 10)), draw.choice(_ABSURD))
+    struct.pack_into(f"<{kind}", out, offset + field, rng.choice(_ABSURD) & largest)
+    if rng.random() < 0.3:  # and of the directory itself
+        struct.pack_into("<L", out, len(content) - rng.choice((6, 10)), rng.choice(_ABSURD))
     return bytes(out)
 
 
-def _rebuilt(content: bytes, draw: Random, change: Any) -> bytes:
+def _rebuilt(content: bytes, rng: Random, change: Any) -> bytes:
     """The archive written anew, the bytes of one file changed, all its sizes and sums right."""
     sink = io.BytesIO()
     with zipfile.ZipFile(io.BytesIO(content)) as old, zipfile.ZipFile(sink, "w") as new:
         names = old.namelist()
-        chosen = draw.choice(names)
+        chosen = rng.choice(names)
         for name in names:
             inner = old.read(name)
             new.writestr(zipfile.ZipInfo(name), change(inner) if name == chosen else inner)
     return sink.getvalue()
 
 
-def header(content: bytes, draw: Random) -> bytes:
+def header(content: bytes, rng: Random) -> bytes:
     """An array whose own header says something else, nested or huge."""
     texts = (
         "{'descr': '<f8', 'fortran_order': False, 'shape': (10%s,), }" % ("0" * 29),
@@ -89,28 +89,28 @@ def header(content: bytes, draw: Random) -> bytes:
         "{'descr': '|O', 'fortran_order': False, 'shape': (1,), }",
         "{'descr': '<U0', 'fortran_order': False, 'shape': (999999999999,), }",
         "{'descr': [('a', '<f8')], 'fortran_order': False, 'shape': (1,), }",
-        "(" * draw.randint(1, 20_000),
+        "(" * rng.randint(1, 20_000),
         "{'descr': '<U999999999', 'fortran_order': False, 'shape': (), }",
     )
-    text = draw.choice(texts).encode() + b"\n"
+    text = rng.choice(texts).encode() + b"\n"
 
-    head = b"\x93NUMPY" + draw.choice((b"\1\0", b"\2\0")) + struct.pack("<H", len(text)) + text
-    return _rebuilt(content, draw, lambda inner: head + inner[128:])
+    head = b"\x93NUMPY" + rng.choice((b"\1\0", b"\2\0")) + struct.pack("<H", len(text)) + text
+    return _rebuilt(content, rng, lambda inner: head + inner[128:])
 
 
-def inside(content: bytes, draw: Random) -> bytes:
+def inside(content: bytes, rng: Random) -> bytes:
     """Bits of an array's own bytes, sums made anew: what only its digest, or nothing, shows."""
-    return _rebuilt(content, draw, lambda inner: flipped(inner, draw))
+    return _rebuilt(content, rng, lambda inner: flipped(inner, rng))
 
 
-def deep(content: bytes, draw: Random) -> bytes:
+def deep(content: bytes, rng: Random) -> bytes:
     """A card that is nested too deep, at the top or within."""
-    depth = draw.choice((21, 1000, 100_000))
+    depth = rng.choice((21, 1000, 100_000))
     nest = "[" * depth + "]" * depth
 
-    def change(card: str) -> str:
-        place = draw.choice(("", '"times": 1', '"cap": null'))
-        return card.replace(place, f"{place.partition(':')[0]}: {nest}", 1) if place else nest
+    def change(card_text: str) -> str:
+        place = rng.choice(("", '"times": 1', '"cap": null'))
+        return card_text.replace(place, f"{place.partition(':')[0]}: {nest}", 1) if place else nest
 
     with np.load(io.BytesIO(content)) as file:
         arrays = {name: file[name] for name in file.files}
@@ -120,12 +120,12 @@ def deep(content: bytes, draw: Random) -> bytes:
     return sink.getvalue()
 
 
-def bomb(_: bytes, draw: Random) -> bytes:
+def bomb(_: bytes, rng: Random) -> bytes:
     """A file that unpacks to more than it states, or to a thousand times its size."""
-    size = draw.choice((2**20, 2**24))
+    size = rng.choice((2**20, 2**24))
     packer = zlib.compressobj(9, zlib.DEFLATED, -15)
     packed = packer.compress(bytes(size)) + packer.flush()
-    stated = draw.choice((64, size, 2**31 - 1))
+    stated = rng.choice((64, size, 2**31 - 1))
     head = struct.pack(
         "<5H3L2H", 20, 0, 8, 0, 33, zlib.crc32(bytes(size)), len(packed), stated, 8, 0
     )
@@ -140,21 +140,21 @@ def bomb(_: bytes, draw: Random) -> bytes:
 WAYS = (flipped, cut, added, swapped, absurd, header, inside, deep, bomb)
 
 
-def outcome(whole: Path, damaged: bytes, place: Path) -> str:
+def outcome(sound_path: Path, damaged: bytes, path: Path) -> str:
     """What verification says of it: "refused", or "accepted" where it holds the same.
 
     Raises what is neither: any error but a sentence, or other arrays.
     """
-    place.write_bytes(damaged)
+    path.write_bytes(damaged)
     try:
-        found = verify(place)
+        verified = verify(path)
     except DpmcError as error:
         if len(str(error)) > 2_000 or not str(error).isprintable():
             raise AssertionError(f"no sentence: {str(error)[:200]!r}") from None
         return "refused"
-    card, arrays = load(whole)
-    assert json.dumps(found.card) == json.dumps(card)
-    _, others = load(place)
-    assert arrays.keys() == others.keys()
-    assert all(arrays[n].tobytes() == others[n].tobytes() for n in arrays)
+    guarantee, arrays = load(sound_path)
+    assert json.dumps(verified.card) == json.dumps(guarantee)
+    _, damaged_arrays = load(path)
+    assert arrays.keys() == damaged_arrays.keys()
+    assert all(arrays[n].tobytes() == damaged_arrays[n].tobytes() for n in arrays)
     return "accepted"

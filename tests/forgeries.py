@@ -55,8 +55,8 @@ def ratings_of(task: Task, described: bool, listed: bool) -> Ratings:
     if listed:
         names |= {"user_ids": [f"u{k}" for k in range(USERS)]}
         names |= {"columns": ColumnRoles((("user", "who"), ("item", "what")))}
-    found = ratings_for(task, **(names if listed else {}))
-    return features.knowing(found, facts(), told=True) if described else found
+    ratings = ratings_for(task, **(names if listed else {}))
+    return features.knowing(ratings, facts(), told=True) if described else ratings
 
 
 def released(base: tuple[Any, ...]) -> Any:
@@ -79,83 +79,90 @@ def array_line(array: NDArray[Any]) -> Card:
 
 def leaves(value: Any, *path: Any) -> Iterator[tuple[tuple[Any, ...], Any]]:
     """All plain values of nested lists and dictionaries, each with the path to it."""
-    for key, part in value.items() if isinstance(value, dict) else enumerate(value):
-        if isinstance(part, dict | list):
-            yield from leaves(part, *path, key)
+    for key, element in value.items() if isinstance(value, dict) else enumerate(value):
+        if isinstance(element, dict | list):
+            yield from leaves(element, *path, key)
         else:
-            yield (*path, key), part
+            yield (*path, key), element
 
 
-def put(card: Card, path: tuple[Any, ...], value: Any) -> Card:
+def put(guarantee: Card, path: tuple[Any, ...], value: Any) -> Card:
     """A copy of the card with another value at a path."""
-    card = copy.deepcopy(card)
-    place = card
+    guarantee = copy.deepcopy(guarantee)
+    node = guarantee
     for key in path[:-1]:
-        place = place[key]
-    place[path[-1]] = value
-    return card
+        node = node[key]
+    node[path[-1]] = value
+    return guarantee
 
 
-def changed(card: Card, arrays: Arrays, name: str, array: NDArray[Any]) -> tuple[Card, Arrays]:
+def changed(guarantee: Card, arrays: Arrays, name: str, array: NDArray[Any]) -> tuple[Card, Arrays]:
     """The file with another array, whose line on the card fits."""
-    line = card["arrays"].get(name, {"what": "for the own predictions"}) | array_line(array)
-    return put(card, ("arrays", name), line), arrays | {name: array}
+    line = guarantee["arrays"].get(name, {"what": "for the own predictions"}) | array_line(array)
+    return put(guarantee, ("arrays", name), line), arrays | {name: array}
 
 
-def _untold(card: Card, arrays: Arrays) -> set[str]:
+def _untold(guarantee: Card, arrays: Arrays) -> set[str]:
     """Which numbers of users and items nothing in the file shows: `unnoticed` says so."""
-    if card["guarantee"]["unit"] == "value" and "user_ids" not in arrays:
+    if guarantee["guarantee"]["unit"] == "value" and "user_ids" not in arrays:
         return {"users", "items"}  # which ratings exist is public
     return set() if {"users", "left", "matrix"} & set(arrays) else {"users"}
 
 
-def of_numbers(card: Card, arrays: Arrays) -> Iterator[Forgery]:
-    untold, rated_public = _untold(card, arrays), card["guarantee"]["unit"] == "value"
-    unchecked = {*card["settings"]} - {"epsilon", "delta"}  # these say how noise became a model
-    for path, value in leaves(card):
+def of_numbers(guarantee: Card, arrays: Arrays) -> Iterator[Forgery]:
+    unshown, rated_public = _untold(guarantee, arrays), guarantee["guarantee"]["unit"] == "value"
+    unchecked = {*guarantee["settings"]} - {
+        "epsilon",
+        "delta",
+    }  # these say how noise became a model
+    for path, value in leaves(guarantee):
         if path[0] in ("sha256", "versions", "columns") or path[-1] == "sha256":
             continue
         # Of a completed matrix alone the number of ratings shows nowhere.
         hidden = path[-1] == "coordinates" and "symbols" not in arrays
-        free = (path[0] == "data" and path[-1] in untold) or (hidden and rated_public)
+        free = (path[0] == "data" and path[-1] in unshown) or (hidden and rated_public)
         if type(value) is int:
-            yield "a whole number with a point", put(card, path, float(value)), arrays
-            yield "a fractional whole number", put(card, path, value * (1 + 1e-12) + 1e-12), arrays
-            yield "a boolean for a number", put(card, path, bool(value)), arrays
+            yield "a whole number with a point", put(guarantee, path, float(value)), arrays
+            yield (
+                "a fractional whole number",
+                put(guarantee, path, value * (1 + 1e-12) + 1e-12),
+                arrays,
+            )
+            yield "a boolean for a number", put(guarantee, path, bool(value)), arrays
             if not free and path[-1] not in ("revision", *unchecked):
-                yield "another whole number", put(card, path, value + 1), arrays
+                yield "another whole number", put(guarantee, path, value + 1), arrays
         elif type(value) is float:
-            yield "a number as text", put(card, path, str(value)), arrays
-            yield "a boolean for a number", put(card, path, bool(value)), arrays
+            yield "a number as text", put(guarantee, path, str(value)), arrays
+            yield "a boolean for a number", put(guarantee, path, bool(value)), arrays
             if path[:2] not in (("data", "low"), ("data", "high")) and path[-1] not in unchecked:
-                yield "another number", put(card, path, value * 1.01 + 1e-9), arrays
+                yield "another number", put(guarantee, path, value * 1.01 + 1e-9), arrays
         elif isinstance(value, str):
-            yield "a text with more", put(card, path, f"{value} raw"), arrays
+            yield "a text with more", put(guarantee, path, f"{value} raw"), arrays
         elif isinstance(value, bool):
-            yield "a number for a boolean", put(card, path, int(value)), arrays
+            yield "a number for a boolean", put(guarantee, path, int(value)), arrays
 
 
-def of_fields(card: Card, arrays: Arrays) -> Iterator[Forgery]:
-    untold = _untold(card, arrays)
+def of_fields(guarantee: Card, arrays: Arrays) -> Iterator[Forgery]:
+    unshown = _untold(guarantee, arrays)
     for path in ((), ("data",), ("settings",), ("guarantee",), ("catalogue",), ("rows",)):
-        place = card
+        node = guarantee
         for key in path:
-            place = place[key]
+            node = node[key]
         for name in ("raw", CONTROL, LONG):
-            yield "a surplus field", put(card, (*path, name), [1, 2, 3]), arrays
-        for name in place:
+            yield "a surplus field", put(guarantee, (*path, name), [1, 2, 3]), arrays
+        for name in node:
             if name not in ("columns", "sha256"):
-                less = {key: value for key, value in place.items() if key != name}
-                yield "a missing field", put(card, path, less) if path else less, arrays
+                reduced = {key: value for key, value in node.items() if key != name}
+                yield "a missing field", put(guarantee, path, reduced) if path else reduced, arrays
     for text in ("newest", LONG, "1.0 <b>", 3, None, True, "1.2\n"):
-        yield "a version that is none", put(card, ("versions", "numpy"), text), arrays
+        yield "a version that is none", put(guarantee, ("versions", "numpy"), text), arrays
     nest: Any = []
     for _ in range(30):
         nest = [nest]
-    yield "deep JSON", put(card, ("data", "prepare"), nest), arrays
+    yield "deep JSON", put(guarantee, ("data", "prepare"), nest), arrays
     for id in ("global-mean", "output", "private-mean", "randomised-response", "nothing"):
-        if id != card["mechanism"]:
-            yield "another mechanism", put(card, ("mechanism",), id), arrays
+        if id != guarantee["mechanism"]:
+            yield "another mechanism", put(guarantee, ("mechanism",), id), arrays
     data: tuple[tuple[str, Any], ...] = (("cap", 0), ("cap", 3), ("cap", 10**6), ("cap", -1))
     data += (
         ("users", 0),
@@ -165,17 +172,17 @@ def of_fields(card: Card, arrays: Arrays) -> Iterator[Forgery]:
         ("low", 0.0),
         ("high", 9.0),
     )
-    if card["task"] != "ratings":
+    if guarantee["task"] != "ratings":
         data += (("low", -2.0), ("high", 2.0))
     for name, value in data:
-        if value == card["data"][name]:
+        if value == guarantee["data"][name]:
             continue
-        yield f"another {name}", put(card, ("data", name), value), arrays
-    if "users" not in untold:
-        yield "ten times the users", put(card, ("data", "users"), USERS * 10), arrays
+        yield f"another {name}", put(guarantee, ("data", name), value), arrays
+    if "users" not in unshown:
+        yield "ten times the users", put(guarantee, ("data", "users"), USERS * 10), arrays
     for step in ("top-items=3", "binarise=mean", "sort", "features=raw", "cap=2", "rescale=0:9"):
-        steps = [*card["data"]["prepare"], step]
-        yield "another preparation", put(card, ("data", "prepare"), steps), arrays
+        steps = [*guarantee["data"]["prepare"], step]
+        yield "another preparation", put(guarantee, ("data", "prepare"), steps), arrays
     for columns in (
         {},
         {"user": LONG},
@@ -186,65 +193,65 @@ def of_fields(card: Card, arrays: Arrays) -> Iterator[Forgery]:
         [["user", "who"]],
         "who",
     ):
-        yield "columns that are none", put(card, ("columns",), columns), arrays
+        yield "columns that are none", put(guarantee, ("columns",), columns), arrays
     for origin in ("read", "public", "nobody", None):
-        yield "another catalogue", put(card, ("catalogue", "origin"), origin), arrays
+        yield "another catalogue", put(guarantee, ("catalogue", "origin"), origin), arrays
 
 
-def of_arrays(card: Card, arrays: Arrays) -> Iterator[Forgery]:
+def of_arrays(guarantee: Card, arrays: Arrays) -> Iterator[Forgery]:
     raw = ratings_for(Task.RATINGS)
     text = np.array(["everybody's ratings"])
     surplus = {"raw": raw.values, "../raw": raw.values, CONTROL: raw.values, "notes": text}
     surplus |= {"columns2": raw.items, "ratings": raw.matrix.toarray()}
     for name, array in surplus.items():
-        yield "a surplus array", *changed(card, arrays, name, array)
+        yield "a surplus array", *changed(guarantee, arrays, name, array)
     for name, array in arrays.items():
-        less = {n: line for n, line in card["arrays"].items() if n != name}
-        rest = {n: a for n, a in arrays.items() if n != name}
-        yield "a missing array", card | {"arrays": less}, rest
+        reduced = {n: line for n, line in guarantee["arrays"].items() if n != name}
+        remainder = {n: a for n, a in arrays.items() if n != name}
+        yield "a missing array", guarantee | {"arrays": reduced}, remainder
         if array.dtype.kind in "fiu":
             content = bytearray(array.tobytes())
             content[-3 % array.itemsize] ^= 1
             bits = np.frombuffer(bytes(content), array.dtype).reshape(array.shape)
-            yield "damaged bits", card, arrays | {name: bits}
-            yield "another type", *changed(card, arrays, name, array.astype(np.float32))
+            yield "damaged bits", guarantee, arrays | {name: bits}
+            yield "another type", *changed(guarantee, arrays, name, array.astype(np.float32))
         if array.dtype.kind == "f":
-            yield "no number", *changed(card, arrays, name, np.full_like(array, np.nan))
+            yield "no number", *changed(guarantee, arrays, name, np.full_like(array, np.nan))
         if array.ndim:
-            yield "another shape", *changed(card, arrays, name, array[None])
-            yield "another shape", *changed(card, arrays, name, np.concatenate([array, array]))
+            yield "another shape", *changed(guarantee, arrays, name, array[None])
+            yield "another shape", *changed(guarantee, arrays, name, np.concatenate([array, array]))
         if name in ("items", "left", "right") and array.ndim == 2:
             wide = np.hstack([array, np.ones((len(array), 60))])
-            yield "60 columns more", *changed(card, arrays, name, wide)
+            yield "60 columns more", *changed(guarantee, arrays, name, wide)
         if array.dtype.kind == "U":
             long = array.astype("U200")
-            yield "a name of another kind", *changed(card, arrays, name, long)
+            yield "a name of another kind", *changed(guarantee, arrays, name, long)
             for id in (CONTROL, str(array[0])):
                 other = array.tolist()
                 other[1] = id
-                yield "a name of another kind", *changed(card, arrays, name, np.array(other))
+                yield "a name of another kind", *changed(guarantee, arrays, name, np.array(other))
 
 
 def with_features(
-    card: Card, arrays: Arrays, known: list[list[Any]], columns: NDArray[Any]
+    guarantee: Card, arrays: Arrays, item_features: list[list[Any]], columns: NDArray[Any]
 ) -> tuple[Card, Arrays]:
     """A file that names these item features, as well as it can be made to fit."""
-    card, arrays = changed(card, arrays, FEATURES, columns)
-    what = "features of each item that the method used, public"
-    card = put(card, ("arrays", FEATURES, "what"), what)
-    card = put(card, ("data", "features"), known)
-    steps = [s for s in card["data"]["prepare"] if not s.startswith("features")]
+    guarantee, arrays = changed(guarantee, arrays, FEATURES, columns)
+    description = "features of each item that the method used, public"
+    guarantee = put(guarantee, ("arrays", FEATURES, "what"), description)
+    guarantee = put(guarantee, ("data", "features"), item_features)
+    steps = [s for s in guarantee["data"]["prepare"] if not s.startswith("features")]
     try:
-        public = PublicFacts(users=USERS, items=ITEMS, low=0, high=1, features=known)  # type: ignore[arg-type]
+        public = PublicFacts(users=USERS, items=ITEMS, low=0, high=1, features=item_features)  # type: ignore[arg-type]
         steps, _ = canonical(["features", *steps], public, columns)
         digest = features.digest(by_name(public, columns))
     except Exception:  # a forger whose features have no digest invents one
         steps, digest = ["features=raw#0123abcd", *steps], "0123abcd"
-    card = put(card, ("data", "prepare"), steps)
-    names = ", ".join(f"{name} ({count})" for name, count in known)
+    guarantee = put(guarantee, ("data", "prepare"), steps)
+    names = ", ".join(f"{name} ({count})" for name, count in item_features)
     caveats = [
         text
-        for text in card["guarantee"]["caveats"]
+        for text in guarantee["guarantee"]["caveats"]
         if not text.startswith("certified given that these features")
     ]
     caveat = (
@@ -252,10 +259,10 @@ def with_features(
         f" {names}; digest {digest}"
     )
     caveats.insert(max(0, len(caveats) - 2), caveat)
-    return put(card, ("guarantee", "caveats"), caveats), arrays
+    return put(guarantee, ("guarantee", "caveats"), caveats), arrays
 
 
-def of_features(card: Card, arrays: Arrays) -> Iterator[Forgery]:
+def of_features(guarantee: Card, arrays: Arrays) -> Iterator[Forgery]:
     raw = ratings_for(Task.RATINGS).matrix.toarray()
     sixty = np.hstack([raw.T, raw.T, raw.T])[:, :60]
     forms = [
@@ -265,31 +272,59 @@ def of_features(card: Card, arrays: Arrays) -> Iterator[Forgery]:
         ("raw ratings as features", [["raw", 2]], raw.T[:, :2]),
     ]
     if FEATURES not in arrays:
-        known, columns = [["genre", 3]], facts()[0].columns
+        item_features, columns = [["genre", 3]], facts()[0].columns
         assert columns is not None
-        forms.append(("features that are not used", known, columns))
+        forms.append(("features that are not used", item_features, columns))
     else:
-        known, columns = card["data"]["features"], arrays[FEATURES]
-        (one, width), (other, more) = known
+        item_features, columns = guarantee["data"]["features"], arrays[FEATURES]
+        (first_name, width), (second_name, second_width) = item_features
         rolled = np.roll(columns, 1, axis=0)
         forms += [
-            ("a feature name of 100,000", [[LONG, width], [other, more]], columns),
-            ("a feature name with control characters", [[CONTROL, width], [other, more]], columns),
-            ("an empty feature name", [["", width], [other, more]], columns),
-            ("a feature name with a comma", [["a,b", width], [other, more]], columns),
-            ("one feature name twice", [[one, width], [one, more]], columns),
-            ("columns 0 or less", [[one, 0], [other, width + more]], columns),
-            ("columns 0 or less", [[one, -1], [other, width + more + 1]], columns),
-            ("other counts of columns", [[one, width + 1], [other, more - 1]], columns),
-            ("a boolean or text for a count", [[one, True], [other, more]], columns),
-            ("a boolean or text for a count", [[one, str(width)], [other, more]], columns),
-            ("a fractional whole number", [[one, width + 1e-12], [other, more]], columns),
-            ("features of other items", known, rolled),
-            ("columns 0 or less", [*known, ["new", 0]], columns),
-            ("one feature less", [[one, width]], columns[:, :width]),
-            ("one feature more", [*known, ["new", 2]], np.hstack([columns, columns[:, -2:]])),
+            ("a feature name of 100,000", [[LONG, width], [second_name, second_width]], columns),
+            (
+                "a feature name with control characters",
+                [[CONTROL, width], [second_name, second_width]],
+                columns,
+            ),
+            ("an empty feature name", [["", width], [second_name, second_width]], columns),
+            ("a feature name with a comma", [["a,b", width], [second_name, second_width]], columns),
+            ("one feature name twice", [[first_name, width], [first_name, second_width]], columns),
+            ("columns 0 or less", [[first_name, 0], [second_name, width + second_width]], columns),
+            (
+                "columns 0 or less",
+                [[first_name, -1], [second_name, width + second_width + 1]],
+                columns,
+            ),
+            (
+                "other counts of columns",
+                [[first_name, width + 1], [second_name, second_width - 1]],
+                columns,
+            ),
+            (
+                "a boolean or text for a count",
+                [[first_name, True], [second_name, second_width]],
+                columns,
+            ),
+            (
+                "a boolean or text for a count",
+                [[first_name, str(width)], [second_name, second_width]],
+                columns,
+            ),
+            (
+                "a fractional whole number",
+                [[first_name, width + 1e-12], [second_name, second_width]],
+                columns,
+            ),
+            ("features of other items", item_features, rolled),
+            ("columns 0 or less", [*item_features, ["new", 0]], columns),
+            ("one feature less", [[first_name, width]], columns[:, :width]),
+            (
+                "one feature more",
+                [*item_features, ["new", 2]],
+                np.hstack([columns, columns[:, -2:]]),
+            ),
         ]
-        steps = card["data"]["prepare"]
+        steps = guarantee["data"]["prepare"]
         for text in (
             "features",
             "features=genre,year#01234567",
@@ -297,22 +332,22 @@ def of_features(card: Card, arrays: Arrays) -> Iterator[Forgery]:
             f"features={LONG}",
         ):
             step = [text if s.startswith("features") else s for s in steps]
-            yield "an invented digest", put(card, ("data", "prepare"), step), arrays
-        rest = [s for s in steps if not s.startswith("features")]
-        yield "no step for features", put(card, ("data", "prepare"), rest), arrays
-        caveats = [c for c in card["guarantee"]["caveats"] if "features of the items" not in c]
-        yield "no condition on features", put(card, ("guarantee", "caveats"), caveats), arrays
-        bare = {n: a for n, a in arrays.items() if n != FEATURES}
-        lines = {n: line for n, line in card["arrays"].items() if n != FEATURES}
-        yield "features that are not in the file", card | {"arrays": lines}, bare
+            yield "an invented digest", put(guarantee, ("data", "prepare"), step), arrays
+        remainder = [s for s in steps if not s.startswith("features")]
+        yield "no step for features", put(guarantee, ("data", "prepare"), remainder), arrays
+        caveats = [c for c in guarantee["guarantee"]["caveats"] if "features of the items" not in c]
+        yield "no condition on features", put(guarantee, ("guarantee", "caveats"), caveats), arrays
+        without_features = {n: a for n, a in arrays.items() if n != FEATURES}
+        lines = {n: line for n, line in guarantee["arrays"].items() if n != FEATURES}
+        yield "features that are not in the file", guarantee | {"arrays": lines}, without_features
     for kind, names, block in forms:
-        yield kind, *with_features(card, arrays, names, block)
+        yield kind, *with_features(guarantee, arrays, names, block)
 
 
-def forgeries(card: Card, arrays: Arrays) -> Iterator[Forgery]:
+def forgeries(guarantee: Card, arrays: Arrays) -> Iterator[Forgery]:
     """All of one release."""
     for make_some in (of_numbers, of_fields, of_arrays, of_features):
-        yield from make_some(card, arrays)
+        yield from make_some(guarantee, arrays)
 
 
 __all__ = ["BASES", "Forgery", "forgeries", "released"]

@@ -57,7 +57,7 @@ JSON_COMMANDS = (  # each takes a second or two
 def call_json(command: str) -> Any:
     """Return what a command prints with --json."""
     with tempfile.TemporaryDirectory() as home:
-        done = subprocess.run(
+        result = subprocess.run(
             [sys.executable, "-m", "dpmc_lab", *command.split(), "--json"],
             cwd=ROOT,
             env=os.environ | {"DPMC_HOME": home, "OPENBLAS_NUM_THREADS": "1"},
@@ -65,7 +65,7 @@ def call_json(command: str) -> Any:
             text=True,
             check=True,
         )
-    return json.loads(done.stdout)
+    return json.loads(result.stdout)
 
 
 def list_fields(document: Any, path: str = "") -> Iterator[str]:
@@ -148,9 +148,9 @@ def collect_shipped_rows() -> dict[str, Any]:
     files: dict[str, Any] = {}
     for path in sorted((ROOT / "sample_data" / "curves").glob("*.csv")):
         with path.open(encoding="utf-8") as lines:
-            about, columns = json.loads(next(lines).lstrip("# ")), next(lines).strip()
+            header, columns = json.loads(next(lines).lstrip("# ")), next(lines).strip()
         names = ("data", "fingerprint", "prepared", "steps", "split")
-        files[path.name] = {name: about[name] for name in names} | {"columns": columns}
+        files[path.name] = {name: header[name] for name in names} | {"columns": columns}
     return files
 
 

@@ -32,14 +32,14 @@ N_OBSERVED = 64  # ratings, where a record leaves their number open
 MAX_TESTED = 200_000  # draws in one test
 
 
-def find_misfits(card: Guarantee, planted: Guarantee, seed: int = 1) -> list[str]:
+def find_misfits(guarantee: Guarantee, planted: Guarantee, seed: int = 1) -> list[str]:
     """Return the names of the releases whose draws do not follow the card's densities.
 
     Args:
-        card: the honest guarantee.
+        guarantee: the honest guarantee.
         planted: the guarantee whose releases draw; the same one where there is no fault.
     """
-    honest, drawing = dict(card.releases), dict(planted.releases)
+    honest, drawing = dict(guarantee.releases), dict(planted.releases)
     misfits = []
     for k, (name, release) in enumerate(honest.items()):
         rng = np.random.default_rng([seed, 4, k])
@@ -80,8 +80,8 @@ def _additive_p_values(release: Additive, outputs: list[Floats]) -> Iterator[flo
         yield _uniform(cells)
         yield _mean(norms / release.scale, d, d)
         if d > 1:  # a coordinate of a uniform direction
-            along = 0.5 * (1 + rows[..., 0] / norms)
-            yield _uniform(betainc((d - 1) / 2, (d - 1) / 2, along))
+            projection = 0.5 * (1 + rows[..., 0] / norms)
+            yield _uniform(betainc((d - 1) / 2, (d - 1) / 2, projection))
     else:
         z, gaussian = noise / release.scale, isinstance(release, Gaussian)
         cells = (ndtr(z) if gaussian else _laplace(z)).reshape(len(noise), -1)
@@ -152,12 +152,12 @@ def _outputs_fit(release: Release, value: Any, outputs: list[Any]) -> Iterator[f
         yield _uniform(_laplace((noise - (value.data[0] if rated else 0.0)) / release.scale))
         return
     assert isinstance(release, RandomizedResponse | SymbolChannel)
-    symbol, *told = (
-        (one.toarray() if isinstance(release, SymbolChannel) else np.asarray(one)).ravel()
-        for one in (value, *outputs)
+    symbol, *symbols = (
+        (array.toarray() if isinstance(release, SymbolChannel) else np.asarray(array)).ravel()
+        for array in (value, *outputs)
     )
-    row, answers = release.matrix[int(symbol[0])], np.concatenate(told).astype(np.int64)
+    row, answers = release.matrix[int(symbol[0])], np.concatenate(symbols).astype(np.int64)
     yield _frequencies(np.bincount(answers, minlength=len(row)).astype(float), row)
-    twos = answers[: len(answers) // 2 * 2].reshape(-1, 2)
-    pairs = np.bincount(twos[:, 0] * len(row) + twos[:, 1], minlength=len(row) ** 2)
+    answer_pairs = answers[: len(answers) // 2 * 2].reshape(-1, 2)
+    pairs = np.bincount(answer_pairs[:, 0] * len(row) + answer_pairs[:, 1], minlength=len(row) ** 2)
     yield _frequencies(pairs.astype(float), np.outer(row, row).ravel())

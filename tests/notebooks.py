@@ -35,7 +35,7 @@ def code(book):
 def run(book):
     """What each cell with code prints, in a fresh process that must print nothing else."""
     sources = ["".join(cell["source"]) for cell in code(book)]
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-W", "error", "-c", _RUN],
         input=json.dumps(sources),
         cwd=ROOT,
@@ -44,9 +44,9 @@ def run(book):
         text=True,
         check=False,
     )
-    assert done.returncode == 0, done.stderr
-    assert not done.stderr
-    return json.loads(done.stdout)
+    assert result.returncode == 0, result.stderr
+    assert not result.stderr
+    return json.loads(result.stdout)
 
 
 def stored(cell):

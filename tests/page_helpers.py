@@ -43,10 +43,12 @@ def spec(app, number=0):
 
 def instrument(app):
     """What the instrument of What if was given to draw."""
-    (found,) = (
-        one for one in app.get("bidi_component") if one.proto.component_name == "instrument"
+    (component,) = (
+        element
+        for element in app.get("bidi_component")
+        if element.proto.component_name == "instrument"
     )
-    return json.loads(found.proto.json)
+    return json.loads(component.proto.json)
 
 
 def at_stop(app):
@@ -68,7 +70,7 @@ def read_me(app):
 
 
 def all_text(app):
-    parts = [
+    pieces = [
         e.value
         for kind in (
             "title",
@@ -83,7 +85,7 @@ def all_text(app):
         )
         for e in app.get(kind)
     ]
-    return plain("\n".join(str(p) for p in parts))
+    return plain("\n".join(str(p) for p in pieces))
 
 
 def texts(app):
@@ -161,17 +163,17 @@ class HtmlFile(HTMLParser):
 
 
 def press(app, label):
-    (found,) = (b for b in app.button if b.label == label)
-    assert not found.disabled, label
-    found.click().run()
+    (target_button,) = (b for b in app.button if b.label == label)
+    assert not target_button.disabled, label
+    target_button.click().run()
     assert not app.exception
     return app
 
 
-def wait_until(app, there, seconds=200):
+def wait_until(app, is_ready, seconds=200):
     """Rerun as the half-second ticks do, until it is so."""
     end = time.monotonic() + seconds
-    while not there():
+    while not is_ready():
         assert time.monotonic() < end, "it took too long"
         time.sleep(0.3)
         app.run()

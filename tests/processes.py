@@ -15,10 +15,10 @@ ROOT = Path(__file__).resolve().parent.parent
 needs_proc = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")
 
 
-def start(*words, **options):
+def start(*arguments, **options):
     """A sweep in a session of its own."""
     return subprocess.Popen(
-        [sys.executable, "-m", "dpmc_lab", "sweep", *map(str, words)],
+        [sys.executable, "-m", "dpmc_lab", "sweep", *map(str, arguments)],
         cwd=ROOT,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -29,20 +29,20 @@ def start(*words, **options):
 
 
 def children(pid):
-    found = []
+    child_ids = []
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError):
             parent = int(stat.read_text().rpartition(")")[2].split()[1])
             if parent == pid:
-                found.append(int(stat.parent.name))
-    return found
+                child_ids.append(int(stat.parent.name))
+    return child_ids
 
 
 def descendants(pid):
-    found = children(pid)
-    for child in list(found):
-        found += descendants(child)
-    return found
+    process_ids = children(pid)
+    for child in list(process_ids):
+        process_ids += descendants(child)
+    return process_ids
 
 
 def workers(pid):

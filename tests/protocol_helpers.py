@@ -12,13 +12,13 @@ BOTH = [StaticUsers, DynamicUsers]
 
 def ratings_of(seed=0, users=12, items=8, density=0.6):
     rng = np.random.default_rng(seed)
-    seen = rng.random((users, items)) < density
-    seen[:, -1] = False  # nobody rates the last item
-    seen[:, -2] = False
-    seen[3, -2] = True  # one rater
-    seen[:4, 0] = True
-    seen[-1] = False  # and the last user rates nothing
-    u, i = np.nonzero(seen)
+    is_rated = rng.random((users, items)) < density
+    is_rated[:, -1] = False  # nobody rates the last item
+    is_rated[:, -2] = False
+    is_rated[3, -2] = True  # one rater
+    is_rated[:4, 0] = True
+    is_rated[-1] = False  # and the last user rates nothing
+    u, i = np.nonzero(is_rated)
     public = PublicFacts(users=users, items=items, low=1, high=5)
     return Ratings.build(u, i, rng.integers(1, 6, len(u)).astype(float), public)
 
@@ -49,13 +49,13 @@ def reference_items(run):
     items = run.phases[0].models[0].copy()
     for k, phase in enumerate(run.phases):
         users = run.refit(run.published(items)) if k else phase.user_factors
-        for pairs, where in phase.steps:
-            own, group = users[run.who[pairs]], run.what[pairs]
-            errors = np.einsum("pd,pd->p", own, items[group]) - run.users.deviations[pairs]
+        for pairs, updated in phase.steps:
+            pair_factors, group = users[run.who[pairs]], run.what[pairs]
+            errors = np.einsum("pd,pd->p", pair_factors, items[group]) - run.users.deviations[pairs]
             slope = np.zeros_like(items)
-            np.add.at(slope, group, 2 * errors[:, None] * own)
+            np.add.at(slope, group, 2 * errors[:, None] * pair_factors)
             slope += phase.noise + 2 * phase.penalty * items
-            items[where] -= slope[where] / (2 * (run.raters[where] + phase.penalty))[:, None]
+            items[updated] -= slope[updated] / (2 * (run.raters[updated] + phase.penalty))[:, None]
     return items
 
 

@@ -129,11 +129,11 @@ def generate(r: Random) -> File:
 
 
 def _one_of(r: Random, weighted: Sequence[tuple[int, Any]]) -> Any:
-    place = r.randrange(sum(weight for weight, _ in weighted))
+    position = r.randrange(sum(weight for weight, _ in weighted))
     for weight, choice in weighted:
-        if place < weight:
+        if position < weight:
             return choice
-        place -= weight
+        position -= weight
     raise AssertionError
 
 
@@ -195,22 +195,22 @@ def _faults(r: Random) -> float:
 def _header(r: Random, roles: Sequence[str], options: dict[str, Any]) -> list[str] | None:
     """Names of the columns, or None for none; says in the options what cannot be guessed."""
     style = r.choice(("known", "known", "none", "none", "asked", "numbered", "odd", "nothing"))
-    known = [r.choice(HEADERS[role]) for role in roles]
+    known_names = [r.choice(HEADERS[role]) for role in roles]
     if style == "known":
-        return known
+        return known_names
     nothing = [SAYING_NOTHING[k] for k in range(len(roles))]
-    places = {role: k for k, role in enumerate(roles) if role != "other"}
+    positions = {role: k for k, role in enumerate(roles) if role != "other"}
     if style == "asked":
-        names = [r.choice(pair) for pair in zip(nothing, known, strict=True)]
-        options |= {role: names[k].strip() for role, k in places.items() if _some(r, 0.9)}
+        names = [r.choice(pair) for pair in zip(nothing, known_names, strict=True)]
+        options |= {role: names[k].strip() for role, k in positions.items() if _some(r, 0.9)}
         return names
     if style in ("none", "numbered"):
         if style == "numbered":
-            options |= {role: r.choice((k + 1, str(k + 1))) for role, k in places.items()}
+            options |= {role: r.choice((k + 1, str(k + 1))) for role, k in positions.items()}
         _choose(r, 0.4, options, header="no")
         return None
     if style == "odd":
-        names = [r.choice((name, *HEADERS["other"], "user", "rating")) for name in known]
+        names = [r.choice((name, *HEADERS["other"], "user", "rating")) for name in known_names]
         return names + [""] * r.choice((0, 0, 2))
     _choose(r, 0.7, options, header="yes")
     return nothing
@@ -286,15 +286,17 @@ def _wide(r: Random) -> File:
 
 def _written(r: Random, table: list[list[str]], faults: float, options: dict[str, Any]) -> File:
     separator = r.choice((",", "\t", ";", "::", "|", " "))
-    told = {",": "comma", "\t": "tab", ";": "semicolon", "|": "bar", " ": "blanks"}
-    _choose(r, 0.2, options, separator=r.choice((separator, told.get(separator, separator))))
+    separator_names = {",": "comma", "\t": "tab", ";": "semicolon", "|": "bar", " ": "blanks"}
+    _choose(
+        r, 0.2, options, separator=r.choice((separator, separator_names.get(separator, separator)))
+    )
     quoting = r.choice(("needed", "needed", "all", "none", "some"))
     end = r.choice(("\n", "\r\n", "\n", "\r", "mixed"))
     lines = []
     for record in table:
         record = _ragged(r, record) if _some(r, faults) else record
-        here = r.choice((",", ";", "\t")) if _some(r, faults / 8) else separator
-        line = here.join(_quoted(r, text, here, quoting) for text in record)
+        line_separator = r.choice((",", ";", "\t")) if _some(r, faults / 8) else separator
+        line = line_separator.join(_quoted(r, text, line_separator, quoting) for text in record)
         lines.append(_stray(r, line) if _some(r, faults / 4) else line)
         if _some(r, 0.08):
             lines.append(r.choice(("", "", " ", separator * 2, separator * 9, "\u00a0", '""')))
@@ -329,9 +331,9 @@ def _ragged(r: Random, record: list[str]) -> list[str]:
 
 
 def _stray(r: Random, line: str) -> str:
-    place = r.randrange(len(line) + 1)
+    position = r.randrange(len(line) + 1)
     marks = ('"', '""', ' "', '",', ',"', "\\", "\x0c", "\u2028", "\x1e", " ", "\ufeff")
-    return line[:place] + r.choice(marks) + line[place:]
+    return line[:position] + r.choice(marks) + line[position:]
 
 
 def _encoded(r: Random, text: str, options: dict[str, Any]) -> File:
@@ -363,9 +365,9 @@ def _crooked(r: Random) -> File:
     file = r.choice((_delimited, _json_lines, _wide))(r)
     content = bytearray(file.content)
     for _ in range(r.choice((1, 2, 5))):
-        place = r.randrange(len(content) + 1)
-        piece = r.choice(marks).encode() if _some(r, 0.8) else bytes([r.randrange(256)])
-        content[place : place + r.choice((0, 1, 1, 4))] = piece
+        position = r.randrange(len(content) + 1)
+        replacement = r.choice(marks).encode() if _some(r, 0.8) else bytes([r.randrange(256)])
+        content[position : position + r.choice((0, 1, 1, 4))] = replacement
     return File(bytes(content), file.options, kind="crooked")
 
 
@@ -504,12 +506,12 @@ def _parquet(r: Random) -> File:
         arrays.append(pa.array(index))
     table = pa.Table.from_arrays(arrays, names=[column.name for column in columns])
     buffer = io.BytesIO()
-    how = {
+    write_options = {
         "compression": r.choice(("snappy", "none", "zstd", "gzip")),
         "row_group_size": r.choice((1000, 2)),
         "use_dictionary": r.choice((True, False)),
     }
-    pq.write_table(table, buffer, **how)
+    pq.write_table(table, buffer, **write_options)
     content = bytearray(buffer.getvalue())
     damage = r.choice(("none",) * 8 + ("cut", "flip"))
     if damage == "cut":
@@ -525,15 +527,15 @@ def _parquet_column(
 ) -> tuple[Column, Any]:
     import pyarrow as pa
 
-    usual = {
+    usual_kinds = {
         "user": ("text", "int", "dictionary", "large", "float32"),
         "item": ("int", "text", "float64", "dictionary", "float16"),
         "rating": ("float64", "int", "text", "decimal", "float32", "float16"),
         "time": ("int", "stamp", "text", "float64", "date"),
         "other": ("text", "list", "bool", "binary"),
     }[role]
-    odd = ("bool", "list", "binary", "decimal", "stamp", "date", "float32", "float16", "int")
-    kind = r.choice(odd) if _some(r, faults / 2) else r.choice(usual)
+    odd_kinds = ("bool", "list", "binary", "decimal", "stamp", "date", "float32", "float16", "int")
+    kind = r.choice(odd_kinds) if _some(r, faults / 2) else r.choice(usual_kinds)
     low = 0 if role in ("user", "item") else 1
     start = datetime(2001, 1, 1)
     make: dict[str, Callable[[int], Any]] = {
@@ -673,25 +675,29 @@ def _cells(ratings: Any) -> dict[tuple[str, str], float]:
     return {(ratings.user_ids[u], ratings.item_ids[i]): value for u, i, value in rows}
 
 
-def _difference(data: datasets.Dataset, right: Table) -> str:
+def _difference(data: datasets.Dataset, oracle_result: Table) -> str:
     ratings = data.ratings
     values = _cells(ratings)
     times = None
     if ratings.times is not None:
         times = dict(zip(values, ratings.times.tolist(), strict=True))
     pairs = [
-        ("users", tuple(ratings.user_ids or ()), right.users),
-        ("items", tuple(ratings.item_ids or ()), right.items),
-        ("cells", sorted(values), sorted(right.values)),
-        ("range", (ratings.public.low, ratings.public.high), (right.low, right.high)),
-        ("times", times, right.times),
+        ("users", tuple(ratings.user_ids or ()), oracle_result.users),
+        ("items", tuple(ratings.item_ids or ()), oracle_result.items),
+        ("cells", sorted(values), sorted(oracle_result.values)),
+        (
+            "range",
+            (ratings.public.low, ratings.public.high),
+            (oracle_result.low, oracle_result.high),
+        ),
+        ("times", times, oracle_result.times),
     ]
     for what, got, expected in pairs:
         if got != expected:
             return f"other {what}: {got!r}\nthe oracle has {expected!r}"
     wrong = {
         cell: (values[cell], value)
-        for cell, value in right.values.items()
+        for cell, value in oracle_result.values.items()
         if not math.isclose(values[cell], value, rel_tol=1e-12, abs_tol=1e-300)
     }
     return f"other values (got, right): {wrong}" if wrong else ""
@@ -710,7 +716,7 @@ def _fault_of_count(data: datasets.Dataset, right: Table | Refused | None) -> st
     if not isinstance(right, Table) or right.doubts & MAY_DIFFER:
         return ""
     names = ("lines", "header", "blank", "continued", "rows", "entries", "used", "repeated")
-    same = all(getattr(got, name) == getattr(right.count, name) for name in names)
-    if not same or sorted(got.left_out.values()) != sorted(right.count.left_out.values()):
+    is_same = all(getattr(got, name) == getattr(right.count, name) for name in names)
+    if not is_same or sorted(got.left_out.values()) != sorted(right.count.left_out.values()):
         return f"other counts: {got}\nthe oracle has {right.count}"
     return ""

@@ -141,17 +141,20 @@ def read(
 
 
 def _read(
-    content: bytes, o: Mapping[str, Any], columns: Sequence[Column] | None, doubts: set[str]
+    content: bytes,
+    checked_options: Mapping[str, Any],
+    columns: Sequence[Column] | None,
+    doubts: set[str],
 ) -> Table:
     if not content:
         raise _No("empty")
-    if len(content) > o["max_bytes"]:
+    if len(content) > checked_options["max_bytes"]:
         raise _No("too large")
     if content.startswith(b"PAR1"):
         if columns is None:
             raise _No("damaged Parquet")
-        return _parquet(columns, o, doubts)
-    text = _text(content, o["encoding"])
+        return _parquet(columns, checked_options, doubts)
+    text = _text(content, checked_options["encoding"])
     lines = _lines(text)
     if max(map(len, lines), default=0) > LINE_LIMIT:
         raise _No("limit")
@@ -160,8 +163,8 @@ def _read(
         raise _No("blank")
     _refuse_documents(text, filled, doubts)
     if filled[0].lstrip().startswith("{") and any(_object(line) for line in filled[:200]):
-        return _json_lines(lines, o, doubts)
-    return _delimited(lines, o, doubts)
+        return _json_lines(lines, checked_options, doubts)
+    return _delimited(lines, checked_options, doubts)
 
 
 # Options ----------------------------------------------------------------------------------------
@@ -241,10 +244,10 @@ def _lines(text: str) -> list[str]:
 
 def _refuse_documents(text: str, filled: Sequence[str], doubts: set[str]) -> None:
     first = filled[0].strip()
-    whole = _json(text)
-    if isinstance(whole, list) or isinstance(_json(first), list):
+    document = _json(text)
+    if isinstance(document, list) or isinstance(_json(first), list):
         raise _No("JSON")
-    if isinstance(whole, dict) and len(filled) > 1:
+    if isinstance(document, dict) and len(filled) > 1:
         raise _No("JSON")
     if first[0] in "[{" and not isinstance(_json(first), dict):
         doubts.add("looks like JSON")
@@ -288,10 +291,10 @@ def _stripped(record: Sequence[str]) -> list[str]:
 
 
 def _without_empty_end(fields: Sequence[str]) -> list[str]:
-    kept = list(fields)
-    while kept and not kept[-1]:
-        kept.pop()
-    return kept
+    retained = list(fields)
+    while retained and not retained[-1]:
+        retained.pop()
+    return retained
 
 
 def _is_open(line: str, separator: str) -> bool:
@@ -312,8 +315,8 @@ def _guessed_separator(lines: Sequence[str], doubts: set[str]) -> str:
     def agreement(separator: str) -> tuple[float, int]:
         """The share of lines, quotes closed, of the commonest number of fields beyond 1, and it."""
         widths = Counter(_width(x, separator) for x in filled if _is_closed(x, separator))
-        alike = [(n / widths.total(), width) for width, n in widths.items() if width > 1]
-        return max(alike, default=(0.0, 0))
+        shares = [(n / widths.total(), width) for width, n in widths.items() if width > 1]
+        return max(shares, default=(0.0, 0))
 
     best = max(SEPARATORS, key=agreement)
     if agreement(best)[0] <= 1 / 2:
@@ -354,8 +357,8 @@ def _record(lines: Sequence[str], k: int, separator: str) -> _Record:
     except csv.Error:
         return _Record(["..."], [], 0, "long")
     if not is_open:
-        whole = _cut([lines[k]], separator)[0]
-        return _Record(_stripped(whole), whole, 0)
+        raw_fields = _cut([lines[k]], separator)[0]
+        return _Record(_stripped(raw_fields), raw_fields, 0)
     for end in range(k + 2, len(lines) + 1):
         try:
             records = _cut(lines[k:end], separator, strict=True)
@@ -364,8 +367,8 @@ def _record(lines: Sequence[str], k: int, separator: str) -> _Record:
                 continue  # still open
             break  # something else than a separator follows a closing quote, or too long a field
         return _Record(_stripped(records[0]), records[0], end - k - 1)
-    whole = _cut([lines[k]], separator)[0]
-    return _Record(_stripped(whole), whole, 0, "quote")
+    raw_fields = _cut([lines[k]], separator)[0]
+    return _Record(_stripped(raw_fields), raw_fields, 0, "quote")
 
 
 def _delimited(lines: list[str], o: Mapping[str, Any], doubts: set[str]) -> Table:
@@ -408,7 +411,9 @@ def _delimited(lines: list[str], o: Mapping[str, Any], doubts: set[str]) -> Tabl
             or any(_width(line, separator) == width for line in further)
         ):
             record = _Record(["..."], [], 0, "quote")
-        if record.extra and any("\n" in record.whole[place] for place in roles.values()):
+        if record.extra and any(
+            "\n" in record.whole[column_index] for column_index in roles.values()
+        ):
             record = _Record(record.fields, record.whole, record.extra, "quote")
         k += 1 + record.extra
         count["continued"] += record.extra
@@ -419,7 +424,7 @@ def _delimited(lines: list[str], o: Mapping[str, Any], doubts: set[str]) -> Tabl
         elif not _fits(record.fields, width):
             rows.append(_Row(wrong="columns"))
         else:
-            rows.append(_Row(**{role: record.fields[at] for role, at in roles.items()}))
+            rows.append(_Row(**{role: record.fields[position] for role, position in roles.items()}))
     return _gather(rows, dict(count), roles, low, high, o, doubts)
 
 
@@ -438,11 +443,13 @@ def _is_number(text: str) -> bool:
 def _has_header(fields: Sequence[str], o: Mapping[str, Any], doubts: set[str]) -> bool:
     if o["header"] != "guess":
         return bool(o["header"] == "yes")
-    asked = [o[role] for role in ROLES if isinstance(o[role], str) and not o[role].isdigit()]
-    if any(name in fields for name in asked if name and name != "none"):
+    requested_names = [
+        o[role] for role in ROLES if isinstance(o[role], str) and not o[role].isdigit()
+    ]
+    if any(name in fields for name in requested_names if name and name != "none"):
         return True
-    known = {name for names in NAMES.values() for name in names.split()}
-    names = sum(_plain(name) in known for name in fields)
+    known_names = {name for names in NAMES.values() for name in names.split()}
+    names = sum(_plain(name) in known_names for name in fields)
     number = any(
         _is_number(text) or INFINITE.fullmatch(text) or _seconds_of(text) is not None
         for text in fields
@@ -483,16 +490,16 @@ def _roles(
     for role in ROLES if names is not None else ():
         if o[role] is not None and role not in off:
             continue
-        for known in NAMES[role].split():
-            places = [k for k, name in enumerate(names or ()) if _plain(name) == known]
-            places = [k for k in places if k not in roles.values()]
-            if places and role in off:
-                reserved.add(places[0])
-            elif places:
-                if len(places) > 1:  # Rating and rating
+        for role_name in NAMES[role].split():
+            positions = [k for k, name in enumerate(names or ()) if _plain(name) == role_name]
+            positions = [k for k in positions if k not in roles.values()]
+            if positions and role in off:
+                reserved.add(positions[0])
+            elif positions:
+                if len(positions) > 1:  # Rating and rating
                     raise _No("same name")
-                roles[role] = places[0]
-            if places:
+                roles[role] = positions[0]
+            if positions:
                 break
     numbers = {k for k, name in enumerate(names or ()) if _plain(name) in ROW_NUMBERS}
     free = [k for k in range(width) if k not in {*roles.values(), *reserved, *numbers}]
@@ -506,8 +513,8 @@ def _roles(
             roles[role] = free.pop(0)
     if "user" not in roles or "item" not in roles:
         raise _No("no column left")
-    for role, at in roles.items() if names is not None else ():
-        if o[role] is None and names.count(names[at]) > 1:
+    for role, position in roles.items() if names is not None else ():
+        if o[role] is None and names.count(names[position]) > 1:
             raise _No("same name")
     if "rating" not in roles and "rating" not in off and width > len(roles):
         raise _No("no column left")  # of an object: the values may be in one that is not known
@@ -517,20 +524,20 @@ def _roles(
     return roles
 
 
-def _place(wanted: str | int, names: Sequence[str] | None, width: int, doubts: set[str]) -> int:
-    if type(wanted) not in (int, str):
+def _place(target: str | int, names: Sequence[str] | None, width: int, doubts: set[str]) -> int:
+    if type(target) not in (int, str):
         raise _No("option")
-    if wanted == "":
+    if target == "":
         raise _No("no such column")
-    if names is not None and str(wanted) in names and str(wanted).isdigit():
+    if names is not None and str(target) in names and str(target).isdigit():
         doubts.add("a number that is a name")
-    if names is not None and wanted in names:
-        if list(names).count(str(wanted)) > 1:
+    if names is not None and target in names:
+        if list(names).count(str(target)) > 1:
             raise _No("same name")
-        return list(names).index(str(wanted))
-    number = isinstance(wanted, int) or re.fullmatch("[0-9]{1,9}", wanted)
-    if number and 1 <= int(wanted) <= width:
-        return int(wanted) - 1
+        return list(names).index(str(target))
+    number = isinstance(target, int) or re.fullmatch("[0-9]{1,9}", target)
+    if number and 1 <= int(target) <= width:
+        return int(target) - 1
     raise _No("no such column")
 
 
@@ -551,8 +558,8 @@ def _object(line: str) -> dict[str, Any] | None:
     """The object in a line; None if there is none, it says a thing twice, or in half characters."""
     value, repeated = _json(line), []
 
-    def once(pairs: list[tuple[str, Any]]) -> None:
-        repeated.append(len({key for key, _ in pairs}) < len(pairs))
+    def once(fields: list[tuple[str, Any]]) -> None:
+        repeated.append(len({key for key, _ in fields}) < len(fields))
 
     if not isinstance(value, dict):
         return None
@@ -564,13 +571,13 @@ def _object(line: str) -> dict[str, Any] | None:
 def _json_lines(lines: Sequence[str], o: Mapping[str, Any], doubts: set[str]) -> Table:
     filled = [line for line in lines if line.strip()]
     objects = [_object(line) for line in filled]
-    names = list(dict.fromkeys(key for found in objects[:200] for key in found or ()))
+    names = list(dict.fromkeys(key for parsed in objects[:200] for key in parsed or ()))
     roles = _roles(names, len(names), (), o, doubts, by_place=False)  # an object has no order
     low, high = _range("rating" not in roles, o)
     rows = []
-    for found in objects:
-        chosen = {role: (found or {}).get(names[at]) for role, at in roles.items()}
-        if found is None or any(isinstance(value, list | dict) for value in chosen.values()):
+    for parsed in objects:
+        chosen = {role: (parsed or {}).get(names[position]) for role, position in roles.items()}
+        if parsed is None or any(isinstance(value, list | dict) for value in chosen.values()):
             rows.append(_Row(wrong="json"))
         else:
             rows.append(_Row(**{role: _json_text(value) for role, value in chosen.items()}))
@@ -588,7 +595,11 @@ def _json_text(value: Any) -> str:
 
 
 def _is_wide(
-    first: _Record, below: Sequence[str], separator: str, o: Mapping[str, Any], doubts: set[str]
+    first: _Record,
+    data_lines: Sequence[str],
+    separator: str,
+    o: Mapping[str, Any],
+    doubts: set[str],
 ) -> bool:
     if o["layout"] != "guess":
         return bool(o["layout"] == "wide")
@@ -597,23 +608,23 @@ def _is_wide(
         return False
     if not names[0] and o["header"] == "guess":
         doubts.add("a matrix whose first line may be ratings")
-    known = {name for role in ROLES for name in NAMES[role].split()}
-    if any(_plain(name) in known for name in names[1:]):
+    known_names = {name for role in ROLES for name in NAMES[role].split()}
+    if any(_plain(name) in known_names for name in names[1:]):
         return False
     if "" in first.fields[1:] or len(names) == 4:
         doubts.add("a matrix whose first line may be ratings")
     numbers = [_is_number(x) or INFINITE.match(x) or _seconds_of(x) is not None for x in names[1:]]
     if any(numbers) and not all(numbers):
         doubts.add("a matrix whose first line may be ratings")
-    closed = [line for line in below[:200] if _is_closed(line, separator)]
+    closed = [line for line in data_lines[:200] if _is_closed(line, separator)]
     records = [_stripped(_cut([line], separator)[0]) for line in closed]
     cells = [cell for record in records if any(record) for cell in record[1 : len(names)]]
     if not all(_is_number(cell) or INFINITE.fullmatch(cell) for cell in cells if cell):
         return False
-    telling = not names[0] or _plain(names[0]) in NAMES["user"].split()
-    if not telling or "" not in cells:
+    names_users = not names[0] or _plain(names[0]) in NAMES["user"].split()
+    if not names_users or "" not in cells:
         doubts.add("rows or a matrix")
-    return telling and "" in cells
+    return names_users and "" in cells
 
 
 def _wide(
@@ -633,13 +644,13 @@ def _wide(
         doubts.add("columns of a wide matrix")
     if max(Counter(name for name in names[1:] if name).values(), default=0) > 1:
         raise _No("same name")
-    telling = not names[0] or _plain(names[0]) in NAMES["user"].split()
+    names_users = not names[0] or _plain(names[0]) in NAMES["user"].split()
     values = any(_is_number(name) or name.lower() in UNUSUAL for name in names[1:])
-    if o["header"] == "guess" and (not telling or values):
+    if o["header"] == "guess" and (not names_users or values):
         doubts.add("a matrix whose first line may be ratings")
     low, high = _range(False, o)
     count = Counter(lines=len(lines), blank=start, header=1)
-    rows, seen = [], set()
+    rows, seen_users = [], set()
     for line in lines[start + 1 :]:
         if not _is_closed(line, separator):
             doubts.add("first line with an open quote")
@@ -654,9 +665,9 @@ def _wide(
         if not _fits(fields, len(names)):
             rows.append(_Row(wrong="columns"))
         else:
-            if fields[0] and fields[0] in seen:
+            if fields[0] and fields[0] in seen_users:
                 doubts.add("a user twice in a wide matrix")
-            seen.add(fields[0])
+            seen_users.add(fields[0])
             cells = zip(names[1:], fields[1 : len(names)], strict=True)
             rows += [_Row(fields[0], item, cell) for item, cell in cells if cell]
     return _gather(rows, dict(count), {"rating": 1}, low, high, o, doubts)
@@ -672,7 +683,7 @@ def _parquet(columns: Sequence[Column], o: Mapping[str, Any], doubts: set[str]) 
         doubts.add("Parquet without a name")
     roles = _roles(names, len(names), (), o, doubts)
     low, high = _range("rating" not in roles, o)
-    chosen = {role: columns[at] for role, at in roles.items()}
+    chosen = {role: columns[position] for role, position in roles.items()}
     if any(column.kind == "list" for column in chosen.values()):
         raise _No("lists")
     if len({column.name for column in chosen.values()}) < len(chosen) or any(
@@ -710,10 +721,10 @@ def _stands_for_two(value: float, kind: str) -> bool:
     if not value.is_integer():
         return False
     try:
-        written = {struct.pack(STORED[kind], abs(int(value)) + step) for step in (-2, -1, 0, 1)}
+        encodings = {struct.pack(STORED[kind], abs(int(value)) + step) for step in (-2, -1, 0, 1)}
     except OverflowError:
         return True  # at the end of the type
-    return len(written) < 4
+    return len(encodings) < 4
 
 
 def _value_text(value: Any) -> str:
@@ -810,23 +821,23 @@ def _wrong(row: _Row, clicks: bool, points: bool, low: float, high: float) -> st
 
 
 def _in_order(names: set[str]) -> tuple[str, ...]:
-    whole = all(WHOLE.fullmatch(name) for name in names)
-    return tuple(sorted(names, key=int if whole else None))
+    all_numbers = all(WHOLE.fullmatch(name) for name in names)
+    return tuple(sorted(names, key=int if all_numbers else None))
 
 
 def _times(texts: Sequence[str]) -> list[int] | None:
     """Unix seconds of all, or None if one of them is missing or no time."""
-    found = [_seconds_of(text) for text in texts]
-    if any(seconds is None for seconds in found):
+    moments = [_seconds_of(text) for text in texts]
+    if any(seconds is None for seconds in moments):
         return None
-    numbers = [value for value in found if isinstance(value, Decimal)]
-    if numbers and len(numbers) < len(found):
+    numbers = [value for value in moments if isinstance(value, Decimal)]
+    if numbers and len(numbers) < len(moments):
         return None  # numbers among dates: nobody knows their unit
     unit = 1
     if numbers:
         while unit < 10**9 and statistics.median(map(abs, numbers)) / unit > YEAR_5138:
             unit *= 1000
-    seconds = [math.floor(float(value) / unit) for value in found if value is not None]
+    seconds = [math.floor(float(value) / unit) for value in moments if value is not None]
     return seconds if min(seconds) >= YEAR_1 and max(seconds) < YEAR_10000 else None
 
 

@@ -44,25 +44,25 @@ _CASES = [
 
 
 def name_of(case):
-    id, given = case
-    return " ".join([id, *(f"{name}={value}" for name, value in given.items())])
+    id, settings = case
+    return " ".join([id, *(f"{name}={value}" for name, value in settings.items())])
 
 
-def make(id, given):
+def make(id, settings):
     """The mechanism with settings as text."""
     cls = registry.get(id)
     values = {"epsilon": 1.0, "delta": 1e-6}
-    values |= {name: parse_setting(cls, name, text) for name, text in given.items()}
+    values |= {name: parse_setting(cls, name, text) for name, text in settings.items()}
     return registry.create(id, **values)
 
 
 def ratings_for(task, seed=7, pattern=7, **names):
     """Ratings of a task; `pattern` decides which cells are rated, `seed` what the ratings are."""
     users, items = np.nonzero(np.random.default_rng(pattern).random((USERS, ITEMS)) < 0.6)
-    drawn = np.random.default_rng(seed).integers(1, 6, len(users))
+    stars = np.random.default_rng(seed).integers(1, 6, len(users))
     values, low, high = {
-        Task.BINARY: (np.where(drawn > 2, 1.0, -1.0), -1, 1),
-        Task.RATINGS: (drawn, 1, 5),
+        Task.BINARY: (np.where(stars > 2, 1.0, -1.0), -1, 1),
+        Task.RATINGS: (stars, 1, 5),
         Task.RANKING: (np.ones(len(users)), 0, 1),
     }[task]
     public = PublicFacts(users=USERS, items=ITEMS, low=low, high=high)
@@ -89,8 +89,8 @@ def load(path):
     return json.loads(str(arrays.pop("card"))), arrays
 
 
-def save(path, card, arrays, *, sealed=True):
+def save(path, guarantee, arrays, *, sealed=True):
     """The file with another card or other arrays; sealed: the card's own digest is made to fit."""
     if sealed:
-        card = card | {"sha256": card_digest(card)}
-    np.savez(path, allow_pickle=False, card=np.array(json.dumps(card)), **arrays)
+        guarantee = guarantee | {"sha256": card_digest(guarantee)}
+    np.savez(path, allow_pickle=False, card=np.array(json.dumps(guarantee)), **arrays)

@@ -28,18 +28,18 @@ def moves(mechanism, ratings, other, change, seed=0) -> list[Moved]:
     """One entry a publication: the change between two data sets under the first one's history."""
     with privacy.witness() as publications:
         list(mechanism.fit(ratings, np.random.default_rng(seed)))
-    with privacy.witness(answers=publications) as seen:
+    with privacy.witness(answers=publications) as answered:
         list(mechanism.fit(other, np.random.default_rng(seed)))
-    found = []
-    for p, q in zip(publications, seen, strict=True):
+    changes = []
+    for p, q in zip(publications, answered, strict=True):
         allowed = sensitivity_at(p.release.sensitivity, change, ratings.public)
-        found.append(Moved(q.release.query, distance(p.private, q.private), allowed))
-    return found
+        changes.append(Moved(q.release.query, distance(p.private, q.private), allowed))
+    return changes
 
 
-def distance(one, other) -> float:
+def distance(first, second) -> float:
     """The l2 distance of two private values."""
-    return float(np.linalg.norm(one - np.asarray(other, dtype=float)))
+    return float(np.linalg.norm(first - np.asarray(second, dtype=float)))
 
 
 @dataclass(frozen=True)
@@ -69,8 +69,8 @@ def replayed(mechanism, ratings, other, user, seed=0) -> tuple[Heard, Heard]:
     releases shows it to somebody else, or in a trace.
     """
     with privacy.witness() as publications:
-        one = list(mechanism.fit(ratings, np.random.default_rng(seed)))
-    with privacy.witness(answers=publications) as seen:
-        two = list(mechanism.fit(other, np.random.default_rng(seed)))
-    assert len(seen) == len(publications)
-    return heard(one, user, ratings.shape), heard(two, user, ratings.shape)
+        first_run = list(mechanism.fit(ratings, np.random.default_rng(seed)))
+    with privacy.witness(answers=publications) as answered:
+        second_run = list(mechanism.fit(other, np.random.default_rng(seed)))
+    assert len(answered) == len(publications)
+    return heard(first_run, user, ratings.shape), heard(second_run, user, ratings.shape)

@@ -6,15 +6,15 @@ import pytest
 def rest_slow(cases, first=1):
     """The first cases as they are, the others marked slow."""
     cases = list(cases)
-    late = [case if isinstance(case, tuple) else (case,) for case in cases[first:]]
-    return [*cases[:first], *(pytest.param(*case, marks=pytest.mark.slow) for case in late)]
+    slow_cases = [case if isinstance(case, tuple) else (case,) for case in cases[first:]]
+    return [*cases[:first], *(pytest.param(*case, marks=pytest.mark.slow) for case in slow_cases)]
 
 
-def by_turns(cases, kinds):
+def by_turns(cases, variants):
     """Every case with one of the kinds, taken by turns; with the other kinds it is slow."""
-    kinds = list(kinds)
+    variants = list(variants)
     return [
-        pytest.param(case, kind, marks=[pytest.mark.slow] * (k % len(kinds) != at))
+        pytest.param(case, variant, marks=[pytest.mark.slow] * (k % len(variants) != position))
         for k, case in enumerate(cases)
-        for at, kind in enumerate(kinds)
+        for position, variant in enumerate(variants)
     ]

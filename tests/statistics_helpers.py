@@ -107,13 +107,13 @@ def assert_scale(noise: ArrayLike, release: Additive, false_alarm: float = FALSE
     """
     z = np.asarray(noise, dtype=float) / release.scale
     if isinstance(release, Gaussian):
-        total, law = float(np.square(z).sum()), stats.chi2(z.size)
+        total, distribution = float(np.square(z).sum()), stats.chi2(z.size)
     else:
         rows = isinstance(release, NormLaplace)
         size = np.linalg.norm(z, axis=-1) if rows else np.abs(z)
-        total, law = float(size.sum()), stats.gamma(z.size)
-    p = 2 * min(law.cdf(total), law.sf(total))
-    off = total / law.mean()
+        total, distribution = float(size.sum()), stats.gamma(z.size)
+    p = 2 * min(distribution.cdf(total), distribution.sf(total))
+    off = total / distribution.mean()
     assert p >= false_alarm, f"{z.size} numbers have a scale off by a factor {off:.4f}: p = {p:.2g}"
 
 
@@ -150,16 +150,16 @@ def assert_channel(
         assert_frequencies(
             np.bincount(published[symbols.ravel() == a], minlength=outputs), row, each
         )
-        both = (first == a) & (second == a)
-        pairs = out_first[both] * outputs + out_second[both]
+        matches_both = (first == a) & (second == a)
+        pairs = out_first[matches_both] * outputs + out_second[matches_both]
         joint = np.outer(row, row).ravel()
         counts = np.bincount(pairs, minlength=outputs * outputs)
-        rare = joint * both.sum() < 5
+        rare = joint * matches_both.sum() < 5
         assert_frequencies(counts[~rare], joint[~rare], each)
 
 
 def _filled(shape: tuple[int | None, ...], total: int) -> tuple[int, ...]:
     """The shape with its free axis long enough for about `total` cells."""
-    known = int(np.prod([n for n in shape if n is not None]))
+    known_size = int(np.prod([n for n in shape if n is not None]))
     assert None in shape, "the channel's shape must have a free axis"
-    return tuple(max(1, total // known) if n is None else n for n in shape)
+    return tuple(max(1, total // known_size) if n is None else n for n in shape)

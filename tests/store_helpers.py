@@ -35,7 +35,7 @@ def record(mechanism="input-flip", epsilon=1.0, seed=1, accuracy=0.6, **changes)
         "prepare": ["binarise=mean"],
         "prepared": [f"the threshold {3 + seed / 100:g} (mean of the training ratings)"],
     }
-    found = {
+    finished = {
         "key": digest(mechanism, settings, seed),
         "version": "0.1.0",
         "mechanism": mechanism,
@@ -69,7 +69,7 @@ def record(mechanism="input-flip", epsilon=1.0, seed=1, accuracy=0.6, **changes)
         "stopped": False,
         "seconds": 0.25,
     }
-    return found | changes
+    return finished | changes
 
 
 @contextmanager

@@ -55,11 +55,11 @@ def make_plan(sources=None, **changes):
         "seeds": [1, 2],
         "settings": {"iterations": ["6"]},
     } | changes
-    known = [registry.MECHANISMS[id] for id in grid["mechanisms"] if id in registry.MECHANISMS]
-    if "settings" not in changes and any(registry.has_setting(m, "estimator") for m in known):
+    classes = [registry.MECHANISMS[id] for id in grid["mechanisms"] if id in registry.MECHANISMS]
+    if "settings" not in changes and any(registry.has_setting(m, "estimator") for m in classes):
         grid["settings"] = grid["settings"] | {"estimator": ["published"]}
-    made = [make_source()] if sources is None else sources
-    return sweep.plan(sweep.Grid(**grid), made)
+    plan_sources = [make_source()] if sources is None else sources
+    return sweep.plan(sweep.Grid(**grid), plan_sources)
 
 
 class ExecutorPool:
@@ -85,11 +85,11 @@ class InThisProcess:
         self.sources = sources
 
     def submit(self, unit):
-        found = self.records.get(unit.key) or engine.run_unit(unit, self.sources[unit.source])
-        if not isinstance(found, str):  # why there is no record is of this run alone
-            self.records[unit.key] = found
+        computed = self.records.get(unit.key) or engine.run_unit(unit, self.sources[unit.source])
+        if not isinstance(computed, str):  # why there is no record is of this run alone
+            self.records[unit.key] = computed
         future = Future()
-        future.set_result(copy.deepcopy(found))
+        future.set_result(copy.deepcopy(computed))
         return future
 
     def close(self, *, at_once):

@@ -65,8 +65,8 @@ def house():
 
 def place_of(name):
     """The module or package directly under dpmc_core or dpmc_lab that a file belongs to."""
-    parts = name.removesuffix(".py").split("/")
-    return ".".join(parts[: 2 if parts[0] == "lab" else 1])
+    names = name.removesuffix(".py").split("/")
+    return ".".join(names[: 2 if names[0] == "lab" else 1])
 
 
 def imports_of(tree):
@@ -97,22 +97,26 @@ def test_no_import_is_relative():
 
 def test_core_imports_flow_down_and_none_from_the_lab():
     for name, tree in house().items():
-        place = place_of(name)
-        if place in ("__init__", "lab.__init__"):  # lazy: see the tests of the front door
+        package_name = place_of(name)
+        if package_name in ("__init__", "lab.__init__"):  # lazy: see the tests of the front door
             continue
         for imported in imports_of(tree):
-            package, *rest = imported.split(".")
+            package, *submodules = imported.split(".")
             assert package not in {"streamlit", "plotly", "pages", "app"}, f"{name}: {imported}"
-            if package not in ("dpmc_core", "dpmc_lab") or not rest:
+            if package not in ("dpmc_core", "dpmc_lab") or not submodules:
                 continue
-            target = place_of("/".join(["lab"] * (package == "dpmc_lab") + rest))
-            if target == place:
+            target = place_of("/".join(["lab"] * (package == "dpmc_lab") + submodules))
+            if target == package_name:
                 assert "/" in name.removeprefix("lab/"), f"{name} imports itself"
-                if place == "mechanisms":  # a family imports nothing of another, but their bases
-                    own = rest[1] in ("per_user", "plain") or name.endswith("/references.py")
-                    assert own, f"{name} imports {imported}"
+                if (
+                    package_name == "mechanisms"
+                ):  # a family imports nothing of another, but their bases
+                    is_allowed = submodules[1] in ("per_user", "plain") or name.endswith(
+                        "/references.py"
+                    )
+                    assert is_allowed, f"{name} imports {imported}"
             else:
-                assert ORDER.index(target) < ORDER.index(place), f"{name} imports {imported}"
+                assert ORDER.index(target) < ORDER.index(package_name), f"{name} imports {imported}"
 
 
 def test_only_releases_reach_the_noise():
@@ -127,26 +131,26 @@ def test_only_releases_reach_the_noise():
 
 def test_mechanisms_do_not_know_the_secure_source():
     """The one that runs a mechanism chooses the randomness; the releases make use of it."""
-    knows = {"noise.py", "releases.py", "__init__.py"}  # the last for what is harmless
-    knows = {*(f"privacy/{name}" for name in knows)}
-    knows |= {"lab/study/release.py", "lab/cli/promises.py"}
+    allowed = {"noise.py", "releases.py", "__init__.py"}  # the last for what is harmless
+    allowed = {*(f"privacy/{name}" for name in allowed)}
+    allowed |= {"lab/study/release.py", "lab/cli/promises.py"}
     for name, tree in house().items():
-        found = (f"{imported}." for imported in imports_of(tree))
-        if any(imported.startswith("dpmc_core.privacy.exact_noise.") for imported in found):
-            assert name in knows
+        imports = (f"{imported}." for imported in imports_of(tree))
+        if any(imported.startswith("dpmc_core.privacy.exact_noise.") for imported in imports):
+            assert name in allowed
 
 
 def test_mechanisms_draw_no_noise_of_their_own():
     for name, tree in under("dpmc_core", "mechanisms").items():
-        drawn = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
-        assert not drawn & DRAWS, name
+        attributes = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+        assert not attributes & DRAWS, name
 
 
 def generators(function):
     """Names of the parameters that are generators."""
     for argument in (*function.args.args, *function.args.kwonlyargs):
-        words = "" if argument.annotation is None else ast.unparse(argument.annotation)
-        if words in {"np.random.Generator", "Rng"}:
+        annotation = "" if argument.annotation is None else ast.unparse(argument.annotation)
+        if annotation in {"np.random.Generator", "Rng"}:
             yield argument.arg
 
 
@@ -158,17 +162,23 @@ def test_mechanisms_and_solvers_draw_by_releases_or_by_name():
         for function in ast.walk(tree):
             if not isinstance(function, ast.FunctionDef):
                 continue
-            given = {f"self.{field}" for field in ("rng", "_rng")} | set(generators(function))
+            generator_names = {f"self.{field}" for field in ("rng", "_rng")} | set(
+                generators(function)
+            )
             for node in ast.walk(function):
                 if isinstance(node, ast.Attribute) and node.attr in PLAIN:
-                    assert ast.unparse(node.value) not in given, f"{name}: {ast.unparse(node)}"
+                    assert ast.unparse(node.value) not in generator_names, (
+                        f"{name}: {ast.unparse(node)}"
+                    )
 
 
 def test_core_prints_nothing_and_configures_no_logging():
     for name, tree in house().items():
         if place_of(name) != "lab.cli":
             assert not calls_of(tree) & {"print", "input"}, name
-            assert not any(found.split(".")[0] == "logging" for found in imports_of(tree)), name
+            assert not any(imported.split(".")[0] == "logging" for imported in imports_of(tree)), (
+                name
+            )
 
 
 def test_a_page_holds_no_maths():
@@ -180,8 +190,8 @@ def test_a_page_holds_no_maths():
 def test_pages_and_the_command_line_stand_side_by_side():
     """What both need is in the core: a page starts `dpmc` as a process, it does not import it."""
     for name, tree in under("pages").items():
-        found = [f"{imported}." for imported in imports_of(tree)]
-        assert not any(imported.startswith("dpmc_lab.cli.") for imported in found), name
+        imports = [f"{imported}." for imported in imports_of(tree)]
+        assert not any(imported.startswith("dpmc_lab.cli.") for imported in imports), name
 
 
 def test_what_tests_share_is_in_no_test_module():
@@ -199,9 +209,9 @@ def test_the_front_door_shows_type_checkers_what_it_loads_later():
     (guard,) = [node for node in tree.body if isinstance(node, ast.If)]
     assert ast.unparse(guard.test) == "TYPE_CHECKING"
     assert not guard.orelse
-    shown = {alias.name: node.module for node in guard.body for alias in node.names}
-    assert shown == {name: f"dpmc_core.{home}" for name, home in dpmc_core._HOMES.items()}
-    assert set(shown) == set(dpmc_core.__all__) <= set(dir(dpmc_core))
+    typed_names = {alias.name: node.module for node in guard.body for alias in node.names}
+    assert typed_names == {name: f"dpmc_core.{home}" for name, home in dpmc_core._HOMES.items()}
+    assert set(typed_names) == set(dpmc_core.__all__) <= set(dir(dpmc_core))
 
 
 def test_importing_the_front_door_loads_nothing():
@@ -220,10 +230,10 @@ def test_the_front_door_loads_a_name_when_it_is_asked_for():
 
 
 def run_python(code):
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
     )
-    return done.stdout.strip()
+    return result.stdout.strip()
 
 
 @pytest.mark.parametrize("module", ["dpmc_core", "dpmc_core.registry", "dpmc_core.experiment"])
@@ -268,13 +278,13 @@ def test_what_draws_rows_loads_neither_the_engine_nor_a_class_nor_an_audit():
 
 
 def test_a_class_name_means_one_thing():
-    places = {}
+    locations = {}
     for path, tree in trees().items():
         if {CORE, LAB, PAGES} & {*path.parents}:
             for node in ast.walk(tree):
                 if isinstance(node, ast.ClassDef):
-                    places.setdefault(node.name, []).append(str(path.relative_to(ROOT)))
-    assert not {name: where for name, where in places.items() if len(where) > 1}
+                    locations.setdefault(node.name, []).append(str(path.relative_to(ROOT)))
+    assert not {name: paths for name, paths in locations.items() if len(paths) > 1}
 
 
 # What is taken out, and the pages and commands that it takes along. The entries of HXZ15 count the
@@ -322,17 +332,20 @@ def test_a_branch_that_is_taken_out_breaks_its_own_page_and_command_alone(tmp_pa
             folder, tmp_path / folder.name, ignore=shutil.ignore_patterns("__pycache__")
         )
     (tmp_path / "run.py").write_text(IMPORT_ALL, encoding="utf-8")
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-B", "run.py", *LEAVES],
         cwd=tmp_path,
         capture_output=True,
         text=True,
         check=True,
     )
-    found = json.loads(done.stdout.splitlines()[-1])
-    every = {path.stem for path in PAGES.glob("*.py")}
-    _, commands = found["sweep/cluster.py"]
-    assert {"train", "papers", "guarantees"} < every
+    results = json.loads(process.stdout.splitlines()[-1])
+    all_pages = {path.stem for path in PAGES.glob("*.py")}
+    _, commands = results["sweep/cluster.py"]
+    assert {"train", "papers", "guarantees"} < all_pages
     assert {"fit", "papers", "audit"} < {*commands}
-    for leaf, (pages, gone) in LEAVES.items():
-        assert ({*found[leaf][0]}, {*commands} - {*found[leaf][1]}) == (pages, gone), leaf
+    for leaf, (pages, missing_commands) in LEAVES.items():
+        assert ({*results[leaf][0]}, {*commands} - {*results[leaf][1]}) == (
+            pages,
+            missing_commands,
+        ), leaf

@@ -39,7 +39,7 @@ sys.exit("\\n".join(failed) or 0)
 def test_every_script_starts_and_names_what_is_there():
     for needed in ("playwright", "opendp", "implicit"):
         pytest.importorskip(needed)
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-c", CHECK, *SCRIPTS],
         cwd=FOLDER.parent,
         env=os.environ | {"PYTHONPATH": os.pathsep.join(map(str, (FOLDER, FOLDER.parent)))},
@@ -47,8 +47,8 @@ def test_every_script_starts_and_names_what_is_there():
         text=True,
         check=False,
     )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.count("usage:") == len(SCRIPTS) - 1  # one only holds data for others
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.count("usage:") == len(SCRIPTS) - 1  # one only holds data for others
 
 
 def test_every_test_file_is_in_one_group_of_make_slow():
@@ -64,19 +64,28 @@ def test_every_test_file_is_in_one_group_of_make_slow():
 def checkout(tmp_path):
     """A folder under git, all committed."""
     (tmp_path / ".gitignore").write_text(".slow/\n")
-    own = ("-c", "user.name=x", "-c", "user.email=x@x.example", "-c", "commit.gpgsign=false")
-    for words in (("init", "-q"), ("add", "-A"), (*own, "commit", "-qm", "x")):
-        subprocess.run(["git", *words], cwd=tmp_path, check=True)
+    identity_options = (
+        "-c",
+        "user.name=x",
+        "-c",
+        "user.email=x@x.example",
+        "-c",
+        "commit.gpgsign=false",
+    )
+    for arguments in (("init", "-q"), ("add", "-A"), (*identity_options, "commit", "-qm", "x")):
+        subprocess.run(["git", *arguments], cwd=tmp_path, check=True)
     return tmp_path
 
 
 def test_a_step_that_has_passed_on_this_tree_is_not_run_again(checkout):
     """A failed one is, and so is every step with other words or while files differ."""
 
-    def step(*words):
+    def step(*arguments):
         step = FOLDER.parent / ".ci" / "step"
-        done = subprocess.run([step, "one", *words], cwd=checkout, capture_output=True, text=True)
-        return done.returncode, done.stdout
+        result = subprocess.run(
+            [step, "one", *arguments], cwd=checkout, capture_output=True, text=True
+        )
+        return result.returncode, result.stdout
 
     def ran(word):
         assert (checkout / ".slow" / "one.log").read_text() == f"{word}\n"
@@ -96,8 +105,8 @@ def test_faults_that_were_noticed_on_this_tree_are_left_out(checkout, monkeypatc
         return [mutant_runs.Outcome(m, mutant_runs.KILLED, 0.0) for m in mutants]
 
     (checkout / ".slow").mkdir()
-    words = ["mutants.py", "--family", "server", "--resume", str(checkout / ".slow" / "killed")]
-    monkeypatch.setattr(sys, "argv", words)
+    arguments = ["mutants.py", "--family", "server", "--resume", str(checkout / ".slow" / "killed")]
+    monkeypatch.setattr(sys, "argv", arguments)
     monkeypatch.setattr(mutant_runs, "ROOT", checkout)
     monkeypatch.setattr(mutant_runs, "_all", killed)
     for count in ("11 faults in", "1 faults in"):

@@ -40,8 +40,8 @@ def test_a_table_becomes_a_dataclass() -> None:
         "best": {"name": "c"},
         "any": [1, "a"],
     }
-    made = facts.into(Sheet, table, "sheet")
-    assert made == Sheet((Row("a", more=(1, 2)), Row("b", 3)), {"x": (1, "y")}, Colour.RED,
+    sheet = facts.into(Sheet, table, "sheet")
+    assert sheet == Sheet((Row("a", more=(1, 2)), Row("b", 3)), {"x": (1, "y")}, Colour.RED,
                          Row("c"), [1, "a"])  # fmt: skip
     assert facts.into(Sheet, {"rows": [], "by_name": {}, "best": "d"}, "s").best == "d"
 

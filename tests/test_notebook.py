@@ -33,10 +33,10 @@ def book(request):
 def parts(text):
     """The words with a place for each number and each bar, and these as numbers."""
     bars = [len(bar) for bar in re.findall(r"#+", text)]
-    rest = re.sub(r" *#+", "", text)
-    rest = "\n".join(line.rstrip() for line in rest.splitlines())
-    numbers = [float(found.replace(",", "")) for found in NUMBER.findall(rest)]
-    return re.sub(r" +", " ", NUMBER.sub("0", rest)), numbers, sum(bars)
+    remainder = re.sub(r" *#+", "", text)
+    remainder = "\n".join(line.rstrip() for line in remainder.splitlines())
+    numbers = [float(match.replace(",", "")) for match in NUMBER.findall(remainder)]
+    return re.sub(r" +", " ", NUMBER.sub("0", remainder)), numbers, sum(bars)
 
 
 def test_its_cells_print_what_is_stored(book):
@@ -46,11 +46,13 @@ def test_its_cells_print_what_is_stored(book):
         if TRAINED not in "".join(cell["source"]):
             assert text == notebooks.stored(cell)
             continue
-        words, numbers, bars = parts(text)
+        text_frame, numbers, bars = parts(text)
         kept_words, kept_numbers, kept_bars = parts(notebooks.stored(cell))
-        assert words == kept_words
-        for number, kept in zip(numbers, kept_numbers, strict=True):
-            assert abs(number - kept) <= (1.01 if kept >= 5 else 0.01 * abs(kept)), text
+        assert text_frame == kept_words
+        for number, stored_number in zip(numbers, kept_numbers, strict=True):
+            assert abs(number - stored_number) <= (
+                1.01 if stored_number >= 5 else 0.01 * abs(stored_number)
+            ), text
         assert abs(bars - kept_bars) <= 3
 
 
@@ -60,8 +62,8 @@ def test_it_is_a_notebook_that_says_how_it_was_run(book):
     assert len(set(ids)) == len(ids)
     counts = [cell["execution_count"] for cell in notebooks.code(book)]
     assert counts == list(range(1, len(counts) + 1))
-    kinds = {out["output_type"] for cell in notebooks.code(book) for out in cell["outputs"]}
-    assert kinds == {"stream"}
+    output_types = {out["output_type"] for cell in notebooks.code(book) for out in cell["outputs"]}
+    assert output_types == {"stream"}
 
 
 def test_its_links_lead_somewhere(book):
@@ -89,52 +91,54 @@ def test_its_commands_are_understood(book):
 def test_the_picture_of_a_curve_is_a_page_that_says_what_it_shows(data, id):
     (shown, *_) = lines.shipped(data, id)
     page = html.unescape(report.picture_page(shown, "dpmc sweep"))
-    drawn = page.rpartition("Plotly.newPlot")[2]
+    plotted = page.rpartition("Plotly.newPlot")[2]
     for code, text in (("\\u00a0", "\u00a0"), ("\\u003cbr\\u003e", " "), ("<br>", " ")):
-        drawn = drawn.replace(code, text)
+        plotted = plotted.replace(code, text)
     name, info = registry.get(id).name, shown.lines[0].info
     assert f"<h1>{info.title}: {shown.metric.title} against epsilon</h1>" in page
     assert f"<p>{name}: " in page  # and what it promises
     assert "<pre>dpmc sweep</pre>" in page
-    assert f"epsilon {shown.lines[0].change.label} (left: more private)" in drawn
-    assert '"format": "svg"' in drawn  # what its camera saves
-    assert not re.search(r"(src|href)=.?http", drawn)
-    for level, at in shown.between(1.0):
+    assert f"epsilon {shown.lines[0].change.label} (left: more private)" in plotted
+    assert '"format": "svg"' in plotted  # what its camera saves
+    assert not re.search(r"(src|href)=.?http", plotted)
+    for level, point in shown.between(1.0):
         if level != lines.GUESSING:
-            assert level in drawn
-            assert shown.metric.text(at.mean).replace(" %", "\u00a0%") in drawn
+            assert level in plotted
+            assert shown.metric.text(point.mean).replace(" %", "\u00a0%") in plotted
     assert registry.style(id).color in page
 
 
 def test_a_title_is_text_in_a_picture_too():
-    (shown, *_) = lines.shipped("jokes", "output")
-    line = shown.lines[0]
+    (picture, *_) = lines.shipped("jokes", "output")
+    line = picture.lines[0]
     hostile = "<script>&\x00\u202e\"'"
     renamed = dataclasses.replace(line, info=line.info._replace(title=hostile))
-    page = report.picture_page(shown._replace(lines=(renamed,)), "dpmc sweep")
+    page = report.picture_page(picture._replace(lines=(renamed,)), "dpmc sweep")
     assert "<script>&" not in page
 
 
 def test_a_curve_is_taken_away_as_a_picture_and_numbers_and_is_cited_with_its_papers():
-    shown = lines.shipped("movie-night", "input-flip")[0]
-    table = lines.table([lines.place(line, lines.Count.PAPER) for line in shown.lines])
+    picture = lines.shipped("movie-night", "input-flip")[0]
+    table = lines.table([lines.place(line, lines.Count.PAPER) for line in picture.lines])
     head, *rows = csv.reader(io.StringIO(report.csv({**table, "more": ["=1+1"] * 28})))
     assert head == [*table, "more"]
     assert len(rows) == len(table["mean"]) == 28
     assert [row[-1] for row in rows] == ["'=1+1"] * 28
-    numbers = lines.table([lines.place(one, lines.Count.PAPER) for one in shown.lines], bare=True)
+    numbers = lines.table(
+        [lines.place(curve_line, lines.Count.PAPER) for curve_line in picture.lines], bare=True
+    )
     head, *rows = csv.reader(io.StringIO(report.csv(numbers)))
-    at = [head.index(f"{name} (accuracy, share)") for name in ("mean", "from", "to")]
-    for row, mean, words in zip(
-        rows, (v for line in shown.lines for v in line.band.mean), table["mean"], strict=True
+    positions = [head.index(f"{name} (accuracy, share)") for name in ("mean", "from", "to")]
+    for row, mean, mean_text in zip(
+        rows, (v for line in picture.lines for v in line.band.mean), table["mean"], strict=True
     ):
-        low, high = float(row[at[1]]), float(row[at[2]])
-        assert low <= float(row[at[0]]) <= high <= 1
-        assert float(row[at[0]]) == pytest.approx(mean, rel=1e-5)
-        assert words == f"{100 * mean:.1f} %"
+        low, high = float(row[positions[1]]), float(row[positions[2]])
+        assert low <= float(row[positions[0]]) <= high <= 1
+        assert float(row[positions[0]]) == pytest.approx(mean, rel=1e-5)
+        assert mean_text == f"{100 * mean:.1f} %"
     stars = lines.shipped("movie-night", "private-effects")[0].lines
-    placed = [lines.place(one, lines.Count.PAPER) for one in stars]
-    assert "mean (RMSE, stars)" in lines.table(placed, bare=True)
-    own, paper = report.cited(shown, "dpmc sweep").split("\n\n")
-    assert "note = {dpmc sweep}" in own
+    placed_lines = [lines.place(curve_line, lines.Count.PAPER) for curve_line in stars]
+    assert "mean (RMSE, stars)" in lines.table(placed_lines, bare=True)
+    software_entry, paper = report.cited(picture, "dpmc sweep").split("\n\n")
+    assert "note = {dpmc sweep}" in software_entry
     assert paper.startswith("@misc{lwhm22,")

@@ -23,10 +23,10 @@ def tracked():
     """The files of the wheel that git knows, by their names in it."""
     listing = ["git", "ls-files", "-z", *PACKAGES, *APP]
     try:
-        done = subprocess.run(listing, cwd=ROOT, capture_output=True, text=True, check=True)
+        result = subprocess.run(listing, cwd=ROOT, capture_output=True, text=True, check=True)
     except (OSError, subprocess.CalledProcessError) as error:
         pytest.skip(f"git cannot list the files here: {error}")
-    names = {name for name in done.stdout.split("\0") if name and (ROOT / name).exists()}
+    names = {name for name in result.stdout.split("\0") if name and (ROOT / name).exists()}
     return {name if name.startswith(PACKAGES) else f"dpmc_lab/_app/{name}" for name in names}
 
 
@@ -76,8 +76,8 @@ def test_the_wheel_holds_what_it_should_and_no_more(installed):
     assert "dpmc_core/py.typed" in names
     assert "sample_data/movie-night.npz" in names
     assert "dpmc_lab/lessons/lessons.html" in names
-    places = {name.split("/")[0] for name in names}
-    packages = {place for place in places if not place.endswith(".dist-info")}
+    folders = {name.split("/")[0] for name in names}
+    packages = {folder for folder in folders if not folder.endswith(".dist-info")}
     assert packages == {"dpmc_core", "dpmc_lab", "sample_data"}
     assert not any("__pycache__" in name or name.startswith("tests") for name in names)
 

@@ -17,9 +17,9 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 BUDGETS = {  # files, tokens
-    "core": (62, 127_750),
-    "lab": (76, 147_960),
-    "pages": (49, 72_310),
+    "core": (62, 127_820),
+    "lab": (76, 148_070),
+    "pages": (49, 72_370),
     "pages (js, css, html)": (8, 20_160),
 }
 NOT_CODE = {
@@ -63,9 +63,9 @@ def files_of(area):
 @pytest.mark.parametrize("area", BUDGETS)
 def test_an_area_keeps_to_its_budget(area):
     files, tokens = BUDGETS[area]
-    found = files_of(area)
-    assert len(found) <= files
-    assert sum(map(tokens_of, found)) <= tokens
+    area_files = files_of(area)
+    assert len(area_files) <= files
+    assert sum(map(tokens_of, area_files)) <= tokens
 
 
 def test_what_counts_is_code_alone(tmp_path):

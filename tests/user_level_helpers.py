@@ -108,12 +108,14 @@ def neighbouring(relation, seed=2):
     """Pairs of data sets that differ in user 4: extreme rows, random rows, the empty row."""
     rng = np.random.default_rng(seed)
     rows = rows_of()
-    kinds = extreme_rows() + [r for r in rows_of(9)[:6] if r]
-    for a in kinds:
-        others = [{}] if relation is USER_EMPTIED else [kinds[int(rng.integers(len(kinds)))]]
-        if relation is USER_REPLACED and a is kinds[1]:
-            others.append(kinds[2])
-        if relation is USER_REPLACED and a is kinds[4]:
-            others.append(kinds[5])
-        for b in others:
+    user_rows = extreme_rows() + [r for r in rows_of(9)[:6] if r]
+    for a in user_rows:
+        other_rows = (
+            [{}] if relation is USER_EMPTIED else [user_rows[int(rng.integers(len(user_rows)))]]
+        )
+        if relation is USER_REPLACED and a is user_rows[1]:
+            other_rows.append(user_rows[2])
+        if relation is USER_REPLACED and a is user_rows[4]:
+            other_rows.append(user_rows[5])
+        for b in other_rows:
             yield build([*rows[:4], a, *rows[5:]]), build([*rows[:4], b, *rows[5:]])

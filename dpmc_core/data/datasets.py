@@ -69,13 +69,13 @@ class Dataset:
 def public_sources() -> dict[str, tuple[int, int] | None]:
     """Every source that the catalogue of a public set may have, with its users and items where
     these are known."""
-    found: dict[str, tuple[int, int] | None] = {
+    sources: dict[str, tuple[int, int] | None] = {
         _GENERATED.format(name): None for name in synthetic.ALL
     }
-    for known in public_sets.SETS.values():
-        source = _PUBLIC.format(known.title)
-        found |= {source: known.catalogue, source + _CHANGED: None}
-    return found
+    for public_set in public_sets.SETS.values():
+        source = _PUBLIC.format(public_set.title)
+        sources |= {source: public_set.catalogue, source + _CHANGED: None}
+    return sources
 
 
 def load(data: str | Path, **options: Any) -> Dataset:
@@ -87,12 +87,12 @@ def load(data: str | Path, **options: Any) -> Dataset:
     Raises BadRatings or InvalidSetting.
     """
     name = str(data)
-    if (anew := drawn(name)) is not None:
-        found = load(anew[0], **anew[1], **options)
-        return dataclasses.replace(found, name=name, opened=name, reading=options)
+    if (drawn_sample := drawn(name)) is not None:
+        dataset = load(drawn_sample[0], **drawn_sample[1], **options)
+        return dataclasses.replace(dataset, name=name, opened=name, reading=options)
     if name in synthetic.ALL:
-        plain = {key: value for key, value in options.items() if key != "for_ranking"}
-        return _load_sample(name, plain)
+        sample_options = {key: value for key, value in options.items() if key != "for_ranking"}
+        return _load_sample(name, sample_options)
     return _load_source(Source.file(_located(name)), name, options)
 
 
@@ -101,18 +101,18 @@ def drawn(text: str) -> tuple[str, dict[str, Any]] | None:
 
     Raises InvalidSetting.
     """
-    name, colon, given = text.partition(":")
+    name, colon, option_text = text.partition(":")
     if not colon or name not in synthetic.DRAWN:
         return None
     options: dict[str, Any] = {}
-    for part in given.split(","):
-        option, equals, value = (piece.strip() for piece in part.partition("="))
+    for assignment in option_text.split(","):
+        option, equals, value = (token.strip() for token in assignment.partition("="))
         if not equals or not option:
-            raise InvalidSetting(f"option of {name}", "NAME=VALUE", part)
-        found = parse_link(value) if option == "link" else number_or_text(value)
-        if isinstance(found, str) and (option, value) != ("seed", EACH):
+            raise InvalidSetting(f"option of {name}", "NAME=VALUE", assignment)
+        parsed = parse_link(value) if option == "link" else number_or_text(value)
+        if isinstance(parsed, str) and (option, value) != ("seed", EACH):
             raise InvalidSetting(f"{option} of {name}", "a number", value)
-        options[option] = found
+        options[option] = parsed
     return name, options
 
 
@@ -137,13 +137,15 @@ def _located(name: str) -> Path:
     return path
 
 
-def load_upload(content: bytes, filename: str, tell: Tell | None = None, **options: Any) -> Dataset:
+def load_upload(
+    content: bytes, filename: str, on_progress: Tell | None = None, **options: Any
+) -> Dataset:
     """Read uploaded bytes as `load` reads a file; `filename` helps to recognise the format.
 
-    tell: told (bytes read, bytes in all) now and then; what it raises ends the reading.
+    on_progress: told (bytes read, bytes in all) now and then; what it raises ends the reading.
     """
     source = Source.upload(content, filename)
-    return _load_source(source, source.name, options, tell)
+    return _load_source(source, source.name, options, on_progress)
 
 
 @dataclass(frozen=True)
@@ -170,28 +172,35 @@ def examine(path: str | Path, **options: Any) -> Examination:
     """
     source = Source.file(path)
     faults: dict[Fault, None] = {}
-    answered = dict(options)
+    answered_options = dict(options)
     for _ in range(len(ReadOptions.__dataclass_fields__)):
-        settings = ReadOptions(**answered)
+        settings = ReadOptions(**answered_options)
         checked = None
         try:
             checked = check(read_table(source, settings, ask_range=False), settings)
-            fresh = [fault for fault in checked.faults if fault not in faults]
+            new_faults = [fault for fault in checked.faults if fault not in faults]
         except Refused as error:
-            fresh = [fault for fault in error.faults if fault not in faults]
+            new_faults = [fault for fault in error.faults if fault not in faults]
         except BadRatings as error:
-            fresh = [Fault(str(error))]
-        faults |= dict.fromkeys(fresh)
-        answers = [fault.answer for fault in fresh if fault is not RANGE_ASKED]
-        if None in answers or (checked is None and not fresh):
+            new_faults = [Fault(str(error))]
+        faults |= dict.fromkeys(new_faults)
+        answers = [fault.answer for fault in new_faults if fault is not RANGE_ASKED]
+        if None in answers or (checked is None and not new_faults):
             return Examination(source.name, (), tuple(faults), None)
-        answered |= {name: value for answer in answers if answer for name, value in [answer]}
+        answered_options |= {
+            name: value for answer in answers if answer for name, value in [answer]
+        }
         if checked is not None and not answers:
-            found = checked.report
+            findings = checked.report
             if len(checked.rows) and np.isfinite(checked.low):
-                found += facts_of(build([checked])[0])
+                findings += facts_of(build([checked])[0])
             return Examination(
-                source.name, found, tuple(faults), answered, RANGE_ASKED in faults, checked.count
+                source.name,
+                findings,
+                tuple(faults),
+                answered_options,
+                RANGE_ASKED in faults,
+                checked.count,
             )
     return Examination(source.name, (), tuple(faults), None)
 
@@ -208,8 +217,8 @@ def read_pair(train: str | Path, test: str | Path, **options: Any) -> tuple[Rati
     BadRatings where a user-item pair is in both files.
     """
     settings = ReadOptions(**options)
-    known = {*synthetic.ALL, *public_sets.ARCHIVES, *public_sets.BY_HAND}
-    if str(train) in known and not Path(train).is_file():
+    named_sets = {*synthetic.ALL, *public_sets.ARCHIVES, *public_sets.BY_HAND}
+    if str(train) in named_sets and not Path(train).is_file():
         raise BadRatings(
             f"official test ratings belong to a file of training ratings, not to {train}: leave"
             " --test out, or give both files"
@@ -225,13 +234,13 @@ def read_pair(train: str | Path, test: str | Path, **options: Any) -> tuple[Rati
             f" '{(left.user_ids or ())[user]}' with item '{(left.item_ids or ())[item]}':"
             " a model must not be tested on ratings it was trained on"
         )
-    left, right = (_with_facts(side, tables[0], settings)[0] for side in (left, right))
+    left, right = (_with_facts(ratings, tables[0], settings)[0] for ratings in (left, right))
     return left, right
 
 
 def _load_sample(name: str, options: Mapping[str, Any]) -> Dataset:
     sample = synthetic.ALL[name]
-    made = sample.made
+    description = sample.made
     # A sample's range is its own; giving the same range again changes nothing.
     chosen = {key: value for key, value in options.items() if key not in ("low", "high")}
     if chosen and name not in synthetic.DRAWN:
@@ -244,50 +253,54 @@ def _load_sample(name: str, options: Mapping[str, Any]) -> Dataset:
         check_number(f"seed of {name}", seed, at_least=0, integer=True)
         generated = synthetic.DRAWN[name](seed, **chosen)
         words = ", ".join(f"{key} = {value}" for key, value in chosen.items())
-        made = f"generated like {name}, with {words or 'its settings'} and seed {seed}"
+        description = f"generated like {name}, with {words or 'its settings'} and seed {seed}"
     else:
         generated = synthetic.read(name)
-    ratings, facts = features.known_of(generated.ratings, generated.genres)
+    ratings, item_features = features.known_of(generated.ratings, generated.genres)
     for end in ("low", "high"):
-        given = options.get(end)
-        if given is not None and given != getattr(ratings.public, end):
-            raise InvalidSetting(f"{end} of {name}", f"{getattr(ratings.public, end):g}", given)
-    known = Catalogue(Origin.PUBLIC, _GENERATED.format(name))
+        requested = options.get(end)
+        if requested is not None and requested != getattr(ratings.public, end):
+            raise InvalidSetting(f"{end} of {name}", f"{getattr(ratings.public, end):g}", requested)
+    catalogue = Catalogue(Origin.PUBLIC, _GENERATED.format(name))
     return Dataset(
-        ratings=dataclasses.replace(ratings, catalogue=known),
+        ratings=dataclasses.replace(ratings, catalogue=catalogue),
         name=name,
         title=sample.title,
-        source=made,
+        source=description,
         licence=synthetic.LICENCE,
-        report=(*facts_of(ratings), *map(str, facts), *[sample.facts] * bool(facts)),
+        report=(
+            *facts_of(ratings),
+            *map(str, item_features),
+            *[sample.facts] * bool(item_features),
+        ),
         truth=generated.truth,
-        facts=facts,
+        facts=item_features,
         opened=name,
         reading=dict(options),
     )
 
 
 def _load_source(
-    source: Source, opened: str, reading: Mapping[str, Any], tell: Tell | None = None
+    source: Source, loaded_name: str, reading: Mapping[str, Any], on_progress: Tell | None = None
 ) -> Dataset:
     options = ReadOptions(**reading)
-    table = read_table(source, options, tell)
+    table = read_table(source, options, on_progress)
     (ratings,), (checked,) = clean(options, table)
-    ratings, facts = _with_facts(ratings, table, options)
-    about = table.layout.known
+    ratings, item_features = _with_facts(ratings, table, options)
+    public_set = table.layout.known
     catalogue = Catalogue(Origin.READ)
-    if about is not None:
-        changed = "" if about.exact else _CHANGED
-        catalogue = Catalogue(Origin.PUBLIC, _PUBLIC.format(about.title) + changed)
+    if public_set is not None:
+        changed = "" if public_set.exact else _CHANGED
+        catalogue = Catalogue(Origin.PUBLIC, _PUBLIC.format(public_set.title) + changed)
     return Dataset(
         ratings=dataclasses.replace(ratings, catalogue=catalogue),
         name=_name_of(table),
-        title=about.title if about else source.name,
-        source=about.source if about else "your file",
-        licence=about.licence if about else "not stated in the file",
-        report=(*checked.report, *facts_of(ratings), *map(str, facts)),
-        facts=facts,
-        opened=opened,
+        title=public_set.title if public_set else source.name,
+        source=public_set.source if public_set else "your file",
+        licence=public_set.licence if public_set else "not stated in the file",
+        report=(*checked.report, *facts_of(ratings), *map(str, item_features)),
+        facts=item_features,
+        opened=loaded_name,
         reading={key: value for key, value in reading.items() if key != "for_ranking"}
         | ({"rating": NONE} if checked.clicks else {}),
         count=checked.count,
@@ -306,13 +319,13 @@ def _with_facts(
     ratings: Ratings, table: Table, options: ReadOptions
 ) -> tuple[Ratings, tuple[features.Fact, ...]]:
     """Ratings with the titles and facts that come with a known set, or a table of the items."""
-    found = public_sets.titles(table.source) if table.layout.known else {}
+    titles_by_id = public_sets.titles(table.source) if table.layout.known else {}
     genres = None
-    if found and ratings.item_ids is not None:
-        titles = tuple(found[id][0] if id in found else id for id in ratings.item_ids)
-        genres = [found[id][1] if id in found else () for id in ratings.item_ids]
+    if titles_by_id and ratings.item_ids is not None:
+        titles = tuple(titles_by_id[id][0] if id in titles_by_id else id for id in ratings.item_ids)
+        genres = [titles_by_id[id][1] if id in titles_by_id else () for id in ratings.item_ids]
         ratings = dataclasses.replace(ratings, titles=titles)
     if options.items is None:
         return features.known_of(ratings, genres)
-    facts = features.read_items(Source.file(str(options.items)), ratings)
-    return features.knowing(ratings, facts, told=True), facts
+    item_features = features.read_items(Source.file(str(options.items)), ratings)
+    return features.knowing(ratings, item_features, told=True), item_features

@@ -64,9 +64,9 @@ def read_items(source: Source, ratings: Ratings) -> tuple[Fact, ...]:
     if ratings.item_ids is None:
         raise BadRatings("the items of these ratings have no ids that a table could name")
     place = {id: k for k, id in enumerate(ratings.item_ids)}
-    known = {name: sum(text in place for text in column) for name, column in table.items()}
-    id = max(known, key=lambda name: known[name], default="")
-    if not known or not known[id]:
+    matches = {name: sum(text in place for text in column) for name, column in table.items()}
+    id = max(matches, key=lambda name: matches[name], default="")
+    if not matches or not matches[id]:
         raise BadRatings(
             f"{source.name}: no column holds the ids of the rated items, such as"
             f" '{ratings.item_ids[0]}'"
@@ -80,8 +80,8 @@ def read_items(source: Source, ratings: Ratings) -> tuple[Fact, ...]:
         for name, column in table.items()
     }
     missing = len(place) - len(rows)
-    named = Fact(id, f"names the items; {missing:,} of {len(place):,} are not in the table")
-    return named, *(_marked(coded(name, column), ratings) for name, column in texts.items())
+    id_feature = Fact(id, f"names the items; {missing:,} of {len(place):,} are not in the table")
+    return id_feature, *(_marked(coded(name, column), ratings) for name, column in texts.items())
 
 
 def coded(name: str, texts: Sequence[str | None]) -> Fact:
@@ -92,27 +92,27 @@ def coded(name: str, texts: Sequence[str | None]) -> Fact:
     numbers = [number_of(text) if text else None for text in texts]
     if sum(number is not None for number in numbers) >= _NUMBERS * len(filled):
         return Fact(name, "a number", curve(numbers))
-    found = years(texts)
-    if sum(year is not None for year in found) >= 0.5 * len(filled):
-        return replace(coded(name, found), made="the year at its end")
-    cut = [_parts(text) for text in texts]
-    counts = Counter(part for parts in cut for part in parts)
-    kept = [part for part, count in counts.most_common(CATEGORIES) if count > 1]
-    if sum(counts[part] for part in kept) < _COVERED * sum(counts.values()):
+    year_texts = years(texts)
+    if sum(year is not None for year in year_texts) >= 0.5 * len(filled):
+        return replace(coded(name, year_texts), made="the year at its end")
+    split_texts = [_parts(text) for text in texts]
+    counts = Counter(label for labels in split_texts for label in labels)
+    kept = [label for label, count in counts.most_common(CATEGORIES) if count > 1]
+    if sum(counts[label] for label in kept) < _COVERED * sum(counts.values()):
         return Fact(name, f"left aside: {len(counts):,} texts, each of few items")
     rest = len(counts) - len(kept)
-    made = f"{len(kept)} categories" + (f"; {rest:,} rarer ones left aside" if rest else "")
-    return Fact(name, made, categories(cut, kept), names=tuple(kept))
+    summary = f"{len(kept)} categories" + (f"; {rest:,} rarer ones left aside" if rest else "")
+    return Fact(name, summary, categories(split_texts, kept), names=tuple(kept))
 
 
-def categories(cut: Sequence[Sequence[str]], kept: Sequence[str]) -> Floats:
+def categories(split_texts: Sequence[Sequence[str]], retained: Sequence[str]) -> Floats:
     """One column a category, in rows of length one; zeros for an item without any."""
-    place = {part: k for k, part in enumerate(kept)}
-    found = np.zeros((len(cut), len(kept)))
-    for row, parts in zip(found, cut, strict=True):
-        own = [place[part] for part in parts if part in place]
-        row[own] = 1 / np.sqrt(max(len(own), 1))
-    return found
+    positions = {label: k for k, label in enumerate(retained)}
+    columns = np.zeros((len(split_texts), len(retained)))
+    for row, labels in zip(columns, split_texts, strict=True):
+        indices = [positions[label] for label in labels if label in positions]
+        row[indices] = 1 / np.sqrt(max(len(indices), 1))
+    return columns
 
 
 def curve(numbers: Sequence[float | None]) -> Floats:
@@ -121,12 +121,12 @@ def curve(numbers: Sequence[float | None]) -> Floats:
     from scipy.stats import rankdata
 
     values = np.array([np.nan if number is None else number for number in numbers])
-    there = np.isfinite(values)
-    rank = (rankdata(values[there]) - 0.5) / max(there.sum(), 1)
-    line = np.sqrt(12) * (rank - 0.5)
-    found = np.zeros((len(values), 2))
-    found[there] = np.column_stack([line, np.sqrt(1.25) * (line**2 - 1)]) / np.sqrt(2)
-    return found
+    is_present = np.isfinite(values)
+    rank = (rankdata(values[is_present]) - 0.5) / max(is_present.sum(), 1)
+    linear = np.sqrt(12) * (rank - 0.5)
+    columns = np.zeros((len(values), 2))
+    columns[is_present] = np.column_stack([linear, np.sqrt(1.25) * (linear**2 - 1)]) / np.sqrt(2)
+    return columns
 
 
 def known_of(
@@ -134,33 +134,38 @@ def known_of(
 ) -> tuple[Ratings, tuple[Fact, ...]]:
     """Ratings of a public set with the facts that come with it: genres, and years in titles."""
     texts: dict[str, Sequence[str | None]] = {
-        "genre": ["|".join(own) for own in genres or ()],
+        "genre": ["|".join(item_genres) for item_genres in genres or ()],
         "year": years(ratings.titles or ()),
     }
-    facts = tuple(coded(name, column) for name, column in texts.items() if any(column))
-    return knowing(ratings, facts), facts
+    item_features = tuple(coded(name, column) for name, column in texts.items() if any(column))
+    return knowing(ratings, item_features), item_features
 
 
 def knowing(
     ratings: Ratings,
-    facts: Sequence[Fact],
+    item_features: Sequence[Fact],
     names: Sequence[str] | None = None,
     *,
     told: bool = False,
 ) -> Ratings:
     """Ratings with the facts that became columns beside them. names: of those that are public;
     told: that somebody gave them, so that results name them by a digest."""
-    kept = {fact.name: fact.columns for fact in facts if names is None or fact.name in names}
-    known = {name: one for name, one in kept.items() if one is not None}
-    return ratings.knowing(known, told=digest(known) if told else "")
+    selected = {
+        feature.name: feature.columns
+        for feature in item_features
+        if names is None or feature.name in names
+    }
+    columns_by_name = {name: columns for name, columns in selected.items() if columns is not None}
+    return ratings.knowing(columns_by_name, told=digest(columns_by_name) if told else "")
 
 
-def digest(known: Mapping[str, Floats]) -> str:
-    """Return the eight hex digits by which results name a table; known: its columns, by name."""
-    found = hashlib.sha256(repr([*known]).encode())
-    for columns in known.values():
-        found.update(columns.tobytes())
-    return found.hexdigest()[:8]
+def digest(columns_by_name: Mapping[str, Floats]) -> str:
+    """Return the eight hex digits by which results name a table; columns_by_name: its columns, by
+    name."""
+    hasher = hashlib.sha256(repr([*columns_by_name]).encode())
+    for columns in columns_by_name.values():
+        hasher.update(columns.tobytes())
+    return hasher.hexdigest()[:8]
 
 
 def is_coded(columns: Floats) -> bool:
@@ -169,38 +174,44 @@ def is_coded(columns: Floats) -> bool:
         numbers = [float(row[0]) if row.any() else None for row in columns]
         if np.array_equal(curve(numbers), columns):
             return True
-    chosen = columns > 0
-    lengths = np.sqrt(np.maximum(chosen.sum(axis=1), 1))[:, None]
-    enough = bool((chosen.sum(axis=0) > 1).all())
-    return columns.shape[1] <= CATEGORIES and enough and np.array_equal(chosen / lengths, columns)
+    has_category = columns > 0
+    lengths = np.sqrt(np.maximum(has_category.sum(axis=1), 1))[:, None]
+    is_repeated = bool((has_category.sum(axis=0) > 1).all())
+    return (
+        columns.shape[1] <= CATEGORIES
+        and is_repeated
+        and np.array_equal(has_category / lengths, columns)
+    )
 
 
 def years(titles: Sequence[str | None]) -> list[str | None]:
     """The years at the end of titles, None where there is none."""
-    return [m[1] if title and (m := _YEAR.search(title)) else None for title in titles]
+    return [match[1] if title and (match := _YEAR.search(title)) else None for title in titles]
 
 
 def _parts(text: str | None) -> tuple[str, ...]:
-    separator = next((one for one in _SEPARATORS if one in (text or "")), "|")
-    found = (one.strip() for one in (text or "").split(separator))
-    return tuple(dict.fromkeys(filter(None, found)))
+    separator = next((token for token in _SEPARATORS if token in (text or "")), "|")
+    tokens = (token.strip() for token in (text or "").split(separator))
+    return tuple(dict.fromkeys(filter(None, tokens)))
 
 
-def _marked(fact: Fact, ratings: Ratings) -> Fact:
+def _marked(feature: Fact, ratings: Ratings) -> Fact:
     """The fact with a mark where it goes along with how often, or how well, items are rated."""
     from scipy.stats import spearmanr
 
-    if fact.columns is None or fact.columns.shape[1] != 2:
-        return fact
+    if feature.columns is None or feature.columns.shape[1] != 2:
+        return feature
     count = np.bincount(ratings.items, minlength=ratings.public.items)
     sums = np.bincount(ratings.items, ratings.values, ratings.public.items)
     rated = count > 0
     for what, measure in (("often", count[rated]), ("well", sums[rated] / count[rated])):
-        along = spearmanr(fact.columns[rated, 0], measure) if np.ptp(measure) else (0.0, 1.0)
-        if abs(along[0]) > _MARKED and along[1] < _CHANCE:
+        correlation = (
+            spearmanr(feature.columns[rated, 0], measure) if np.ptp(measure) else (0.0, 1.0)
+        )
+        if abs(correlation[0]) > _MARKED and correlation[1] < _CHANCE:
             mark = f"goes along with how {what} items are rated: was it computed from that?"
-            return replace(fact, mark=mark)
-    return fact
+            return replace(feature, mark=mark)
+    return feature
 
 
 def _table(source: Source) -> dict[str, list[str]]:

@@ -104,10 +104,10 @@ def recognise(source: Source) -> Known | None:
 
 
 def _by_checksum(source: Source) -> Known | None:
-    for known in SETS.values():
-        for size, checksum, file in known.prints:
+    for public_set in SETS.values():
+        for size, checksum, file in public_set.prints:
             if source.size == size and source.checksum == checksum:
-                return replace(known, file=file, by="by its checksum", exact=True)
+                return replace(public_set, file=file, by="by its checksum", exact=True)
     return None
 
 
@@ -117,11 +117,11 @@ def _by_note(source: Source) -> Known | None:
         return None
     try:
         note = archives.read_json(path.read_bytes()[:_NOTE_BYTES])
-        known = SETS[note["set"]]
+        public_set = SETS[note["set"]]
         for file, (size, checksum) in note["files"].items():
             if source.size == size and source.checksum == checksum:
-                by = "by its checksum in the note of its download"
-                return replace(known, file=str(file), by=by, exact=True)
+                recognised_by = "by its checksum in the note of its download"
+                return replace(public_set, file=str(file), by=recognised_by, exact=True)
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         pass  # not as a download wrote it: it says nothing
     return None
@@ -129,45 +129,47 @@ def _by_note(source: Source) -> Known | None:
 
 def _by_neighbours(source: Source) -> Known | None:
     first = source.head().split(b"\n", 1)[0].decode("utf-8-sig", "replace").strip()
-    for known in SETS.values():
+    for public_set in SETS.values():
         if (
-            known.beside
-            and any(fnmatchcase(source.name, pattern) for pattern in known.files)
-            and re.match(known.begins, first)
-            and all(source.beside(name) for name in known.beside)
-            and _says(source.beside(known.beside[0]), known.readme)
+            public_set.beside
+            and any(fnmatchcase(source.name, pattern) for pattern in public_set.files)
+            and re.match(public_set.begins, first)
+            and all(source.beside(name) for name in public_set.beside)
+            and _says(source.beside(public_set.beside[0]), public_set.readme)
         ):
-            *others, last = known.beside
-            by = f"by its neighbours {', '.join(others)} and {last}"
-            return replace(known, file=source.name, by=by)
+            *others, last = public_set.beside
+            recognised_by = f"by its neighbours {', '.join(others)} and {last}"
+            return replace(public_set, file=source.name, by=recognised_by)
     return None
 
 
-def holds(known: Known, folder: Path) -> bool:
+def holds(public_set: Known, folder: Path) -> bool:
     """Whether a folder has the set's ratings with not a byte changed."""
-    found = [Source.file(path) for name in known.files for path in folder.glob(name)]
-    marks = [_by_checksum(source) for source in found]
-    return bool(marks) and all(mark is not None and mark.id == known.id for mark in marks)
+    sources = [Source.file(path) for name in public_set.files for path in folder.glob(name)]
+    matches = [_by_checksum(source) for source in sources]
+    return bool(matches) and all(
+        match is not None and match.id == public_set.id for match in matches
+    )
 
 
-def _says(path: Path | None, words: str) -> bool:
+def _says(path: Path | None, phrase: str) -> bool:
     try:
-        return path is not None and words in " ".join(_text(path).split())
+        return path is not None and phrase in " ".join(_text(path).split())
     except OSError:
         return False
 
 
-def write_note(known: Known, folder: Path, url: str, checksum: str) -> None:
+def write_note(public_set: Known, folder: Path, url: str, checksum: str) -> None:
     """Say in a folder where it was unpacked from, with the checksums of the ratings it holds."""
     sources = [
         Source.file(path)
         for path in sorted(folder.iterdir())
-        if path.is_file() and any(fnmatchcase(path.name, pattern) for pattern in known.files)
+        if path.is_file() and any(fnmatchcase(path.name, pattern) for pattern in public_set.files)
     ]
     note = {
-        "set": known.id,
-        "title": known.title,
-        "licence": known.licence,
+        "set": public_set.id,
+        "title": public_set.title,
+        "licence": public_set.licence,
         "url": url,
         "checksum": checksum,
         "files": {source.name: (source.size, source.checksum) for source in sources},
@@ -178,8 +180,8 @@ def write_note(known: Known, folder: Path, url: str, checksum: str) -> None:
 
 def find_in_folder(folder: Path) -> Path | None:
     """The ratings file of a known set's folder."""
-    found = (path for pattern in FOLDER_FILES for path in sorted(folder.glob(pattern)))
-    return next(found, None)
+    candidates = (path for pattern in FOLDER_FILES for path in sorted(folder.glob(pattern)))
+    return next(candidates, None)
 
 
 def titles(source: Source) -> dict[str, tuple[str, tuple[str, ...]]]:
@@ -199,14 +201,14 @@ def _ml_100k_titles(path: Path) -> dict[str, tuple[str, tuple[str, ...]]]:
     listing = path.with_name("u.genre")
     lines = _text(listing).splitlines() if listing.is_file() else []
     names = [line.split("|")[0] for line in lines if line]
-    found = {}
+    titles = {}
     for line in _text(path).splitlines():
         fields = line.split("|")
         if len(fields) > 5:
             flags = zip(names, fields[5:], strict=False)
-            own = tuple(name for name, flag in flags if flag == "1" and name != "unknown")
-            found[fields[0]] = (fields[1], own)
-    return found
+            genres = tuple(name for name, flag in flags if flag == "1" and name != "unknown")
+            titles[fields[0]] = (fields[1], genres)
+    return titles
 
 
 def _genres(text: str) -> tuple[str, ...]:
@@ -276,21 +278,21 @@ def fetch(known: Known, home: Path | None = None, progress: Progress | None = No
         return folder
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=f"{known.id}.", dir=folder.parent) as there:
-            packed, unpacked = Path(there) / "archive.zip", Path(there) / "unpacked"
-            found = _download(known, packed, progress)
+        with tempfile.TemporaryDirectory(prefix=f"{known.id}.", dir=folder.parent) as temporary:
+            packed, unpacked = Path(temporary) / "archive.zip", Path(temporary) / "unpacked"
+            checksum = _download(known, packed, progress)
             _unpack(known.id, packed, unpacked)
-            inside = list(unpacked.iterdir())
-            ready = inside[0] if len(inside) == 1 and inside[0].is_dir() else unpacked
+            contents = list(unpacked.iterdir())
+            set_folder = contents[0] if len(contents) == 1 and contents[0].is_dir() else unpacked
             if known.workbook:
-                unpack_workbook(ready / known.workbook, ready / known.files[0])
-            if known.by_contents and not holds(known, ready):
+                unpack_workbook(set_folder / known.workbook, set_folder / known.files[0])
+            if known.by_contents and not holds(known, set_folder):
                 raise DownloadError(
                     f"{known.id} arrived without the ratings this program knows, or with others:"
                     " it was deleted, try again"
                 )
-            write_note(known, ready, known.url, found)
-            ready.rename(folder)
+            write_note(known, set_folder, known.url, checksum)
+            set_folder.rename(folder)
     except OSError as error:
         if folder.is_dir():  # another process was quicker
             return folder
@@ -304,10 +306,10 @@ def _published_md5(known: Known) -> str:
             text = response.read(4096).decode("latin-1")
     except _network_errors() as error:
         raise _unreachable(known, error) from None
-    found = re.search(r"\b[0-9a-fA-F]{32}\b", text)
-    if found is None:
+    match = re.search(r"\b[0-9a-fA-F]{32}\b", text)
+    if match is None:
         raise DownloadError(f"{known.url}.md5 holds no checksum, so {known.id} is not safe")
-    return found.group().lower()
+    return match.group().lower()
 
 
 def _download(known: Known, file: Path, progress: Progress | None) -> str:
@@ -317,12 +319,12 @@ def _download(known: Known, file: Path, progress: Progress | None) -> str:
     if expected is None and not known.by_contents:
         expected = _published_md5(known)
     # An MD5 only where that is what is published.
-    kind = "md5" if expected is not None and len(expected) == 32 else "sha256"
+    algorithm = "md5" if expected is not None and len(expected) == 32 else "sha256"
     failure = DownloadError("")
     for url in (known.url, *known.also):
         for _ in range(ATTEMPTS):
             try:
-                found = _receive(url, file, kind, progress)
+                found = _receive(url, file, algorithm, progress)
             except _network_errors() as error:
                 failure = _unreachable(known, error)
                 if getattr(error, "code", 500) < 500:  # asking again will not help
@@ -337,9 +339,9 @@ def _download(known: Known, file: Path, progress: Progress | None) -> str:
     raise failure
 
 
-def _receive(url: str, file: Path, kind: str, progress: Progress | None) -> str:
+def _receive(url: str, file: Path, algorithm: str, progress: Progress | None) -> str:
     """The archive in one connection; its checksum. Raises ConnectionError where it is cut."""
-    digest, done = hashlib.new(kind, usedforsecurity=False), 0
+    digest, done = hashlib.new(algorithm, usedforsecurity=False), 0
     with _open(url) as response, file.open("wb") as sink:
         length = response.headers.get("Content-Length")
         total = None if length is None else int(length)
@@ -379,7 +381,7 @@ def _open(url: str) -> Any:
 def _unpack(id: str, packed: Path, target: Path) -> None:
     target.mkdir()
     try:
-        for member, pieces in archives.contents(packed, UNPACKED_LIMIT):
+        for member, chunks in archives.contents(packed, UNPACKED_LIMIT):
             name = PurePosixPath(member.filename.replace("\\", "/"))
             is_link = (member.external_attr >> 16) & 0o170000 == 0o120000
             if name.is_absolute() or ".." in name.parts or ":" in member.filename or is_link:
@@ -387,10 +389,10 @@ def _unpack(id: str, packed: Path, target: Path) -> None:
                     f"{id} holds a file that would land elsewhere,"
                     f" {member.filename!r}: not unpacked"
                 )
-            place = target.joinpath(*name.parts)
-            place.parent.mkdir(parents=True, exist_ok=True)
-            with place.open("wb") as file:
-                file.writelines(pieces)
+            destination = target.joinpath(*name.parts)
+            destination.parent.mkdir(parents=True, exist_ok=True)
+            with destination.open("wb") as file:
+                file.writelines(chunks)
     except archives.BadArchive as error:
         raise DownloadError(f"{id} is not a readable ZIP archive: {error.reason}") from None
 

@@ -91,24 +91,24 @@ class ReadOptions:
     @property
     def columns(self) -> dict[str, str | int]:
         """What is said of columns, by role."""
-        given = {"user": self.user, "item": self.item, "rating": self.rating, "time": self.time}
-        return {role: wanted for role, wanted in given.items() if wanted is not None}
+        by_role = {"user": self.user, "item": self.item, "rating": self.rating, "time": self.time}
+        return {role: column for role, column in by_role.items() if column is not None}
 
     def __post_init__(self) -> None:
         if (self.low is None) != (self.high is None):
             raise InvalidSetting("rating range", "given with both ends", f"{self.low}:{self.high}")
         if self.low is not None:
             check_range(self.low, self.high)
-        kinds: Mapping[str, type[enum.Enum]] = {
+        enum_types: Mapping[str, type[enum.Enum]] = {
             "duplicates": Duplicates, "bad_rows": BadRows, "header": Header, "layout": FileShape,
         }  # fmt: skip
-        for name, kind in kinds.items():
+        for name, enum_type in enum_types.items():
             value = getattr(self, name)
-            if not isinstance(value, kind):
+            if not isinstance(value, enum_type):
                 try:
-                    object.__setattr__(self, name, kind(value))
+                    object.__setattr__(self, name, enum_type(value))
                 except ValueError:
-                    choices = ", ".join(str(member.value) for member in kind)
+                    choices = ", ".join(str(member.value) for member in enum_type)
                     raise InvalidSetting(name, f"one of {choices}", value) from None
         if self.separator is not None:
             mark = SEPARATORS.get(str(self.separator), str(self.separator))
@@ -126,14 +126,14 @@ class ReadOptions:
 def _encoding(name: str) -> str:
     """Python's name of a text encoding in which digits and commas can be written."""
     try:
-        found = codecs.lookup(name)
-        usable = found._is_text_encoding and "1,5\n".encode(name).decode(name) == "1,5\n"
+        codec = codecs.lookup(name)
+        usable = codec._is_text_encoding and "1,5\n".encode(name).decode(name) == "1,5\n"
     except (LookupError, UnicodeError, ValueError):
         usable = False
     if not usable:
         raise InvalidSetting("encoding", "a text encoding such as utf-8 or cp1252", name)
     # Files of these start with a mark that is no part of the first name.
-    return {"utf-8": "utf-8-sig"}.get(found.name, found.name)
+    return {"utf-8": "utf-8-sig"}.get(codec.name, codec.name)
 
 
 @dataclass(frozen=True)
@@ -157,9 +157,10 @@ class Fault:
         return (self.option, value) if value and not value.isupper() else None
 
     def __str__(self) -> str:
-        alone = re.compile("(range|user)=")  # options of their own
+        direct_option = re.compile("(range|user)=")  # options of their own
         asked = " or ".join(
-            f"--{o.replace('=', ' ', 1)}" if alone.match(o) else f"--read {o}" for o in self.options
+            f"--{o.replace('=', ' ', 1)}" if direct_option.match(o) else f"--read {o}"
+            for o in self.options
         )
         words = f"{self.advice} ({asked})" if self.advice and asked else self.advice or asked
         return f"{self.what}: {words}" if words else self.what
@@ -214,10 +215,10 @@ class Source:
     def file(cls, path: str | Path) -> Source:
         """Raises BadRatings where there is no such file."""
         place = Path(path)
-        found = cls(name=printable(place.name), path=place)
-        if not place.is_file() and not found.parts:
+        source = cls(name=printable(place.name), path=place)
+        if not place.is_file() and not source.parts:
             raise BadRatings(f"there is no file {place}")
-        return found
+        return source
 
     @classmethod
     def upload(cls, content: bytes, name: str) -> Source:
@@ -228,8 +229,8 @@ class Source:
         """The Parquet files of a folder, in the order of their names; none of a file."""
         if self.path is None or not self.path.is_dir():
             return []
-        there = sorted(self.path.glob("[!._]*.parquet"))
-        return [Source.file(path) for path in there if path.is_file()]
+        candidates = sorted(self.path.glob("[!._]*.parquet"))
+        return [Source.file(path) for path in candidates if path.is_file()]
 
     @property
     def size(self) -> int:
@@ -251,10 +252,10 @@ class Source:
     def checksum(self) -> str:
         """SHA-256 of the whole content, in hexadecimal."""
         digest = hashlib.sha256()
-        for part in self.parts or [self]:
-            with part.open() as file:
-                while piece := file.read(MEGABYTE):
-                    digest.update(piece)
+        for source_file in self.parts or [self]:
+            with source_file.open() as file:
+                while chunk := file.read(MEGABYTE):
+                    digest.update(chunk)
                     check_cancelled()
         return digest.hexdigest()
 
@@ -262,8 +263,8 @@ class Source:
         """A file of that name in the same folder, where there is one."""
         if self.path is None:
             return None
-        place = self.path.parent / name
-        return place if place.is_file() else None
+        neighbour = self.path.parent / name
+        return neighbour if neighbour.is_file() else None
 
     def check_size(self, limit: int) -> None:
         """Raise BadRatings where the file is empty or larger than `limit` bytes."""

@@ -73,8 +73,8 @@ def one_bit_lab(
     count = max(1, round(observed * d1 * d2))
     users, items = np.divmod(np.sort(rng.choice(d1 * d2, size=count, replace=False)), d2)
     truth = Factors(left, right)
-    chance = link.probability(truth.predict(users, items))
-    signs = np.where(rng.random(count) < chance, 1.0, -1.0)
+    probability = link.probability(truth.predict(users, items))
+    signs = np.where(rng.random(count) < probability, 1.0, -1.0)
     public = PublicFacts(users=d1, items=d2, low=-1, high=1)
     return Generated(Ratings.build(users, items, signs, public), truth=truth)
 
@@ -98,19 +98,19 @@ def rank_one(
     rng = np.random.default_rng(rng)
     left, right = rng.uniform(-1, 1, users), rng.uniform(-1, 1, items)
     left, right = left / np.abs(left).max(), right / np.abs(right).max()
-    seen = np.empty(users * per_user, dtype=np.int32)
+    item_indices = np.empty(users * per_user, dtype=np.int32)
     values = np.empty(users * per_user)
     for start in range(0, users, BLOCK):
         stop = min(start + BLOCK, users)
         keys = rng.random((stop - start, items), dtype=np.float32)
         chosen = np.sort(np.argpartition(keys, per_user - 1, axis=1)[:, :per_user], axis=1)
         block = slice(start * per_user, stop * per_user)
-        seen[block] = chosen.ravel()
+        item_indices[block] = chosen.ravel()
         values[block] = (left[start:stop, None] * right[chosen]).ravel()
     public = PublicFacts(users=users, items=items, low=-1, high=1, cap=per_user)
-    who = np.repeat(np.arange(users, dtype=np.int32), per_user)
+    user_indices = np.repeat(np.arange(users, dtype=np.int32), per_user)
     # Sorted and valid as drawn: `Ratings.build` would hold three more columns to find that out.
-    ratings = Ratings(users=who, items=seen, values=values, public=public)
+    ratings = Ratings(users=user_indices, items=item_indices, values=values, public=public)
     return Generated(ratings, truth=Factors(left[:, None], right[:, None]))
 
 
@@ -153,8 +153,8 @@ DRAWN: Mapping[str, Callable[..., Generated]] = {
 
 
 def _defaults(name: str) -> dict[str, Any]:
-    _, *own = inspect.signature(DRAWN[name]).parameters.values()
-    return {parameter.name: parameter.default for parameter in own}
+    _, *parameters = inspect.signature(DRAWN[name]).parameters.values()
+    return {parameter.name: parameter.default for parameter in parameters}
 
 
 def options_of(name: str) -> tuple[str, ...]:
@@ -164,8 +164,8 @@ def options_of(name: str) -> tuple[str, ...]:
 
 def cells_of(name: str, options: Mapping[str, Any]) -> float:
     """Users x items of one of DRAWN with these options."""
-    given = _defaults(name) | dict(options)
-    return math.prod(float(given[key]) for key in ("users", "items", "d1", "d2") if key in given)
+    chosen = _defaults(name) | dict(options)
+    return math.prod(float(chosen[key]) for key in ("users", "items", "d1", "d2") if key in chosen)
 
 
 def read(name: str) -> Generated:
@@ -177,20 +177,20 @@ def read(name: str) -> Generated:
         raise BadRatings(
             f"the sample '{name}' is not at {path}: write it with 'python sample_data/generate.py'"
         )
-    parts = archives.arrays(path)
+    arrays = archives.arrays(path)
     titles, genres = _read_items(FOLDER / f"{name}-items.csv")
-    users, items, low, high = parts["facts"].tolist()
+    users, items, low, high = arrays["facts"].tolist()
     ratings = Ratings.build(
-        np.repeat(np.arange(users, dtype=np.int32), parts["counts"]),
-        parts["items"].astype(np.int32),
-        parts["values"] / 10 ** SAMPLES[name].decimals,
+        np.repeat(np.arange(users, dtype=np.int32), arrays["counts"]),
+        arrays["items"].astype(np.int32),
+        arrays["values"] / 10 ** SAMPLES[name].decimals,
         PublicFacts(users=users, items=items, low=low, high=high),
-        times=parts.get("times"),
+        times=arrays.get("times"),
         user_ids=titles and numbered(users),
         item_ids=titles and numbered(items),
         titles=titles,
     )
-    truth = Factors(parts["left"], parts["right"]) if "left" in parts else None
+    truth = Factors(arrays["left"], arrays["right"]) if "left" in arrays else None
     return Generated(ratings, genres, truth)
 
 

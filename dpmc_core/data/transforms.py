@@ -90,9 +90,9 @@ class Transform(abc.ABC):
         """Public facts of training ratings once the step is applied: they follow from the old."""
         return dataclasses.replace(public, **self.changes(public))
 
-    def _applied(self, ratings: Ratings, reads: str, **changes: Any) -> Ratings:
+    def _applied(self, ratings: Ratings, dependency: str, **changes: Any) -> Ratings:
         """Ratings with the facts of the step, what it read of them, and some arrays changed."""
-        prepared = (*ratings.prepared, reads) if reads else ratings.prepared
+        prepared = (*ratings.prepared, dependency) if dependency else ratings.prepared
         public = self.facts(ratings.public)
         return dataclasses.replace(ratings, public=public, prepared=prepared, **changes)
 
@@ -125,25 +125,25 @@ class Binarise(Transform):
 
     def apply(self, ratings: Ratings, train: Ratings) -> Ratings:
         """Raises BadRatings where all training ratings fall into one class."""
-        threshold, words, step = self.threshold, "threshold", ""
+        threshold, words, dependency = self.threshold, "threshold", ""
         if threshold is Cut.MIDDLE:
             threshold, words = train.public.middle, "middle of the range"
         elif threshold is Cut.MEAN:
             threshold, words = float(train.values.mean()), "mean"
-            step = f"the threshold {threshold:.6g} (mean of the training ratings)"
+            dependency = f"the threshold {threshold:.6g} (mean of the training ratings)"
 
         def liked(values: Floats) -> Bools:
             return values > threshold if self.threshold is Cut.MIDDLE else values >= threshold
 
         if (above := liked(train.values)).all() or not above.any():
-            strictly = self.threshold is Cut.MIDDLE
-            sides = ("above", "at or below") if strictly else ("at or above", "below")
+            is_strict = self.threshold is Cut.MIDDLE
+            sides = ("above", "at or below") if is_strict else ("at or above", "below")
             raise BadRatings(
                 f"all {len(train)} training ratings are {sides[not above.any()]} the {words}"
                 f" {threshold:g}, so there is only one class: choose another threshold inside the"
                 " range of the ratings with binarise=VALUE, or binarise=mean"
             )
-        return self._applied(ratings, step, values=np.where(liked(ratings.values), 1.0, -1.0))
+        return self._applied(ratings, dependency, values=np.where(liked(ratings.values), 1.0, -1.0))
 
     def changes(self, public: PublicFacts) -> dict[str, Any]:  # noqa: ARG002 - whatever it was
         return {"low": -1, "high": 1}
@@ -206,10 +206,10 @@ class TopItems(Transform):
     def apply(self, ratings: Ratings, train: Ratings) -> Ratings:
         if self.count >= train.public.items:
             return ratings
-        place = most_rated(train, self.count)
-        if (place[ratings.items] < 0).all():
+        positions = most_rated(train, self.count)
+        if (positions[ratings.items] < 0).all():
             raise BadRatings(f"no rating is left among the {self.count} most rated items")
-        return self._applied(ratings.on_items(place), self.reads)
+        return self._applied(ratings.on_items(positions), self.reads)
 
     def changes(self, public: PublicFacts) -> dict[str, Any]:
         return {"items": min(public.items, self.count)}
@@ -240,8 +240,8 @@ class CapPerUser(Transform):
         return f"the choice of the ratings that the cap of {self.count} per user keeps {_CELLS}"
 
     def apply(self, ratings: Ratings, train: Ratings) -> Ratings:  # noqa: ARG002 - nothing to learn
-        kept = ratings.select(kept_at_random(ratings, self.count, self.seed))
-        return self._applied(kept, self.reads)
+        capped = ratings.select(kept_at_random(ratings, self.count, self.seed))
+        return self._applied(capped, self.reads)
 
     def changes(self, public: PublicFacts) -> dict[str, Any]:
         return {"cap": min(self.count, public.cap or self.count)}
@@ -294,8 +294,8 @@ class UseFacts(Transform):
         if self.told not in ("", ratings.told):
             raise BadRatings(f"what is known of the items is another table than #{self.told}")
         chosen = self.changes(train.public)["features"]
-        reads = f"{_KNOWN} ({', '.join(name for name, _ in chosen)})"
-        return self._applied(ratings, reads)
+        dependency = f"{_KNOWN} ({', '.join(name for name, _ in chosen)})"
+        return self._applied(ratings, dependency)
 
     def changes(self, public: PublicFacts) -> dict[str, Any]:
         """Raises BadRatings where a fact is not there."""
@@ -317,9 +317,9 @@ def parse_step(text: str) -> Transform:
     """A step from its command-line text: binarise=middle|mean|VALUE, implicit=all|VALUE,
     top-items=N, cap=N[:SEED], rescale=LOW:HIGH, features[=NAME,...]. Raises InvalidSetting."""
     name, _, value = text.partition("=")
-    name, given, value = name.strip().lower(), value.strip(), value.strip().lower()
+    name, raw_value, value = name.strip().lower(), value.strip(), value.strip().lower()
     if name == "binarise":
-        rules = {"": Cut.MIDDLE} | {cut.value: cut for cut in Cut}
+        rules = {"": Cut.MIDDLE} | {rule.value: rule for rule in Cut}
         return Binarise(rules[value] if value in rules else parsed(float, value, name))
     if name == "implicit":
         return Implicit(None if value in ("", "all") else parsed(float, value, name))
@@ -334,8 +334,10 @@ def parse_step(text: str) -> Transform:
             raise InvalidSetting("rescale", "LOW:HIGH, for example rescale=0:1", value)
         return Rescale(parsed(float, low, name), parsed(float, high, name))
     if name == "features":
-        facts, _, told = given.partition("#")
-        return UseFacts(tuple(filter(None, (part.strip() for part in facts.split(",")))), told)
+        names, _, digest = raw_value.partition("#")
+        return UseFacts(
+            tuple(filter(None, (feature.strip() for feature in names.split(",")))), digest
+        )
     raise InvalidSetting(
         "preparation step",
         "one of binarise=middle|mean|VALUE, implicit=all|VALUE, top-items=N, cap=N,"
@@ -349,10 +351,10 @@ def apply_steps(
 ) -> tuple[Ratings, Ratings | None]:
     """Apply each step in turn: learnt on the training ratings as they are by then."""
     for step in steps:
-        before, train = train, step.apply(train, train)
+        prior_train, train = train, step.apply(train, train)
         if test is not None and not step.training_only:
             try:
-                test = step.apply(test, before)
+                test = step.apply(test, prior_train)
             except BadRatings as error:
                 raise BadRatings(f"test ratings after {step}: {error}") from None
     return train, test
@@ -393,7 +395,7 @@ def on_catalogue(
     ratings: Ratings,
     items: Sequence[str],
     users: Sequence[str] | int,
-    outside: Outside = Outside.ERROR,
+    on_outside: Outside = Outside.ERROR,
     shuffle: random.Random | None = None,
 ) -> tuple[Ratings, str]:
     """The ratings over all items and users of a catalogue, rated or not; and what was left out.
@@ -403,46 +405,48 @@ def on_catalogue(
     user needs that draw, from the operating system: whoever loses the last rating leaves the list,
     and all behind would move up by a row; drawn, only which rows there are matters.
 
-    Raises BadRatings for ratings outside, where `outside` does not say to leave them out.
+    Raises BadRatings for ratings outside, where `on_outside` does not say to leave them out.
     """
     if ratings.item_ids is None or ratings.user_ids is None:
         raise BadRatings(
             "these users and items have no names, so no catalogue can list them: their numbers are"
             " taken as given with the ratings"
         )
-    item_place = _places("items", items)
-    of_item = np.array([item_place.get(id, -1) for id in ratings.item_ids], dtype=np.int64)
+    item_positions = _places("items", items)
+    new_items = np.array([item_positions.get(id, -1) for id in ratings.item_ids], dtype=np.int64)
     if isinstance(users, int):
-        of_user = _drawn(ratings, users, shuffle)
-        total, names = users, None
+        new_users = _drawn(ratings, users, shuffle)
+        n_users, user_ids = users, None
     else:
-        user_place = _places("users", users)
-        of_user = np.array([user_place.get(id, -1) for id in ratings.user_ids], dtype=np.int64)
-        total, names = len(users), tuple(users)
-    u, i = of_user[ratings.users], of_item[ratings.items]
-    inside = (u >= 0) & (i >= 0)
-    told = _told(ratings, u, i)
-    if told and outside is Outside.ERROR:
+        user_positions = _places("users", users)
+        new_users = np.array(
+            [user_positions.get(id, -1) for id in ratings.user_ids], dtype=np.int64
+        )
+        n_users, user_ids = len(users), tuple(users)
+    rows, columns = new_users[ratings.users], new_items[ratings.items]
+    is_inside = (rows >= 0) & (columns >= 0)
+    told = _told(ratings, rows, columns)
+    if told and on_outside is Outside.ERROR:
         raise BadRatings(f"{told}: list them, or leave these ratings out (--outside leave-out)")
     titles = dict(zip(ratings.item_ids, ratings.titles, strict=True)) if ratings.titles else {}
     # What is known of the rated items alone would show which items nobody rated.
     public = dataclasses.replace(
-        ratings.public, users=total, items=len(items), features=(), known=()
+        ratings.public, users=n_users, items=len(items), features=(), known=()
     )
-    placed = Ratings.build(
-        u[inside],
-        i[inside],
-        ratings.values[inside],
+    aligned = Ratings.build(
+        rows[is_inside],
+        columns[is_inside],
+        ratings.values[is_inside],
         public,
-        times=None if ratings.times is None else ratings.times[inside],
-        user_ids=names,
+        times=None if ratings.times is None else ratings.times[is_inside],
+        user_ids=user_ids,
         item_ids=tuple(items),
         titles=tuple(titles.get(id, id) for id in items) if titles else None,
         prepared=ratings.prepared,
         columns=ratings.columns,
-        catalogue=Catalogue(Origin.GIVEN, users_listed=names is not None),
+        catalogue=Catalogue(Origin.GIVEN, users_listed=user_ids is not None),
     )
-    return placed, told
+    return aligned, told
 
 
 def from_data(ratings: Ratings) -> Ratings:
@@ -451,11 +455,11 @@ def from_data(ratings: Ratings) -> Ratings:
 
 
 def _places(what: str, ids: Sequence[str]) -> dict[str, int]:
-    found = {id: k for k, id in enumerate(ids)}
-    if len(found) < len(ids):
-        twice = next(id for k, id in enumerate(ids) if found[id] != k)
+    index_by_id = {id: k for k, id in enumerate(ids)}
+    if len(index_by_id) < len(ids):
+        twice = next(id for k, id in enumerate(ids) if index_by_id[id] != k)
         raise BadRatings(f"the catalogue lists {what} twice, first {shown(twice)}")
-    return found
+    return index_by_id
 
 
 def _drawn(ratings: Ratings, users: int, shuffle: random.Random | None) -> Ints:
@@ -464,10 +468,10 @@ def _drawn(ratings: Ratings, users: int, shuffle: random.Random | None) -> Ints:
     rated = np.unique(ratings.users)
     if len(rated) > users:
         raise InvalidSetting("number of users", f">= {len(rated)}, who have ratings", users)
-    places = np.full(ratings.public.users, -1, dtype=np.int64)
-    chosen = range(len(rated)) if shuffle is None else shuffle.sample(range(users), len(rated))
-    places[rated] = chosen
-    return places
+    rows = np.full(ratings.public.users, -1, dtype=np.int64)
+    chosen_rows = range(len(rated)) if shuffle is None else shuffle.sample(range(users), len(rated))
+    rows[rated] = chosen_rows
+    return rows
 
 
 def _told(ratings: Ratings, users: Ints, items: Ints) -> str:
@@ -476,15 +480,15 @@ def _told(ratings: Ratings, users: Ints, items: Ints) -> str:
     if not count:
         return ""
     parts = []
-    for what, index, place, ids in (
+    for kind, index, positions, ids in (
         ("items", ratings.items, items, ratings.item_ids),
         ("users", ratings.users, users, ratings.user_ids),
     ):
-        missing = np.unique(index[place < 0]).tolist()
+        missing = np.unique(index[positions < 0]).tolist()
         if missing:
             first = ", ".join(shown((ids or ())[k]) for k in missing[:_EXAMPLES])
             more = ", ..." if len(missing) > _EXAMPLES else ""
-            one = what.removesuffix("s") if len(missing) == 1 else what
+            one = kind.removesuffix("s") if len(missing) == 1 else kind
             parts.append(f"{len(missing):,} {one} ({first}{more})")
     lie = "1 rating is" if count == 1 else f"{count:,} ratings are"
     return f"{lie} outside the catalogue, which lacks {' and '.join(parts)}"

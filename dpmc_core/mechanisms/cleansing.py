@@ -97,36 +97,44 @@ class Cleansing:
         Ratings reach anything but their user's own row only through ask(name, statistic), which
         answers with noise or without.
         """
-        public, cells = ratings.public, Pattern.of(ratings)
-        half, about = public.half_width, ratings.values - public.middle
-        total = float(ask("total", np.asarray(about.sum())))
-        count = max(float(ask("count", np.asarray(float(len(about))))), 1.0)
-        overall = float(np.clip(total / count, -half, half))
-        sums = ask("item_sums", item_sums(cells, about))
-        counts = np.maximum(ask("item_counts", item_sums(cells)), 0.0)
-        means = (sums + self.item_prior * overall) / (counts + self.item_prior)
-        means = np.clip(means, -half, half)
+        public, entries = ratings.public, Pattern.of(ratings)
+        half_width, centred = public.half_width, ratings.values - public.middle
+        total = float(ask("total", np.asarray(centred.sum())))
+        count = max(float(ask("count", np.asarray(float(len(centred))))), 1.0)
+        global_mean = float(np.clip(total / count, -half_width, half_width))
+        sums = ask("item_sums", item_sums(entries, centred))
+        counts = np.maximum(ask("item_counts", item_sums(entries)), 0.0)
+        item_means = (sums + self.item_prior * global_mean) / (counts + self.item_prior)
+        item_means = np.clip(item_means, -half_width, half_width)
 
-        raw = about - means[cells.items]
-        offsets = row_sums(cells, raw) / (np.diff(cells.indptr) + self.user_prior)
+        item_residuals = centred - item_means[entries.items]
+        user_offsets = row_sums(entries, item_residuals) / (
+            np.diff(entries.indptr) + self.user_prior
+        )
         bound = self.clamp * public.width
-        residuals = np.clip(raw - offsets[cells.users], -bound, bound)
-        trace = {"residuals clamped": float((residuals != raw - offsets[cells.users]).sum())}
+        residuals = np.clip(item_residuals - user_offsets[entries.users], -bound, bound)
+        trace = {
+            "residuals clamped": float(
+                (residuals != item_residuals - user_offsets[entries.users]).sum()
+            )
+        }
 
         # A user counts as 1/||e_u||_2 = 1/sqrt(ratings): the fourth root goes into either factor.
-        root = cells.along(np.maximum(cells.counts, 1) ** -0.25)
-        products = ask("products", gram(cells.by_user(residuals * root)))
-        weights = ask("weights", gram(cells.by_user(root)))
-        matrix = shrunken_covariance(products, weights, self.shrink)
-        user = offsets + public.middle
+        root_weights = entries.along(np.maximum(entries.counts, 1) ** -0.25)
+        products = ask("products", gram(entries.by_user(residuals * root_weights)))
+        weights = ask("weights", gram(entries.by_user(root_weights)))
+        covariance = shrunken_covariance(products, weights, self.shrink)
+        user_means = user_offsets + public.middle
         if self.predictor is Predictor.NEIGHBOURS:
-            nearest = min(self.neighbours, public.items)
-            model: Model = Neighbours.of(cells, residuals, user, means, matrix, nearest)
+            n_neighbours = min(self.neighbours, public.items)
+            model: Model = Neighbours.of(
+                entries, residuals, user_means, item_means, covariance, n_neighbours
+            )
             return Step.of(1, 1, model, trace)
-        factors, noise = leading_factors(matrix, self.rank)
-        (left,) = ridge_rows(cells, residuals, factors, noise)
-        found = with_offsets(left, factors, user, means)
-        return Step.of(1, 1, replace(found, own={"noise": np.asarray(noise)}), trace)
+        factors, noise = leading_factors(covariance, self.rank)
+        (user_factors,) = ridge_rows(entries, residuals, factors, noise)
+        low_rank_model = with_offsets(user_factors, factors, user_means, item_means)
+        return Step.of(1, 1, replace(low_rank_model, own={"noise": np.asarray(noise)}), trace)
 
 
 def shrunken_covariance(products: Floats, weights: Floats, shrink: float) -> Floats:
@@ -135,12 +143,12 @@ def shrunken_covariance(products: Floats, weights: Floats, shrink: float) -> Flo
     `shrink` average products and weights are added to every entry; the average is over entries.
     """
     check_cancelled()
-    average, weight = float(products.mean()), max(float(weights.mean()), _LEAST_WEIGHT)
-    total = np.maximum(weights, 0.0) + shrink * weight
+    mean_product, mean_weight = float(products.mean()), max(float(weights.mean()), _LEAST_WEIGHT)
+    shrunk_weights = np.maximum(weights, 0.0) + shrink * mean_weight
     check_cancelled()
-    found = (products + shrink * average) / np.maximum(total, _LEAST_WEIGHT)
+    covariance = (products + shrink * mean_product) / np.maximum(shrunk_weights, _LEAST_WEIGHT)
     check_cancelled()
-    return 0.5 * (found + found.T)
+    return 0.5 * (covariance + covariance.T)
 
 
 def leading_factors(matrix: Floats, rank: int) -> tuple[Floats, float]:
@@ -152,11 +160,13 @@ def leading_factors(matrix: Floats, rank: int) -> tuple[Floats, float]:
     a condition number of 1e10 at most and is close to its limit, the pseudo-inverse of F_S.
     """
     values, vectors = leading_eigenpairs(matrix.__matmul__, len(matrix), rank)
-    kept = np.maximum(values, 0.0)
-    average = max(float(np.trace(matrix)) / len(matrix), 1e-12)
-    left = average - float(kept.sum()) / len(matrix)
-    factors: Floats = vectors * np.sqrt(kept)
-    return factors, max(left, 0.01 * average, _LEAST_RIDGE * float(kept.max()))
+    positive_values = np.maximum(values, 0.0)
+    mean_variance = max(float(np.trace(matrix)) / len(matrix), 1e-12)
+    residual_variance = mean_variance - float(positive_values.sum()) / len(matrix)
+    factors: Floats = vectors * np.sqrt(positive_values)
+    return factors, max(
+        residual_variance, 0.01 * mean_variance, _LEAST_RIDGE * float(positive_values.max())
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,33 +186,33 @@ class Neighbours:
     @classmethod
     def of(
         cls,
-        cells: Pattern,
+        entries: Pattern,
         residuals: Floats,
-        user: Floats,
-        item: Floats,
-        matrix: Floats,
-        count: int,
+        user_means: Floats,
+        item_means: Floats,
+        covariance: Floats,
+        n_neighbours: int,
     ) -> Neighbours:
-        """Of a covariance matrix: correlations, of each item the `count` largest."""
+        """Of a covariance matrix: correlations, of each item the `n_neighbours` largest."""
         from scipy.sparse import csr_array
 
-        variance = np.diag(matrix)
-        least = max(_LEAST_VARIANCE * float(np.abs(variance).mean()), 1e-12)
-        spread = np.sqrt(np.maximum(variance, least))
-        similarity = np.clip(matrix / spread[:, None] / spread, 0.0, 1.0)
+        variance = np.diag(covariance)
+        min_variance = max(_LEAST_VARIANCE * float(np.abs(variance).mean()), 1e-12)
+        std = np.sqrt(np.maximum(variance, min_variance))
+        similarity = np.clip(covariance / std[:, None] / std, 0.0, 1.0)
         np.fill_diagonal(similarity, 0.0)
-        if count < len(similarity):
-            cut = np.partition(similarity, -count, axis=1)[:, -count]
-            similarity = np.where(similarity >= cut[:, None], similarity, 0.0)
+        if n_neighbours < len(similarity):
+            threshold = np.partition(similarity, -n_neighbours, axis=1)[:, -n_neighbours]
+            similarity = np.where(similarity >= threshold[:, None], similarity, 0.0)
         weights = csr_array(similarity.T)
-        rows = (cells.by_user(values) for values in (residuals, np.ones_like(residuals)))
-        return cls(user, item, *(ItemScores(row, weights) for row in rows))
+        matrices = (entries.by_user(values) for values in (residuals, np.ones_like(residuals)))
+        return cls(user_means, item_means, *(ItemScores(sparse, weights) for sparse in matrices))
 
     def predict(self, users: ArrayLike, items: ArrayLike) -> Floats:
         u, j = np.broadcast_arrays(np.asarray(users), np.asarray(items))
-        heard = self.votes.predict(u, j) / (self.voters.predict(u, j) + 1.0)
-        found: Floats = self.user[u] + self.item[j] + heard
-        return found
+        neighbour_mean = self.votes.predict(u, j) / (self.voters.predict(u, j) + 1.0)
+        predictions: Floats = self.user[u] + self.item[j] + neighbour_mean
+        return predictions
 
 
 @dataclass(frozen=True)
@@ -263,47 +273,49 @@ class SvdAfterCleansing(PerUser, Cleansing):
         if not self.aware:
             check_gram(public.items, "estimator noise-aware works on the most rated of them")
         n = gram_items(public)
-        bound, root = self.clamp * public.width, math.sqrt(enforced_cap(self.cap, public))
+        bound, sqrt_cap = self.clamp * public.width, math.sqrt(enforced_cap(self.cap, public))
         budget = self.budget()
         if self.aware:
-            first, rest = budget.split(_EFFECTS_SHARE, 1 - _EFFECTS_SHARE)
-            means: CleansingMeans | EffectsReleases = effects_releases(public, first)
-            products, weights = rest.split(0.99, 0.01)
-            emptied = math.sqrt(max(root**2 - 1, 1))
-            most = root * emptied**2
-            pairs = user_gaussian(
-                *("weighted number of pairs of ratings of one user", (), weights, most, most)
+            effects_budget, remainder = budget.split(_EFFECTS_SHARE, 1 - _EFFECTS_SHARE)
+            means_releases: CleansingMeans | EffectsReleases = effects_releases(
+                public, effects_budget
+            )
+            products, weights = remainder.split(0.99, 0.01)
+            emptied_norm = math.sqrt(max(sqrt_cap**2 - 1, 1))
+            max_sum = sqrt_cap * emptied_norm**2
+            weights_release = user_gaussian(
+                *("weighted number of pairs of ratings of one user", (), weights, max_sum, max_sum)
             )
         else:
             # The overall mean and the item means are easy, the covariance is what costs.
-            most, half = enforced_cap(self.cap, public), public.half_width
-            means = CleansingMeans(
+            max_sum, half_width = enforced_cap(self.cap, public), public.half_width
+            means_releases = CleansingMeans(
                 total=user_gaussian(
                     *("sum of all ratings less the middle of the range", (), budget * 0.01),
-                    *(most * half, 2 * most * half),
+                    *(max_sum * half_width, 2 * max_sum * half_width),
                 ),
-                count=user_gaussian("number of ratings", (), budget * 0.01, most, most),
+                count=user_gaussian("number of ratings", (), budget * 0.01, max_sum, max_sum),
                 item_sums=user_gaussian(
                     "sum of the ratings of each item less the middle of the range",
-                    *((n,), budget * 0.05, root * half, 2 * root * half),
+                    *((n,), budget * 0.05, sqrt_cap * half_width, 2 * sqrt_cap * half_width),
                 ),
                 item_counts=user_gaussian(
                     "number of ratings of each item",
-                    *((n,), budget * 0.03, root, math.sqrt(min(2 * most, n))),
+                    *((n,), budget * 0.03, sqrt_cap, math.sqrt(min(2 * max_sum, n))),
                 ),
             )
-            emptied, products = root, budget * 0.7
-            pairs = user_gaussian(
+            emptied_norm, products = sqrt_cap, budget * 0.7
+            weights_release = user_gaussian(
                 *("weighted number of users who rated each two items", (n, n), budget * 0.2),
-                *(root, math.sqrt(2) * root),
+                *(sqrt_cap, math.sqrt(2) * sqrt_cap),
             )
         releases = CleansingStatistics(
-            means=means,
+            means=means_releases,
             products=user_gaussian(
                 *("weighted products of residuals of each two items", (n, n), products),
-                *(emptied * bound**2, math.sqrt(2) * root * bound**2),
+                *(emptied_norm * bound**2, math.sqrt(2) * sqrt_cap * bound**2),
             ),
-            weights=pairs,
+            weights=weights_release,
         )
         return self.card(
             public,
@@ -333,24 +345,28 @@ class SvdAfterCleansing(PerUser, Cleansing):
         releases = self.guarantee(public).releases
         cap, bound = enforced_cap(self.cap, public), self.clamp * public.width
         if not isinstance(releases.means, EffectsReleases):
-            kept = capped(ratings, cap, cap_key(rng))
-            asked = {**vars(releases.means), **vars(releases)}
-            yield self.cleanse(kept, lambda name, value: asked[name].publish(value, rng))
+            capped_ratings = capped(ratings, cap, cap_key(rng))
+            releases_by_name = {**vars(releases.means), **vars(releases)}
+            yield self.cleanse(
+                capped_ratings, lambda name, value: releases_by_name[name].publish(value, rng)
+            )
             return
-        items = published_effects(releases.means, ratings, rng)
-        rows = Rows.less(ratings, own_model(ratings, items), within(ratings, cap, cap_key(rng)))
+        item_effects = published_effects(releases.means, ratings, rng)
+        rows = Rows.less(
+            ratings, own_model(ratings, item_effects), within(ratings, cap, cap_key(rng))
+        )
         trace = {"residuals clamped": float((np.abs(rows.values) > bound).sum())}
-        rows = rows.on(items.most_rated(gram_items(public)))
+        rows = rows.on(item_effects.most_rated(gram_items(public)))
         residuals = np.clip(rows.values, -bound, bound, out=rows.values)
         counts = rows.cells.counts
-        matrix, roots = rows.cells.by_user(residuals), np.maximum(counts, 1) ** -0.25
-        exact = gram_products(matrix, roots, diagonal=False)
-        noisy, n = releases.products.products(exact, rng), gram_items(public)
-        pairs = releases.weights.publish(float(np.sqrt(counts) @ np.maximum(counts - 1, 0)), rng)
-        edge = math.sqrt(2 * n) * releases.products.scale
-        leading = leading_eigenpairs(noisy, n, min(self.rank, n), _EIGEN_TOLERANCE)
-        taste = taste_of_gram(items, *leading, edge, float(pairs), rows.columns)
-        yield Step.of(1, 1, own_model(ratings, items, taste), trace)
+        matrix, root_weights = rows.cells.by_user(residuals), np.maximum(counts, 1) ** -0.25
+        exact_products = gram_products(matrix, root_weights, diagonal=False)
+        noisy_products, n = releases.products.products(exact_products, rng), gram_items(public)
+        n_pairs = releases.weights.publish(float(np.sqrt(counts) @ np.maximum(counts - 1, 0)), rng)
+        noise_edge = math.sqrt(2 * n) * releases.products.scale
+        leading = leading_eigenpairs(noisy_products, n, min(self.rank, n), _EIGEN_TOLERANCE)
+        low_rank = taste_of_gram(item_effects, *leading, noise_edge, float(n_pairs), rows.columns)
+        yield Step.of(1, 1, own_model(ratings, item_effects, low_rank), trace)
 
 
 @mechanism
@@ -365,4 +381,6 @@ class CleansedSvd(Cleansing, Plain):
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
         check_rank(self.rank, ratings.public)
-        yield from on_most_rated(lambda inside, _: iter([self.cleanse(inside)]), ratings, rng)
+        yield from on_most_rated(
+            lambda most_rated_ratings, _: iter([self.cleanse(most_rated_ratings)]), ratings, rng
+        )

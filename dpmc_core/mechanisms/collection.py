@@ -41,11 +41,11 @@ _LOUD = 2.0  # epsilon per cell from which on rounded ratings tell more than noi
 _HEARD = 3.0  # epsilon per cell from which on few users tell more one by one than together
 
 
-def _collects(wanted: Wanted) -> bool:
+def _collects(request: Wanted) -> bool:
     """Whether rows of each user tell more than sums over all, where these may be had."""
-    public, local = wanted.public, wanted.trust is Trust.LOCAL
-    few = wanted.epsilon >= _HEARD and public.users < public.items
-    return not wanted.change.per_user and (local or few)
+    public, is_local = request.public, request.trust is Trust.LOCAL
+    has_few_users = request.epsilon >= _HEARD and public.users < public.items
+    return not request.change.per_user and (is_local or has_few_users)
 
 
 Channel = ModifiedLaplace | SymbolChannel
@@ -78,8 +78,8 @@ class Collected(Mechanism):
         """The ratings as the channel takes them."""
         values = np.clip(on_unit_scale(ratings.values, ratings.public), -1, 1)
         if isinstance(channel, SymbolChannel):
-            share = (ratings.values - ratings.public.low) / ratings.public.width
-            values = 1 + np.rint(share * (len(channel.levels) - 1))
+            relative = (ratings.values - ratings.public.low) / ratings.public.width
+            values = 1 + np.rint(relative * (len(channel.levels) - 1))
         return Pattern.of(ratings).by_user(values)
 
     def law(self, channel: Channel) -> Law:
@@ -119,10 +119,10 @@ class Collection(Collected, Recovery):
             return reported.astype(float)
         return np.array(channel.levels)[reported.astype(np.int64) - 1]
 
-    def rho(self, public: PublicFacts, rated: float, *, tight: bool = False) -> float:
+    def rho(self, public: PublicFacts, n_rated: float, *, tight: bool = False) -> float:
         """Theorem 3's bound on the residual at the truth, on the scale -1..1; tight: ours.
 
-        It holds with chance 1 - gamma for truths in -1..1. rated: s, the number of rated cells
+        It holds with chance 1 - gamma for truths in -1..1. n_rated: s, the number of rated cells
         (private: an estimate will do); rho0, `misfit`: the root mean square distance of a rating
         from the truth.
         """
@@ -131,10 +131,10 @@ class Collection(Collected, Recovery):
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
         from dpmc_core.solvers.noisy_reports import recovered
 
-        public, published = ratings.public, self.estimator is Estimator.PUBLISHED
+        public, is_published = ratings.public, self.estimator is Estimator.PUBLISHED
         channel = self.guarantee(public).releases.rows
-        check_reports(public, channel.reported_if_missing, regressed=published)
-        if published:
+        check_reports(public, channel.reported_if_missing, regressed=is_published)
+        if is_published:
             reports = self.reports(
                 channel.publish(self.rows(ratings, channel), rng), channel, public
             )
@@ -152,17 +152,20 @@ class Collection(Collected, Recovery):
         """
         users, items = public.shape
         cells = users * items
-        share = max(reported.nnz, 1) / cells
-        slope = channel.reported_if_rated - channel.reported_if_missing
-        error = math.sqrt(max(share * (1 - share), 1 / cells) / cells) / slope
-        density = (share - channel.reported_if_missing) / slope
-        density = float(np.clip(density, min(error, 1.0), 1.0))
-        gain = channel.gain * density / share
+        reported_share = max(reported.nnz, 1) / cells
+        probability_gap = channel.reported_if_rated - channel.reported_if_missing
+        standard_error = (
+            math.sqrt(max(reported_share * (1 - reported_share), 1 / cells) / cells)
+            / probability_gap
+        )
+        density = (reported_share - channel.reported_if_missing) / probability_gap
+        density = float(np.clip(density, min(standard_error, 1.0), 1.0))
+        debias_factor = channel.gain * density / reported_share
         # around gain x rating; what ratings keep apart from a low-rank matrix stays in reports
-        variance = channel.energy(0.0, density) / share + gain * self.misfit**2
+        variance = channel.energy(0.0, density) / reported_share + debias_factor * self.misfit**2
         pattern, values = Pattern.of_matrix(reported), self.values(reported.data, channel)
         rho = self.rho(public, density * cells)
-        return Reports(pattern, values, min(gain, 1.0), variance, rho)
+        return Reports(pattern, values, min(debias_factor, 1.0), variance, rho)
 
 
 @mechanism
@@ -181,8 +184,8 @@ class LaplaceCollection(Collection):
     source = "Z16, Theorem 1: epsilon per cell, items x epsilon for a row"
 
     @classmethod
-    def recommended(cls, wanted: Wanted) -> str | None:
-        if not _collects(wanted) or wanted.epsilon >= _LOUD:
+    def recommended(cls, request: Wanted) -> str | None:
+        if not _collects(request) or request.epsilon >= _LOUD:
             return None
         return (
             f"nobody is trusted, and below epsilon {_LOUD:g} noisy ratings tell a little more than"
@@ -197,28 +200,36 @@ class LaplaceCollection(Collection):
             sensitivity={CELL: 1},
         )
 
-    def rho(self, public: PublicFacts, rated: float, *, tight: bool = False) -> float:
+    def rho(self, public: PublicFacts, n_rated: float, *, tight: bool = False) -> float:
         """rho0 sqrt(s) + (4/eps) sqrt(s/gamma) + the spurious cells.
 
         tight: the expected squares of both kinds of reports under one root, neither counted too
         often.
         """
-        cells, noise = public.users * public.items, 8 / self.epsilon**2
-        chance = flip_chance(self.epsilon / 2)
-        intrinsic = self.misfit * math.sqrt(rated)
+        n_cells, noise_variance = public.users * public.items, 8 / self.epsilon**2
+        spurious_probability = flip_chance(self.epsilon / 2)
+        intrinsic_term = self.misfit * math.sqrt(n_rated)
         if tight:
-            squares = (1 - chance) * rated * noise + chance * (cells - rated) * (1 + noise)
-            return intrinsic + math.sqrt(squares / _GAMMA)
-        genuine = 4 / self.epsilon * math.sqrt(rated / _GAMMA)
-        return intrinsic + genuine + math.sqrt(2 * cells * chance / _GAMMA * (1 + noise))
+            squares = (
+                1 - spurious_probability
+            ) * n_rated * noise_variance + spurious_probability * (n_cells - n_rated) * (
+                1 + noise_variance
+            )
+            return intrinsic_term + math.sqrt(squares / _GAMMA)
+        rated_term = 4 / self.epsilon * math.sqrt(n_rated / _GAMMA)
+        return (
+            intrinsic_term
+            + rated_term
+            + math.sqrt(2 * n_cells * spurious_probability / _GAMMA * (1 + noise_variance))
+        )
 
 
 def levels_of(levels: int | None, public: PublicFacts) -> int:
     """d: as set, else the whole numbers in the range where those are 2..10, else 5."""
     if levels is not None:
         return levels
-    whole = public.low.is_integer() and public.high.is_integer()
-    return int(public.width) + 1 if whole and public.width < 10 else 5
+    is_integer_range = public.low.is_integer() and public.high.is_integer()
+    return int(public.width) + 1 if is_integer_range and public.width < 10 else 5
 
 
 def _symbols(epsilon: float, levels: int | None, public: PublicFacts) -> SymbolChannel:
@@ -254,27 +265,27 @@ class ResponseCollection(Collection):
     )
 
     @classmethod
-    def recommended(cls, wanted: Wanted) -> str | None:
-        if not _collects(wanted) or wanted.epsilon < _LOUD:
+    def recommended(cls, request: Wanted) -> str | None:
+        if not _collects(request) or request.epsilon < _LOUD:
             return None
-        why = "nobody is trusted" if wanted.trust is Trust.LOCAL else "few users for many items"
+        why = "nobody is trusted" if request.trust is Trust.LOCAL else "few users for many items"
         return f"{why}, and from epsilon {_LOUD:g} on rounded ratings tell more than noisy ones"
 
     def channel(self, public: PublicFacts) -> SymbolChannel:
         return _symbols(self.epsilon, self.levels, public)
 
-    def rho(self, public: PublicFacts, rated: float, *, tight: bool = False) -> float:
+    def rho(self, public: PublicFacts, n_rated: float, *, tight: bool = False) -> float:
         """rho0 sqrt(s) + 2 (d-1) sqrt(2 m n d / ((e^eps + d) gamma)) in symbols of 1..d.
 
         tight: a rating differs by at most d-1, in at most one report of a cell.
         """
-        d, cells = levels_of(self.levels, public), public.users * public.items
+        d, n_cells = levels_of(self.levels, public), public.users * public.items
         weight = math.exp(min(self.epsilon, 700.0)) + d
-        changed = 8.0 * cells * d
+        expected_change = 8.0 * n_cells * d
         if tight:
-            changed = (d - 1) * rated + d * (cells - rated)
+            expected_change = (d - 1) * n_rated + d * (n_cells - n_rated)
         # A symbol is 2/(d-1) on the scale -1..1.
-        return self.misfit * math.sqrt(rated) + 2 * math.sqrt(changed / (weight * _GAMMA))
+        return self.misfit * math.sqrt(n_rated) + 2 * math.sqrt(expected_change / (weight * _GAMMA))
 
 
 @mechanism
@@ -304,9 +315,14 @@ class LocalMean(Collected):
         public = ratings.public
         channel = self.guarantee(public).releases.rows
         check_reports(public, channel.reported_if_missing, regressed=False)
-        reported, law = channel.publish(self.rows(ratings, channel), rng), self.law(channel)
-        cells = public.users * public.items
-        found = mean_rating(reported.nnz, law.scored(reported.data), cells, law)
-        mean = public.middle + public.half_width * found.rating
-        trace = {"ratings, estimated": found.ratings, "mean rating": mean}
+        noisy_rows, noise_model = (
+            channel.publish(self.rows(ratings, channel), rng),
+            self.law(channel),
+        )
+        n_cells = public.users * public.items
+        estimate = mean_rating(
+            noisy_rows.nnz, noise_model.scored(noisy_rows.data), n_cells, noise_model
+        )
+        mean = public.middle + public.half_width * estimate.rating
+        trace = {"ratings, estimated": estimate.ratings, "mean rating": mean}
         yield Step(1, 1, Constant(mean), trace, final=True)

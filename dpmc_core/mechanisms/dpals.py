@@ -74,23 +74,25 @@ class Side(NamedTuple):
     left: Floats
     asked: Floats
 
-    def solved(self, right: Floats, penalty: float, rescaled: bool) -> Side:
+    def solved(self, item_factors: Floats, penalty: float, is_rescaled: bool) -> Side:
         """With the own factors for these of the items: exact ridge problems."""
         # The items are asked as if they were `right` times that.
-        larger = max(full_scale(right), 1.0) if rescaled else 1.0
-        penalties = penalty, penalty / larger**2
-        left, asked = ridge_rows(self.rows.cells, self.rows.values, right, *penalties)
-        return self._replace(left=left, asked=asked / larger)
+        inflation = max(full_scale(item_factors), 1.0) if is_rescaled else 1.0
+        penalties = penalty, penalty / inflation**2
+        user_factors, query_factors = ridge_rows(
+            self.rows.cells, self.rows.values, item_factors, *penalties
+        )
+        return self._replace(left=user_factors, asked=query_factors / inflation)
 
-    def model(self, right: Floats) -> Factors:
-        return self.rows.model(Factors(self.left, right))
+    def model(self, item_factors: Floats) -> Factors:
+        return self.rows.model(Factors(self.left, item_factors))
 
     def problems(self, clip: float, bound: float) -> tuple[Floats, Floats, int, int, int]:
         """The items' squares and moments, own factors and values clipped; what was clipped."""
-        kept, cut = clip_dense_rows(self.asked, clip)
-        cells, values = self.rows.cells, self.rows.values
-        squares, moments = item_equations(cells, values, kept, self.weights, bound)
-        return squares, moments, self.clipped, self.scaled, cut
+        clipped_factors, n_factors_clipped = clip_dense_rows(self.asked, clip)
+        entries, values = self.rows.cells, self.rows.values
+        squares, moments = item_equations(entries, values, clipped_factors, self.weights, bound)
+        return squares, moments, self.clipped, self.scaled, n_factors_clipped
 
 
 @dataclass(frozen=True)
@@ -167,23 +169,29 @@ class Dpals(EffectsFirst):
 
     def guarantee(self, public: PublicFacts) -> Guarantee[DpalsReleases]:
         check_rank(self.rank, public)
-        n, r, root = public.items, self.rank, math.sqrt(enforced_cap(self.cap, public))
+        n, r, sqrt_cap = public.items, self.rank, math.sqrt(enforced_cap(self.cap, public))
         c, g = self.bounds(public)
-        each = []
-        for words, budget, times in self.by_round(self.growth, self.rounds):
+        round_releases = []
+        for words, budget, n_publications in self.by_round(self.growth, self.rounds):
             squares, moments = budget.split(self.squares_share, 1 - self.squares_share)
             problems = ItemProblems(
                 user_gaussian(
                     f"weighted squares of the users' factors of each item{words}",
-                    *((n, r, r), squares, root * c * c, math.sqrt(2) * root * c * c, times),
+                    *(
+                        (n, r, r),
+                        squares,
+                        sqrt_cap * c * c,
+                        math.sqrt(2) * sqrt_cap * c * c,
+                        n_publications,
+                    ),
                 ),
                 user_gaussian(
                     f"weighted ratings times the users' factors of each item{words}",
-                    *((n, r), moments, root * c * g, 2 * root * c * g, times),
+                    *((n, r), moments, sqrt_cap * c * g, 2 * sqrt_cap * c * g, n_publications),
                 ),
             )
-            each.append(problems)
-        releases = DpalsReleases(self.effects_first(public), tuple(each))
+            round_releases.append(problems)
+        releases = DpalsReleases(self.effects_first(public), tuple(round_releases))
         return self.card(public, releases, "exact Gaussian curve for DPALS (Chien et al. 2021)")
 
     def own_side(self, public: PublicFacts, columns: int) -> OwnSide:
@@ -193,53 +201,58 @@ class Dpals(EffectsFirst):
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
         public = ratings.public
         releases, bounds = self.guarantee(public).releases, self.bounds(public)
-        items = published_effects(releases.effects, ratings, rng)
-        keys = cap_key(rng), cap_key(rng) if self.items is ItemBudget.UNIFORM else 0
-        sides = ratings.map(self._side, items, *keys)
-        right = bounded_scale(random_factors(public.items, self.rank, rng))
-        solved = sides.map(Side.solved, right, self.ridge, False)
+        item_effects = published_effects(releases.effects, ratings, rng)
+        cap_keys = cap_key(rng), cap_key(rng) if self.items is ItemBudget.UNIFORM else 0
+        users = ratings.map(self._side, item_effects, *cap_keys)
+        item_factors = bounded_scale(random_factors(public.items, self.rank, rng))
+        solved_users = users.map(Side.solved, item_factors, self.ridge, False)
         for index, release in zip(range(1, self.rounds + 1), cycle(releases.rounds), strict=False):
-            squares, moments, *clipped = solved.total(Side.problems, *bounds)
+            squares, moments, *clip_counts = solved_users.total(Side.problems, *bounds)
             noisy_squares = release.squares.publish(squares, rng)
             noisy_moments = release.moments.publish(moments, rng)
             solvable = nearest_positive(0.5 * (noisy_squares + noisy_squares.transpose(0, 2, 1)))
             if self.aware:
                 scale = release.moments.scale
-                found = noisy_factors(solvable, noisy_moments, scale, public.width)
+                solution = noisy_factors(solvable, noisy_moments, scale, public.width)
             else:
                 # The second part keeps it solvable where there is no noise to speak of.
                 penalty = self.item_ridge * release.moments.scale + _LEAST_RIDGE * bounds[0] ** 2
-                found = ridge(solvable, noisy_moments, penalty)
-            right = bounded_scale(found)  # so that user factors are in rating points
-            solved = sides.map(Side.solved, right, self.ridge, self.aware)
-            told = {"largest item factor": float(np.abs(right).max())}
-            trace = told | dict(zip(_CLIPS, map(float, clipped), strict=True))
-            model = solved.model(Side.model, right)
-            yield Step.of(index, self.rounds, model, trace, told=told)
+                solution = ridge(solvable, noisy_moments, penalty)
+            item_factors = bounded_scale(solution)  # so that user factors are in rating points
+            solved_users = users.map(Side.solved, item_factors, self.ridge, self.aware)
+            published_trace = {"largest item factor": float(np.abs(item_factors).max())}
+            trace = published_trace | dict(zip(_CLIPS, map(float, clip_counts), strict=True))
+            model = solved_users.model(Side.model, item_factors)
+            yield Step.of(index, self.rounds, model, trace, told=published_trace)
 
-    def _side(self, ratings: Ratings, items: ItemEffects, *keys: int) -> Side:
+    def _side(self, ratings: Ratings, item_effects: ItemEffects, *cap_keys: int) -> Side:
         """Of any users. keys: of what a cap keeps, in the own problem and on the item side."""
         (_, bound), public = self.bounds(ratings.public), ratings.public
         # A user's own problem may use the whole row: what leaves it is bounded.
-        rows = self.residual_rows(ratings, items, public.items, keys[0])
-        weights, factor = self._item_weights(ratings, items.counts, keys[1])
-        clipped, none = int((np.abs(rows.values) > bound).sum()), np.zeros((public.users, 0))
-        return Side(rows, weights, clipped, int((factor < 1).sum()), none, none)
+        rows = self.residual_rows(ratings, item_effects, public.items, cap_keys[0])
+        weights, scales = self._item_weights(ratings, item_effects.counts, cap_keys[1])
+        n_clipped, no_factors = (
+            int((np.abs(rows.values) > bound).sum()),
+            np.zeros((public.users, 0)),
+        )
+        return Side(rows, weights, n_clipped, int((scales < 1).sum()), no_factors, no_factors)
 
     def _item_weights(self, ratings: Ratings, counts: Floats, key: int) -> tuple[Floats, Floats]:
         """w_ij at the cells, with sum_j w_ij^2 <= the cap for every user; who is scaled how."""
-        most = enforced_cap(self.cap, ratings.public)
+        max_ratings = enforced_cap(self.cap, ratings.public)
         if self.items is ItemBudget.UNIFORM:
-            weights = kept_at_random(ratings, most, key).astype(float)
+            weights = kept_at_random(ratings, max_ratings, key).astype(float)
         elif self.items is ItemBudget.TAIL:
-            weights = (place_in_row(ratings, counts[ratings.items]) < most).astype(float)
+            weights = (place_in_row(ratings, counts[ratings.items]) < max_ratings).astype(float)
         else:
-            positive = np.maximum(counts, 1.0)
-            by_item = positive**-self.exponent
+            positive_counts = np.maximum(counts, 1.0)
+            item_weights = positive_counts**-self.exponent
             # Over all ratings the mean squared weight is one, as with uniform budgets.
-            by_item /= math.sqrt(float(positive @ by_item**2) / float(positive.sum()))
-            weights = by_item[ratings.items]
-        return weights, clip_rows(Pattern.of(ratings), weights, math.sqrt(most))
+            item_weights /= math.sqrt(
+                float(positive_counts @ item_weights**2) / float(positive_counts.sum())
+            )
+            weights = item_weights[ratings.items]
+        return weights, clip_rows(Pattern.of(ratings), weights, math.sqrt(max_ratings))
 
 
 @mechanism
@@ -262,11 +275,11 @@ class Als(Plain):
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
         check_rank(self.rank, ratings.public)
         rows = centred_on_means(ratings, rng)
-        cells, values = rows.cells, rows.values
+        entries, values = rows.cells, rows.values
         right = bounded_scale(random_factors(ratings.public.items, self.rank, rng))
-        (left,) = ridge_rows(cells, values, right, self.ridge)
+        (left,) = ridge_rows(entries, values, right, self.ridge)
         for index in range(1, self.rounds + 1):
-            right = bounded_scale(ridge(*item_equations(cells, values, left), self.item_ridge))
-            (left,) = ridge_rows(cells, values, right, self.ridge)
-            trace = {"training rmse": rmse(cells.sample(left, right), values)}
+            right = bounded_scale(ridge(*item_equations(entries, values, left), self.item_ridge))
+            (left,) = ridge_rows(entries, values, right, self.ridge)
+            trace = {"training rmse": rmse(entries.sample(left, right), values)}
             yield Step.of(index, self.rounds, rows.model(Factors(left, right)), trace)

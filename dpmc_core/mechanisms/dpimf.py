@@ -106,9 +106,9 @@ class Norms:
     @classmethod
     def read_off(cls, factors: Floats) -> Norms:
         """The largest among the rows of `factors`: private, as published."""
-        l1 = np.abs(factors).sum(axis=1)
-        upper = (l1**2 + np.sum(factors**2, axis=1)) / 2
-        return cls(float(l1.max()), float(l1.max()) ** 2, float(upper.max()))
+        l1_norms = np.abs(factors).sum(axis=1)
+        upper_sums = (l1_norms**2 + np.sum(factors**2, axis=1)) / 2
+        return cls(float(l1_norms.max()), float(l1_norms.max()) ** 2, float(upper_sums.max()))
 
 
 @dataclass(frozen=True)
@@ -164,48 +164,53 @@ class Dpimf(Mechanism):
     clip_l2: float = setting(0.07, "largest l2 norm of a fixed factor", above=0, at_most=1e3)
     profiles: Profiles = setting(Profiles.ITEMS, "whose profiles are solved with noise")
 
-    def noised(self, norms: Norms, profiles: int) -> Coefficients:
+    def noised(self, norms: Norms, n_profiles: int) -> Coefficients:
         """What is noised of so many profiles, given bounds on the fixed factors."""
-        d, rest, epsilon = self.rank, 1.0 - self.alpha, self.epsilon
-        first, second, ridge = 2.0 * norms.l1, rest * norms.full, rest
+        d, complement, epsilon = self.rank, 1.0 - self.alpha, self.epsilon
+        first, second, ridge = 2.0 * norms.l1, complement * norms.full, complement
         triangle: tuple[int, ...] = (d, d)
         scales = [first / epsilon]  # at alpha = 1 the other terms do not depend on the ones
         if self.variant is Variant.STRAWMAN:  # Eq. 9: A2 runs over all cells, the ridge counts ones
             second, ridge = norms.full, 1.0
             scales = 3 * [(first + second + ridge) / epsilon]
-        elif rest > 0:
+        elif complement > 0:
             if self.variant is Variant.SYMMETRIC:  # Eq. 18
-                triangle, second = (d * (d + 1) // 2,), rest * norms.upper
+                triangle, second = (d * (d + 1) // 2,), complement * norms.upper
             scales = [
                 first / (self.beta1 * epsilon),
                 second / (self.beta2 * epsilon),
                 ridge / (self.beta3 * epsilon),
             ]
         terms = zip(_QUERIES[self.profiles], ((d,), triangle, ()), (first, second, ridge), scales)  # noqa: B905
-        found = [self._release(query, (profiles, *shape), *rest) for query, shape, *rest in terms]
+        noisy_terms = [
+            self._release(query, (n_profiles, *shape), *complement)
+            for query, shape, *complement in terms
+        ]
         if self.variant is Variant.SAMPLED:
-            found = [
+            noisy_terms = [
                 SampledLaplace(
-                    **(vars(found[0]) | {"query": found[0].query + _SAMPLED}),
+                    **(vars(noisy_terms[0]) | {"query": noisy_terms[0].query + _SAMPLED}),
                     longest=2.0 * norms.l1,
                     budget=epsilon,
                 )
             ]
-        return Coefficients(*found)
+        return Coefficients(*noisy_terms)
 
-    def _release(self, query: str, shape: tuple[int, ...], moves: float, scale: float) -> Laplace:
+    def _release(
+        self, query: str, shape: tuple[int, ...], cell_sensitivity: float, scale: float
+    ) -> Laplace:
         """A coefficient that one cell moves so far; it certifies nothing without a public clip."""
-        sensitivity, times = {CELL: moves}, self.rounds
+        sensitivity, n_rounds = {CELL: cell_sensitivity}, self.rounds
         release = Laplace(
-            query=query, shape=shape, times=times, sensitivity=sensitivity, scale=scale
+            query=query, shape=shape, times=n_rounds, sensitivity=sensitivity, scale=scale
         )
         return release if self.clip is not None else release.at_scale(scale)
 
     @property
     def loss(self) -> ImplicitLoss:
         """The loss without noise."""
-        over = Over.ALL if self.variant is Variant.STRAWMAN else Over.MISSING
-        return ImplicitLoss(self.alpha, self.regularisation, over)
+        penalised_cells = Over.ALL if self.variant is Variant.STRAWMAN else Over.MISSING
+        return ImplicitLoss(self.alpha, self.regularisation, penalised_cells)
 
     @property
     def radius(self) -> float:
@@ -222,22 +227,22 @@ class Dpimf(Mechanism):
         """The fixed factors within the public bounds."""
         if self.clip is None:
             return factors
-        l1 = shrinkage(np.abs(factors).sum(axis=1), self.clip)
-        l2 = shrinkage(np.linalg.norm(factors, axis=1), self.clip_l2)
-        return factors * np.minimum(l1, l2)[:, None]
+        l1_factors = shrinkage(np.abs(factors).sum(axis=1), self.clip)
+        l2_factors = shrinkage(np.linalg.norm(factors, axis=1), self.clip_l2)
+        return factors * np.minimum(l1_factors, l2_factors)[:, None]
 
-    def releases(self, profiles: int) -> Coefficients:
+    def releases(self, n_profiles: int) -> Coefficients:
         """The releases of all rounds, for so many profiles."""
-        return self.noised(self.norms(), profiles)
+        return self.noised(self.norms(), n_profiles)
 
     def guarantee(self, public: PublicFacts) -> Guarantee[Coefficients]:
-        items = self.profiles is Profiles.ITEMS
-        other = "user" if items else "item"
-        refit = Unaccounted(
+        publishes_items = self.profiles is Profiles.ITEMS
+        other = "user" if publishes_items else "item"
+        refit_factors = Unaccounted(
             f"{other} factors",
             "refitted from the same rows each round, while the noise takes them as public",
         )
-        shared = Unaccounted(
+        shared_factors = Unaccounted(
             "item factors", "fitted to every user's raw row; each user's scores use them"
         )
         caveats = (
@@ -245,34 +250,36 @@ class Dpimf(Mechanism):
             " touches, and each round spends the budget again",
             f"{other} factors are fitted to raw rows and stay with their party",
         )
-        unaccounted = ((refit,) if self.rounds > 1 else ()) + (() if items else (shared,))
-        releases = self.releases(public.items if items else public.users)
+        unaccounted = ((refit_factors,) if self.rounds > 1 else ()) + (
+            () if publishes_items else (shared_factors,)
+        )
+        releases = self.releases(public.items if publishes_items else public.users)
         return self.pure_card(public, releases, caveats, unaccounted)
 
     @property
     def publishes(self) -> Publishes:  # type: ignore[override]
         """Whose profiles leave."""
-        items = self.profiles is Profiles.ITEMS
-        return Publishes.ITEM_PROFILES if items else Publishes.USER_PROFILES
+        publishes_items = self.profiles is Profiles.ITEMS
+        return Publishes.ITEM_PROFILES if publishes_items else Publishes.USER_PROFILES
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
-        matrix, items = binary_matrix(ratings), self.profiles is Profiles.ITEMS
-        if not items:
+        matrix, publishes_items = binary_matrix(ratings), self.profiles is Profiles.ITEMS
+        if not publishes_items:
             matrix = matrix.T.tocsr()
         columns = matrix.T.tocsr()
         self.check_size(columns.shape[0])
         releases = self.guarantee(ratings.public).releases
         factors = harmless(rng, Harmless.START).random((matrix.shape[0], self.rank))
-        for k in range(1, self.rounds + 1):
-            found = self.private_profiles(columns, factors, releases, rng)
-            factors = solve_rows(matrix, found, self.loss)
-            shortened = np.any(self.clipped(factors) != factors, axis=1)
-            raw = {
-                "loss": self.loss.value(matrix, factors, found),
-                "share of fixed factors that the clip shortens": float(np.mean(shortened)),
+        for index in range(1, self.rounds + 1):
+            profiles = self.private_profiles(columns, factors, releases, rng)
+            factors = solve_rows(matrix, profiles, self.loss)
+            is_shortened = np.any(self.clipped(factors) != factors, axis=1)
+            trace = {
+                "loss": self.loss.value(matrix, factors, profiles),
+                "share of fixed factors that the clip shortens": float(np.mean(is_shortened)),
             }
-            model = Factors(factors, found) if items else Factors(found, factors)
-            yield Step(k, self.rounds, model, raw, frozenset(raw), k == self.rounds)
+            model = Factors(factors, profiles) if publishes_items else Factors(profiles, factors)
+            yield Step(index, self.rounds, model, trace, frozenset(trace), index == self.rounds)
 
     def private_profiles(
         self, columns: Sparse, factors: Floats, releases: Coefficients, rng: Rng
@@ -282,20 +289,26 @@ class Dpimf(Mechanism):
         columns: a row of ones for each profile (profiles x m). factors: m x d. releases: as
         `releases` names them.
         """
-        fixed = self.clipped(factors)
+        clipped_factors = self.clipped(factors)
         if self.clip is None:
-            releases = self._read_off(fixed, columns.shape[0])
-        sums = Sums(columns, 2.0 * fixed) if self.variant is Variant.SAMPLED else None
-        linear = releases.first.publish(2.0 * (columns @ fixed) if sums is None else sums, rng)
-        gram = fixed.T @ fixed
+            releases = self._read_off(clipped_factors, columns.shape[0])
+        sums = Sums(columns, 2.0 * clipped_factors) if self.variant is Variant.SAMPLED else None
+        linear = releases.first.publish(
+            2.0 * (columns @ clipped_factors) if sums is None else sums, rng
+        )
+        gram = clipped_factors.T @ clipped_factors
         if releases.second is None or releases.ridge is None:  # A2 is shared by all profiles
             shared = gram + self.regularisation * columns.shape[1] * np.eye(self.rank)
             return minimise_in_ball(shared, linear, self.radius)
-        moments = self.loss.own_weight * normal_equations(columns, fixed)[0] + self.alpha * gram
+        moments = (
+            self.loss.own_weight * normal_equations(columns, clipped_factors)[0] + self.alpha * gram
+        )
         if self.variant is Variant.SYMMETRIC:
-            upper = np.triu_indices(self.rank)
-            noisy = releases.second.publish(moments[:, upper[0], upper[1]], rng)
-            moments[:, upper[0], upper[1]] = moments[:, upper[1], upper[0]] = noisy
+            upper_indices = np.triu_indices(self.rank)
+            noisy = releases.second.publish(moments[:, upper_indices[0], upper_indices[1]], rng)
+            moments[:, upper_indices[0], upper_indices[1]] = moments[
+                :, upper_indices[1], upper_indices[0]
+            ] = noisy
         else:
             moments = releases.second.publish(moments, rng)
         counts = np.diff(columns.indptr).astype(np.int64)
@@ -305,10 +318,10 @@ class Dpimf(Mechanism):
         moments[:, diagonal, diagonal] += ridge[:, None]
         return minimise_in_ball(moments, linear, self.radius)
 
-    def _read_off(self, fixed: Floats, profiles: int) -> Coefficients:
-        norms = Norms.read_off(fixed)
+    def _read_off(self, clipped_factors: Floats, n_profiles: int) -> Coefficients:
+        norms = Norms.read_off(clipped_factors)
         try:
-            return self.noised(norms, profiles)
+            return self.noised(norms, n_profiles)
         except InvalidSetting:
             if norms.full > 0:
                 raise
@@ -330,11 +343,11 @@ class Dpimf(Mechanism):
             (self.rank,),
         )
 
-    def check_size(self, published: int) -> None:
+    def check_size(self, n_profiles: int) -> None:
         """Refuse noise that would not fit in memory."""
-        one = self.releases(1)
-        largest = max(math.prod(n or 1 for n in release.shape) for _, release in one)
-        check_noise(self.rank, published, largest)
+        single_profile = self.releases(1)
+        max_values = max(math.prod(n or 1 for n in release.shape) for _, release in single_profile)
+        check_noise(self.rank, n_profiles, max_values)
 
 
 @mechanism

@@ -101,8 +101,8 @@ class DPMF(Mechanism, LeastSquaresMF):
 
     def scale(self, public: PublicFacts) -> float:
         """Noise scale, in rating points: 2 spread / eps, times sqrt(rank) for coordinates."""
-        scale = 2 * self.spread(public) / self.epsilon
-        return scale if self.noise is NoiseForm.NORM else scale * math.sqrt(self.rank)
+        norm_scale = 2 * self.spread(public) / self.epsilon
+        return norm_scale if self.noise is NoiseForm.NORM else norm_scale * math.sqrt(self.rank)
 
     def noisy_penalty(self, public: PublicFacts) -> float:
         """The ridge penalty of the noisy solution.
@@ -114,24 +114,24 @@ class DPMF(Mechanism, LeastSquaresMF):
         if not self.shrink:
             return self.item_penalty
         per_coordinate = math.sqrt(self.rank + 1 if self.noise is NoiseForm.NORM else 2)
-        size = self.spread(public) / 4
-        return self.item_penalty + 0.5 * self.scale(public) * per_coordinate / size
+        factor_std = self.spread(public) / 4
+        return self.item_penalty + 0.5 * self.scale(public) * per_coordinate / factor_std
 
     def guarantee(self, public: PublicFacts) -> Guarantee[LinearTerm]:
-        norm = self.noise is NoiseForm.NORM
-        moves = 2 * self.spread(public) * (1 if norm else math.sqrt(self.rank))
-        bounded = self.unit_ball or self.user_factors is not None
-        release = (NormLaplace if norm else Laplace)(
+        is_norm_noise = self.noise is NoiseForm.NORM
+        sensitivity = 2 * self.spread(public) * (1 if is_norm_noise else math.sqrt(self.rank))
+        is_bounded = self.unit_ball or self.user_factors is not None
+        release = (NormLaplace if is_norm_noise else Laplace)(
             query=LINEAR_TERM,
             shape=(public.items, self.rank),
-            sensitivity={self.change: moves} if bounded else {},
+            sensitivity={self.change: sensitivity} if is_bounded else {},
             scale=self.scale(public),
         )
         one = "rating" if self.change is RATING else "click"
         if self.user_factors is not None:
-            given = f"certified given that the user factors ({self.user_factors}) are public"
-            return self.pure_card(public, LinearTerm(release), (given,))
-        fitted = (
+            assumption = f"certified given that the user factors ({self.user_factors}) are public"
+            return self.pure_card(public, LinearTerm(release), (assumption,))
+        unaccounted_factors = (
             Unaccounted(
                 f"user factors, fitted on the same {one}s without noise",
                 f"the proof holds them constant; through them one {one} moves every item",
@@ -141,35 +141,46 @@ class DPMF(Mechanism, LeastSquaresMF):
                 "enters the published factors without noise",
             ),
         )
-        return self.pure_card(public, LinearTerm(release), unaccounted=fitted)
+        return self.pure_card(public, LinearTerm(release), unaccounted=unaccounted_factors)
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
-        sides, public, raw = self.sides(ratings), ratings.public, frozenset({"objective"})
+        matrices, public, raw_names = self.sides(ratings), ratings.public, frozenset({"objective"})
         rounds = 1 if self.user_factors else self.iterations + 1
         if self.user_factors is not None:
-            users = self.user_factors.load(public.users, self.rank)
+            user_factors = self.user_factors.load(public.users, self.rank)
         else:
-            for k, (users, items) in enumerate(self.alternate(sides, rng), start=1):
-                trace = {"objective": self.objective(sides, users, items)}
-                yield Step(k, rounds, None, trace, raw)  # no noise yet: not publishable
-        items = self.private_items(sides, users, public, rng)
-        users = self.fit_users(sides, items)
-        trace = {"objective": self.objective(sides, users, items)}
-        yield Step(rounds, rounds, self.model(users, items, public), trace, raw, final=True)
+            for index, (user_factors, item_factors) in enumerate(
+                self.alternate(matrices, rng), start=1
+            ):
+                trace = {"objective": self.objective(matrices, user_factors, item_factors)}
+                yield Step(index, rounds, None, trace, raw_names)  # no noise yet: not publishable
+        item_factors = self.private_items(matrices, user_factors, public, rng)
+        user_factors = self.fit_users(matrices, item_factors)
+        trace = {"objective": self.objective(matrices, user_factors, item_factors)}
+        yield Step(
+            rounds,
+            rounds,
+            self.model(user_factors, item_factors, public),
+            trace,
+            raw_names,
+            final=True,
+        )
 
-    def private_items(self, sides: Sides, users: Floats, public: PublicFacts, rng: Rng) -> Floats:
+    def private_items(
+        self, matrices: Sides, user_factors: Floats, public: PublicFacts, rng: Rng
+    ) -> Floats:
         """Item factors from the noisy linear terms."""
         releases = self.guarantee(public).releases
-        squares, moments = self.equations(sides.by_item, users)
+        squares, moments = self.equations(matrices.by_item, user_factors)
         noisy = releases.linear_term.publish(-2 * moments, rng)
-        items = ridge(squares, -noisy / 2, self.noisy_penalty(public))
+        item_factors = ridge(squares, -noisy / 2, self.noisy_penalty(public))
         if self.change is RATING:  # which ratings exist is public here
-            items[np.diff(sides.by_item.indptr) == 0] = 0.0
-        return items
+            item_factors[np.diff(matrices.by_item.indptr) == 0] = 0.0
+        return item_factors
 
-    def model(self, users: Floats, items: Floats, public: PublicFacts) -> Factors:
+    def model(self, user_factors: Floats, item_factors: Floats, public: PublicFacts) -> Factors:
         """The predictions."""
-        return with_offsets(users, items, public.middle)
+        return with_offsets(user_factors, item_factors, public.middle)
 
     def own_side(self, public: PublicFacts, columns: int) -> OwnSide:  # noqa: ARG002
         return OwnSide(
@@ -230,13 +241,17 @@ class ClickDPMF(DPMF):
         """All rows share one quadratic, the Gram matrix of the other side's factors."""
         return factors.T @ factors, rows @ factors
 
-    def misfit(self, values: Floats, fitted: Floats, users: Floats, items: Floats) -> Any:
+    def misfit(
+        self, values: Floats, fitted: Floats, user_factors: Floats, item_factors: Floats
+    ) -> Any:
         """Over all cells, without a users x items array."""
-        every = np.sum((users.T @ users) * (items.T @ items))
-        return len(values) - 2 * fitted.sum() + every
+        squared_predictions = np.sum(
+            (user_factors.T @ user_factors) * (item_factors.T @ item_factors)
+        )
+        return len(values) - 2 * fitted.sum() + squared_predictions
 
-    def model(self, users: Floats, items: Floats, public: PublicFacts) -> Factors:  # noqa: ARG002
-        return Factors(users, items)
+    def model(self, user_factors: Floats, item_factors: Floats, public: PublicFacts) -> Factors:  # noqa: ARG002
+        return Factors(user_factors, item_factors)
 
     def own_side(self, public: PublicFacts, columns: int) -> OwnSide:  # noqa: ARG002
         return OwnSide(

@@ -86,21 +86,35 @@ def _source(method: EffectsFirst, theorem: str) -> str:
 
 
 def gram_release(
-    method: EffectsFirst, public: PublicFacts, query: str, moves: float, part: Loss, times: int = 1
+    method: EffectsFirst,
+    public: PublicFacts,
+    query: str,
+    sensitivity: float,
+    budget: Loss,
+    n_publications: int = 1,
 ) -> Gaussian:
     """A Gram matrix of rows of norm sqrt(moves), of which each publication spends a part.
 
-    It moves by `moves` where a row becomes empty and by sqrt(2) moves where it becomes any other,
+    It moves by `sensitivity` where a row becomes empty and by sqrt(2) moves where it becomes any
+    other,
     in the Frobenius norm. The paper's constant is for rows of norm 2 L, whatever they are clipped
     to.
     """
-    counted = 4 * method.row_norm(public) ** 2 if method.paper else moves
-    shape, replaced = (gram_items(public),) * 2, math.sqrt(2) * moves
-    return user_gaussian(query, shape, part, moves, replaced, times, counted)
+    calibrated_sensitivity = 4 * method.row_norm(public) ** 2 if method.paper else sensitivity
+    shape, replaced_sensitivity = (gram_items(public),) * 2, math.sqrt(2) * sensitivity
+    return user_gaussian(
+        query,
+        shape,
+        budget,
+        sensitivity,
+        replaced_sensitivity,
+        n_publications,
+        calibrated_sensitivity,
+    )
 
 
 def noisy_gram(
-    release: Gaussian, exact: Products, symmetric: bool, rng: Rng
+    release: Gaussian, exact_products: Products, symmetric: bool, rng: Rng
 ) -> tuple[Products, int, float]:
     """A published symmetric matrix: products, size, and the largest eigenvalue of its noise.
 
@@ -109,7 +123,7 @@ def noisy_gram(
     """
     n = int(release.shape[0] or 0)
     edge = release.scale * math.sqrt(n) * (math.sqrt(2) if symmetric else 2.0)
-    return release.products(exact, rng, mirrored=not symmetric), n, edge
+    return release.products(exact_products, rng, mirrored=not symmetric), n, edge
 
 
 # Frank-Wolfe.
@@ -148,7 +162,7 @@ class FrankWolfeRound(NamedTuple):
 
 
 def frank_wolfe(
-    cells: Pattern,
+    entries: Pattern,
     target: Floats,
     radius: float,
     rounds: int,
@@ -162,54 +176,58 @@ def frank_wolfe(
     With the exact top pair and no bounds: Jaggi, "Revisiting Frank-Wolfe" (2013).
 
     Args:
-        cells: what P keeps. target: Y* there, in rating points.
+        entries: what P keeps. target: Y* there, in rating points.
         radius: k, in rating points.
         top_pair: (v, lambda', whether that is more than noise) of round t and A, whose rows times
             the factors beside it are clipped to l2 norm `residual_norm`; v has length n.
         row_norm: L, to which observed rows of Y are scaled.
     """
-    m, n = cells.shape
+    m, n = entries.shape
     left, right = np.zeros((m, rounds)), np.zeros((n, rounds))
     residual = -target  # A = P(Y - Y*)
-    matrix, norms, factor = cells.by_user(residual), row_norms(cells, residual), np.empty(m)
+    matrix, norms, row_scales = entries.by_user(residual), row_norms(entries, residual), np.empty(m)
     for t in range(1, rounds + 1):
-        before, kept = float(norms @ norms), shrinkage(norms, residual_norm)
-        v, top, moves = top_pair(t, matrix, kept)
+        start_squared_norm, clip_scales = float(norms @ norms), shrinkage(norms, residual_norm)
+        v, top_value, is_signal = top_pair(t, matrix, clip_scales)
         # Each user alone, from the whole own row of A: only what leaves the user is clipped.
-        column = matrix @ v * (-radius / top if moves else 0.0)
-        gap = before + float(residual @ target) + radius * top
+        column = matrix @ v * (-radius / top_value if is_signal else 0.0)
+        duality_gap = start_squared_norm + float(residual @ target) + radius * top_value
         if step is StepRule.LINE_SEARCH:
-            length = 0.0
-            for rows, k, part in cells.parts():
-                move = part.along(column[rows]) * v.take(part.items) - residual[k] - target[k]
-                length += float(move @ move)
-            share = min(max(gap / length, 0.0), 1.0) if length > 0 else 0.0
+            squared_length = 0.0
+            for rows, span, chunk in entries.parts():
+                direction = (
+                    chunk.along(column[rows]) * v.take(chunk.items) - residual[span] - target[span]
+                )
+                squared_length += float(direction @ direction)
+            share = min(max(duality_gap / squared_length, 0.0), 1.0) if squared_length > 0 else 0.0
         else:
-            share = step.share(t, rounds) if moves else 0.0
+            share = step.share(t, rounds) if is_signal else 0.0
         left *= 1 - share  # Y = (1 - share) Y - share k / lambda' A v v'
         left[:, t - 1], right[:, t - 1] = share * column, v
-        for rows, k, part in cells.parts():
-            observed = (1 - share) * (residual[k] + target[k])
-            observed += part.along(left[rows, t - 1]) * v.take(part.items)
-            factor[rows] = shrinkage(np.sqrt(row_sums(part, observed**2)), row_norm)
-            observed *= part.along(factor[rows])
-            observed -= target[k]
-            residual[k], norms[rows] = observed, np.sqrt(row_sums(part, observed**2))
-        left *= factor[:, None]
+        for rows, span, chunk in entries.parts():
+            observed = (1 - share) * (residual[span] + target[span])
+            observed += chunk.along(left[rows, t - 1]) * v.take(chunk.items)
+            row_scales[rows] = shrinkage(np.sqrt(row_sums(chunk, observed**2)), row_norm)
+            observed *= chunk.along(row_scales[rows])
+            observed -= target[span]
+            residual[span], norms[rows] = observed, np.sqrt(row_sums(chunk, observed**2))
+        left *= row_scales[:, None]
         factors = Factors(left[:, :t], right[:, :t])
-        clipped, scaled = (int((rows < 1).sum()) for rows in (kept, factor))
-        squares = before, float(norms @ norms)
-        yield FrankWolfeRound(t, residual, squares, factors, top, gap, share, clipped, scaled)
+        n_clipped, n_scaled = (int((rows < 1).sum()) for rows in (clip_scales, row_scales))
+        squared_norms = start_squared_norm, float(norms @ norms)
+        yield FrankWolfeRound(
+            t, residual, squared_norms, factors, top_value, duality_gap, share, n_clipped, n_scaled
+        )
 
 
 def exact_top_pair(n: int, rng: Rng) -> TopPair:
     """Without noise; each search starts at the vector of the last."""
     start = random_factors(n, 1, rng)[:, 0]
 
-    def top_pair(_: int, rows: Sparse, kept: Floats) -> tuple[Floats, float, bool]:
+    def top_pair(_: int, rows: Sparse, clip_scales: Floats) -> tuple[Floats, float, bool]:
         nonlocal start
-        exact = gram_products(rows, kept)
-        (square,), vectors = leading_eigenpairs(exact, n, 1, _EIGEN_TOLERANCE, start)
+        exact_products = gram_products(rows, clip_scales)
+        (square,), vectors = leading_eigenpairs(exact_products, n, 1, _EIGEN_TOLERANCE, start)
         start = vectors[:, 0]
         return start, math.sqrt(max(square, 0.0)), bool(square > 0)
 
@@ -356,24 +374,24 @@ class PrivateFrankWolfe(PrivateRounds):
     )
 
     def guarantee(self, public: PublicFacts) -> Guarantee[GramReleases]:
-        moves = (self.residual * self.row_norm(public)) ** 2
+        sensitivity = (self.residual * self.row_norm(public)) ** 2
         query = "Gram matrix of the residual rows"
-        each = [
-            gram_release(self, public, query + words, moves, budget, times)
-            for words, budget, times in self.by_round(self.growth, self.rounds)
+        round_releases = [
+            gram_release(self, public, query + round_label, sensitivity, budget, n_publications)
+            for round_label, budget, n_publications in self.by_round(self.growth, self.rounds)
         ]
-        releases = GramReleases(self.effects_first(public), tuple(each))
+        releases = GramReleases(self.effects_first(public), tuple(round_releases))
         return self.card(public, releases, _source(self, "Theorem 3.1"), *most_rated_only(public))
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
         releases = self.guarantee(ratings.public).releases
 
-        def eigenpair(t: int, rows: Sparse, kept: Floats) -> Eigenpair:
+        def eigenpair(t: int, rows: Sparse, clip_scales: Floats) -> Eigenpair:
             release = releases.gram[(t - 1) % len(releases.gram)]
-            exact = gram_products(rows, kept)
-            noisy, n, edge = noisy_gram(release, exact, self.symmetric, rng)
-            (square,), vectors = leading_eigenpairs(noisy, n, 1, _EIGEN_TOLERANCE)
-            return vectors[:, 0], float(square), release.scale, edge
+            exact_products = gram_products(rows, clip_scales)
+            noisy_products, n, noise_edge = noisy_gram(release, exact_products, self.symmetric, rng)
+            (squared_value,), vectors = leading_eigenpairs(noisy_products, n, 1, _EIGEN_TOLERANCE)
+            return vectors[:, 0], float(squared_value), release.scale, noise_edge
 
         yield from self.private_rounds(releases, ratings, rng, eigenpair)
 
@@ -405,12 +423,14 @@ class PrivateFrankWolfeOja(PrivateRounds):
     updates: int = setting(8, "vector updates a round (Gamma)", at_least=1, at_most=1_000)
 
     def guarantee(self, public: PublicFacts) -> Guarantee[OjaReleases]:
-        moves = counted = (self.residual * self.row_norm(public)) ** 2
-        part, caveats = self.remaining() / (self.rounds * (self.updates + 1)), []
+        sensitivity = calibrated_sensitivity = (self.residual * self.row_norm(public)) ** 2
+        budget, caveats = self.remaining() / (self.rounds * (self.updates + 1)), []
         if self.paper:
-            spent = self.epsilon * math.sqrt(1 - self.item_share)
-            part = Loss(mu=spent / math.sqrt(256 * self.updates * math.log(2 / self.delta)))
-            counted = self.row_norm(public) ** 2
+            spent_epsilon = self.epsilon * math.sqrt(1 - self.item_share)
+            budget = Loss(
+                mu=spent_epsilon / math.sqrt(256 * self.updates * math.log(2 / self.delta))
+            )
+            calibrated_sensitivity = self.row_norm(public) ** 2
             if self.rounds > 1:
                 caveats.append(
                     "the paper's noise is for one eigenproblem; the certified value counts every"
@@ -420,11 +440,18 @@ class PrivateFrankWolfeOja(PrivateRounds):
             self.effects_first(public),
             user_gaussian(
                 "Gram matrix of the residual rows times a unit vector",
-                *((public.items,), part, moves, moves, self.rounds * self.updates, counted),
+                *(
+                    (public.items,),
+                    budget,
+                    sensitivity,
+                    sensitivity,
+                    self.rounds * self.updates,
+                    calibrated_sensitivity,
+                ),
             ),
             user_gaussian(
                 "squared norm of the residual rows along a unit vector",
-                *((), part, moves, moves, self.rounds, counted),
+                *((), budget, sensitivity, sensitivity, self.rounds, calibrated_sensitivity),
             ),
         )
         source = _source(self, "Theorem 3.1 with Algorithm 2")
@@ -433,18 +460,20 @@ class PrivateFrankWolfeOja(PrivateRounds):
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
         releases = self.guarantee(ratings.public).releases
         scale, n = releases.products.scale, ratings.public.items
-        edge = scale * math.sqrt(n)
+        noise_edge = scale * math.sqrt(n)
 
-        def eigenpair(t: int, rows: Sparse, kept: Floats) -> Eigenpair:  # noqa: ARG001
-            exact = gram_products(rows, kept)
+        def eigenpair(t: int, rows: Sparse, clip_scales: Floats) -> Eigenpair:  # noqa: ARG001
+            exact_products = gram_products(rows, clip_scales)
 
             def product(v: Floats) -> Floats:
-                return releases.products.publish(exact(v[:, None])[:, 0], rng)
+                return releases.products.publish(exact_products(v[:, None])[:, 0], rng)
 
-            v = oja(product, n, self.updates, 1 / (self.updates * edge), rng)
-            along = kept * (rows @ v)
-            square = float(releases.squared_norms.publish(float(along @ along), rng))
-            return v, square, scale, edge
+            v = oja(product, n, self.updates, 1 / (self.updates * noise_edge), rng)
+            projection = clip_scales * (rows @ v)
+            squared_value = float(
+                releases.squared_norms.publish(float(projection @ projection), rng)
+            )
+            return v, squared_value, scale, noise_edge
 
         yield from self.private_rounds(releases, ratings, rng, eigenpair)
 
@@ -469,12 +498,16 @@ class FrankWolfe(Plain):
         rows = centred_on_means(ratings, rng)
         radius = nuclear_radius(self.radius, ratings.public)
         top_pair = exact_top_pair(ratings.public.items, rng)
-        for found in frank_wolfe(rows.cells, rows.values, radius, self.rounds, self.step, top_pair):
-            objective = 0.5 * found.squares[0]
-            trace = {"objective": objective, "duality gap": found.gap, "step": found.share}
-            enough = found.gap <= self.tolerance * objective
-            yield Step.of(found.t, self.rounds, rows.model(found.factors), trace, enough=enough)
-            if enough:
+        for iterate in frank_wolfe(
+            rows.cells, rows.values, radius, self.rounds, self.step, top_pair
+        ):
+            objective = 0.5 * iterate.squares[0]
+            trace = {"objective": objective, "duality gap": iterate.gap, "step": iterate.share}
+            has_converged = iterate.gap <= self.tolerance * objective
+            yield Step.of(
+                iterate.t, self.rounds, rows.model(iterate.factors), trace, enough=has_converged
+            )
+            if has_converged:
                 return
 
 
@@ -524,14 +557,16 @@ class PrivateSvd(EffectsFirst):
 
     def guarantee(self, public: PublicFacts) -> Guarantee[SvdReleases]:
         check_rank(self.rank, public)
-        count, rest = None, self.remaining()
+        count_release, remainder = None, self.remaining()
         if self.density is None:
-            part, rest = rest.split(self.count_share, 1 - self.count_share)
-            most = enforced_cap(self.cap, public)
-            count = user_gaussian("number of ratings", (), part, most, most)
-        moves = self.row_norm(public) ** 2
-        matrix = gram_release(self, public, "Gram matrix of the users' rows", moves, rest)
-        releases = SvdReleases(self.effects_first(public), count, matrix)
+            count_budget, remainder = remainder.split(self.count_share, 1 - self.count_share)
+            max_ratings = enforced_cap(self.cap, public)
+            count_release = user_gaussian(
+                "number of ratings", (), count_budget, max_ratings, max_ratings
+            )
+        sensitivity = self.row_norm(public) ** 2
+        gram = gram_release(self, public, "Gram matrix of the users' rows", sensitivity, remainder)
+        releases = SvdReleases(self.effects_first(public), count_release, gram)
         return self.card(public, releases, _source(self, "Theorem B.1"), *most_rated_only(public))
 
     def own_side(self, public: PublicFacts, columns: int) -> OwnSide:
@@ -544,44 +579,50 @@ class PrivateSvd(EffectsFirst):
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
         public = ratings.public
         releases = self.guarantee(public).releases
-        items, kept = self.clipped_rows(ratings, releases, rng)
-        known, clipped = kept.total(_sizes)
+        item_effects, clipped_users = self.clipped_rows(ratings, releases, rng)
+        n_ratings, n_clipped = clipped_users.total(_sizes)
         if self.density is not None:
             density = self.density
         elif releases.ratings is not None:
-            count = float(releases.ratings.publish(known, rng))
+            count = float(releases.ratings.publish(n_ratings, rng))
             density = min(max(count / (public.users * public.items), 1 / public.items), 1.0)
-        exact = partial(kept.map(_products, not self.aware).total, operator.call)
-        noisy, n, edge = noisy_gram(releases.gram, exact, self.symmetric, rng)
-        squares, basis = leading_eigenpairs(noisy, n, min(self.rank, n), _SVD_TOLERANCE)
+        exact_products = partial(clipped_users.map(_products, not self.aware).total, operator.call)
+        noisy_products, n, noise_edge = noisy_gram(
+            releases.gram, exact_products, self.symmetric, rng
+        )
+        squares, basis = leading_eigenpairs(noisy_products, n, min(self.rank, n), _SVD_TOLERANCE)
         if self.aware:
-            pairs = public.users * min(density * public.items, enforced_cap(self.cap, public)) ** 2
-            taste = taste_of_gram(items, squares, basis, edge, pairs, items.most_rated(n))
-            model = ratings.model(own_model, items, taste)
+            n_pairs = (
+                public.users * min(density * public.items, enforced_cap(self.cap, public)) ** 2
+            )
+            low_rank = taste_of_gram(
+                item_effects, squares, basis, noise_edge, n_pairs, item_effects.most_rated(n)
+            )
+            model = ratings.model(own_model, item_effects, low_rank)
         else:
-            model = kept.model(_projected, basis, density)
+            model = clipped_users.model(_projected, basis, density)
         trace = {
             "top singular value": math.sqrt(max(float(squares[-1]), 0.0)),
             "density": density,
-            "rows clipped": float(clipped),
+            "rows clipped": float(n_clipped),
         }
         yield Step.of(1, 1, model, trace, told=("top singular value", "density"))
 
 
-def _sizes(kept: Clipped) -> tuple[int, int]:
+def _sizes(clipped: Clipped) -> tuple[int, int]:
     """How many ratings there are, and how many rows were scaled down."""
-    return len(kept.rows.values), int((kept.factor < 1).sum())
+    return len(clipped.rows.values), int((clipped.factor < 1).sum())
 
 
-def _products(kept: Clipped, diagonal: bool) -> Products:
-    return gram_products(kept.rows.cells.by_user(kept.rows.values), diagonal=diagonal)
+def _products(clipped: Clipped, diagonal: bool) -> Products:
+    return gram_products(clipped.rows.cells.by_user(clipped.rows.values), diagonal=diagonal)
 
 
-def _projected(kept: Clipped, basis: Floats, density: float) -> Factors:
-    rows = kept.rows
-    left = np.asarray(rows.cells.by_user(rows.values) @ basis)
-    left /= density * kept.factor[:, None]  # of the whole rows
-    return rows.model(Factors(left, basis), density=density)
+def _projected(clipped: Clipped, basis: Floats, density: float) -> Factors:
+    rows = clipped.rows
+    user_factors = np.asarray(rows.cells.by_user(rows.values) @ basis)
+    user_factors /= density * clipped.factor[:, None]  # of the whole rows
+    return rows.model(Factors(user_factors, basis), density=density)
 
 
 @mechanism
@@ -633,7 +674,7 @@ class DescentRound(NamedTuple):
 
 
 def projected_gradient(
-    cells: Pattern,
+    entries: Pattern,
     target: Floats,
     steps: list[float],
     project: Project,
@@ -645,43 +686,47 @@ def projected_gradient(
     Shen (2010).
 
     Args:
-        cells, target: as in `frank_wolfe`.
+        entries, target: as in `frank_wolfe`.
         steps: the step size of each round.
         project: for the stepped matrix, left right' and values on the cells, the right singular
             vectors that are kept, n x r, and by what coordinates along them are multiplied.
         row_norm: l2 norm to which the rows are scaled before that.
     """
-    m, n = cells.shape
+    m, n = entries.shape
     left, right = np.zeros((m, 0)), np.zeros((n, 0))
-    change = np.zeros(len(target))  # of Y, which is left right' with orthonormal columns
+    values = np.zeros(len(target))  # of Y, which is left right' with orthonormal columns
     for t, step in enumerate(steps, 1):
         squares = (left**2).sum(axis=1)
-        for rows, k, part in cells.parts():
-            fitted, moved = change[k], step * (target[k] - change[k])
-            squares[rows] += row_sums(part, (2 * fitted + moved) * moved)
-            change[k] = moved
+        for rows, span, chunk in entries.parts():
+            fitted, gradient_step = values[span], step * (target[span] - values[span])
+            squares[rows] += row_sums(chunk, (2 * fitted + gradient_step) * gradient_step)
+            values[span] = gradient_step
         scale = shrinkage(np.sqrt(np.maximum(squares, 0.0)), row_norm)
-        scale_rows(cells, change, scale)
-        stepped = left * scale[:, None], right, cells, change
-        right, ratio = project(*stepped)
-        if not len(ratio):
-            right, ratio = np.zeros((n, 1)), np.zeros(1)
-        left = low_rank_plus_sparse(*stepped).times(right) * ratio
-        change = cells.sample(left, right, change)
-        misfit = sum(float(((change[k] - target[k]) ** 2).sum()) for _, k, _ in cells.parts())
-        trace = {"training rmse": math.sqrt(misfit / len(target)), "rank": float(len(ratio))}
-        yield DescentRound(t, Factors(left, right), ratio, int((scale < 1).sum()), trace)
+        scale_rows(entries, values, scale)
+        iterate = left * scale[:, None], right, entries, values
+        right, ratios = project(*iterate)
+        if not len(ratios):
+            right, ratios = np.zeros((n, 1)), np.zeros(1)
+        left = low_rank_plus_sparse(*iterate).times(right) * ratios
+        values = entries.sample(left, right, values)
+        misfit = sum(
+            float(((values[span] - target[span]) ** 2).sum()) for _, span, _ in entries.parts()
+        )
+        trace = {"training rmse": math.sqrt(misfit / len(target)), "rank": float(len(ratios))}
+        yield DescentRound(t, Factors(left, right), ratios, int((scale < 1).sum()), trace)
 
 
 def onto_nuclear_ball(radius: float, accuracy: float, rng: Rng) -> Project:
     """A `project` without noise; each search starts at the vectors of the last."""
     shrinker = Shrinker(rng)
 
-    def project(*parts: Any) -> tuple[Floats, Floats]:
-        stepped = low_rank_plus_sparse(*parts)
-        found = shrinker.shrunk(stepped, lambda sizes: l1_threshold(sizes, radius), accuracy)
-        sizes = np.linalg.norm(stepped.times(found.right), axis=0)
-        return found.right, found.values / sizes
+    def project(*iterate: Any) -> tuple[Floats, Floats]:
+        operator = low_rank_plus_sparse(*iterate)
+        triplets = shrinker.shrunk(
+            operator, lambda lengths: l1_threshold(lengths, radius), accuracy
+        )
+        lengths = np.linalg.norm(operator.times(triplets.right), axis=0)
+        return triplets.right, triplets.values / lengths
 
     return project
 
@@ -714,10 +759,10 @@ class PrivatePgd(EffectsFirst):
     symmetric: bool = same_setting(PrivateFrankWolfe, "symmetric")
 
     def guarantee(self, public: PublicFacts) -> Guarantee[GramReleases]:
-        moves, part = self.row_norm(public) ** 2, self.remaining() / self.rounds
+        sensitivity, budget = self.row_norm(public) ** 2, self.remaining() / self.rounds
         query = "Gram matrix of the completed rows"
-        matrix = gram_release(self, public, query, moves, part, self.rounds)
-        releases = GramReleases(self.effects_first(public), (matrix,))
+        gram = gram_release(self, public, query, sensitivity, budget, self.rounds)
+        releases = GramReleases(self.effects_first(public), (gram,))
         return self.card(public, releases, _source(self, "Algorithm 5"), *most_rated_only(public))
 
     def own_side(self, public: PublicFacts, columns: int) -> OwnSide:
@@ -727,53 +772,65 @@ class PrivatePgd(EffectsFirst):
             " at most, B are the columns of `bases` from ends_(t-1) (the first: 0) up to ends_t"
             " and D the diagonal matrix of the same part of `ratios`, u' = Y B D and Y = u' B'"
         )
-        largest = gram_items(public)
-        most = self.rounds * largest
+        n_gram_items = gram_items(public)
+        max_columns = self.rounds * n_gram_items
         arrays = {
             "row_norm": ArrayPart(()),
             "steps": ArrayPart((self.rounds,)),
-            "bases": ArrayPart((public.items, "k"), most=most),
-            "ratios": ArrayPart(("k",), most=most),
+            "bases": ArrayPart((public.items, "k"), most=max_columns),
+            "ratios": ArrayPart(("k",), most=max_columns),
             "ends": ArrayPart((self.rounds,), type="int64", low=1, high="k", rising=True),
         }
-        return self.side(public, columns, range(1, largest + 1), formula, arrays)
+        return self.side(public, columns, range(1, n_gram_items + 1), formula, arrays)
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
         public = ratings.public
-        releases, bound = self.guarantee(public).releases, self.row_norm(public)
-        rows, factor = self.clipped_rows(ratings, releases, rng)[1].held
-        rounds: list[DescentRound] = []
+        releases, row_clip = self.guarantee(public).releases, self.row_norm(public)
+        rows, scales = self.clipped_rows(ratings, releases, rng)[1].held
+        descent_rounds: list[DescentRound] = []
 
-        def project(*stepped: Any) -> tuple[Floats, Floats]:
-            exact = low_rank_gram(*stepped)
-            noisy, n, edge = noisy_gram(releases.gram[0], exact, self.symmetric, rng)
+        def project(*iterate: Any) -> tuple[Floats, Floats]:
+            exact_products = low_rank_gram(*iterate)
+            noisy_products, n, noise_edge = noisy_gram(
+                releases.gram[0], exact_products, self.symmetric, rng
+            )
 
             def shrunk(squares: Floats) -> tuple[Floats, Floats]:
-                seen = without_noise(squares, edge) if self.aware else squares
-                roots = np.sqrt(np.maximum(seen, 0.0))
+                denoised = without_noise(squares, noise_edge) if self.aware else squares
+                roots = np.sqrt(np.maximum(denoised, 0.0))
                 return roots, np.maximum(roots - l1_threshold(roots, radius), 0.0)
 
             def above(squares: Floats) -> int:
-                return min(int((shrunk(squares)[1] > 0).sum()), most)
+                return min(int((shrunk(squares)[1] > 0).sum()), max_rank)
 
-            squares, vectors = eigenpairs_above(noisy, n, above, _EIGEN_TOLERANCE)
-            roots, left = shrunk(squares)
-            return vectors, left / roots
+            squares, vectors = eigenpairs_above(noisy_products, n, above, _EIGEN_TOLERANCE)
+            roots, shrunk_roots = shrunk(squares)
+            return vectors, shrunk_roots / roots
 
         steps = [self.schedule.step(t, self.step) for t in range(1, self.rounds + 1)]
-        radius, most = nuclear_radius(self.radius, public), descent_rank(public)
-        for found in projected_gradient(rows.cells, rows.values, steps, project, bound):
-            rounds.append(found)
-            own: dict[str, Any] = {}
-            if found.t == self.rounds:
-                bases = [spread_out(r.factors.right, rows.columns, public.items) for r in rounds]
-                ratios = [r.ratio for r in rounds]
-                own = {"row_norm": bound, "steps": steps, "bases": np.column_stack(bases)}
-                own |= {"ratios": np.concatenate(ratios), "ends": np.cumsum([*map(len, ratios)])}
-            clipped = {"rows clipped": float((factor < 1).sum())}
-            clipped["completed rows clipped"] = float(found.clipped)
-            model = rows.model(found.factors, **own)
-            yield Step.of(found.t, self.rounds, model, found.trace | clipped, told=("rank",))
+        radius, max_rank = nuclear_radius(self.radius, public), descent_rank(public)
+        for descent in projected_gradient(rows.cells, rows.values, steps, project, row_clip):
+            descent_rounds.append(descent)
+            user_arrays: dict[str, Any] = {}
+            if descent.t == self.rounds:
+                bases = [
+                    spread_out(descent_round.factors.right, rows.columns, public.items)
+                    for descent_round in descent_rounds
+                ]
+                ratios = [descent_round.ratio for descent_round in descent_rounds]
+                user_arrays = {
+                    "row_norm": row_clip,
+                    "steps": steps,
+                    "bases": np.column_stack(bases),
+                }
+                user_arrays |= {
+                    "ratios": np.concatenate(ratios),
+                    "ends": np.cumsum([*map(len, ratios)]),
+                }
+            clip_trace = {"rows clipped": float((scales < 1).sum())}
+            clip_trace["completed rows clipped"] = float(descent.clipped)
+            model = rows.model(descent.factors, **user_arrays)
+            yield Step.of(descent.t, self.rounds, model, descent.trace | clip_trace, told=("rank",))
 
 
 @mechanism
@@ -802,5 +859,5 @@ class Pgd(Plain):
 
         accuracy = _EIGEN_TOLERANCE * float(np.linalg.norm(rows.values))
         project = onto_nuclear_ball(radius, accuracy, rng)
-        for found in projected_gradient(rows.cells, rows.values, steps, project):
-            yield Step.of(found.t, self.rounds, rows.model(found.factors), found.trace)
+        for descent in projected_gradient(rows.cells, rows.values, steps, project):
+            yield Step.of(descent.t, self.rounds, rows.model(descent.factors), descent.trace)

@@ -79,8 +79,8 @@ class FlippedReports(Mechanism):
         bits = releases.bits.publish_rows(binary_matrix(ratings), rng)
         reports = FlippedBits(bits, ratings.public.items, self.flip)
         model, trace = self.ranked(reports, ratings)
-        told = {"share of bits reported as 1": float(reports.seen.mean()), **trace}
-        yield Step(1, 1, model, told, final=True)
+        published_trace = {"share of bits reported as 1": float(reports.seen.mean()), **trace}
+        yield Step(1, 1, model, published_trace, final=True)
 
     def ranked(self, reports: FlippedBits, ratings: Ratings) -> tuple[Model, Mapping[str, float]]:
         """The model, and what of the server's estimate is drawn. Of the ratings, each user's own
@@ -131,19 +131,23 @@ class LocalNeighbours(FlippedReports):
     def whole(self) -> bool:  # type: ignore[override]
         return self.estimator is Estimator.PUBLISHED
 
-    def similarities(self, pairs: FlippedPairs, block: Ints) -> Floats:
+    def similarities(self, pairs: FlippedPairs, item_block: Ints) -> Floats:
         """Estimated similarity of the items of a block to all items."""
         raise NotImplementedError
 
     def ranked(self, reports: FlippedBits, ratings: Ratings) -> tuple[Model, Mapping[str, float]]:
-        rows, items = binary_matrix(ratings), ratings.public.items
+        interactions, n_items = binary_matrix(ratings), ratings.public.items
         if self.estimator is Estimator.NOISE_AWARE:
-            taste = ClickTaste.of(reports, ratings.facts)
-            found = float(taste.loadings.shape[1])
-            return taste.scores(rows), {"tastes clear of the noise": found}
+            click_factors = ClickTaste.of(reports, ratings.facts)
+            n_factors = float(click_factors.loadings.shape[1])
+            return click_factors.scores(interactions), {"tastes clear of the noise": n_factors}
         pairs = FlippedPairs(reports.whole(), reports.flip)
-        similar = nearest(items, self.neighbours, lambda block: self.similarities(pairs, block))
-        return ItemScores(rows, similar.T.tocsr()), {"neighbours per item": similar.nnz / items}
+        similarities = nearest(
+            n_items, self.neighbours, lambda item_block: self.similarities(pairs, item_block)
+        )
+        return ItemScores(interactions, similarities.T.tocsr()), {
+            "neighbours per item": similarities.nnz / n_items
+        }
 
 
 @mechanism
@@ -160,14 +164,14 @@ class Dplcf(LocalNeighbours):
     source = "Gao et al. 2020; randomised response on every bit"
 
     @classmethod
-    def recommended(cls, wanted: Wanted) -> str | None:
-        if wanted.change.per_user:
+    def recommended(cls, request: Wanted) -> str | None:
+        if request.change.per_user:
             return None
         return "every cell reports, so tastes are seen through the flips; no trust needed"
 
-    def similarities(self, pairs: FlippedPairs, block: Ints) -> Floats:
+    def similarities(self, pairs: FlippedPairs, item_block: Ints) -> Floats:
         counts = pairs.counts
-        return jaccard(pairs.both(block), counts[block][:, None], counts)
+        return jaccard(pairs.both(item_block), counts[item_block][:, None], counts)
 
 
 @mechanism
@@ -187,5 +191,5 @@ class Ldpicf(LocalNeighbours):
         20, "expectation-maximisation steps of a pair", at_least=1, at_most=10_000
     )
 
-    def similarities(self, pairs: FlippedPairs, block: Ints) -> Floats:
-        return cosine(*pairs.likeliest(block, self.iterations))
+    def similarities(self, pairs: FlippedPairs, item_block: Ints) -> Floats:
+        return cosine(*pairs.likeliest(item_block, self.iterations))

@@ -181,8 +181,8 @@ class InputFlip(Reported):
     )
 
     @classmethod
-    def recommended(cls, wanted: Wanted) -> str | None:
-        if wanted.change is not RATING:
+    def recommended(cls, request: Wanted) -> str | None:
+        if request.change is not RATING:
             return None
         return (
             "any private report of one bit tells at most what a coin flip tells, and flips need"
@@ -254,8 +254,8 @@ class PrivateMajority(OneBit):
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
         _, reports = self.guarantee(ratings.public).releases.reports(ratings, rng)
-        most = 1 - 1 / (len(ratings) + 1)  # half a rating on either side
-        mean = min(max(reports.mean, -most), most)
+        max_mean = 1 - 1 / (len(ratings) + 1)  # half a rating on either side
+        mean = min(max(reports.mean, -max_mean), max_mean)
         trace = {"share of +1": (1 + mean) / 2}
         yield Step(1, 1, Constant(2 * math.atanh(mean) or 1e-9), trace, final=True)
 
@@ -313,45 +313,51 @@ class Objective(Reported):
             return 1.0
         if self.calibration is Calibration.TIGHT:
             return steepness(self.link, self.bound)
-        zero, end = np.array([0.0]), np.array([-self.bound])
-        return float(2 * self.link.density(zero)[0] / self.link.probability(end)[0])
+        zero_score, lowest_score = np.array([0.0]), np.array([-self.bound])
+        return float(2 * self.link.density(zero_score)[0] / self.link.probability(lowest_score)[0])
 
     def guarantee(self, public: PublicFacts) -> Guarantee[ObjectiveNoise]:
-        signs = self.of_signs
+        on_signs = self.of_signs
         release = Laplace(
-            query="1{Y = +1} of each observed rating" if signs else "linear term of the objective",
+            query="1{Y = +1} of each observed rating"
+            if on_signs
+            else "linear term of the objective",
             shape=(None,),
-            sensitivity={RATING: 1} if signs else {},
+            sensitivity={RATING: 1} if on_signs else {},
             scale=self.delta_h / self.epsilon,
-            alone=signs,
+            alone=on_signs,
         )
-        if signs:
-            garbled = (
+        if on_signs:
+            garbling_caveat = (
                 "any eps-DP release of one bit is a garbling of randomised response, so this"
                 " cannot beat input perturbation statistically"
             )
-            return self.pure_card(public, ObjectiveNoise(signs=release), (garbled, *self.caveats))
-        loss = Unaccounted(
+            return self.pure_card(
+                public, ObjectiveNoise(signs=release), (garbling_caveat, *self.caveats)
+            )
+        unaccounted_loss = Unaccounted(
             "the probit loss of the raw signs",
             "the proof sets its gradient to zero, which the constraints and early stopping break,"
             " and leaves out the curvature, which is another for each sign; 'objective-statistic'"
             " is certified for this link",
         )
-        return self.pure_card(public, ObjectiveNoise(linear_term=release), unaccounted=(loss,))
+        return self.pure_card(
+            public, ObjectiveNoise(linear_term=release), unaccounted=(unaccounted_loss,)
+        )
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
         releases = self.guarantee(ratings.public).releases
         if releases.signs is not None:
-            noisy = releases.signs.publish(positive(ratings), rng)
-            reports = SignReports.of_laplace(noisy, 1 / releases.signs.scale)
-            yield from self.completed(reports, likelihood(self.link, noisy), ratings, rng)
+            noisy_signs = releases.signs.publish(positive(ratings), rng)
+            reports = SignReports.of_laplace(noisy_signs, 1 / releases.signs.scale)
+            yield from self.completed(reports, likelihood(self.link, noisy_signs), ratings, rng)
         elif releases.linear_term is not None:
-            tilt = releases.linear_term.publish(np.zeros(len(ratings)), rng)
-            raw = likelihood(self.link, positive(ratings))
+            linear_noise = releases.linear_term.publish(np.zeros(len(ratings)), rng)
+            raw_loss = likelihood(self.link, positive(ratings))
 
             def loss(x: Floats) -> tuple[float, Floats]:
-                value, gradient = raw(x)
-                return value + float(tilt @ x), gradient + tilt
+                value, gradient = raw_loss(x)
+                return value + float(linear_noise @ x), gradient + linear_noise
 
             yield from self.solve(loss, ratings, rng, raw=True)
 
@@ -391,19 +397,19 @@ class ObjectiveStatistic(Reported):
             scale=1 / self.epsilon,
             alone=True,
         )
-        biased = (
+        bias_caveats = (
             f"clipping biases every label towards 1/2: E[s~ | s=0] = {self.clipping_bias:.3g}",
         )
-        caveats = self.caveats if self.aware or self.debias else biased
+        caveats = self.caveats if self.aware or self.debias else bias_caveats
         return self.pure_card(public, NoisySigns(signs), caveats)
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
         releases = self.guarantee(ratings.public).releases
-        noisy = releases.signs.publish(positive(ratings), rng)
-        labels = np.clip(noisy, 0.0, 1.0)
+        noisy_signs = releases.signs.publish(positive(ratings), rng)
+        labels = np.clip(noisy_signs, 0.0, 1.0)
         if self.debias:
             labels = (labels - self.clipping_bias) / (1 - 2 * self.clipping_bias)
-        reports = SignReports.of_laplace(noisy, 1 / releases.signs.scale)
+        reports = SignReports.of_laplace(noisy_signs, 1 / releases.signs.scale)
         yield from self.completed(reports, likelihood(self.link, labels), ratings, rng)
 
 
@@ -449,14 +455,14 @@ class Gradient(Aware):
         return 1 if self.aware else self.rounds or min(1 + int(self.epsilon / 10), 100)
 
     def guarantee(self, public: PublicFacts) -> Guarantee[NoisyGradients]:
-        moves = 2 * self.clamp
+        sensitivity = 2 * self.clamp
         if self.aware or isinstance(self.link, Logistic):
-            moves = min(moves, 4 * float(self.link.density(np.zeros(1))[0]))
+            sensitivity = min(sensitivity, 4 * float(self.link.density(np.zeros(1))[0]))
         gradient = Laplace(
             query="clamped loss gradient on the observed cells",
             shape=(None,),
-            sensitivity={RATING: moves},
-            scale=self.rounds_taken * moves / self.epsilon,
+            sensitivity={RATING: sensitivity},
+            scale=self.rounds_taken * sensitivity / self.epsilon,
             alone=True,
             times=self.rounds_taken,
         )
@@ -467,27 +473,38 @@ class Gradient(Aware):
         if self.aware:  # at zero all gradients are one number or its negative, so far apart:
             from dpmc_core.solvers.noisy_reports import complete_signs
 
-            apart = releases.gradient.sensitivity[RATING]
-            noisy = releases.gradient.publish(apart * (0.5 - positive(ratings)), rng)
-            reports = SignReports.of_laplace(0.5 - noisy / apart, apart / releases.gradient.scale)
+            sensitivity = releases.gradient.sensitivity[RATING]
+            noisy_gradient = releases.gradient.publish(sensitivity * (0.5 - positive(ratings)), rng)
+            reports = SignReports.of_laplace(
+                0.5 - noisy_gradient / sensitivity, sensitivity / releases.gradient.scale
+            )
             yield from complete_signs(Pattern.of(ratings), reports)
             return
         loss = likelihood(self.link, positive(ratings))
-        feasible = feasible_set(ratings, self.radius, self.bound, rng)
-        point, before, step = feasible.origin(), None, 0.0
-        last = self.rounds_taken
-        for k in range(1, last + 1):
+        constraint = feasible_set(ratings, self.radius, self.bound, rng)
+        point, previous, step = constraint.origin(), None, 0.0
+        n_rounds = self.rounds_taken
+        for index in range(1, n_rounds + 1):
             objective, gradient = loss(point.observed)
-            noisy = releases.gradient.publish(np.clip(gradient, -self.clamp, self.clamp), rng)
-            if before is None:
-                step = feasible.first_step(noisy)
+            noisy_gradient = releases.gradient.publish(
+                np.clip(gradient, -self.clamp, self.clamp), rng
+            )
+            if previous is None:
+                step = constraint.first_step(noisy_gradient)
             else:
-                step = spectral_step(point, before[0], noisy - before[1]) or step
-            before = point, noisy
+                step = spectral_step(point, previous[0], noisy_gradient - previous[1]) or step
+            previous = point, noisy_gradient
             accuracy = _PROJECTION * max(1.0, math.sqrt(point.dot(point)))
-            point = feasible.project(point, step, noisy, accuracy)
+            point = constraint.project(point, step, noisy_gradient, accuracy)
             trace = {"objective": objective, "step length": step}
-            yield Step(k, last, point.model(), trace, frozenset({"objective"}), final=k == last)
+            yield Step(
+                index,
+                n_rounds,
+                point.model(),
+                trace,
+                frozenset({"objective"}),
+                final=index == n_rounds,
+            )
 
 
 class OutputBound(enum.Enum):
@@ -556,14 +573,16 @@ class Output(OneBit, Completion):
     def before_noise(self, ratings: Ratings) -> Rounds:
         """The solve without noise, the same for every epsilon."""
         loss = likelihood(self.link, positive(ratings))
-        start = np.random.default_rng(0)  # where the search for singular vectors begins: no noise
-        for step in self.solve(loss, ratings, start, raw=True):
+        solver_rng = np.random.default_rng(
+            0
+        )  # where the search for singular vectors begins: no noise
+        for step in self.solve(loss, ratings, solver_rng, raw=True):
             yield dataclasses.replace(step, model=None), step.model if step.final else None
 
     def fit(self, ratings: Ratings, rng: Rng, rounds: Rounds | None = None) -> Steps:
         check_dense(ratings.shape, "output perturbation")
         releases = self.guarantee(ratings.public).releases
-        largest = self.radius * math.prod(ratings.shape)
+        max_total = self.radius * math.prod(ratings.shape)
         for step, solution in self.before_noise(ratings) if rounds is None else rounds:
             if solution is None:
                 yield step
@@ -571,6 +590,6 @@ class Output(OneBit, Completion):
             matrix = solution.predict(*np.indices(ratings.shape, sparse=True))
             clipped = np.clip(matrix, -self.bound, self.bound)
             total = float(np.abs(clipped).sum())
-            if total > largest:
-                clipped *= largest / total
+            if total > max_total:
+                clipped *= max_total / total
             yield dataclasses.replace(step, model=Dense(releases.matrix.publish(clipped, rng)))

@@ -236,28 +236,30 @@ class EffectsFirst(PerUser):
         budgets = self.remaining().split(*(growth ** (2 * t) for t in range(rounds)))
         return [(f", round {t}", budget, 1) for t, budget in enumerate(budgets, 1)]
 
-    def residual_rows(self, ratings: Ratings, items: ItemEffects, cap: int, key: int) -> Rows:
+    def residual_rows(
+        self, ratings: Ratings, item_effects: ItemEffects, cap: int, key: int
+    ) -> Rows:
         """At most `cap` ratings of each user less item effects and what else the user knows.
 
         As published that is the own mean; else what the own regression finds in the whole row.
         """
         if self.aware:
-            return Rows.less(ratings, own_model(ratings, items), within(ratings, cap, key))
-        return centred(capped(ratings, cap, key), items.effects)
+            return Rows.less(ratings, own_model(ratings, item_effects), within(ratings, cap, key))
+        return centred(capped(ratings, cap, key), item_effects.effects)
 
     def clipped_rows(
         self, ratings: Ratings, releases: EffectsFirstReleases, rng: Rng
     ) -> tuple[ItemEffects, Here]:
         """The item effects, and with the users their `Clipped` rows."""
-        items = published_effects(releases.effects, ratings, rng)
-        return items, ratings.map(self.clipped, items, cap_key(rng))
+        item_effects = published_effects(releases.effects, ratings, rng)
+        return item_effects, ratings.map(self.clipped, item_effects, cap_key(rng))
 
-    def clipped(self, ratings: Ratings, items: ItemEffects, key: int) -> Clipped:
+    def clipped(self, ratings: Ratings, item_effects: ItemEffects, key: int) -> Clipped:
         """Of any users."""
         public = ratings.public
-        rows = self.residual_rows(ratings, items, enforced_cap(self.cap, public), key)
+        rows = self.residual_rows(ratings, item_effects, enforced_cap(self.cap, public), key)
         if self.holds_gram:
-            rows = rows.on(items.most_rated(gram_items(public)))
+            rows = rows.on(item_effects.most_rated(gram_items(public)))
         return Clipped(rows, clip_rows(rows.cells, rows.values, self.row_norm(public)))
 
     def side(
@@ -276,10 +278,10 @@ class EffectsFirst(PerUser):
         residuals y. whole: whether those are of whole rows, not of capped ones.
         """
         some = f"at most {enforced_cap(self.cap, public)}, chosen at random,"
-        others = OWN + public.columns + 1 if self.aware else 2
-        v = columns - others
+        n_known_columns = OWN + public.columns + 1 if self.aware else 2
+        v = columns - n_known_columns
         if self.aware:
-            arrays = {**regression_side(public, others).arrays, **arrays}
+            arrays = {**regression_side(public, n_known_columns).arrays, **arrays}
             words = (
                 f"items is [V, Z, e], V its first {v} columns and e the last. {_REGRESSION};"
                 f" b_j = mean + e_j + Z_j theta. S are {'all' if whole else some} of R, and"
@@ -293,13 +295,13 @@ class EffectsFirst(PerUser):
                 " x_S - e_S, without ratings the middle of the range, and y = x_S - b - e_S."
             )
             end = "the prediction for item j is b + e_j + V_j u"
-        held = gram_items(public) if self.holds_gram else public.items
-        if held < public.items:
+        n_held_items = gram_items(public) if self.holds_gram else public.items
+        if n_held_items < public.items:
             words += " Of S only the items in `columns`, counted from 0, are kept."
-            last = public.items - 1
-            kept = ArrayPart((held,), type="int64", high=last, rising=True)
-            arrays = {**arrays, "columns": kept}
-        widths = range(ranks.start + others, ranks.stop + others)
+            last_item = public.items - 1
+            kept_columns = ArrayPart((n_held_items,), type="int64", high=last_item, rising=True)
+            arrays = {**arrays, "columns": kept_columns}
+        widths = range(ranks.start + n_known_columns, ranks.stop + n_known_columns)
         return OwnSide(f"{words} {formula}; {end}", widths, arrays)
 
 
@@ -336,35 +338,37 @@ def effects_releases(
     Where facts about items are public, half of what goes to these numbers goes to one a fact, in
     [-1, 1].
     """
-    n, clip, known = public.items, effects_clip(public), len(public.features)
-    mean, counts, sums, gain, own = budget.split(*shares)
-    facts = None
-    if known:
-        own, part = own.split(0.5, 0.5)
+    n, clip, n_features = public.items, effects_clip(public), len(public.features)
+    mean_budget, counts_budget, sums_budget, gain_budget, own_budget = budget.split(*shares)
+    features_release = None
+    if n_features:
+        own_budget, features_budget = own_budget.split(0.5, 0.5)
         query = "how much more each public fact tells the users than by chance"
-        facts = user_gaussian(query, (known,), part, math.sqrt(known), 2 * math.sqrt(known))
+        features_release = user_gaussian(
+            query, (n_features,), features_budget, math.sqrt(n_features), 2 * math.sqrt(n_features)
+        )
     return EffectsReleases(
-        _mean_gaussian(mean),
+        _mean_gaussian(mean_budget),
         user_gaussian(
             "ratings of each item, a user's counted as 1/sqrt(own ratings)",
-            *((n,), counts, 1.0, math.sqrt(2)),
+            *((n,), counts_budget, 1.0, math.sqrt(2)),
         ),
         user_gaussian(
-            "weighted sum of the users' residuals of each item", (n,), sums, clip, 2 * clip
+            "weighted sum of the users' residuals of each item", (n,), sums_budget, clip, 2 * clip
         ),
-        user_gaussian("sum of the users' gains, each at most 1", (), gain, 1.0, 1.0),
+        user_gaussian("sum of the users' gains, each at most 1", (), gain_budget, 1.0, 1.0),
         user_gaussian(
             "squares of the users' own coefficients and residuals, and what they are worth",
-            *((2, OWN + 1), own, math.sqrt(2 * OWN + 2), math.sqrt(2 * OWN + 2)),
+            *((2, OWN + 1), own_budget, math.sqrt(2 * OWN + 2), math.sqrt(2 * OWN + 2)),
         ),
-        facts,
+        features_release,
     )
 
 
-def _mean_gaussian(part: Loss) -> Gaussian:
+def _mean_gaussian(budget: Loss) -> Gaussian:
     """The release of the mean of all users, for that part of the budget."""
     query = "sum of the users' means, from the middle in half ranges, and number of users"
-    return user_gaussian(query, (2,), part, math.sqrt(2), 2.0)
+    return user_gaussian(query, (2,), budget, math.sqrt(2), 2.0)
 
 
 def effects_clip(public: PublicFacts) -> float:
@@ -376,28 +380,28 @@ def published_effects(
     releases: EffectsReleases | None,
     ratings: Ratings,
     rng: Rng,
-    later: float = math.inf,
+    later_scale: float = math.inf,
 ) -> ItemEffects:
     """Item effects of whole rows: weights keep a long one in bounds. Zeros without releases."""
     public = ratings.public
     if releases is None:
         return ItemEffects.unknown(public, ratings.features)
     mean = _published_mean(releases.mean, ratings, rng)
-    noisy = releases.counts.publish(ratings.total(_counts), rng)
-    together = 1 / math.hypot(1 / releases.sums.scale, 1 / later)
-    items = ItemEffects.counted(
-        public, mean, noisy, releases.counts.scale, together, ratings.features
+    noisy_values = releases.counts.publish(ratings.total(_counts), rng)
+    combined_scale = 1 / math.hypot(1 / releases.sums.scale, 1 / later_scale)
+    item_effects = ItemEffects.counted(
+        public, mean, noisy_values, releases.counts.scale, combined_scale, ratings.features
     )
-    sums, gains = ratings.total(_weighted_sums, items)
-    noisy = releases.sums.publish(sums, rng)
-    gain = releases.gain.publish(gains, rng)
-    found = believed_gain(float(gain), releases.gain.scale, public)
-    items = with_sums(items, noisy, releases.sums.scale, found)
+    sums, gains = ratings.total(_weighted_sums, item_effects)
+    noisy_values = releases.sums.publish(sums, rng)
+    noisy_gain = releases.gain.publish(gains, rng)
+    estimated_gain = believed_gain(float(noisy_gain), releases.gain.scale, public)
+    item_effects = with_sums(item_effects, noisy_values, releases.sums.scale, estimated_gain)
     if releases.facts is not None:
-        told = releases.facts.publish(ratings.total(told_apart, items), rng)
-        items = with_worth(items, told, releases.facts.scale)
-    shown = ratings.total(_differences, items)
-    return with_own(items, releases.own.publish(shown, rng), releases.own.scale)
+        feature_gains = releases.facts.publish(ratings.total(told_apart, item_effects), rng)
+        item_effects = with_worth(item_effects, feature_gains, releases.facts.scale)
+    variation = ratings.total(_differences, item_effects)
+    return with_own(item_effects, releases.own.publish(variation, rng), releases.own.scale)
 
 
 def _published_mean(release: Gaussian, ratings: Ratings, rng: Rng) -> tuple[float, float]:
@@ -408,55 +412,58 @@ def _published_mean(release: Gaussian, ratings: Ratings, rng: Rng) -> tuple[floa
 
 def user_means(ratings: Ratings) -> Floats:
     """The users' means, from the middle in half ranges, and how many users have one: sums."""
-    public, cells = ratings.public, Pattern.of(ratings)
-    means = (row_means(cells, ratings.values, public.middle) - public.middle) / public.half_width
-    return np.array([means.sum(), (cells.counts > 0).sum()])
+    public, entries = ratings.public, Pattern.of(ratings)
+    scaled_means = (
+        row_means(entries, ratings.values, public.middle) - public.middle
+    ) / public.half_width
+    return np.array([scaled_means.sum(), (entries.counts > 0).sum()])
 
 
 def _counts(ratings: Ratings) -> Floats:
     """Each item's ratings, a user's counted as 1/sqrt(own ratings)."""
-    cells = Pattern.of(ratings)
-    return item_sums(cells, factor=1.0 / np.sqrt(np.maximum(cells.counts, 1)))
+    entries = Pattern.of(ratings)
+    return item_sums(entries, factor=1.0 / np.sqrt(np.maximum(entries.counts, 1)))
 
 
-def _weighted_sums(ratings: Ratings, items: ItemEffects) -> tuple[Floats, float]:
+def _weighted_sums(ratings: Ratings, item_effects: ItemEffects) -> tuple[Floats, float]:
     """Each item's sum of the users' residuals, weighted and clipped; the sum of their gains."""
-    sums, total, clip = np.zeros(ratings.public.items), 0.0, effects_clip(ratings.public)
-    for _, k, part in Pattern.of(ratings).parts(MANY):
-        values = ratings.values[k] - items.mean
+    sums, total_gain, clip = np.zeros(ratings.public.items), 0.0, effects_clip(ratings.public)
+    for _, span, chunk in Pattern.of(ratings).parts(MANY):
+        values = ratings.values[span] - item_effects.mean
         # Three more ratings at the mean: a user with one rating says something, too.
-        values -= part.along(row_sums(part, values) / (part.counts + OWN_PSEUDO))
-        weights = items.weights.take(part.items)
-        weighted, gains = weighted_rows(part, values, weights, clip)
-        sums += item_sums(part, weighted)
-        total += bounded_gain(gains)
-    return sums, total
+        values -= chunk.along(row_sums(chunk, values) / (chunk.counts + OWN_PSEUDO))
+        weights = item_effects.weights.take(chunk.items)
+        weighted, gains = weighted_rows(chunk, values, weights, clip)
+        sums += item_sums(chunk, weighted)
+        total_gain += bounded_gain(gains)
+    return sums, total_gain
 
 
-def _differences(ratings: Ratings, items: ItemEffects) -> Floats:
-    return items.design().differences(Pattern.of(ratings), ratings.values, OWN)
+def _differences(ratings: Ratings, item_effects: ItemEffects) -> Floats:
+    return item_effects.design().differences(Pattern.of(ratings), ratings.values, OWN)
 
 
 def user_gaussian(
     query: str,
     shape: tuple[int, ...],
-    part: Loss,
-    emptied: float,
-    replaced: float,
-    times: int = 1,
-    counted: float | None = None,
+    budget: Loss,
+    emptied_sensitivity: float,
+    replaced_sensitivity: float,
+    n_publications: int = 1,
+    calibrated_sensitivity: float | None = None,
 ) -> Gaussian:
-    """Gaussian noise of which each publication spends `part` where a row becomes empty.
+    """Gaussian noise of which each publication spends `budget` where a row becomes empty.
 
-    emptied, replaced: how far in l2 the answer moves then, and where a row becomes any other.
-    counted: how far the noise takes it to move, where a paper takes another number.
+    emptied_sensitivity, replaced_sensitivity: how far in l2 the answer moves then, and where a row
+    becomes any other.
+    calibrated_sensitivity: how far the noise takes it to move, where a paper takes another number.
     """
     return Gaussian(
         query=query,
         shape=shape,
-        sensitivity={USER_EMPTIED: emptied, USER_REPLACED: replaced},
-        scale=(counted or emptied) / part.mu,
-        times=times,
+        sensitivity={USER_EMPTIED: emptied_sensitivity, USER_REPLACED: replaced_sensitivity},
+        scale=(calibrated_sensitivity or emptied_sensitivity) / budget.mu,
+        times=n_publications,
     )
 
 
@@ -492,8 +499,8 @@ class PrivateItemMean(PerUser):
         return regression_side(public, columns)
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
-        items = published_effects(self.guarantee(ratings.public).releases, ratings, rng)
-        yield Step(1, 1, ratings.model(own_model, items), final=True)
+        item_effects = published_effects(self.guarantee(ratings.public).releases, ratings, rng)
+        yield Step(1, 1, ratings.model(own_model, item_effects), final=True)
 
 
 @dataclass(frozen=True)
@@ -566,25 +573,27 @@ class PrivateAlone(PrivateOwnMean):
 
 
 def regression_side(
-    public: PublicFacts, columns: int, directions: Collection[int] = (0,)
+    public: PublicFacts, columns: int, factor_counts: Collection[int] = (0,)
 ) -> OwnSide:
-    """How a user finds the own predictions of `own_model`; directions: how many of taste."""
+    """How a user finds the own predictions of `own_model`; factor_counts: how many of taste."""
     return OwnSide(
         f"items is [Z, e], e its last column. {_REGRESSION}; the prediction for item j is"
         " mean + e_j + Z_j theta",
-        [OWN + public.columns + 1 + taste for taste in directions],
+        [OWN + public.columns + 1 + n_factors for n_factors in factor_counts],
         {"mean": ArrayPart(()), "ridge": ArrayPart((columns - 1, columns - 1))},
     )
 
 
-def own_model(ratings: Ratings, items: ItemEffects, taste: Taste | None = None) -> Factors:
+def own_model(
+    ratings: Ratings, item_effects: ItemEffects, low_rank: Taste | None = None
+) -> Factors:
     """Everybody's predictions: item effects, and the regression of the own row on them."""
-    design = items.design(taste)
-    own = design.coefficients(Pattern.of(ratings), ratings.values)
-    own[:, 0] += items.mean  # whose feature is 1
-    ones = np.ones(len(own))
+    regression = item_effects.design(low_rank)
+    coefficients = regression.coefficients(Pattern.of(ratings), ratings.values)
+    coefficients[:, 0] += item_effects.mean  # whose feature is 1
+    intercept = np.ones(len(coefficients))
     return Factors(
-        np.column_stack([own, ones]),
-        np.column_stack([design.features, items.effects]),
-        {"mean": np.asarray(items.mean), "ridge": design.noise * design.precision},
+        np.column_stack([coefficients, intercept]),
+        np.column_stack([regression.features, item_effects.effects]),
+        {"mean": np.asarray(item_effects.mean), "ridge": regression.noise * regression.precision},
     )

@@ -114,10 +114,10 @@ class Majority(Plain):
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:  # noqa: ARG002
         labels = positive(ratings)
-        up, count = float(labels.sum()), len(labels)
+        n_positive, count = float(labels.sum()), len(labels)
         # Half a rating on either side keeps the odds finite; a tie counts as +1.
-        score = math.log((up + 0.5) / (count - up + 0.5)) or 1e-9
-        trace = {"share of +1": up / count}
+        score = math.log((n_positive + 0.5) / (count - n_positive + 0.5)) or 1e-9
+        trace = {"share of +1": n_positive / count}
         yield Step.of(1, 1, Constant(score), trace)
 
 
@@ -148,8 +148,8 @@ class SoftImpute(Recovery, Plain):
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
         public = ratings.public
         values = on_unit_scale(ratings.values, public)
-        spread, rho = self.misfit**2, self.misfit * math.sqrt(len(ratings))
-        reports = Reports(Pattern.of(ratings), values, 1.0, spread, rho)
+        variance, rho = self.misfit**2, self.misfit * math.sqrt(len(ratings))
+        reports = Reports(Pattern.of(ratings), values, 1.0, variance, rho)
         yield from self.recover(reports, public, rng, raw=True)
 
 
@@ -163,11 +163,13 @@ class PMF(LeastSquaresMF, Plain):
     publishes = Publishes.ITEM_AND_USER_FACTORS
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
-        sides = self.sides(ratings)
-        for k, (users, items) in enumerate(self.alternate(sides, rng), start=1):
-            model = with_offsets(users, items, ratings.public.middle)
-            trace = {"objective": self.objective(sides, users, items)}
-            yield Step.of(k, self.iterations, model, trace)
+        matrices = self.sides(ratings)
+        for index, (user_factors, item_factors) in enumerate(
+            self.alternate(matrices, rng), start=1
+        ):
+            model = with_offsets(user_factors, item_factors, ratings.public.middle)
+            trace = {"objective": self.objective(matrices, user_factors, item_factors)}
+            yield Step.of(index, self.iterations, model, trace)
 
 
 def centred_on_means(ratings: Ratings, rng: Rng) -> Rows:
@@ -184,10 +186,10 @@ def on_most_rated(fit: Fit, ratings: Ratings, rng: Rng) -> Steps:
     if ratings.public.items <= GRAM_LIMIT:
         yield from fit(ratings, rng)
         return
-    place = most_rated(ratings, GRAM_LIMIT)
-    other = centred_on_means(ratings, rng).base
-    for step in fit(ratings.on_items(place), rng):
-        yield replace(step, model=step.model and OnMostRated(step.model, place, other))
+    item_order = most_rated(ratings, GRAM_LIMIT)
+    means_model = centred_on_means(ratings, rng).base
+    for step in fit(ratings.on_items(item_order), rng):
+        yield replace(step, model=step.model and OnMostRated(step.model, item_order, means_model))
 
 
 @mechanism
@@ -212,8 +214,8 @@ class Alone(Plain):
     reads = "each user's own ratings"
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:  # noqa: ARG002
-        items = ItemEffects.unknown(ratings.public, ratings.features)
-        yield Step(1, 1, own_model(ratings, items), final=True)
+        unknown_effects = ItemEffects.unknown(ratings.public, ratings.features)
+        yield Step(1, 1, own_model(ratings, unknown_effects), final=True)
 
 
 @mechanism
@@ -267,10 +269,10 @@ class AloneRanking(Plain):
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:  # noqa: ARG002
         check_interactions(ratings)
-        users, items = ratings.shape
-        facts = OwnFacts.of(Pattern.of(ratings), ratings.facts, np.ones(items))
-        nothing = Factors(np.zeros((users, 0)), np.zeros((items, 0)))
-        model = facts.added(nothing, np.ones(len(ratings.facts)))
+        n_users, n_items = ratings.shape
+        feature_scores = OwnFacts.of(Pattern.of(ratings), ratings.facts, np.ones(n_items))
+        no_factors = Factors(np.zeros((n_users, 0)), np.zeros((n_items, 0)))
+        model = feature_scores.added(no_factors, np.ones(len(ratings.facts)))
         yield Step(1, 1, model, final=True)
 
 
@@ -315,14 +317,14 @@ class Ials(Plain):
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
         matrix = binary_matrix(ratings)
         columns = matrix.T.tocsr()
-        left, right = (
+        user_factors, item_factors = (
             random_factors(size, self.rank, rng, 1 / self.rank) for size in ratings.shape
         )
-        for k in range(1, self.rounds + 1):
-            left = solve_rows(matrix, right, self.loss, single=self.single)
-            right = solve_rows(columns, left, self.loss, single=self.single)
-            raw = {"loss": self.loss.value(matrix, left, right)}
-            yield Step.of(k, self.rounds, Factors(left, right), raw)
+        for index in range(1, self.rounds + 1):
+            user_factors = solve_rows(matrix, item_factors, self.loss, single=self.single)
+            item_factors = solve_rows(columns, user_factors, self.loss, single=self.single)
+            trace = {"loss": self.loss.value(matrix, user_factors, item_factors)}
+            yield Step.of(index, self.rounds, Factors(user_factors, item_factors), trace)
 
 
 @mechanism
@@ -340,8 +342,8 @@ class Popularity(Plain):
         check_interactions(ratings)
         counts = item_sums(Pattern.of(ratings), ratings.values)
         model = Factors(np.ones((ratings.public.users, 1)), counts[:, None])
-        most = {"most popular item": float(counts.max())}
-        yield Step.of(1, 1, model, most)
+        trace = {"most popular item": float(counts.max())}
+        yield Step.of(1, 1, model, trace)
 
 
 class Similarity(enum.Enum):
@@ -364,11 +366,13 @@ class ItemNeighbours(Plain):
     similarity: Similarity = setting(Similarity.JACCARD, "how alike two items are")
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:  # noqa: ARG002
-        rows = binary_matrix(ratings)
-        alike = jaccard if self.similarity is Similarity.JACCARD else cosine
-        similar = sharing(rows, self.neighbours, alike)
-        trace = {"neighbours per item": similar.nnz / ratings.public.items}
-        yield Step(1, 1, ItemScores(rows, similar.T.tocsr()), trace, frozenset(trace), True)
+        interactions = binary_matrix(ratings)
+        measure = jaccard if self.similarity is Similarity.JACCARD else cosine
+        similarities = sharing(interactions, self.neighbours, measure)
+        trace = {"neighbours per item": similarities.nnz / ratings.public.items}
+        yield Step(
+            1, 1, ItemScores(interactions, similarities.T.tocsr()), trace, frozenset(trace), True
+        )
 
 
 @mechanism
@@ -386,13 +390,15 @@ class Ease(Plain):
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:  # noqa: ARG002
         check_interactions(ratings)
-        place = most_rated(ratings, GRAM_LIMIT)
-        inside = ratings.on_items(place)
-        weights = ease_weights(inside, self.ridge)
-        model: Model = ItemScores(inside.matrix, weights)
-        if inside.shape != ratings.shape:
-            lowest = float(np.minimum(weights, 0.0).sum(axis=0).min())  # of any score
+        item_order = most_rated(ratings, GRAM_LIMIT)
+        selected = ratings.on_items(item_order)
+        weights = ease_weights(selected, self.ridge)
+        model: Model = ItemScores(selected.matrix, weights)
+        if selected.shape != ratings.shape:
+            lowest_score = float(np.minimum(weights, 0.0).sum(axis=0).min())  # of any score
             counts = item_sums(Pattern.of(ratings), ratings.values)
-            others = (lowest - 1.0 / (1.0 + counts))[:, None]
-            model = OnMostRated(model, place, Factors(np.ones((ratings.public.users, 1)), others))
+            remaining_scores = (lowest_score - 1.0 / (1.0 + counts))[:, None]
+            model = OnMostRated(
+                model, item_order, Factors(np.ones((ratings.public.users, 1)), remaining_scores)
+            )
         yield Step.of(1, 1, model, {"largest weight": float(weights.max())})

@@ -77,51 +77,67 @@ class PrivateEffects(PerUser):
     rounds: int = setting(3, "rounds that share the rest of the budget", at_least=1, at_most=50)
 
     @classmethod
-    def recommended(cls, wanted: Wanted) -> str | None:
-        if wanted.trust is Trust.LOCAL:
+    def recommended(cls, request: Wanted) -> str | None:
+        if request.trust is Trust.LOCAL:
             return None
         return "item effects and taste from sums over many users, each user's own side for free"
 
     def guarantee(self, public: PublicFacts) -> Guarantee[PrivateEffectsReleases]:
-        first, rest = self.budget().split(sum(_SHARES), 1 - sum(_SHARES))
-        residuals, moments = (rest / self.rounds).split(1 - _MOMENTS_SHARE, _MOMENTS_SHARE)
+        effects_budget, rounds_budget = self.budget().split(sum(_SHARES), 1 - sum(_SHARES))
+        residuals_budget, moments_budget = (rounds_budget / self.rounds).split(
+            1 - _MOMENTS_SHARE, _MOMENTS_SHARE
+        )
         n, r, clip = public.items, self.rank, effects_clip(public)
         rounds = RoundReleases(
             user_gaussian(
                 "weighted residuals of each item, alone and times the users' unit vectors of taste",
-                *((n, r + 1), residuals, clip, 2 * clip, self.rounds),
+                *((n, r + 1), residuals_budget, clip, 2 * clip, self.rounds),
             ),
             user_gaussian(
                 "products of the users' unit vectors of taste, and two gains",
-                *((r * r + 2,), moments, math.sqrt(3), 2.0, self.rounds),
+                *((r * r + 2,), moments_budget, math.sqrt(3), 2.0, self.rounds),
             ),
         )
-        releases = PrivateEffectsReleases(effects_releases(public, first, _SHARES), rounds)
+        releases = PrivateEffectsReleases(effects_releases(public, effects_budget, _SHARES), rounds)
         return self.card(public, releases, "exact Gaussian curve")
 
     def own_side(self, public: PublicFacts, columns: int) -> OwnSide:
         return regression_side(public, columns, (0, self.rank))
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
-        public, total = ratings.public, self.rounds + 1
+        public, n_steps = ratings.public, self.rounds + 1
         releases = self.guarantee(public).releases
-        noise, r = releases.rounds.residuals.scale, self.rank
-        items = published_effects(releases.effects, ratings, rng, noise / math.sqrt(self.rounds))
-        random = random_factors(public.items, r, rng)
-        share = taste_share(items, effects_clip(public), self.budget().mu)
-        taste = first_taste(items, random) if share > 0 else None
-        yield Step(1, total, ratings.model(own_model, items), {"share of taste": share})
-        for index in range(2, total + 1):
-            asked = items, taste, r, share, effects_clip(public)
-            sums, moments = ratings.total(round_statistics, *asked)
+        noise_scale, r = releases.rounds.residuals.scale, self.rank
+        item_effects = published_effects(
+            releases.effects, ratings, rng, noise_scale / math.sqrt(self.rounds)
+        )
+        random_start = random_factors(public.items, r, rng)
+        factor_share = taste_share(item_effects, effects_clip(public), self.budget().mu)
+        low_rank = first_taste(item_effects, random_start) if factor_share > 0 else None
+        yield Step(
+            1, n_steps, ratings.model(own_model, item_effects), {"share of taste": factor_share}
+        )
+        for index in range(2, n_steps + 1):
+            query_arguments = item_effects, low_rank, r, factor_share, effects_clip(public)
+            sums, moments = ratings.total(round_statistics, *query_arguments)
             sums = releases.rounds.residuals.publish(sums, rng)
             moments = releases.rounds.moments.publish(moments, rng)
-            off = releases.rounds.moments.scale
-            gains = [believed_gain(float(g), off, public) for g in moments[-2:]]
-            if taste is not None:
-                root = math.sqrt(share)
-                second = moments[:-2].reshape(r, r) / public.users
-                taste = taste_from(items, sums[:, 1:] / root, noise / root, gains[1], second)
-            items = refined(items, sums[:, 0], noise, gains[0], 1 - share)
-            model = ratings.model(own_model, items, taste)
-            yield Step(index, total, model, {"share of taste": share}, final=index == total)
+            gain_noise = releases.rounds.moments.scale
+            mean_gains = [believed_gain(float(g), gain_noise, public) for g in moments[-2:]]
+            if low_rank is not None:
+                root_share = math.sqrt(factor_share)
+                second_moments = moments[:-2].reshape(r, r) / public.users
+                low_rank = taste_from(
+                    item_effects,
+                    sums[:, 1:] / root_share,
+                    noise_scale / root_share,
+                    mean_gains[1],
+                    second_moments,
+                )
+            item_effects = refined(
+                item_effects, sums[:, 0], noise_scale, mean_gains[0], 1 - factor_share
+            )
+            model = ratings.model(own_model, item_effects, low_rank)
+            yield Step(
+                index, n_steps, model, {"share of taste": factor_share}, final=index == n_steps
+            )

@@ -97,73 +97,90 @@ class ReferenceRatings(Plain):
         from scipy.optimize import nnls
 
         if len(ratings) > 2 * _TELLING:
-            some = rng.random(ratings.public.users) < _TELLING / len(ratings)
-            chosen, place = ratings.select(some[ratings.users]), np.cumsum(some, dtype=np.int32) - 1
-            public = replace(chosen.public, users=int(some.sum()))
-            users = place[chosen.users]
-            ratings = replace(chosen, users=users, public=public, user_ids=None)
-        fold, middle, found = rng.integers(_FOLDS, size=len(ratings)), ratings.public.middle, []
-        few = min(_FOLDS, math.ceil(_FOLDS * _JUDGES / len(ratings)))
+            is_sampled = rng.random(ratings.public.users) < _TELLING / len(ratings)
+            sampled, new_index = (
+                ratings.select(is_sampled[ratings.users]),
+                np.cumsum(is_sampled, dtype=np.int32) - 1,
+            )
+            public = replace(sampled.public, users=int(is_sampled.sum()))
+            users = new_index[sampled.users]
+            ratings = replace(sampled, users=users, public=public, user_ids=None)
+        fold, middle, predictions = (
+            rng.integers(_FOLDS, size=len(ratings)),
+            ratings.public.middle,
+            [],
+        )
+        n_folds = min(_FOLDS, math.ceil(_FOLDS * _JUDGES / len(ratings)))
         if len(ratings) < _LEAST or len(np.unique(fold)) < _FOLDS:
             return np.array([1.0, 0.0, 0.0])
-        for held in (fold == k for k in range(few)):
-            train, test = ratings.select(~held), ratings.select(held)
+        for is_held_out in (fold == k for k in range(n_folds)):
+            train, test = ratings.select(~is_held_out), ratings.select(is_held_out)
             *_, last = self._bayes(train)
             models = [last.model, *_without_noise(train, int(rng.integers(2**63)))]
-            told = [m.predict(test.users, test.items) for m in models if m]
-            found.append(np.column_stack([*told, test.values]) - middle)
-        *columns, values = np.concatenate(found).T
-        design, alone = np.column_stack(columns), np.eye(len(columns))[0]
-        pull = np.sqrt(_PRIOR * (design**2).mean(axis=0))
-        rows, wanted = np.vstack([design, np.diag(pull)]), np.append(values, pull * alone)
-        weights: Floats = nnls(rows, wanted)[0]
+            fold_predictions = [model.predict(test.users, test.items) for model in models if model]
+            predictions.append(np.column_stack([*fold_predictions, test.values]) - middle)
+        *model_columns, values = np.concatenate(predictions).T
+        design, prior_weights = np.column_stack(model_columns), np.eye(len(model_columns))[0]
+        prior_scale = np.sqrt(_PRIOR * (design**2).mean(axis=0))
+        rows, target = (
+            np.vstack([design, np.diag(prior_scale)]),
+            np.append(values, prior_scale * prior_weights),
+        )
+        weights: Floats = nnls(rows, target)[0]
         return weights
 
     def _bayes(self, ratings: Ratings) -> Steps:
         from dpmc_core.solvers.noisy_reports import effects_and_taste
 
-        cells, half = Pattern.of(ratings), ratings.public.half_width
+        entries, half_width = Pattern.of(ratings), ratings.public.half_width
         mean = float(ratings.values.mean())
-        values = (ratings.values - mean) / half
-        found = effects_and_taste(
-            cells, values, users_differ=True, rank=self.rank, rounds=self.rounds
+        values = (ratings.values - mean) / half_width
+        posteriors = effects_and_taste(
+            entries, values, users_differ=True, rank=self.rank, rounds=self.rounds
         )
-        for index, now in enumerate(found, start=1):
+        for index, posterior in enumerate(posteriors, start=1):
             trace = {
-                "training rmse": half * rmse(now.predict(cells), values),
-                "noise left": half * math.sqrt(now.noise),
-                "directions of taste": float(len(now.taste)),
+                "training rmse": half_width * rmse(posterior.predict(entries), values),
+                "noise left": half_width * math.sqrt(posterior.noise),
+                "directions of taste": float(len(posterior.taste)),
             }
             model = with_offsets(
-                half * now.left, now.right, mean + half * now.user, half * now.item
+                half_width * posterior.left,
+                posterior.right,
+                mean + half_width * posterior.user,
+                half_width * posterior.item,
             )
-            yield Step.of(index, self.rounds, model, trace, enough=now.final)
+            yield Step.of(index, self.rounds, model, trace, enough=posterior.final)
 
 
 def _without_noise(ratings: Ratings, seed: int) -> list[Factors]:
     """The private estimator without noise, and with who rated what as a fact beside it."""
-    cells, n = Pattern.of(ratings), ratings.public.items
-    rows = gram_products(
-        cells.by_user(np.ones(len(ratings))), 1.0 / np.sqrt(np.maximum(cells.counts, 1))
+    entries, n = Pattern.of(ratings), ratings.public.items
+    rated_products = gram_products(
+        entries.by_user(np.ones(len(ratings))), 1.0 / np.sqrt(np.maximum(entries.counts, 1))
     )
-    _, vectors = leading_eigenpairs(rows, n, min(_TAKEN, n - 1))
-    counts = 1.0 + item_sums(cells)
-    taken = {"who rated what": uncorrelated(vectors / np.sqrt(counts)[:, None], counts)}
-    method, found = PrivateEffects(epsilon=1e6), []
-    for facts in ({}, taken):
-        used = ratings.knowing({**ratings.known, **facts}).using([*ratings.used, *facts])
+    _, vectors = leading_eigenpairs(rated_products, n, min(_TAKEN, n - 1))
+    counts = 1.0 + item_sums(entries)
+    rated_features = {"who rated what": uncorrelated(vectors / np.sqrt(counts)[:, None], counts)}
+    method, fitted = PrivateEffects(epsilon=1e6), []
+    for extra_features in ({}, rated_features):
+        extended = ratings.knowing({**ratings.known, **extra_features}).using(
+            [*ratings.used, *extra_features]
+        )
         with witness():  # nothing that this publishes is anybody's release
-            *_, last = method.fit(used, np.random.default_rng(seed))
+            *_, last = method.fit(extended, np.random.default_rng(seed))
         assert isinstance(last.model, Factors)
-        found.append(last.model)
-    return found
+        fitted.append(last.model)
+    return fitted
 
 
 def _blend(models: Sequence[Model | None], weights: Floats, public: PublicFacts) -> Factors:
     """The middle of the range, and so much of how far each model is from it."""
-    found = [model for model in models if isinstance(model, Factors)]
-    left = np.hstack([weight * model.left for weight, model in zip(weights, found, strict=True)])
-    right = np.hstack([model.right for model in found])
+    factor_models = [model for model in models if isinstance(model, Factors)]
+    left = np.hstack(
+        [weight * model.left for weight, model in zip(weights, factor_models, strict=True)]
+    )
+    right = np.hstack([model.right for model in factor_models])
     return with_offsets(left, right, public.middle * (1 - float(weights.sum())))
 
 
@@ -189,51 +206,52 @@ class ReferenceRanking(Plain):
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
         check_interactions(ratings)
-        held = self._held_out(ratings, rng)
+        is_held_out = self._held_out(ratings, rng)
         seed = int(rng.integers(2**63))
         total = len(_RIVALS) + 1
-        rivals, rated = list(_RIVALS), {rival.name: 0.0 for rival in _RIVALS}
+        candidates, hit_ratios = list(_RIVALS), {candidate.name: 0.0 for candidate in _RIVALS}
         if math.prod(ratings.shape) > _MANY:
-            kinds = [
-                [r for r in _RIVALS if type(r) is k] for k in dict.fromkeys(map(type, _RIVALS))
+            candidates_by_type = [
+                [method for method in _RIVALS if type(method) is method_type]
+                for method_type in dict.fromkeys(map(type, _RIVALS))
             ]
-            rivals = [kind[len(kind) // 2] for kind in kinds]
-        best = rivals[0]
-        for index, rival in enumerate(rivals, start=1):
-            found = _hit_ratio(rival, ratings, held, seed)
-            if found > max(rated.values()):
-                best = rival
-            rated[rival.name] = max(rated[rival.name], found)
-            trace = {f"validation HR@10, {name}": value for name, value in rated.items()}
+            candidates = [same_type[len(same_type) // 2] for same_type in candidates_by_type]
+        best = candidates[0]
+        for index, candidate in enumerate(candidates, start=1):
+            hit_ratio = _hit_ratio(candidate, ratings, is_held_out, seed)
+            if hit_ratio > max(hit_ratios.values()):
+                best = candidate
+            hit_ratios[candidate.name] = max(hit_ratios[candidate.name], hit_ratio)
+            trace = {f"validation HR@10, {name}": value for name, value in hit_ratios.items()}
             yield Step.of(index, total, None, trace)
-            if rival is rivals[-1]:
-                kind = (other for other in _RIVALS if type(other) is type(best))
-                rivals += [other for other in kind if other not in rivals]
-        chosen = replace(best, rounds=self.rounds) if isinstance(best, Ials) else best
+            if candidate is candidates[-1]:
+                same_type = (peer for peer in _RIVALS if type(peer) is type(best))
+                candidates += [peer for peer in same_type if peer not in candidates]
+        final = replace(best, rounds=self.rounds) if isinstance(best, Ials) else best
         with witness():
-            *_, last = chosen.fit(ratings, np.random.default_rng(seed))
+            *_, last = final.fit(ratings, np.random.default_rng(seed))
         yield Step.of(total, total, last.model, trace)
 
     def _held_out(self, ratings: Ratings, rng: Rng) -> Bools:
         """The judges: some interactions of every user or one of some; nobody's only one, and more
         than one only of who has five times as many."""
         counts = np.diff(ratings.indptr)
-        able = rng.permutation(np.flatnonzero(counts > 1))[: self.judges]
+        eligible_users = rng.permutation(np.flatnonzero(counts > 1))[: self.judges]
         quota = np.zeros(len(counts), dtype=np.int64)
-        each = self.judges // max(len(able), 1)
-        quota[able] = np.clip(counts[able] // 5, 1, max(each, 1))
+        quota_per_user = self.judges // max(len(eligible_users), 1)
+        quota[eligible_users] = np.clip(counts[eligible_users] // 5, 1, max(quota_per_user, 1))
         latest = () if ratings.times is None else (-ratings.times,)
         return place_in_row(ratings, rng.random(len(ratings)), *latest) < quota[ratings.users]
 
 
-def _hit_ratio(method: Mechanism, ratings: Ratings, held: Bools, seed: int) -> float:
+def _hit_ratio(method: Mechanism, ratings: Ratings, is_held_out: Bools, seed: int) -> float:
     """HR@10 of the held-out interactions once a method has learnt from the others.
 
     0 where there is nothing to choose by: too few interactions, or items to rank them among.
     """
-    if not held.any():
+    if not is_held_out.any():
         return 0.0
-    train, test = ratings.select(~held), ratings.select(held)
+    train, test = ratings.select(~is_held_out), ratings.select(is_held_out)
     with witness():  # nothing that this publishes is anybody's release
         *_, last = method.fit(train, np.random.default_rng(seed))
     assert last.model is not None  # no noise to wait for

@@ -88,30 +88,33 @@ class NoisyCounts(Releases):
 
 def own_formula(public: PublicFacts, profile: str) -> str:
     """How a user scores item j. profile: the formula without facts, up to its last bracket."""
-    facts = f", {_OWN_FACTS.format(public.columns)}" if public.features else ")"
-    return profile + facts
+    features_text = f", {_OWN_FACTS.format(public.columns)}" if public.features else ")"
+    return profile + features_text
 
 
 def tell_facts(
-    release: Laplace | Gaussian | None, ratings: Ratings, believed: Floats, rng: Rng
+    release: Laplace | Gaussian | None, ratings: Ratings, posterior_counts: Floats, rng: Rng
 ) -> Floats | None:
     """Release what facts about items are worth to users: the chance that each tells something.
     None where nothing is publicly known."""
     if release is None:
         return None
-    users = ratings.public.users
-    told = release.publish(ratings.total(facts_apart, believed), rng)
-    noise = release.scale * (math.sqrt(2) if isinstance(release, Laplace) else 1)
-    return telling(told / users, noise / users, *TELLING)
+    n_users = ratings.public.users
+    noisy_gains = release.publish(ratings.total(facts_apart, posterior_counts), rng)
+    noise_scale = release.scale * (math.sqrt(2) if isinstance(release, Laplace) else 1)
+    return telling(noisy_gains / n_users, noise_scale / n_users, *TELLING)
 
 
 def _with_facts(
-    model: Factors, ratings: Ratings, tells: Floats | None, believed: Floats
+    model: Factors, ratings: Ratings, gain_probabilities: Floats | None, posterior_counts: Floats
 ) -> Factors:
-    """The scores, in log odds, with what facts add, as far as they tell; believed: counts."""
-    if tells is None:
+    """The scores, in log odds, with what facts add, as far as they tell; posterior_counts:
+    counts."""
+    if gain_probabilities is None:
         return model
-    return OwnFacts.of(Pattern.of(ratings), ratings.facts, believed).added(model, tells)
+    return OwnFacts.of(Pattern.of(ratings), ratings.facts, posterior_counts).added(
+        model, gain_probabilities
+    )
 
 
 @mechanism
@@ -142,44 +145,66 @@ class PrivatePopularity(Mechanism):
     )
 
     def guarantee(self, public: PublicFacts) -> Guarantee[NoisyCounts]:
-        user, facts = self.per is Per.USER, len(public.features)
-        if user:
+        per_user, n_features = self.per is Per.USER, len(public.features)
+        if per_user:
             check_delta(self.delta, public)
-        k = min(self.contributions, public.items) if user else 1
-        pure = self.delta == 0
-        whole = Loss(self.epsilon) if pure else Loss(mu=gaussian_mu(self.epsilon, self.delta))
-        first, rest = whole.split(1 - _FACTS, _FACTS) if facts else (whole, whole)
-        size = float(k) if pure else math.sqrt(k)
-        # Rows have no negative parts, so two of them are at most sqrt(2) times as far apart.
-        counts = self._release(
-            "how many users have each item", (public.items,), first, size, math.sqrt(2) * size
+        k = min(self.contributions, public.items) if per_user else 1
+        is_pure = self.delta == 0
+        total_budget = (
+            Loss(self.epsilon) if is_pure else Loss(mu=gaussian_mu(self.epsilon, self.delta))
         )
-        told = None
-        if facts:  # one cell, too, may turn all that a user says of them
-            most = float(facts) if pure else math.sqrt(facts)
-            told = self._release(_TOLD, (facts,), rest, most if user else 2 * most, 2 * most)
+        counts_budget, features_budget = (
+            total_budget.split(1 - _FACTS, _FACTS) if n_features else (total_budget, total_budget)
+        )
+        row_norm = float(k) if is_pure else math.sqrt(k)
+        # Rows have no negative parts, so two of them are at most sqrt(2) times as far apart.
+        counts_release = self._release(
+            "how many users have each item",
+            (public.items,),
+            counts_budget,
+            row_norm,
+            math.sqrt(2) * row_norm,
+        )
+        features_release = None
+        if n_features:  # one cell, too, may turn all that a user says of them
+            features_norm = float(n_features) if is_pure else math.sqrt(n_features)
+            features_release = self._release(
+                _TOLD,
+                (n_features,),
+                features_budget,
+                features_norm if per_user else 2 * features_norm,
+                2 * features_norm,
+            )
         return Guarantee(
-            change=USER_EMPTIED if user else CELL,
+            change=USER_EMPTIED if per_user else CELL,
             notion=Notion.APPROX if self.delta else Notion.PURE,
             trust=Trust.CURATOR,
             publishes=Publishes.ITEM_COUNTS,
             public=public,
             claimed=Budget(self.epsilon, self.delta),
             source="Gaussian mechanism" if self.delta else "Laplace mechanism",
-            releases=NoisyCounts(counts, told),
+            releases=NoisyCounts(counts_release, features_release),
         )
 
     def _release(
-        self, query: str, shape: tuple[int, ...], part: Loss, moved: float, replaced: float
+        self,
+        query: str,
+        shape: tuple[int, ...],
+        budget: Loss,
+        sensitivity: float,
+        replaced_sensitivity: float,
     ) -> Laplace | Gaussian:
-        """moved: how far what the budget protects moves the answer, in the norm of the noise."""
-        table = {USER_EMPTIED if self.per is Per.USER else CELL: moved}
+        """sensitivity: how far what the budget protects moves the answer, in the norm of the
+        noise."""
+        sensitivities = {USER_EMPTIED if self.per is Per.USER else CELL: sensitivity}
         if self.delta == 0:
-            scale = moved / part.epsilon
-            return Laplace(query=query, shape=shape, sensitivity=table, scale=scale)
+            scale = sensitivity / budget.epsilon
+            return Laplace(query=query, shape=shape, sensitivity=sensitivities, scale=scale)
         if self.per is Per.USER:
-            table[USER_REPLACED] = replaced
-        return Gaussian(query=query, shape=shape, sensitivity=table, scale=moved / part.mu)
+            sensitivities[USER_REPLACED] = replaced_sensitivity
+        return Gaussian(
+            query=query, shape=shape, sensitivity=sensitivities, scale=sensitivity / budget.mu
+        )
 
     def own_side(self, public: PublicFacts, columns: int) -> OwnSide:  # noqa: ARG002
         return _same_for_all(public)
@@ -189,8 +214,8 @@ class PrivatePopularity(Mechanism):
         counts = Counts(
             releases.counts.publish(ratings.total(self._counts), rng), releases.counts.scale
         )
-        tells = tell_facts(releases.facts, ratings, counts.believed, rng)
-        model = ratings.model(_popular, counts, tells)
+        gain_probabilities = tell_facts(releases.facts, ratings, counts.believed, rng)
+        model = ratings.model(_popular, counts, gain_probabilities)
         yield Step(1, 1, model, {"most popular item": float(counts.noisy.max())}, final=True)
 
     def _counts(self, ratings: Ratings) -> Floats:
@@ -203,11 +228,13 @@ class PrivatePopularity(Mechanism):
         return item_sums(Pattern.of(ratings), values)
 
 
-def _popular(ratings: Ratings, counts: Counts, tells: Floats | None, parts: int = 1) -> Factors:
-    """The counts as everybody's scores, over `parts`; with facts, their logs and those."""
-    scores = counts.noisy / parts if tells is None else np.log(counts.believed)
+def _popular(
+    ratings: Ratings, counts: Counts, gain_probabilities: Floats | None, divisor: int = 1
+) -> Factors:
+    """The counts as everybody's scores, over `divisor`; with facts, their logs and those."""
+    scores = counts.noisy / divisor if gain_probabilities is None else np.log(counts.believed)
     model = Factors(np.ones((ratings.public.users, 1)), scores[:, None])
-    return _with_facts(model, ratings, tells, counts.believed)
+    return _with_facts(model, ratings, gain_probabilities, counts.believed)
 
 
 def _same_for_all(public: PublicFacts) -> OwnSide:
@@ -265,37 +292,55 @@ class PrivateTaste(PerUser):
     rank: int = setting(10, "taste directions looked for", at_least=1, at_most=64)
 
     @classmethod
-    def recommended(cls, wanted: Wanted) -> str | None:
-        if not wanted.change.per_user or wanted.trust is Trust.LOCAL:
+    def recommended(cls, request: Wanted) -> str | None:
+        if not request.change.per_user or request.trust is Trust.LOCAL:
             return None
         return "popularity first, and taste only where the released counts show it can be heard"
 
     def guarantee(self, public: PublicFacts) -> Guarantee[TasteReleases]:
-        d, known, budget = self.rank, len(public.features), self.budget()
-        asks = sum(times for times, _ in _ROUNDS)
-        facts = None
-        if known:
-            budget, part = budget.split(1 - _FACTS, _FACTS)
-            facts = user_gaussian(_TOLD, (known,), part, math.sqrt(known), 2 * math.sqrt(known))
-        first, rounds, moments = budget.split(
+        d, n_features, budget = self.rank, len(public.features), self.budget()
+        n_publications = sum(n_repeats for n_repeats, _ in _ROUNDS)
+        features_release = None
+        if n_features:
+            budget, features_budget = budget.split(1 - _FACTS, _FACTS)
+            features_release = user_gaussian(
+                _TOLD,
+                (n_features,),
+                features_budget,
+                math.sqrt(n_features),
+                2 * math.sqrt(n_features),
+            )
+        popularity_budget, rounds_budget, moments_budget = budget.split(
             _FIRST, (1 - _FIRST) * (1 - _MOMENTS), (1 - _FIRST) * _MOMENTS
         )
-        turned = math.sqrt(2 + 2 * (1 - 2 * _COUNT))
+        replaced_sensitivity = math.sqrt(2 + 2 * (1 - 2 * _COUNT))
         releases = TasteReleases(
             popularity=user_gaussian(
                 "how many users have each item, rows scaled to length 1",
-                *((public.items,), first, 1.0, math.sqrt(2)),
+                *((public.items,), popularity_budget, 1.0, math.sqrt(2)),
             ),
             rounds=user_gaussian(
                 "how many users have each item, and the sum of their profiles without it (where"
                 " those would drown: how many users alone)",
-                *((public.items, d + 1), rounds / asks, 1.0, turned, asks),
+                *(
+                    (public.items, d + 1),
+                    rounds_budget / n_publications,
+                    1.0,
+                    replaced_sensitivity,
+                    n_publications,
+                ),
             ),
             moments=user_gaussian(
                 "second moments of the profiles and an intercept",
-                *((d + 1, d + 1), moments / asks, math.sqrt(3), math.sqrt(8), asks),
+                *(
+                    (d + 1, d + 1),
+                    moments_budget / n_publications,
+                    math.sqrt(3),
+                    math.sqrt(8),
+                    n_publications,
+                ),
             ),
-            facts=facts,
+            facts=features_release,
         )
         return self.card(public, releases, "Gaussian mechanism, composed exactly")
 
@@ -309,51 +354,71 @@ class PrivateTaste(PerUser):
         return OwnSide(own_formula(public, _OWN_PROFILE), (self.rank + 1 + public.columns,), arrays)
 
     def fit(self, ratings: Ratings, rng: Rng) -> Steps:
-        releases, (users, items) = self.guarantee(ratings.public).releases, ratings.public.shape
-        rows = ratings.total(_rows)
-        noise = releases.rounds.scale
-        counts = Counts(releases.popularity.publish(rows, rng), releases.popularity.scale)
-        hear = _heard(counts)
-        tells = tell_facts(releases.facts, ratings, counts.believed, rng)
-        features = harmless(rng, Harmless.START).uniform(-1.0, 1.0, (items, self.rank))
+        releases, (n_users, n_items) = self.guarantee(ratings.public).releases, ratings.public.shape
+        exact_counts = ratings.total(_rows)
+        noise_scale = releases.rounds.scale
+        counts = Counts(releases.popularity.publish(exact_counts, rng), releases.popularity.scale)
+        is_detectable = _heard(counts)
+        gain_probabilities = tell_facts(releases.facts, ratings, counts.believed, rng)
+        features = harmless(rng, Harmless.START).uniform(-1.0, 1.0, (n_items, self.rank))
         features *= np.sqrt(counts.believed)[:, None]  # what is told about rare items drowns
-        step = 0
-        for asks, least in _ROUNDS:
-            asked, gram = np.zeros((items, self.rank + 1)), np.zeros((self.rank + 1, self.rank + 1))
-            share = _COUNT if hear else 1.0
-            asked[:, 0] = math.sqrt(share) * rows
-            if hear:
+        index = 0
+        for n_repeats, min_signal in _ROUNDS:
+            exact_sums, exact_moments = (
+                np.zeros((n_items, self.rank + 1)),
+                np.zeros((self.rank + 1, self.rank + 1)),
+            )
+            count_share = _COUNT if is_detectable else 1.0
+            exact_sums[:, 0] = math.sqrt(count_share) * exact_counts
+            if is_detectable:
                 features = features - counts.believed @ features / counts.believed.sum()
-                asked_with = features
-                own = ratings.map(_Profiled.of, features)
-                heard, gram = own.total(_Profiled.sums, features)
-                asked[:, 1:] = math.sqrt(1 - share) * heard
-            answer, moments = np.zeros_like(asked), np.zeros_like(gram)
-            agreed, found = np.zeros(2), None
-            for times in range(1, asks + 1):
-                new = releases.rounds.publish(asked, rng)
-                answer += (new - answer) / times
-                moments += (releases.moments.publish(gram, rng) - moments) / times
-                counts = counts.with_also(new[:, 0] / math.sqrt(share), noise / math.sqrt(share))
-                told = 0.0
-                if hear:
-                    profile = answer[:, 1:] / math.sqrt(1 - share)
-                    if found is not None:
-                        again = new[:, 1:] / math.sqrt(1 - share)
-                        agreed += found.agreement(again, counts.believed)
-                    off = noise / math.sqrt((1 - share) * times)
-                    blur = releases.moments.scale / math.sqrt(times)
-                    found = Audiences.of(profile, off, moments, blur, counts.believed, users)
-                    trust = min(max(agreed[0] / agreed[1], 0.0), 1.0) if agreed[1] > 0 else 1.0
-                    told = trust * found.told
-                    state = found, asked_with, counts.believed, trust, tells
-                    model = own.model(_Profiled.scores, *state)
-                    features = found.features(counts.believed)
+                query_features = features
+                profiled_users = ratings.map(_Profiled.of, features)
+                profile_sums, exact_moments = profiled_users.total(_Profiled.sums, features)
+                exact_sums[:, 1:] = math.sqrt(1 - count_share) * profile_sums
+            mean_sums, moments = np.zeros_like(exact_sums), np.zeros_like(exact_moments)
+            agreement, audiences = np.zeros(2), None
+            for repeat in range(1, n_repeats + 1):
+                noisy_sums = releases.rounds.publish(exact_sums, rng)
+                mean_sums += (noisy_sums - mean_sums) / repeat
+                moments += (releases.moments.publish(exact_moments, rng) - moments) / repeat
+                counts = counts.with_also(
+                    noisy_sums[:, 0] / math.sqrt(count_share), noise_scale / math.sqrt(count_share)
+                )
+                signal = 0.0
+                if is_detectable:
+                    mean_profiles = mean_sums[:, 1:] / math.sqrt(1 - count_share)
+                    if audiences is not None:
+                        repeated_profiles = noisy_sums[:, 1:] / math.sqrt(1 - count_share)
+                        agreement += audiences.agreement(repeated_profiles, counts.believed)
+                    profile_noise = noise_scale / math.sqrt((1 - count_share) * repeat)
+                    moments_noise = releases.moments.scale / math.sqrt(repeat)
+                    audiences = Audiences.of(
+                        mean_profiles,
+                        profile_noise,
+                        moments,
+                        moments_noise,
+                        counts.believed,
+                        n_users,
+                    )
+                    reliability = (
+                        min(max(agreement[0] / agreement[1], 0.0), 1.0) if agreement[1] > 0 else 1.0
+                    )
+                    signal = reliability * audiences.told
+                    score_arguments = (
+                        audiences,
+                        query_features,
+                        counts.believed,
+                        reliability,
+                        gain_probabilities,
+                    )
+                    model = profiled_users.model(_Profiled.scores, *score_arguments)
+                    features = audiences.features(counts.believed)
                 else:
-                    model = ratings.model(_popular, counts, tells, users)
-                step += 1
-                yield Step(step, releases.rounds.times, model, {"taste that is heard": told})
-            hear = hear and told >= least
+                    model = ratings.model(_popular, counts, gain_probabilities, n_users)
+                index += 1
+                yield Step(index, releases.rounds.times, model, {"taste that is heard": signal})
+            is_detectable = is_detectable and signal >= min_signal
 
 
 def _rows(ratings: Ratings) -> Floats:
@@ -375,22 +440,22 @@ class _Profiled(NamedTuple):
     def sums(self, features: Floats) -> tuple[Floats, Floats]:
         """Of profiles by item, and second moments with an intercept."""
         weights = contributions(self.ratings, 1)
-        with_one = np.hstack([self.own, np.ones((len(self.own), 1))])
+        profiles_and_intercept = np.hstack([self.own, np.ones((len(self.own), 1))])
         moments = cross_moments(Pattern.of(self.ratings), weights, features)
-        return moments, with_one.T @ with_one
+        return moments, profiles_and_intercept.T @ profiles_and_intercept
 
     def scores(
         self,
-        found: Audiences,
+        audiences: Audiences,
         features: Floats,
-        believed: Floats,
-        trust: float,
-        tells: Floats | None,
+        posterior_counts: Floats,
+        reliability: float,
+        gain_probabilities: Floats | None,
     ) -> Factors:
         """Popularity, taste and what facts add."""
-        model = found.scores(self.own, believed, trust)
-        model = replace(model, own={"features": features, "centre": found.centre})
-        return _with_facts(model, self.ratings, tells, believed)
+        model = audiences.scores(self.own, posterior_counts, reliability)
+        model = replace(model, own={"features": features, "centre": audiences.centre})
+        return _with_facts(model, self.ratings, gain_probabilities, posterior_counts)
 
 
 def _heard(counts: Counts) -> bool:
@@ -400,5 +465,5 @@ def _heard(counts: Counts) -> bool:
     square of the counts, less the known noise, is held against the noise that the whole budget
     would leave.
     """
-    energy = float(counts.noisy @ counts.noisy) / len(counts.noisy) - counts.noise**2
-    return energy >= _HEARD * _FIRST * counts.noise**2
+    signal_energy = float(counts.noisy @ counts.noisy) / len(counts.noisy) - counts.noise**2
+    return signal_energy >= _HEARD * _FIRST * counts.noise**2

@@ -69,7 +69,7 @@ class Loss:
     @classmethod
     def of(cls, *pure: Pure) -> Loss:
         """The loss of pure releases."""
-        return cls(math.fsum(part.epsilon * part.times for part in pure), 0.0, pure)
+        return cls(math.fsum(releases.epsilon * releases.times for releases in pure), 0.0, pure)
 
     def __add__(self, other: Loss) -> Loss:
         times = Counter({(p.epsilon, p.laplace): p.times for p in self.pure})
@@ -81,9 +81,9 @@ class Loss:
         """A share of it, or several of it: epsilon and the square of mu count alike."""
         return Loss(self.epsilon * share, self.mu * math.sqrt(share))
 
-    def __truediv__(self, parts: float) -> Loss:
+    def __truediv__(self, n_parts: float) -> Loss:
         """One of so many equal parts."""
-        return self * (1 / parts)
+        return self * (1 / n_parts)
 
     def split(self, *weights: float) -> tuple[Loss, ...]:
         """Parts in proportion to the weights.
@@ -94,15 +94,15 @@ class Loss:
         for weight in weights:
             check_number("weight of a share", weight, above=0)
         total = math.fsum(weights)
-        parts = (self * (weight / total) for weight in weights)
-        return tuple(Loss(part.epsilon * _ROUNDING, part.mu) for part in parts)
+        shares = (self * (weight / total) for weight in weights)
+        return tuple(Loss(share.epsilon * _ROUNDING, share.mu) for share in shares)
 
     def epsilon_at(self, delta: float) -> float:
         """The epsilon of everything together at a delta, never understated."""
         if self.epsilon == 0 or delta == 0 or math.isinf(self.epsilon):
             return self.epsilon + gaussian_epsilon(self.mu, delta)
-        together = composed_epsilon(self.pure, self.mu, delta)
-        return min(together, self.epsilon + gaussian_epsilon(self.mu, delta))
+        composed = composed_epsilon(self.pure, self.mu, delta)
+        return min(composed, self.epsilon + gaussian_epsilon(self.mu, delta))
 
     def delta_at(self, epsilon: float) -> float:
         """The delta of everything together at an epsilon, never understated."""
@@ -120,10 +120,12 @@ class Loss:
         of prior and 1 - prior.
         """
         check_number("prior", prior, at_least=0, at_most=1)
-        before = max(prior, 1 - prior)
-        if before == 1:
+        prior_accuracy = max(prior, 1 - prior)
+        if prior_accuracy == 1:
             return 1.0
-        return before + (1 - before) * self.delta_at(math.log(before / (1 - before)))
+        return prior_accuracy + (1 - prior_accuracy) * self.delta_at(
+            math.log(prior_accuracy / (1 - prior_accuracy))
+        )
 
 
 def gaussian_log_delta(epsilon: float, mu: float) -> float:
@@ -144,21 +146,21 @@ def gaussian_log_delta(epsilon: float, mu: float) -> float:
             float(scipy.special.ndtr(-u))
             - math.exp(epsilon + float(scipy.special.log_ndtr(-u - mu)))
         )
-    near = mu > 0.01 and u <= 1e4
-    gap = float(_mills(u) - _mills(u + mu) if near else _mills_gap(np.array(u), mu))
+    is_near = mu > 0.01 and u <= 1e4
+    gap = float(_mills(u) - _mills(u + mu) if is_near else _mills_gap(np.array(u), mu))
     return -0.5 * u * u - 0.5 * math.log(2 * math.pi) + math.log(gap) if gap > 0 else -math.inf
 
 
 def _mills_gap(u: Floats, mu: float) -> Floats:
     """R(u) - R(u + mu) for the Mills ratio R, to about 1e-12 relative where delta can be seen."""
     # above 1e4 delta has underflowed long before, and -R'(t) < 1/t^2
-    far = mu / np.maximum(np.abs(u), 1.0) / np.maximum(np.abs(u), 1.0)
+    tail_gap = mu / np.maximum(np.abs(u), 1.0) / np.maximum(np.abs(u), 1.0)
     if mu > 0.01:
-        return np.where(u > 1e4, far, _mills(u) - _mills(u + mu))
+        return np.where(u > 1e4, tail_gap, _mills(u) - _mills(u + mu))
     # The difference of two nearly equal numbers: integrate -R'(t) = 1 - t R(t) instead.
     nodes, weights = np.polynomial.legendre.leggauss(3)
     t = u[..., None] + 0.5 * mu * (1.0 + nodes)
-    return np.where(u > 1e4, far, 0.5 * mu * ((1.0 - t * _mills(t)) @ weights))
+    return np.where(u > 1e4, tail_gap, 0.5 * mu * ((1.0 - t * _mills(t)) @ weights))
 
 
 def _mills(x: Any) -> Any:
@@ -220,7 +222,7 @@ def _boundary(holds: Callable[[float], bool], start: float) -> float:
 
 
 def bisect(
-    below: Callable[[float], bool],
+    condition: Callable[[float], bool],
     low: float,
     high: float,
     absolute: float = 0.0,
@@ -229,12 +231,12 @@ def bisect(
     """Where a condition that holds up to some point ends: its last and first sides, so close.
 
     Args:
-        below: holds at `low` and not at `high`.
+        condition: holds at `low` and not at `high`.
         absolute, relative: how far apart both may stay; relative: to the upper one.
     """
     while high - low > absolute + relative * high:
         middle = 0.5 * (low + high)
-        low, high = (middle, high) if below(middle) else (low, middle)
+        low, high = (middle, high) if condition(middle) else (low, middle)
     return low, high
 
 
@@ -272,22 +274,28 @@ def composed_epsilon(pure: tuple[Pure, ...], mu: float, delta: float) -> float:
     pure: finite epsilons, at least one above 0. mu: 0 without Gaussian releases.
     """
     check_number("delta", delta, above=0, below=1)
-    law = _Laplace.of(pure, mu) or _Binomial.of(pure, mu) or _Grid.of(pure, mu, delta=delta)
+    loss_distribution = (
+        _Laplace.of(pure, mu) or _Binomial.of(pure, mu) or _Grid.of(pure, mu, delta=delta)
+    )
     high = math.fsum(p.epsilon * p.times for p in pure) + gaussian_epsilon(mu, delta)
     target = delta * (1 - 1e-12)
-    if law.delta(0.0) <= target:
+    if loss_distribution.delta(0.0) <= target:
         return 0.0
-    if law.delta(high) > target:  # the grid is too coarse to say anything
+    if loss_distribution.delta(high) > target:  # the grid is too coarse to say anything
         return high
-    return bisect(lambda epsilon: law.delta(epsilon) > target, 0.0, high, relative=1e-8)[1]
+    return bisect(
+        lambda epsilon: loss_distribution.delta(epsilon) > target, 0.0, high, relative=1e-8
+    )[1]
 
 
 @lru_cache(maxsize=_KNOWN)
 def composed_delta(pure: tuple[Pure, ...], mu: float, epsilon: float) -> float:
     """The smallest delta of pure and Gaussian releases together at an epsilon, or a little more."""
     check_number("epsilon", epsilon, at_least=0)
-    law = _Laplace.of(pure, mu) or _Binomial.of(pure, mu) or _Grid.of(pure, mu, epsilon=epsilon)
-    return min(1.0, law.delta(epsilon))
+    loss_distribution = (
+        _Laplace.of(pure, mu) or _Binomial.of(pure, mu) or _Grid.of(pure, mu, epsilon=epsilon)
+    )
+    return min(1.0, loss_distribution.delta(epsilon))
 
 
 @dataclass(frozen=True)
@@ -299,8 +307,8 @@ class _Laplace:
     @classmethod
     def of(cls, pure: tuple[Pure, ...], mu: float) -> _Laplace | None:
         """None where the releases are others, or more."""
-        one = mu == 0 and len(pure) == 1 and pure[0].laplace and pure[0].times == 1
-        return cls(pure[0].epsilon) if one else None
+        is_single = mu == 0 and len(pure) == 1 and pure[0].laplace and pure[0].times == 1
+        return cls(pure[0].epsilon) if is_single else None
 
     def delta(self, epsilon: float) -> float:
         return max(0.0, -math.expm1((epsilon - self.shift) / 2))
@@ -320,18 +328,18 @@ class _Binomial:
             return None
         epsilon, n, _ = pure[0]
         i = np.arange(n // 2 + 1.0)  # the others lose nothing
-        chosen = (
+        log_coefficients = (
             scipy.special.gammaln(n + 1)
             - scipy.special.gammaln(i + 1)
             - scipy.special.gammaln(n - i + 1)
         )
-        logs = chosen - i * epsilon - n * math.log1p(math.exp(-epsilon))
+        logs = log_coefficients - i * epsilon - n * math.log1p(math.exp(-epsilon))
         return cls((n - 2 * i) * epsilon, logs)
 
     def delta(self, epsilon: float) -> float:
-        above = self.losses > epsilon
-        gain = -np.expm1(epsilon - self.losses[above])
-        return float(np.exp(self.logs[above]) @ gain)
+        is_above = self.losses > epsilon
+        excess = -np.expm1(epsilon - self.losses[is_above])
+        return float(np.exp(self.logs[is_above]) @ excess)
 
 
 @dataclass(frozen=True, eq=False)
@@ -358,62 +366,66 @@ class _Grid:
         epsilon: float | None = None,
     ) -> _Grid:
         """Fine enough where a delta, or an epsilon, is reached."""
-        total = sum(part.times for part in pure)
-        spread = math.fsum(p.times * min(p.epsilon, 2.0) ** 2 for p in pure) + mu * mu
-        step = 2 * math.sqrt(_FINE * spread / total)
-        largest = max(part.epsilon for part in pure)
-        step = max(step, 20 * math.sqrt(spread) / _POINTS, 4 * largest / _POINTS)
+        total = sum(releases.times for releases in pure)
+        variance = math.fsum(p.times * min(p.epsilon, 2.0) ** 2 for p in pure) + mu * mu
+        step = 2 * math.sqrt(_FINE * variance / total)
+        largest = max(releases.epsilon for releases in pure)
+        step = max(step, 20 * math.sqrt(variance) / _POINTS, 4 * largest / _POINTS)
         step = largest / max(1, math.floor(largest / step))  # so its law ends on the grid
-        laws = [_law(part, step) for part in pure]
-        tilt = _tilt(pure, laws, step, mu, math.sqrt(spread), delta, epsilon)
-        tilted = [_tilted(law, start, tilt, step) for start, law in laws]
-        places, log_mean = [start for start, _ in laws], 0.0
-        for part, (_, mean) in zip(pure, tilted, strict=True):
-            log_mean += part.times * mean
-        low, high = _window(pure, places, [law for law, _ in tilted])
+        distributions = [_law(releases, step) for releases in pure]
+        tilt = _tilt(pure, distributions, step, mu, math.sqrt(variance), delta, epsilon)
+        tilted = [_tilted(distribution, start, tilt, step) for start, distribution in distributions]
+        starts, log_mean = [start for start, _ in distributions], 0.0
+        for releases, (_, log_moment) in zip(pure, tilted, strict=True):
+            log_mean += releases.times * log_moment
+        low, high = _window(pure, starts, [distribution for distribution, _ in tilted])
         size = 1 << max(1, (high - low).bit_length())
         spectrum = np.ones(size // 2 + 1, dtype=complex)
-        for part, (law, _) in zip(pure, tilted, strict=True):
-            around = np.bincount(np.arange(len(law)) % size, law, size)
-            spectrum *= np.fft.rfft(around) ** part.times
-        first = sum(part.times * start for part, start in zip(pure, places, strict=True))
-        masses = np.roll(np.fft.irfft(spectrum, size), (first - low) % size)
+        for releases, (distribution, _) in zip(pure, tilted, strict=True):
+            wrapped = np.bincount(np.arange(len(distribution)) % size, distribution, size)
+            spectrum *= np.fft.rfft(wrapped) ** releases.times
+        first_index = sum(
+            releases.times * start for releases, start in zip(pure, starts, strict=True)
+        )
+        masses = np.roll(np.fft.irfft(spectrum, size), (first_index - low) % size)
         masses = np.maximum(masses[: high - low + 1], 0.0)
         losses: Floats = step * np.arange(low, high + 1.0)
         return cls(losses, masses, tilt, log_mean, mu)
 
     def delta(self, epsilon: float) -> float:
-        rest = epsilon - self.losses
+        excess = epsilon - self.losses
         if self.mu == 0:
-            above = rest < 0
-            logs, masses = np.log(-np.expm1(rest[above])), self.masses[above]
-            rest = rest[above]
+            is_above = excess < 0
+            logs, masses = np.log(-np.expm1(excess[is_above])), self.masses[is_above]
+            excess = excess[is_above]
         else:
-            logs, masses = _gaussian_log_deltas(rest, self.mu), self.masses
+            logs, masses = _gaussian_log_deltas(excess, self.mu), self.masses
         # the chance of a loss is its mass exp(log_mean - tilt loss)
         start = self.log_mean - self.tilt * epsilon
-        logs = logs + self.tilt * rest
-        top = float(logs.max(initial=-math.inf))
-        found = float(masses @ np.exp(logs - top)) if math.isfinite(top) else 0.0
-        lost = start + math.log(_NOISE) + self.tilt * (self.tilt + 1) * self.mu**2 / 2
-        return found * math.exp(min(start + top, 600.0)) + math.exp(min(lost, 600.0))
+        logs = logs + self.tilt * excess
+        max_log = float(logs.max(initial=-math.inf))
+        weighted_sum = float(masses @ np.exp(logs - max_log)) if math.isfinite(max_log) else 0.0
+        log_error = start + math.log(_NOISE) + self.tilt * (self.tilt + 1) * self.mu**2 / 2
+        return weighted_sum * math.exp(min(start + max_log, 600.0)) + math.exp(
+            min(log_error, 600.0)
+        )
 
 
-def _law(part: Pure, step: float) -> tuple[int, Floats]:
+def _law(releases: Pure, step: float) -> tuple[int, Floats]:
     """The chances of the loss of one release at multiples of a step: the first multiple, chances.
 
     Mass between two of them goes to both, so that its chance under either data set stays: a spread
     of the likelihood ratio, which makes the two no harder to tell apart.
     """
-    end = part.epsilon
+    end = releases.epsilon
     low, high = math.floor(-end / step), math.ceil(end / step)
     edges: Floats = step * np.arange(low, high + 1.0)
     masses = np.zeros(len(edges))
-    if part.laplace:
-        inside = np.clip(edges, -end, end)
-        _share(masses[:-1], masses[1:], *_laplace_masses(inside, edges[:-1], end), step)
-    top = 0.5 if part.laplace else 1 / (1 + math.exp(-end))
-    for loss, p in ((end, top), (-end, top * math.exp(-end))):
+    if releases.laplace:
+        clipped_edges = np.clip(edges, -end, end)
+        _share(masses[:-1], masses[1:], *_laplace_masses(clipped_edges, edges[:-1], end), step)
+    end_probability = 0.5 if releases.laplace else 1 / (1 + math.exp(-end))
+    for loss, p in ((end, end_probability), (-end, end_probability * math.exp(-end))):
         k = min(math.floor(loss / step) - low, len(edges) - 2)
         q = p * math.exp(edges[k] - loss)
         _share(masses[k : k + 1], masses[k + 1 : k + 2], np.array([p]), np.array([q]), step)
@@ -421,8 +433,8 @@ def _law(part: Pure, step: float) -> tuple[int, Floats]:
 
 
 def _share(
-    below: Floats,
-    above: Floats,
+    lower_masses: Floats,
+    upper_masses: Floats,
     p: Floats,
     q: Floats,
     step: float,
@@ -432,8 +444,8 @@ def _share(
     p, q: their chances with and without the change, q times e^(loss of the point below).
     """
     upper = np.clip((p - q) / -math.expm1(-step), 0.0, p)
-    above += upper
-    below += p - upper
+    upper_masses += upper
+    lower_masses += p - upper
 
 
 def _laplace_masses(inside: Floats, edges: Floats, s: float) -> tuple[Floats, Floats]:
@@ -452,36 +464,40 @@ def _laplace_masses(inside: Floats, edges: Floats, s: float) -> tuple[Floats, Fl
     return p, q
 
 
-def _tilted(law: Floats, start: int, tilt: float, step: float) -> tuple[Floats, float]:
+def _tilted(probabilities: Floats, start: int, tilt: float, step: float) -> tuple[Floats, float]:
     """A law weighted by exp(tilt loss), and the log of its mean weight."""
     with np.errstate(divide="ignore"):
-        logs = np.log(law) + tilt * step * (start + np.arange(len(law)))
-    top = float(logs.max())
-    weights = np.exp(logs - top)
+        logs = np.log(probabilities) + tilt * step * (start + np.arange(len(probabilities)))
+    max_log = float(logs.max())
+    weights = np.exp(logs - max_log)
     total = float(weights.sum())
-    return weights / total, top + math.log(total)
+    return weights / total, max_log + math.log(total)
 
 
 def _tilt(
     pure: tuple[Pure, ...],
-    laws: list[tuple[int, Floats]],
+    distributions: list[tuple[int, Floats]],
     step: float,
     mu: float,
-    spread: float,
+    std: float,
     delta: float | None,
     epsilon: float | None,
 ) -> float:
     """Where Chernoff's bound on delta is smallest, or on epsilon.
 
-    spread: about the standard deviation of the loss.
+    std: about the standard deviation of the loss.
     """
 
     def log_mean(tilt: float) -> float:
-        parts = (_tilted(law, start, tilt, step)[1] for start, law in laws)
-        pures = math.fsum(part.times * mean for part, mean in zip(pure, parts, strict=True))
-        return pures + tilt * (tilt + 1) * mu * mu / 2
+        log_moments = (
+            _tilted(probabilities, start, tilt, step)[1] for start, probabilities in distributions
+        )
+        pure_total = math.fsum(
+            releases.times * moment for releases, moment in zip(pure, log_moments, strict=True)
+        )
+        return pure_total + tilt * (tilt + 1) * mu * mu / 2
 
-    grid = np.geomspace(1e-3, 100.0, 120) / spread
+    grid = np.geomspace(1e-3, 100.0, 120) / std
     if delta is not None:
         bounds = [(log_mean(t) - math.log(delta)) / t for t in grid]
     else:
@@ -490,19 +506,24 @@ def _tilt(
     return float(grid[int(np.argmin(bounds))])
 
 
-def _window(pure: tuple[Pure, ...], starts: list[int], laws: list[Floats]) -> tuple[int, int]:
+def _window(
+    pure: tuple[Pure, ...], starts: list[int], distributions: list[Floats]
+) -> tuple[int, int]:
     """Between which multiples of the step a tilted total lies, all but one part in 1e18."""
     first = sum(p.times * start for p, start in zip(pure, starts, strict=True))
-    last = first + sum(p.times * (len(law) - 1) for p, law in zip(pure, laws, strict=True))
+    last = first + sum(
+        p.times * (len(probabilities) - 1)
+        for p, probabilities in zip(pure, distributions, strict=True)
+    )
     ends = []
     for sign in (1, -1):
         bounds = []
         for t in np.geomspace(1e-7, 10.0, 80):
-            means = (
-                _tilted(law, start, sign * t, 1.0)[1]
-                for start, law in zip(starts, laws, strict=True)
+            log_moments = (
+                _tilted(probabilities, start, sign * t, 1.0)[1]
+                for start, probabilities in zip(starts, distributions, strict=True)
             )
-            total = math.fsum(p.times * mean for p, mean in zip(pure, means, strict=True))
+            total = math.fsum(p.times * moment for p, moment in zip(pure, log_moments, strict=True))
             bounds.append((total + _LEFT_OUT) / t)
         ends.append(sign * min(bounds))
     return max(first, math.floor(ends[1])), min(last, math.ceil(ends[0]))
@@ -511,14 +532,14 @@ def _window(pure: tuple[Pure, ...], starts: list[int], laws: list[Floats]) -> tu
 def _gaussian_log_deltas(epsilons: Floats, mu: float) -> Floats:
     """ln delta of a Gaussian mechanism at epsilons of any sign, as `gaussian_log_delta` has it."""
     u = epsilons / mu - mu / 2
-    found = np.full(len(u), -math.inf)
-    near = u < -5
-    found[near] = np.log(
-        scipy.special.ndtr(-u[near])
-        - np.exp(epsilons[near] + scipy.special.log_ndtr(-u[near] - mu))
+    log_deltas = np.full(len(u), -math.inf)
+    is_near = u < -5
+    log_deltas[is_near] = np.log(
+        scipy.special.ndtr(-u[is_near])
+        - np.exp(epsilons[is_near] + scipy.special.log_ndtr(-u[is_near] - mu))
     )
-    far = u[~near]
-    gap = _mills_gap(far, mu)
+    tail = u[~is_near]
+    gap = _mills_gap(tail, mu)
     with np.errstate(divide="ignore"):
-        found[~near] = -0.5 * far * far - 0.5 * math.log(2 * math.pi) + np.log(gap)
-    return found
+        log_deltas[~is_near] = -0.5 * tail * tail - 0.5 * math.log(2 * math.pi) + np.log(gap)
+    return log_deltas

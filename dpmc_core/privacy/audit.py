@@ -47,10 +47,14 @@ def canary_bound(
     # With delta > 0 the p-value need not be monotone: the bound ends at the first epsilon that
     # stands. k right of k guesses have a chance of at least 1 - k e^-eps, so from ln(k/confidence)
     # on they refute nothing.
-    last = math.log(guesses) + max(10.0, 1.0 - math.log(confidence))
-    grid = np.linspace(0.0, last, 201).tolist()
-    standing = next(k for k, epsilon in enumerate(grid) if not refuted(epsilon))
-    return bisect(refuted, grid[standing - 1], grid[standing], 1e-9)[0] if standing else 0.0
+    end = math.log(guesses) + max(10.0, 1.0 - math.log(confidence))
+    grid = np.linspace(0.0, end, 201).tolist()
+    first_consistent = next(k for k, epsilon in enumerate(grid) if not refuted(epsilon))
+    return (
+        bisect(refuted, grid[first_consistent - 1], grid[first_consistent], 1e-9)[0]
+        if first_consistent
+        else 0.0
+    )
 
 
 def canary_p_value(
@@ -103,25 +107,25 @@ def _too_good(mu: float, canaries: int, guesses: int, right: int, level: float) 
     """
     share = level / canaries
     r, h = share * right, share * (guesses - right)
-    most = guesses / canaries
+    max_share = guesses / canaries
     for i in range(right - 1, -1, -1):
-        least = float(ndtr(ndtri(min(r, 1.0)) - mu))
-        if least > h:
-            r += i / (guesses - i) * (least - h)
-            h = least
-        if r + h > most:
+        min_h = float(ndtr(ndtri(min(r, 1.0)) - mu))
+        if min_h > h:
+            r += i / (guesses - i) * (min_h - h)
+            h = min_h
+        if r + h > max_share:
             return True
     return False
 
 
-def clopper_pearson(count: int, of: int, *, lower: bool, alarm: float) -> float:
-    """The end of the confidence interval of a chance that `count` of `of` draws showed.
+def clopper_pearson(count: int, total: int, *, lower: bool, alarm: float) -> float:
+    """The end of the confidence interval of a chance that `count` of `total` draws showed.
 
     It lies on the wrong side of the chance with probability at most `alarm`.
     """
     if lower:
-        return float(betaincinv(count, of - count + 1, alarm)) if count else 0.0
-    return float(betaincinv(count + 1, of - count, 1 - alarm)) if count < of else 1.0
+        return float(betaincinv(count, total - count + 1, alarm)) if count else 0.0
+    return float(betaincinv(count + 1, total - count, 1 - alarm)) if count < total else 1.0
 
 
 def _at_least(counts: Ints, n: int, q: float) -> Floats:

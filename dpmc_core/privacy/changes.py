@@ -79,14 +79,14 @@ class Change(enum.Enum):
     @classmethod
     def of(cls, unit: str, neighbours: str) -> Change:
         """The change a JSON pair stands for. Raises InvalidSetting where it stands for none."""
-        fitting = {change.neighbours: change for change in cls if change.unit == unit}
-        if not fitting:
+        matches = {change.neighbours: change for change in cls if change.unit == unit}
+        if not matches:
             units = dict.fromkeys(change.unit for change in cls)
             raise InvalidSetting("unit", f"one of {', '.join(units)}", unit)
-        if neighbours not in fitting:
-            counted = next(iter(fitting.values())).label
-            raise InvalidSetting(f"neighbours {counted}", " or ".join(fitting), neighbours)
-        return fitting[neighbours]
+        if neighbours not in matches:
+            counted = next(iter(matches.values())).label
+            raise InvalidSetting(f"neighbours {counted}", " or ".join(matches), neighbours)
+        return matches[neighbours]
 
 
 RATING, ROW_VALUES, CELL, USER_EMPTIED, USER_REPLACED = Change
@@ -124,9 +124,9 @@ def sensitivity_at(table: Sensitivity, change: Change, public: PublicFacts) -> f
         (USER_REPLACED, CELL, 1),
         (USER_REPLACED, ROW_VALUES, 1),
     )
-    known = dict(table)
+    bounds = dict(table)
     for _ in Change:
         for start, end, factor in steps:
-            if start in known:
-                known[end] = min(known.get(end, math.inf), factor * known[start])
-    return known.get(change, math.inf)
+            if start in bounds:
+                bounds[end] = min(bounds.get(end, math.inf), factor * bounds[start])
+    return bounds.get(change, math.inf)

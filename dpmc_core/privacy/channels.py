@@ -32,9 +32,9 @@ def _symbols(rows: Any) -> Ints:
     return (rows if isinstance(rows, np.ndarray) else rows.toarray()).astype(np.int64)
 
 
-def flip_chance(epsilon: float, others: int = 1) -> float:
+def flip_chance(epsilon: float, n_others: int = 1) -> float:
     """1/(e^epsilon + others): the chance of each wrong symbol in randomised response."""
-    return 1 / (math.exp(min(epsilon, _LARGEST)) + others)
+    return 1 / (math.exp(min(epsilon, _LARGEST)) + n_others)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,8 +50,8 @@ class Channel(Release):
         if sensitivity == 0:  # nothing can change, also where the channel alone is unbounded
             return Loss()
         cells = whole(sensitivity)
-        each = sensitivity * self.cell_epsilon / cells
-        return Loss.of(Pure(each, self.times * cells))
+        epsilon_per_cell = sensitivity * self.cell_epsilon / cells
+        return Loss.of(Pure(epsilon_per_cell, self.times * cells))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,9 +93,10 @@ class RandomizedResponse(MatrixChannel):
     norm: ClassVar[str] = "changed symbols"
 
     @classmethod
-    def binary(cls, zero: float, one: float, **release: Any) -> RandomizedResponse:
-        """The channel of a bit. zero, one: the chance that a 0, or a 1, is told wrongly."""
-        return cls(channel=((1 - zero, zero), (one, 1 - one)), **release)
+    def binary(cls, zero_flip: float, one_flip: float, **release: Any) -> RandomizedResponse:
+        """The channel of a bit. zero_flip, one_flip: the chance that a 0, or a 1, is told
+        wrongly."""
+        return cls(channel=((1 - zero_flip, zero_flip), (one_flip, 1 - one_flip)), **release)
 
     def publish(self, value: ArrayLike, rng: Rng) -> NDArray[np.integer]:
         """Randomised symbols for symbols 0..inputs-1; bytes stay bytes."""
@@ -103,13 +104,13 @@ class RandomizedResponse(MatrixChannel):
         array = np.asarray(value)
         with np.errstate(invalid="ignore"):  # a NaN is reported below
             bytes_stay = array.dtype == np.uint8 and len(self.channel[0]) <= 256
-            kind: type[np.integer] = np.uint8 if bytes_stay else np.int64
-            symbols: NDArray[np.integer] = array.astype(kind, copy=False)
+            dtype: type[np.integer] = np.uint8 if bytes_stay else np.int64
+            symbols: NDArray[np.integer] = array.astype(dtype, copy=False)
         inputs = len(self.channel)
-        wrong = (symbols != array) | (symbols < 0) | (symbols >= inputs)
-        if wrong.any():
+        is_invalid = (symbols != array) | (symbols < 0) | (symbols >= inputs)
+        if is_invalid.any():
             raise InvalidSetting(
-                f"symbols of '{self.query}'", f"integers 0..{inputs - 1}", array[wrong].flat[0]
+                f"symbols of '{self.query}'", f"integers 0..{inputs - 1}", array[is_invalid].flat[0]
             )
         self._admit(symbols)
         check_cancelled()
@@ -132,8 +133,8 @@ class RandomizedResponse(MatrixChannel):
         if not witnessed():
             return published
         whole = (rows.toarray() != 0).view(np.uint8)
-        shown = self._shown(whole, np.unpackbits(published, axis=1, count=items))
-        return np.packbits(shown, axis=1)
+        published_bits = self._shown(whole, np.unpackbits(published, axis=1, count=items))
+        return np.packbits(published_bits, axis=1)
 
     def _passed(self, symbols: NDArray[np.integer], rng: Rng) -> NDArray[np.integer]:
         return noise.channel(self.matrix, symbols, rng)
@@ -160,10 +161,10 @@ class LocalChannel(Channel):
         """E[report | rating x] = gain x, a missing report counting as 0; values centred at 0."""
         raise NotImplementedError
 
-    def energy(self, square: float, density: float) -> float:
+    def energy(self, mean_square: float, density: float) -> float:
         """E[report^2] of a cell, 0 where nothing is reported.
 
-        square: mean square of a rating; density: the share of cells with one.
+        mean_square: mean square of a rating; density: the share of cells with one.
         """
         raise NotImplementedError
 
@@ -179,26 +180,26 @@ class LocalChannel(Channel):
         self._admit(rows)  # type: ignore[arg-type]  # it has the shape and ndim of an array
         users, items = rows.shape
         expected = self.reported_if_missing * users * items + self.reported_if_rated * rows.nnz
-        room = int(expected + 8 * math.sqrt(expected)) + 64
-        indices, data = np.empty(room, dtype=np.int32), np.empty(room, dtype=self.number)
+        capacity = int(expected + 8 * math.sqrt(expected)) + 64
+        indices, data = np.empty(capacity, dtype=np.int32), np.empty(capacity, dtype=self.number)
         indptr: NDArray[Any] = np.zeros(users + 1, dtype=np.int64)
         step = max(1, int(_BLOCK * users / max(expected, 1.0)))
-        filled = 0
+        n_filled = 0
         for start in range(0, users, step):
             check_cancelled()
             block = slice(start, min(start + step, users))
             cells, values = self._reports(rows, block, rng)
-            end = filled + len(cells)
+            end = n_filled + len(cells)
             if end > len(data):  # a chance below 1e-12
                 indices, data = np.resize(indices, 2 * end), np.resize(data, 2 * end)
-            indices[filled:end], data[filled:end] = cells % items, values
+            indices[n_filled:end], data[n_filled:end] = cells % items, values
             width = block.stop - block.start
             ends = np.searchsorted(cells, np.arange(1, width + 1) * items)
-            indptr[block.start + 1 : block.stop + 1] = filled + ends
-            filled = end
-        if filled <= np.iinfo(np.int32).max:  # or SciPy makes both of the wider type
+            indptr[block.start + 1 : block.stop + 1] = n_filled + ends
+            n_filled = end
+        if n_filled <= np.iinfo(np.int32).max:  # or SciPy makes both of the wider type
             indptr = indptr.astype(np.int32)
-        published = csr_array((data[:filled], indices[:filled], indptr), shape=rows.shape)
+        published = csr_array((data[:n_filled], indices[:n_filled], indptr), shape=rows.shape)
         return self._shown(rows, published)
 
     @property
@@ -210,13 +211,15 @@ class LocalChannel(Channel):
         """The reported cells of a block of users, counted from its first one, and their values."""
         items = rows.shape[1]
         starts = rows.indptr[block.start : block.stop + 1]
-        own = slice(starts[0], starts[-1])
-        given = np.repeat(np.arange(len(starts) - 1), np.diff(starts)) * items + rows.indices[own]
-        kept, reports = self._rated(rows.data[own], rng)
-        spurious, inventions = self._missing(given, (len(starts) - 1) * items, rng)
-        cells = np.concatenate([given[kept], spurious])
+        row_slice = slice(starts[0], starts[-1])
+        rated_cells = (
+            np.repeat(np.arange(len(starts) - 1), np.diff(starts)) * items + rows.indices[row_slice]
+        )
+        is_reported, reports = self._rated(rows.data[row_slice], rng)
+        spurious, spurious_values = self._missing(rated_cells, (len(starts) - 1) * items, rng)
+        cells = np.concatenate([rated_cells[is_reported], spurious])
         order = np.argsort(cells, kind="stable")
-        return cells[order], np.concatenate([reports, inventions])[order]
+        return cells[order], np.concatenate([reports, spurious_values])[order]
 
     def _check(self, values: Floats) -> None:
         raise NotImplementedError
@@ -225,7 +228,7 @@ class LocalChannel(Channel):
         """Which rated cells are reported (a mask) and what as."""
         raise NotImplementedError
 
-    def _missing(self, given: Ints, total: int, rng: Rng) -> tuple[Ints, Floats]:
+    def _missing(self, rated_cells: Ints, total: int, rng: Rng) -> tuple[Ints, Floats]:
         """Which of the `total` cells but the given ones (sorted) are reported, and what as."""
         raise NotImplementedError
 
@@ -261,8 +264,8 @@ class ModifiedLaplace(LocalChannel):
     def log_likelihood(self, published: Any, private: Any) -> Floats:
         (reported, y), (rated, x) = _cells(published), _cells(private)
         density = np.where(reported, -np.abs(y - x) / self.scale - math.log(2 * self.scale), 0.0)
-        speaks = np.where(rated, 1 - self.flip, self.flip)
-        return np.log(np.where(reported, speaks, 1 - speaks)) + density
+        report_probability = np.where(rated, 1 - self.flip, self.flip)
+        return np.log(np.where(reported, report_probability, 1 - report_probability)) + density
 
     @property
     def reported_if_missing(self) -> float:
@@ -279,18 +282,22 @@ class ModifiedLaplace(LocalChannel):
         return np.float32
 
     def energy(self, square: float, density: float) -> float:
-        noise_square = 2 * self.scale**2
-        rated = (1 - self.flip) * (square + noise_square)
-        return density * rated + (1 - density) * self.flip * noise_square
+        noise_variance = 2 * self.scale**2
+        rated_moment = (1 - self.flip) * (square + noise_variance)
+        return density * rated_moment + (1 - density) * self.flip * noise_variance
 
     def _check(self, values: Floats) -> None:
-        wrong = ~(np.abs(values) <= 1)
-        if wrong.any():
-            raise InvalidSetting(f"values of '{self.query}'", "in -1..1", float(values[wrong][0]))
+        is_invalid = ~(np.abs(values) <= 1)
+        if is_invalid.any():
+            raise InvalidSetting(
+                f"values of '{self.query}'", "in -1..1", float(values[is_invalid][0])
+            )
 
     def _rated(self, values: Floats, rng: Rng) -> tuple[NDArray[Any], Floats]:
-        kept = rng.random(len(values)) >= self.flip
-        return kept, values[kept] + noise.laplace(self.scale, (int(kept.sum()),), rng)
+        is_reported = rng.random(len(values)) >= self.flip
+        return is_reported, values[is_reported] + noise.laplace(
+            self.scale, (int(is_reported.sum()),), rng
+        )
 
     def _missing(self, given: Ints, total: int, rng: Rng) -> tuple[Ints, Floats]:
         cells = noise.hits(given, total, self.flip, rng)
@@ -326,9 +333,9 @@ class SymbolChannel(LocalChannel, MatrixChannel):
     def symmetric(cls, epsilon: float, levels: tuple[float, ...], **release: Any) -> SymbolChannel:
         """Keep with e^eps / (e^eps + d), else each of the d others alike (Zheng, Definition 3)."""
         d = len(levels)
-        other = flip_chance(epsilon, d)
-        matrix = np.full((d + 1, d + 1), other)
-        np.fill_diagonal(matrix, 1 - d * other)
+        other_probability = flip_chance(epsilon, d)
+        matrix = np.full((d + 1, d + 1), other_probability)
+        np.fill_diagonal(matrix, 1 - d * other_probability)
         return cls(channel=tuple(map(tuple, matrix.tolist())), levels=levels, **release)
 
     @property
@@ -348,20 +355,22 @@ class SymbolChannel(LocalChannel, MatrixChannel):
         return np.int8 if len(self.levels) < 128 else np.int32
 
     def energy(self, square: float, density: float) -> float:
-        everything = float(np.square(self.levels).sum()) * self.channel[0][1]
-        return density * self.gain * square + everything
+        level_moment = float(np.square(self.levels).sum()) * self.channel[0][1]
+        return density * self.gain * square + level_moment
 
     def _check(self, values: Floats) -> None:
-        wrong = ~np.isin(values, np.arange(1, len(self.levels) + 1))
-        if wrong.any():
+        is_invalid = ~np.isin(values, np.arange(1, len(self.levels) + 1))
+        if is_invalid.any():
             raise InvalidSetting(
-                f"symbols of '{self.query}'", f"integers 1..{len(self.levels)}", values[wrong][0]
+                f"symbols of '{self.query}'",
+                f"integers 1..{len(self.levels)}",
+                values[is_invalid][0],
             )
 
     def _rated(self, values: Floats, rng: Rng) -> tuple[NDArray[Any], Floats]:
-        out = noise.channel(self.matrix, values.astype(np.int64), rng)
-        kept = out > 0
-        return kept, out[kept].astype(float)
+        symbols = noise.channel(self.matrix, values.astype(np.int64), rng)
+        is_reported = symbols > 0
+        return is_reported, symbols[is_reported].astype(float)
 
     def _missing(self, given: Ints, total: int, rng: Rng) -> tuple[Ints, Floats]:
         cells, symbols = noise.channel_of_missing(self.matrix[0], given, total, rng)

@@ -95,8 +95,8 @@ class SecureSource(Rng):
         flat, out = value.ravel(), np.empty(value.size)
         k = grid(scale, flat.size)
         for start in range(0, flat.size, _BLOCK):
-            part = flat[start : start + _BLOCK]
-            out[start : start + _BLOCK] = measurement(kind, scale, part.size, k)(part.tolist())
+            chunk = flat[start : start + _BLOCK]
+            out[start : start + _BLOCK] = measurement(kind, scale, chunk.size, k)(chunk.tolist())
         self.drawn[kind, scale, flat.size] += 1
         return out.reshape(value.shape)
 
@@ -106,31 +106,31 @@ class SecureSource(Rng):
         rows = [weights(row) for row in matrix]
         flat, out = symbols.reshape(-1), np.empty(symbols.size, dtype=symbols.dtype)
         for start in range(0, flat.size, _CELLS):
-            part = slice(start, start + _CELLS)
+            chunk = slice(start, start + _CELLS)
             for a, row in enumerate(rows):
-                here = flat[part] == a
-                out[part][here] = _categorical(row, int(here.sum()))
+                mask = flat[chunk] == a
+                out[chunk][mask] = _categorical(row, int(mask.sum()))
         return out.reshape(symbols.shape)
 
     def channel_of_zeros(self, row: Floats, count: int) -> tuple[Ints, Ints]:
         """`count` zeros passed through one row: the places of other outputs, and these outputs."""
         self.drawn["channel", 0.0, 1] += count
-        chances = weights(row)
-        places, symbols = [np.empty(0, dtype=np.int64)], [np.empty(0, dtype=np.int64)]
+        probabilities = weights(row)
+        positions, symbols = [np.empty(0, dtype=np.int64)], [np.empty(0, dtype=np.int64)]
         for start in range(0, count, _CELLS):
-            out = _categorical(chances, min(_CELLS, count - start))
-            found = np.flatnonzero(out)
-            places.append(start + found)
-            symbols.append(out[found])
-        return np.concatenate(places), np.concatenate(symbols)
+            out = _categorical(probabilities, min(_CELLS, count - start))
+            nonzero = np.flatnonzero(out)
+            positions.append(start + nonzero)
+            symbols.append(out[nonzero])
+        return np.concatenate(positions), np.concatenate(symbols)
 
     def coins(self, weights: Floats) -> Bools:
         """Each term on its own, with chance 1/w rounded down (see `inclusions`)."""
         self.drawn["coin", 0.0, 1] += weights.size
         out = np.empty(weights.size, dtype=bool)
         for start in range(0, weights.size, _CELLS):
-            limits = inclusions(weights[start : start + _CELLS])
-            out[start : start + _CELLS] = _words(limits.size) < limits
+            thresholds = inclusions(weights[start : start + _CELLS])
+            out[start : start + _CELLS] = _words(thresholds.size) < thresholds
         return out
 
 
@@ -207,8 +207,8 @@ def _continuous(rho: float, steps: float) -> float:
 def _mapped(kind: str, scale: float, count: int, sensitivity: float) -> float:
     if sensitivity == 0:  # the same value is rounded the same way
         return 0.0
-    found = measurement(kind, scale, count, grid(scale, count)).map(sensitivity)
-    return float(found)
+    loss = measurement(kind, scale, count, grid(scale, count)).map(sensitivity)
+    return float(loss)
 
 
 def weights(row: Floats) -> Words:
@@ -219,9 +219,9 @@ def weights(row: Floats) -> Words:
             f"the channel has an output of chance {small:.2g}, and below {_LEAST:.2g} it cannot"
             " be sampled exactly: take a smaller epsilon"
         )
-    found = [round(float(p) * 2**_BITS) for p in row]  # exact: a power of two only shifts
-    found[int(np.argmax(row))] += 2**_BITS - sum(found)
-    return np.array(found, dtype=np.uint64)
+    integers = [round(float(p) * 2**_BITS) for p in row]  # exact: a power of two only shifts
+    integers[int(np.argmax(row))] += 2**_BITS - sum(integers)
+    return np.array(integers, dtype=np.uint64)
 
 
 def inclusions(weights: Floats) -> Words:
@@ -232,8 +232,8 @@ def inclusions(weights: Floats) -> Words:
     """
     if not (weights >= 1).all():
         raise InvalidSetting("weight of a sampled term", ">= 1", float(weights.min()))
-    chances = np.where(weights > 1, (1 - _LESS) / weights, 1.0)
-    return np.floor(np.ldexp(chances, _BITS)).astype(np.uint64)
+    probabilities = np.where(weights > 1, (1 - _LESS) / weights, 1.0)
+    return np.floor(np.ldexp(probabilities, _BITS)).astype(np.uint64)
 
 
 def channel_epsilon(matrix: Floats) -> float:
@@ -248,9 +248,9 @@ def channel_epsilon(matrix: Floats) -> float:
     return largest * _UP
 
 
-def _categorical(chances: Words, count: int) -> Ints:
+def _categorical(probabilities: Words, count: int) -> Ints:
     """`count` outputs by inverse transform: 62 random bits each, exactly these chances of 2^62."""
-    return np.searchsorted(np.cumsum(chances), _words(count), side="right").astype(np.int64)
+    return np.searchsorted(np.cumsum(probabilities), _words(count), side="right").astype(np.int64)
 
 
 def _words(count: int) -> Words:

@@ -134,17 +134,17 @@ class Guarantee(Generic[R]):
         At delta 0 pure releases add up; Gaussian ones compose exactly; see `accounting` for pure
         ones, or both, at a delta above 0.
         """
-        found = change or self.change
+        target_change = change or self.change
         if delta is None:
             delta = self.claimed.delta if self.claimed else 0.0
         check_number("delta", delta, at_least=0, below=1)
-        spent, reason = self._spent(found)
+        spent, reason = self._spent(target_change)
         epsilon = spent.epsilon_at(delta)
         if math.isinf(epsilon) and math.isfinite(spent.epsilon):
             reason = "Gaussian noise gives no finite epsilon at delta = 0"
         elif math.isinf(epsilon) and not reason:
             reason = "some outputs reveal their input"
-        return Certified(found, epsilon, delta, reason)
+        return Certified(target_change, epsilon, delta, reason)
 
     def attacker(self, change: Change | None = None) -> float:
         """How often the best attacker is right who asks which of two data sets it was, both alike
@@ -164,22 +164,22 @@ class Guarantee(Generic[R]):
         """What all releases spend together for a change; infinitely much, and why."""
         nothing_holds = Loss(math.inf)
         if self.unaccounted:
-            why = "; ".join(f"{u.query}: {u.reason}" for u in self.unaccounted)
-            return nothing_holds, why
+            reasons = "; ".join(f"{u.query}: {u.reason}" for u in self.unaccounted)
+            return nothing_holds, reasons
         spent = Loss()
         for _, release in self.releases:
-            s = sensitivity_at(release.sensitivity, change, self.public)
-            if math.isinf(s):
+            sensitivity = sensitivity_at(release.sensitivity, change, self.public)
+            if math.isinf(sensitivity):
                 return nothing_holds, _unbounded(release, change)
-            spent += release.loss(s)
+            spent += release.loss(sensitivity)
         return (spent, "") if any(self.releases) else (nothing_holds, "nothing is randomised")
 
     @property
     def per_item(self) -> Additive | None:
         """The first release that adds noise to one number per item; None where none does."""
         items = (self.public.items,)
-        found = (release for _, release in self.releases if release.shape == items)
-        return next((release for release in found if isinstance(release, Additive)), None)
+        candidates = (release for _, release in self.releases if release.shape == items)
+        return next((release for release in candidates if isinstance(release, Additive)), None)
 
     def repeated(self, times: int) -> Self:
         """The card of so many publications of the same ratings, each with noise of its own."""

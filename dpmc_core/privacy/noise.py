@@ -33,8 +33,8 @@ def _drawn(draw: Callable[[int], Floats], shape: tuple[int, ...]) -> Floats:
     numbers = np.empty(math.prod(shape))
     for start in range(0, len(numbers), _CELLS):
         check_cancelled()
-        part = numbers[start : start + _CELLS]
-        part[:] = draw(len(part))
+        chunk = numbers[start : start + _CELLS]
+        chunk[:] = draw(len(chunk))
     return numbers.reshape(shape)
 
 
@@ -77,8 +77,8 @@ class SymmetricGaussian:
             for image in self._private(self._published[0, start:stop].T).T:
                 self._publish_image(image)
         directions, images = self._published[:, :stop]
-        found: Floats = images.T @ (directions @ block)
-        return found
+        product: Floats = images.T @ (directions @ block)
+        return product
 
     def _add_direction(self, column: Floats, count: int) -> bool:
         """Write down what `count` directions leave of a column; False where that is nothing."""
@@ -86,10 +86,10 @@ class SymmetricGaussian:
         q = column / max(float(np.linalg.norm(column)), np.finfo(float).tiny)
         for _ in range(2):  # once more, as rounding leaves some of them
             q = q - directions.T @ (directions @ q)
-            left = float(np.linalg.norm(q))
-            if left < _NOTHING_NEW:
+            residual_norm = float(np.linalg.norm(q))
+            if residual_norm < _NOTHING_NEW:
                 return False
-            q /= left
+            q /= residual_norm
         if count == self._published.shape[1]:
             grown = np.concatenate([self._published, np.empty_like(self._published)], axis=1)
             self._published = grown
@@ -100,11 +100,11 @@ class SymmetricGaussian:
         """Publish the image of the next direction, given the private one."""
         directions, images = self._published[:, : self._count]
         q = self._published[0, self._count]
-        across = self._rng.normal(0.0, self._sigma / math.sqrt(2), len(q))
-        across += (math.sqrt(2) - 1) * float(q @ across) * q
-        across += private
-        across -= directions.T @ (directions @ across)
-        self._published[1, self._count] = directions.T @ (images @ q) + across
+        noisy_image = self._rng.normal(0.0, self._sigma / math.sqrt(2), len(q))
+        noisy_image += (math.sqrt(2) - 1) * float(q @ noisy_image) * q
+        noisy_image += private
+        noisy_image -= directions.T @ (directions @ noisy_image)
+        self._published[1, self._count] = directions.T @ (images @ q) + noisy_image
         self._count += 1
 
 
@@ -138,80 +138,87 @@ def channel(matrix: Floats, symbols: NDArray[np.integer], rng: Rng) -> NDArray[n
     if symbols.dtype == np.uint8 and matrix.shape == (2, 2) and matrix[0, 1] == matrix[1, 0]:
         return symbols ^ _flips(matrix[0, 1], symbols.size, rng).reshape(symbols.shape)
     flat, out = symbols.reshape(-1), np.empty(symbols.size, dtype=symbols.dtype)
-    total = matrix.sum(axis=1, keepdims=True)
+    totals = matrix.sum(axis=1, keepdims=True)
     ends = np.cumsum(matrix, axis=1)
     ends /= ends[:, -1:]  # a sum of 1 - 1e-16 would leave room for an impossible last output
-    tails = np.cumsum(matrix[:, ::-1], axis=1) / total  # chances of the last 1, 2, ... outputs
+    tails = np.cumsum(matrix[:, ::-1], axis=1) / totals  # chances of the last 1, 2, ... outputs
     for a in range(len(matrix)):
-        below, above = ends[a, :-1], tails[a, :-1]
+        lower_ends, upper_ends = ends[a, :-1], tails[a, :-1]
         for start in range(0, flat.size, _CELLS):
             check_cancelled()
-            part = slice(start, start + _CELLS)
-            here = flat[part] == a
-            uniform = rng.random(int(here.sum()))
-            draws = np.searchsorted(below, uniform, side="right")
+            chunk = slice(start, start + _CELLS)
+            mask = flat[chunk] == a
+            uniform = rng.random(int(mask.sum()))
+            draws = np.searchsorted(lower_ends, uniform, side="right")
             low, high = uniform < _END, uniform >= 1 - _END
             if low.any() or high.any():
                 # uniform, also in digits below those of the generator
                 digits = _STEP * np.exp(-rng.standard_exponential(len(uniform)))
-                place, rest = uniform + digits, (1 - uniform - _STEP) + digits
-                draws[low] = np.searchsorted(below, place[low], side="right")
-                draws[high] = len(above) - np.searchsorted(above, rest[high], side="left")
-            out[part][here] = draws
+                refined, remainder = uniform + digits, (1 - uniform - _STEP) + digits
+                draws[low] = np.searchsorted(lower_ends, refined[low], side="right")
+                draws[high] = len(upper_ends) - np.searchsorted(
+                    upper_ends, remainder[high], side="left"
+                )
+            out[chunk][mask] = draws
     return out.reshape(symbols.shape)
 
 
 def _flips(chance: float, count: int, rng: Rng) -> Bools:
     """Coins that fall with a chance <= 1/2 each: by one random byte, where that decides."""
-    drawn = rng.integers(0, 2**64, -(-count // 8), dtype=np.uint64).view(np.uint8)[:count]
-    whole, rest = divmod(256 * chance, 1.0)
-    found = drawn < int(whole)
-    even = np.flatnonzero(drawn == int(whole))
-    further = np.array([[1 - rest, rest], [0.0, 1.0]])
-    found[even] = channel(further, np.zeros(len(even), dtype=np.int64), rng)
-    return found
+    random_bytes = rng.integers(0, 2**64, -(-count // 8), dtype=np.uint64).view(np.uint8)[:count]
+    threshold_byte, fraction = divmod(256 * chance, 1.0)
+    flips = random_bytes < int(threshold_byte)
+    tied = np.flatnonzero(random_bytes == int(threshold_byte))
+    further = np.array([[1 - fraction, fraction], [0.0, 1.0]])
+    flips[tied] = channel(further, np.zeros(len(tied), dtype=np.int64), rng)
+    return flips
 
 
-def channel_of_missing(row: Floats, taken: Ints, total: int, rng: Rng) -> tuple[Ints, Ints]:
-    """Pass the symbol 0 of every cell in 0..total-1 that is not in `taken` (sorted) through a row.
+def channel_of_missing(row: Floats, rated_cells: Ints, total: int, rng: Rng) -> tuple[Ints, Ints]:
+    """Pass the symbol 0 of every cell in 0..total-1 that is not in `rated_cells` (sorted) through
+    a row.
 
     Returns the cells with another output than 0, sorted, and these outputs.
     """
     if isinstance(rng, SecureSource):
-        ranks, symbols = rng.channel_of_zeros(row, total - len(taken))
-        return _free_cells(ranks, taken), symbols
-    others = row[1:]
-    cells = hits(taken, total, float(others.sum()), rng)  # 1 - row[0] would lose its digits
+        ranks, symbols = rng.channel_of_zeros(row, total - len(rated_cells))
+        return _free_cells(ranks, rated_cells), symbols
+    other_probabilities = row[1:]
+    cells = hits(
+        rated_cells, total, float(other_probabilities.sum()), rng
+    )  # 1 - row[0] would lose its digits
     if not len(cells):
         return cells, np.empty(0, dtype=np.int64)
-    return cells, rng.choice(len(others), size=len(cells), p=others / others.sum()) + 1
+    return cells, rng.choice(
+        len(other_probabilities), size=len(cells), p=other_probabilities / other_probabilities.sum()
+    ) + 1
 
 
-def hits(taken: Ints, total: int, chance: float, rng: Rng) -> Ints:
-    """Each of 0..total-1 that is not in `taken` (sorted), on its own with that chance; sorted.
+def hits(excluded: Ints, total: int, chance: float, rng: Rng) -> Ints:
+    """Each of 0..total-1 that is not in `excluded` (sorted), on its own with that chance; sorted.
 
     Walks from hit to hit by geometric gaps, so memory and time go with the hits: the counts in any
     range are binomial, and the places within it are uniform without replacement.
     """
     _simulated("a coin for each missing cell", rng)
-    free = total - len(taken)
-    if chance <= 0 or free <= 0:
+    n_free = total - len(excluded)
+    if chance <= 0 or n_free <= 0:
         return np.empty(0, dtype=np.int64)
-    parts, last = [], -1
-    while last < free - 1:
-        expected = (free - last) * chance
+    chunks, last = [], -1
+    while last < n_free - 1:
+        expected = (n_free - last) * chance
         gaps = rng.geometric(chance, int(expected + 4 * np.sqrt(expected)) + 8)
         # far beyond the end anyway, and sums of such gaps would overflow
-        places = last + np.cumsum(np.minimum(gaps, free + 1))
-        parts.append(places[places < free])
-        last = int(places[-1])
-    return _free_cells(np.concatenate(parts), taken)
+        positions = last + np.cumsum(np.minimum(gaps, n_free + 1))
+        chunks.append(positions[positions < n_free])
+        last = int(positions[-1])
+    return _free_cells(np.concatenate(chunks), excluded)
 
 
-def _free_cells(ranks: Ints, taken: Ints) -> Ints:
+def _free_cells(ranks: Ints, excluded: Ints) -> Ints:
     """The places of the free cells of these ranks among the cells that are not taken."""
     # the k-th taken place has taken[k] - k free ones before it
-    return ranks + np.searchsorted(taken - np.arange(len(taken)), ranks, side="right")
+    return ranks + np.searchsorted(excluded - np.arange(len(excluded)), ranks, side="right")
 
 
 def coins(weights: Floats, rng: Rng) -> Bools:
@@ -227,22 +234,23 @@ def exponential(shape: tuple[int, ...], rng: Rng) -> Floats:
     return rng.standard_exponential(shape)
 
 
-def gaussian_shares(scale: float, mixing: Floats, count: Floats, rng: Rng) -> Floats:
-    """Shares scale sqrt(2 H) C with C ~ N(0, 1/k); mixing: H, shares x d; count: k, per share.
+def gaussian_shares(scale: float, mixing: Floats, group_sizes: Floats, rng: Rng) -> Floats:
+    """Shares scale sqrt(2 H) C with C ~ N(0, 1/k); mixing: H, shares x d; group_sizes: k, per
+    share.
 
     Over the H ~ Exp(1), the sum of k shares with one H is Laplace(scale); given H it is Gaussian of
     variance 2 H scale^2 (Hua, Xia, Zhong 2015).
     """
     _simulated("noise in shares", rng)
     draws = rng.standard_normal(mixing.shape)
-    return scale * np.sqrt(2 * mixing / count[:, None]) * draws
+    return scale * np.sqrt(2 * mixing / group_sizes[:, None]) * draws
 
 
-def gamma_shares(scale: float, parts: Floats, length: int, rng: Rng) -> Floats:
-    """Shares Gamma(1/k, scale) - Gamma(1/k, scale), one row of `length` for each k in `parts`.
+def gamma_shares(scale: float, n_shares: Floats, length: int, rng: Rng) -> Floats:
+    """Shares Gamma(1/k, scale) - Gamma(1/k, scale), one row of `length` for each k in `n_shares`.
 
     The sum of k of them is Laplace(scale), which is infinitely divisible.
     """
     _simulated("noise in shares", rng)
-    shape = np.broadcast_to(1 / parts[:, None], (len(parts), length))
+    shape = np.broadcast_to(1 / n_shares[:, None], (len(n_shares), length))
     return scale * (rng.standard_gamma(shape) - rng.standard_gamma(shape))

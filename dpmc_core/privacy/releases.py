@@ -63,8 +63,8 @@ def witness(
     publications the rest of the block is left out.
     """
     publications: list[Publication] = []
-    given = None if answers is None else iter(answers)
-    token = _witness.set((publications, frozenset(until), given, most))
+    replay = None if answers is None else iter(answers)
+    token = _witness.set((publications, frozenset(until), replay, most))
     try:
         with suppress(_Enough):
             yield publications
@@ -103,8 +103,8 @@ class Release:
                     "left out where the number of ratings may change, which its shape shows",
                     f"{s:g} {change.label} ({change.neighbours})",
                 )
-        plain = {change: float(s) for change, s in self.sensitivity.items()}
-        object.__setattr__(self, "sensitivity", read_only(plain))
+        sensitivities = {change: float(s) for change, s in self.sensitivity.items()}
+        object.__setattr__(self, "sensitivity", read_only(sensitivities))
 
     def loss(self, sensitivity: float) -> Loss:  # noqa: ARG002
         """What all `times` publications spend on a change that moves the answer so far.
@@ -126,10 +126,11 @@ class Release:
         raise NotImplementedError
 
     def _admit(self, value: NDArray[Any]) -> None:
-        fits = len(self.shape) == value.ndim and all(
-            want is None or want == got for want, got in zip(self.shape, value.shape, strict=True)
+        has_shape = len(self.shape) == value.ndim and all(
+            expected is None or expected == actual
+            for expected, actual in zip(self.shape, value.shape, strict=True)
         )
-        if not fits:
+        if not has_shape:
             shape = tuple("observed" if n is None else n for n in self.shape)
             raise InvalidSetting(f"shape of '{self.query}'", f"{shape}", value.shape)
 
@@ -138,15 +139,15 @@ class Release:
         witness = _witness.get()
         if witness is None:
             return published
-        publications, until, answers, most = witness
-        earlier = None if answers is None else next(answers, None)
+        publications, until_queries, replay, max_publications = witness
+        earlier = None if replay is None else next(replay, None)
         answer: Any = published if earlier is None else earlier.published.copy()
         publications.append(Publication(self, private.copy(), answer.copy()))
-        answered = until and until <= {p.release.query for p in publications}
-        if answered or len(publications) >= most:
+        is_complete = until_queries and until_queries <= {p.release.query for p in publications}
+        if is_complete or len(publications) >= max_publications:
             raise _Enough
-        found: Answer = answer
-        return found
+        result: Answer = answer
+        return result
 
 
 def whole(count: float) -> int:
@@ -154,8 +155,8 @@ def whole(count: float) -> int:
 
     The rounding of exact samplers, which raises sensitivities, makes none more.
     """
-    found = round(count) if math.isfinite(count) else 0
-    return found if found and abs(count - found) <= 1e-9 * found else 1
+    rounded = round(count) if math.isfinite(count) else 0
+    return rounded if rounded and abs(count - rounded) <= 1e-9 * rounded else 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -177,16 +178,16 @@ class Additive(Release):
         array = self._finite(value)
         self._admit(array)
         check_cancelled()
-        counted = self._counted(value, array, rng)
+        sampled = self._counted(value, array, rng)
         if isinstance(rng, SecureSource):
-            published = self._exact(counted, rng)
+            published = self._exact(sampled, rng)
         else:
-            published = counted + self._noise(counted.shape, rng)
+            published = sampled + self._noise(sampled.shape, rng)
         answer = self._shown(array, published)
         check_cancelled()
         return answer
 
-    def distance(self, one: ArrayLike, other: ArrayLike) -> float:
+    def distance(self, first: ArrayLike, second: ArrayLike) -> float:
         """How far apart two answers are in the norm that `sensitivity` is stated in."""
         raise NotImplementedError
 
@@ -246,8 +247,8 @@ class Laplace(Additive):
         return Loss.of(Pure(sensitivity / count / self.scale, self.times * count, laplace=True))
 
     def log_likelihood(self, published: Any, private: Any) -> Floats:
-        found: Floats = -np.abs(np.subtract(published, private)) / self.scale
-        return found
+        log_density: Floats = -np.abs(np.subtract(published, private)) / self.scale
+        return log_density
 
     def density(self, x: ArrayLike) -> Floats:
         return np.asarray(np.exp(-np.abs(np.divide(x, self.scale))) / (2 * self.scale))
@@ -279,8 +280,8 @@ class NormLaplace(Additive):
         return Loss.of(Pure(sensitivity / self.scale, self.times))
 
     def log_likelihood(self, published: Any, private: Any) -> Floats:
-        found: Floats = -np.linalg.norm(np.subtract(published, private), axis=-1) / self.scale
-        return found
+        log_density: Floats = -np.linalg.norm(np.subtract(published, private), axis=-1) / self.scale
+        return log_density
 
     def sample(self, count: int, rng: Rng) -> Floats:
         return self._noise((count, self.length), rng)[:, 0]
@@ -321,12 +322,12 @@ class Gaussian(Additive):
         return Loss(mu=math.sqrt(self.times) * sensitivity / self.scale)
 
     def log_likelihood(self, published: Any, private: Any) -> Floats:
-        found: Floats = -0.5 * np.square(np.subtract(published, private) / self.scale)
-        return found
+        log_density: Floats = -0.5 * np.square(np.subtract(published, private) / self.scale)
+        return log_density
 
     def density(self, x: ArrayLike) -> Floats:
-        found = np.exp(-0.5 * np.square(np.divide(x, self.scale)))
-        return np.asarray(found / (self.scale * math.sqrt(2 * math.pi)))
+        unnormalised = np.exp(-0.5 * np.square(np.divide(x, self.scale)))
+        return np.asarray(unnormalised / (self.scale * math.sqrt(2 * math.pi)))
 
     def products(
         self, private: Callable[[Floats], Floats], rng: Rng, *, mirrored: bool = False
@@ -339,11 +340,11 @@ class Gaussian(Additive):
         """
         size = int(self.shape[0] or 0)
         if mirrored or witnessed() or size <= _WHOLE or isinstance(rng, SecureSource):
-            found = self.publish(private(np.eye(size)), rng)
-            whole = np.triu(found) + np.triu(found, 1).T if mirrored else (found + found.T) / 2
+            noisy = self.publish(private(np.eye(size)), rng)
+            whole = np.triu(noisy) + np.triu(noisy, 1).T if mirrored else (noisy + noisy.T) / 2
             return whole.__matmul__
-        exact = lambda block: self._finite(private(block))  # noqa: E731
-        return noise.SymmetricGaussian(exact, size, self.scale, rng).times
+        checked_product = lambda block: self._finite(private(block))  # noqa: E731
+        return noise.SymmetricGaussian(checked_product, size, self.scale, rng).times
 
     def _noise(self, shape: tuple[int, ...], rng: Rng) -> Floats:
         return noise.gaussian(self.scale, shape, rng)
@@ -362,26 +363,28 @@ class Releases:
         for field in dataclasses.fields(self):
             yield from _named(field.name.replace("_", " "), getattr(self, field.name))
 
-    def each(self, change: Callable[[Release], Release]) -> Self:
-        """The same fields with every release put through `change`."""
+    def each(self, transform: Callable[[Release], Release]) -> Self:
+        """The same fields with every release put through `transform`."""
         fields = (field.name for field in dataclasses.fields(self))
-        return dataclasses.replace(self, **{f: _each(getattr(self, f), change) for f in fields})
+        return dataclasses.replace(
+            self, **{name: _each(getattr(self, name), transform) for name in fields}
+        )
 
 
-def _named(name: str, found: Any) -> Iterator[tuple[str, Release]]:
-    if isinstance(found, Release):
-        yield name, found
-    elif isinstance(found, Releases):
-        yield from found
-    elif found is not None:
-        for index, part in enumerate(found, 1):
-            for inner, release in _named(name, part):
-                yield f"{inner} {index}" if len(found) > 1 else inner, release
+def _named(name: str, value: Any) -> Iterator[tuple[str, Release]]:
+    if isinstance(value, Release):
+        yield name, value
+    elif isinstance(value, Releases):
+        yield from value
+    elif value is not None:
+        for index, element in enumerate(value, 1):
+            for inner, release in _named(name, element):
+                yield f"{inner} {index}" if len(value) > 1 else inner, release
 
 
-def _each(found: Any, change: Callable[[Release], Release]) -> Any:
-    if isinstance(found, Release):
-        return change(found)
-    if isinstance(found, Releases):
-        return found.each(change)
-    return None if found is None else tuple(_each(part, change) for part in found)
+def _each(value: Any, transform: Callable[[Release], Release]) -> Any:
+    if isinstance(value, Release):
+        return transform(value)
+    if isinstance(value, Releases):
+        return value.each(transform)
+    return None if value is None else tuple(_each(element, transform) for element in value)

@@ -43,20 +43,20 @@ def importance_weights(losses: ArrayLike, epsilon: float) -> Floats:
 
     low = np.ones_like(a)
     high = np.full_like(a, 2.0)
-    open_end = (a > 0) & (a < epsilon)
-    while (growing := open_end & (high < _LARGEST) & ~too_large(high)).any():
+    is_open = (a > 0) & (a < epsilon)
+    while (growing := is_open & (high < _LARGEST) & ~too_large(high)).any():
         low = np.where(growing, high, low)
         high = np.where(growing, 2.0 * high, high)
-    endless = (a == 0) | (open_end & ~too_large(high))
+    is_unbounded = (a == 0) | (is_open & ~too_large(high))
     for _ in range(_BISECTIONS):
         check_cancelled()
         middle = 0.5 * (low + high)
-        above = too_large(middle)
-        high = np.where(above, middle, high)
-        low = np.where(above, low, middle)
+        is_above = too_large(middle)
+        high = np.where(is_above, middle, high)
+        low = np.where(is_above, low, middle)
         if np.all(high - low <= 1e-14 * high):
             break
-    return np.where(endless, np.inf, np.where(open_end, low, 1.0))
+    return np.where(is_unbounded, np.inf, np.where(is_open, low, 1.0))
 
 
 def amplified_losses(losses: ArrayLike, weights: ArrayLike) -> Floats:
@@ -66,17 +66,17 @@ def amplified_losses(losses: ArrayLike, weights: ArrayLike) -> Floats:
     is 0, and for an infinite weight: that term is never drawn.
     """
     a, w = np.broadcast_arrays(np.asarray(losses, float), np.asarray(weights, float))
-    found: Floats = np.zeros(a.shape)
-    small = np.isfinite(w)
+    amplified: Floats = np.zeros(a.shape)
+    is_small = np.isfinite(w)
     with np.errstate(over="ignore"):
-        grown = np.multiply(a, w, where=small, out=np.zeros(a.shape))
-    large = grown > _EXPONENT
-    small &= ~large
-    found[small] = np.log1p(np.expm1(grown[small]) / w[small])
+        scaled_losses = np.multiply(a, w, where=is_small, out=np.zeros(a.shape))
+    is_large = scaled_losses > _EXPONENT
+    is_small &= ~is_large
+    amplified[is_small] = np.log1p(np.expm1(scaled_losses[is_small]) / w[is_small])
     with np.errstate(divide="ignore"):  # a term that is always drawn: ln 0
-        never = np.log1p(-1.0 / w[large])
-    found[large] = np.logaddexp(never, grown[large] - np.log(w[large]))
-    return found
+        log_not_drawn = np.log1p(-1.0 / w[is_large])
+    amplified[is_large] = np.logaddexp(log_not_drawn, scaled_losses[is_large] - np.log(w[is_large]))
+    return amplified
 
 
 def _log_expm1(x: Floats) -> Floats:
@@ -111,8 +111,8 @@ class Sums:
     @property
     def lengths(self) -> Floats:
         """The l1 length of each term."""
-        found: Floats = np.abs(self.terms).sum(axis=1)
-        return found
+        l1_lengths: Floats = np.abs(self.terms).sum(axis=1)
+        return l1_lengths
 
     def counted(self, times: Floats) -> Floats:
         """The sums with each of the stored cells counted so often."""
@@ -152,8 +152,8 @@ class SampledLaplace(Laplace):
         check_number(f"budget of a term of '{self.query}'", self.budget, above=0)
         for change, s in self.sensitivity.items():
             terms = max(round(s / self.longest), 1 if s > 0 else 0)
-            over = s - terms * self.longest  # a hair, where a release counts its rounding
-            if not -_SLACK * s <= over <= 1e-3 * self.longest:
+            excess = s - terms * self.longest  # a hair, where a release counts its rounding
+            if not -_SLACK * s <= excess <= 1e-3 * self.longest:
                 raise InvalidSetting(
                     f"sensitivity of '{self.query}' {change.label}",
                     f"a multiple of {self.longest:g}, the length of the longest term",
@@ -179,12 +179,12 @@ class SampledLaplace(Laplace):
         weights = self.weights(value.lengths)
         spent = amplified_losses(value.lengths / self.scale, weights)
         if not (spent <= self.term_epsilon * (1 + _SLACK)).all():
-            most = float(value.lengths.max())
+            max_length = float(value.lengths.max())
             raise InvalidSetting(
-                f"length of a term of '{self.query}'", f"<= {self.longest:g}", most
+                f"length of a term of '{self.query}'", f"<= {self.longest:g}", max_length
             )
-        each = weights[value.rows.indices]
-        return value.counted(np.where(noise.coins(each, rng), each, 0.0))
+        entry_weights = weights[value.rows.indices]
+        return value.counted(np.where(noise.coins(entry_weights, rng), entry_weights, 0.0))
 
 
 @lru_cache(maxsize=1024)

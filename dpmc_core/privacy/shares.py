@@ -89,12 +89,12 @@ class SharedLaplace(Laplace):
         self._admit(np.broadcast_to(0.0, (rows, length)))
         count = sizes[groups].astype(float)
         if self.shares is Shares.GAMMA:
-            drawn = noise.gamma_shares(self.scale, count - self.colluding, length, rng)
+            noise_shares = noise.gamma_shares(self.scale, count - self.colluding, length, rng)
         else:
             if mixing is None or mixing.shape != (rows, length):
                 raise InvalidSetting("mixing variables", f"an array ({rows}, {length})", mixing)
-            drawn = noise.gaussian_shares(self.scale, mixing[groups], count, rng)
-        published = array + drawn
+            noise_shares = noise.gaussian_shares(self.scale, mixing[groups], count, rng)
+        published = array + noise_shares
         return self._shown(array, published)
 
     @property

@@ -68,12 +68,12 @@ class ImplicitLoss:
     over: Over = Over.ALL
     frequency: bool = True
 
-    def ridge(self, counts: Ints, cells: int) -> Floats:
-        """The ridge of rows with that many ones among `cells` cells."""
+    def ridge(self, counts: Ints, n_cells: int) -> Floats:
+        """The ridge of rows with that many ones among `n_cells` cells."""
         if not self.frequency:
             return np.full(len(counts), float(self.regularisation))
-        rest = cells if self.over is Over.ALL else cells - counts
-        return self.regularisation * (counts + self.alpha * rest)
+        n_penalised = n_cells if self.over is Over.ALL else n_cells - counts
+        return self.regularisation * (counts + self.alpha * n_penalised)
 
     @property
     def own_weight(self) -> float:
@@ -84,15 +84,15 @@ class ImplicitLoss:
         """The loss, without a users x items array."""
         m, n = matrix.shape
         observed = Pattern.of_matrix(matrix).sample(left, right)
-        fit = np.sum((observed - 1.0) ** 2)
-        pull = np.sum((left.T @ left) * (right.T @ right))
+        fit_term = np.sum((observed - 1.0) ** 2)
+        penalty_term = np.sum((left.T @ left) * (right.T @ right))
         if self.over is Over.MISSING:
-            pull -= np.sum(observed**2)
-        rows = np.diff(matrix.indptr).astype(np.int64)
-        columns = np.bincount(matrix.indices, minlength=n).astype(np.int64)
-        ridge = self.ridge(rows, n) @ np.sum(left**2, axis=1)
-        ridge += self.ridge(columns, m) @ np.sum(right**2, axis=1)
-        return float(fit + self.alpha * pull + ridge)
+            penalty_term -= np.sum(observed**2)
+        row_counts = np.diff(matrix.indptr).astype(np.int64)
+        column_counts = np.bincount(matrix.indices, minlength=n).astype(np.int64)
+        ridge = self.ridge(row_counts, n) @ np.sum(left**2, axis=1)
+        ridge += self.ridge(column_counts, m) @ np.sum(right**2, axis=1)
+        return float(fit_term + self.alpha * penalty_term + ridge)
 
 
 def check_interactions(ratings: Ratings) -> None:
@@ -125,12 +125,14 @@ def solve_rows(
 
     counts = np.diff(matrix.indptr).astype(np.int64)
     gram = loss.alpha * (other.T @ other)
-    penalty = loss.ridge(counts, matrix.shape[1])
+    penalties = loss.ridge(counts, matrix.shape[1])
     try:
-        if loss.own_weight == 0 and np.ptp(penalty) == 0:  # all rows share one A
-            gram.flat[:: len(gram) + 1] += penalty[0]
+        if loss.own_weight == 0 and np.ptp(penalties) == 0:  # all rows share one A
+            gram.flat[:: len(gram) + 1] += penalties[0]
             return solve(gram, (matrix @ other).T, assume_a="pos").T
-        return _solve_each(matrix, other, loss, gram, penalty, np.float32 if single else np.float64)
+        return _solve_each(
+            matrix, other, loss, gram, penalties, np.float32 if single else np.float64
+        )
     except np.linalg.LinAlgError:
         raise InvalidSetting(
             "regularisation",
@@ -143,34 +145,34 @@ def solve_rows(
 
 def _solve_each(
     matrix: Sparse,
-    other: Floats,
+    column_factors: Floats,
     loss: ImplicitLoss,
     gram: Floats,
-    penalty: Floats,
-    kind: type[np.floating],
+    penalties: Floats,
+    dtype: type[np.floating],
 ) -> Floats:
     # Short rows are filled up with a last factor, which is zero.
-    factors = np.vstack([other, np.zeros((1, other.shape[1]))]).astype(kind)
-    gram, penalty = gram.astype(kind), penalty.astype(kind)
-    found = np.zeros((matrix.shape[0], other.shape[1]))
+    factors = np.vstack([column_factors, np.zeros((1, column_factors.shape[1]))]).astype(dtype)
+    gram, penalties = gram.astype(dtype), penalties.astype(dtype)
+    solutions = np.zeros((matrix.shape[0], column_factors.shape[1]))
     counts = np.diff(matrix.indptr).astype(np.int64)
 
     def solve(block: Ints) -> None:
-        place = np.arange(int(counts[block].max()))
-        inside = place < counts[block, None]
-        cells = np.where(inside, matrix.indptr[block, None] + place, 0)
-        gathered = factors[np.where(inside, matrix.indices[cells], -1)]
-        values = matrix.data[cells].astype(kind, copy=False)
+        positions = np.arange(int(counts[block].max()))
+        is_stored = positions < counts[block, None]
+        entry_indices = np.where(is_stored, matrix.indptr[block, None] + positions, 0)
+        gathered = factors[np.where(is_stored, matrix.indices[entry_indices], -1)]
+        values = matrix.data[entry_indices].astype(dtype, copy=False)
         squares = np.swapaxes(gathered, 1, 2) @ gathered
-        squares *= kind(loss.own_weight)
+        squares *= dtype(loss.own_weight)
         squares += gram
-        found[block] = ridge(squares, (values[:, None, :] @ gathered)[:, 0], penalty[block])
+        solutions[block] = ridge(squares, (values[:, None, :] @ gathered)[:, 0], penalties[block])
 
     # NumPy releases the interpreter while it gathers and multiplies; long rows go first.
     with ThreadPoolExecutor(min(4, os.cpu_count() or 1)) as pool:
         for _ in pool.map(solve, reversed(list(of_similar_length(counts, _BLOCK)))):
             check_cancelled()  # what is not begun by then is not done
-    return found
+    return solutions
 
 
 # --- ratings ---------------------------------------------------------------------------------
@@ -195,47 +197,53 @@ class LeastSquaresMF:
 
     def sides(self, ratings: Ratings) -> Sides:
         """The ratings, both ways round."""
-        cells = Pattern.of(ratings)
+        entries = Pattern.of(ratings)
         deviations = ratings.values - ratings.public.middle
-        return Sides(cells.by_user(deviations), cells.by_item(deviations))
+        return Sides(entries.by_user(deviations), entries.by_item(deviations))
 
     def equations(self, rows: Sparse, factors: Floats) -> tuple[Floats, Floats]:
         """sum f f' (k x d x d, or d x d shared by all) and sum r f (k x d) of each of k rows."""
         return normal_equations(rows, factors)
 
-    def first_items(self, items: int, rng: Rng) -> Floats:
+    def first_items(self, n_items: int, rng: Rng) -> Floats:
         """Data-free starting item factors: near (1, 0, ..., 0), so a first fit finds the means."""
-        start = random_factors(items, self.rank, rng, _SPREAD)
+        start = random_factors(n_items, self.rank, rng, _SPREAD)
         start[:, 0] += 1.0
         return start
 
-    def fit_users(self, sides: Sides, item_factors: Floats) -> Floats:
+    def fit_users(self, matrices: Sides, item_factors: Floats) -> Floats:
         """Every user's own factors given those of the items; zeros without ratings."""
-        squares, moments = self.equations(sides.by_user, item_factors)
+        squares, moments = self.equations(matrices.by_user, item_factors)
         if not self.unit_ball:
             return ridge(squares, moments, self.user_penalty)
         return minimise_in_ball(squares + self.user_penalty * np.eye(self.rank), 2 * moments, 1.0)
 
-    def fit_items(self, sides: Sides, user_factors: Floats) -> Floats:
+    def fit_items(self, matrices: Sides, user_factors: Floats) -> Floats:
         """Every item's factors given those of the users; zeros without ratings."""
-        return ridge(*self.equations(sides.by_item, user_factors), self.item_penalty)
+        return ridge(*self.equations(matrices.by_item, user_factors), self.item_penalty)
 
-    def alternate(self, sides: Sides, rng: Rng) -> Iterator[tuple[Floats, Floats]]:
+    def alternate(self, matrices: Sides, rng: Rng) -> Iterator[tuple[Floats, Floats]]:
         """(user factors, item factors) after each alternation, the users' fitted last."""
-        users = self.fit_users(sides, self.first_items(sides.by_item.shape[0], rng))
+        user_factors = self.fit_users(matrices, self.first_items(matrices.by_item.shape[0], rng))
         for _ in range(self.iterations):
-            items = self.fit_items(sides, users)
-            users = self.fit_users(sides, items)
-            yield users, items
+            item_factors = self.fit_items(matrices, user_factors)
+            user_factors = self.fit_users(matrices, item_factors)
+            yield user_factors, item_factors
 
-    def objective(self, sides: Sides, users: Floats, items: Floats) -> float:
+    def objective(self, matrices: Sides, user_factors: Floats, item_factors: Floats) -> float:
         """The value that the alternation brings down."""
-        fitted = Pattern.of_matrix(sides.by_user).sample(users, items)
-        misfit = self.misfit(sides.by_user.data, fitted, users, items)
-        ridge = self.user_penalty * np.square(users).sum()
-        return float(misfit + ridge + self.item_penalty * np.square(items).sum())
+        fitted = Pattern.of_matrix(matrices.by_user).sample(user_factors, item_factors)
+        error_term = self.misfit(matrices.by_user.data, fitted, user_factors, item_factors)
+        ridge = self.user_penalty * np.square(user_factors).sum()
+        return float(error_term + ridge + self.item_penalty * np.square(item_factors).sum())
 
-    def misfit(self, values: Floats, fitted: Floats, users: Floats, items: Floats) -> Any:  # noqa: ARG002
+    def misfit(
+        self,
+        values: Floats,
+        fitted: Floats,
+        user_factors: Floats,  # noqa: ARG002
+        item_factors: Floats,  # noqa: ARG002
+    ) -> Any:
         """The sum of squared errors; fitted: on the stored cells."""
         return np.square(values - fitted).sum()
 
@@ -281,15 +289,15 @@ class PublicUserFactors:
         return clip_dense_rows(factors.astype(float), 1.0)[0]
 
 
-def _random_directions(users: int, rank: int, seed: int) -> Floats:
+def _random_directions(n_users: int, rank: int, seed: int) -> Floats:
     """Unit rows: half of the squared length on a shared first coordinate, the rest random.
 
     The shared coordinate lets item factors hold item means; rank 1 is nothing else.
     """
-    factors = np.ones((users, rank))
+    factors = np.ones((n_users, rank))
     if rank > 1:
-        rest = np.random.default_rng(seed).standard_normal((users, rank - 1))
-        factors[:, 1:] = rest / np.linalg.norm(rest, axis=1, keepdims=True)
+        random_part = np.random.default_rng(seed).standard_normal((n_users, rank - 1))
+        factors[:, 1:] = random_part / np.linalg.norm(random_part, axis=1, keepdims=True)
         factors /= np.sqrt(2.0)
     return factors
 
@@ -309,10 +317,10 @@ def minimise_in_ball(quadratic: Floats, linear: Floats, radius: float) -> Floats
     values, vectors = cancellable(np.linalg.eigh, symmetric)
     if quadratic.ndim == 2:
         beta = 0.5 * (linear @ vectors)
-        inside = _in_eigenbasis(np.broadcast_to(values, beta.shape), beta, radius)
-        return np.asarray(inside @ vectors.T)
-    inside = _in_eigenbasis(values, 0.5 * np.einsum("nji,nj->ni", vectors, linear), radius)
-    return np.asarray(np.einsum("nij,nj->ni", vectors, inside))
+        in_eigenbasis = _in_eigenbasis(np.broadcast_to(values, beta.shape), beta, radius)
+        return np.asarray(in_eigenbasis @ vectors.T)
+    in_eigenbasis = _in_eigenbasis(values, 0.5 * np.einsum("nji,nj->ni", vectors, linear), radius)
+    return np.asarray(np.einsum("nij,nj->ni", vectors, in_eigenbasis))
 
 
 def _in_eigenbasis(values: Floats, beta: Floats, radius: float) -> Floats:
@@ -334,14 +342,16 @@ def _in_eigenbasis(values: Floats, beta: Floats, radius: float) -> Floats:
             x = np.where(beta == 0, 0.0, beta / gap)
             slope = np.where(beta == 0, 0.0, x * x / gap).sum(axis=1, keepdims=True)
         norm = np.linalg.norm(x, axis=1, keepdims=True)
-        outside = norm > radius * (1 + 1e-14)
-        if not outside.any():
+        is_outside = norm > radius * (1 + 1e-14)
+        if not is_outside.any():
             break
-        slope[~outside] = np.inf
+        slope[~is_outside] = np.inf
         nu = nu + (norm / radius - 1.0) * norm * norm / slope
     # The hard case: on an indefinite quadratic the minimum is on the sphere; what is missing
     # goes along an eigenvector of the smallest value, where the quadratic is flat.
-    short = (indefinite & ~(norm >= radius * (1 - 1e-12)))[:, 0]
-    rest = np.sum(x[short, 1:] ** 2, axis=1)
-    x[short, 0] = np.copysign(np.sqrt(np.maximum(radius**2 - rest, 0.0)), beta[short, 0])
+    is_short = (indefinite & ~(norm >= radius * (1 - 1e-12)))[:, 0]
+    squared_length = np.sum(x[is_short, 1:] ** 2, axis=1)
+    x[is_short, 0] = np.copysign(
+        np.sqrt(np.maximum(radius**2 - squared_length, 0.0)), beta[is_short, 0]
+    )
     return x

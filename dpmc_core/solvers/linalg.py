@@ -59,12 +59,12 @@ class Pattern:
     @cached_property
     def users(self) -> Index:
         """The row of each cell."""
-        found: Index = self.along(np.arange(self.shape[0], dtype=np.int32))
-        return found
+        row_indices: Index = self.along(np.arange(self.shape[0], dtype=np.int32))
+        return row_indices
 
-    def along(self, rows: Any) -> Any:
+    def along(self, row_values: Any) -> Any:
         """At each cell the number of its row, of one a row."""
-        return np.repeat(rows, self.counts)
+        return np.repeat(row_values, self.counts)
 
     @cached_property
     def _by_item(self) -> tuple[Ints, Ints]:
@@ -74,15 +74,15 @@ class Pattern:
 
     def on(self, columns: Ints) -> tuple[Pattern, Bools]:
         """The cells of some columns (increasing), counted anew, and which cells those are."""
-        inside = np.isin(self.items, columns)
-        left = self.only(inside)
-        items = np.searchsorted(columns, left.items).astype(np.int32)
-        return Pattern(items, left.indptr, (self.shape[0], len(columns))), inside
+        mask = np.isin(self.items, columns)
+        selected = self.only(mask)
+        items = np.searchsorted(columns, selected.items).astype(np.int32)
+        return Pattern(items, selected.indptr, (self.shape[0], len(columns))), mask
 
-    def only(self, chosen: Bools) -> Pattern:
+    def only(self, mask: Bools) -> Pattern:
         """Some of the cells."""
-        indptr = np.concatenate(([0], np.cumsum(chosen)))[self.indptr]
-        return Pattern(self.items[chosen], indptr, self.shape)
+        indptr = np.concatenate(([0], np.cumsum(mask)))[self.indptr]
+        return Pattern(self.items[mask], indptr, self.shape)
 
     def by_user(self, values: Floats) -> Sparse:
         """The sparse matrix with these values on the observed cells."""
@@ -99,21 +99,24 @@ class Pattern:
         return Pattern(self.users[order], indptr, self.shape[::-1]).by_user(values[order])
 
     def parts(
-        self, most: int = _PART, *, dense: bool = False
+        self, max_entries: int = _PART, *, dense: bool = False
     ) -> Iterator[tuple[slice, slice, Pattern]]:
-        """Whole rows, as many at once as have `most` cells, at least one: rows, cells, pattern.
+        """Whole rows, as many at once as have `max_entries` cells, at least one: rows, cells,
+        pattern.
 
         dense: as many as have a small dense form instead.
         """
         (m, n), start, indptr = self.shape, 0, self.indptr
         while start < m:
             check_cancelled()
-            stop = int(np.searchsorted(indptr, indptr[start] + most, side="right")) - 1
-            stop = start + _BLOCK_CELLS // n if dense else min(stop, start + most)
+            stop = int(np.searchsorted(indptr, indptr[start] + max_entries, side="right")) - 1
+            stop = start + _BLOCK_CELLS // n if dense else min(stop, start + max_entries)
             stop = min(max(stop, start + 1), m)
-            k = slice(int(indptr[start]), int(indptr[stop]))
-            part = Pattern(self.items[k], indptr[start : stop + 1] - k.start, (stop - start, n))
-            yield slice(start, stop), k, part
+            span = slice(int(indptr[start]), int(indptr[stop]))
+            chunk = Pattern(
+                self.items[span], indptr[start : stop + 1] - span.start, (stop - start, n)
+            )
+            yield slice(start, stop), span, chunk
             start = stop
 
     def sample(self, left: Floats, right: Floats, out: Floats | None = None) -> Floats:
@@ -124,8 +127,8 @@ class Pattern:
         if len(self.items) < _GATHER_BELOW * self.shape[0] * self.shape[1]:
             return Factors(left, right).predict(self.users, self.items)
         out = np.empty(len(self.items)) if out is None else out
-        for rows, k, part in self.parts(dense=True):
-            out[k] = (left[rows] @ right.T)[part.users, part.items]
+        for rows, span, chunk in self.parts(dense=True):
+            out[span] = (left[rows] @ right.T)[chunk.users, chunk.items]
         return out
 
 
@@ -172,14 +175,16 @@ class Operator(NamedTuple):
 
     @property
     def T(self) -> Operator:
-        square = None if len({*self.shape}) == 1 else self.square
-        return Operator(self.shape[::-1], self.transposed, self.times, square)
+        gram_matrix = None if len({*self.shape}) == 1 else self.square
+        return Operator(self.shape[::-1], self.transposed, self.times, gram_matrix)
 
 
 def dense_operator(matrix: Floats) -> Operator:
     """A whole matrix."""
-    wide = min(matrix.T, matrix, key=len)
-    return Operator(matrix.shape, matrix.__matmul__, matrix.T.__matmul__, wide @ wide.T)
+    wide_matrix = min(matrix.T, matrix, key=len)
+    return Operator(
+        matrix.shape, matrix.__matmul__, matrix.T.__matmul__, wide_matrix @ wide_matrix.T
+    )
 
 
 def low_rank_plus_sparse(left: Floats, right: Floats, pattern: Pattern, values: Floats) -> Operator:
@@ -215,15 +220,15 @@ def dense_triplets(operator: Operator) -> Triplets:
     squares, left = cancellable(np.linalg.eigh, cancellable(np.matmul, matrix, matrix.T))
     values = np.sqrt(np.maximum(squares[::-1], 0.0))
     left = left[:, ::-1]
-    keep = values > 1e-8 * max(values[0], np.finfo(float).tiny)
-    left, values = left[:, keep], values[keep]
+    is_resolved = values > 1e-8 * max(values[0], np.finfo(float).tiny)
+    left, values = left[:, is_resolved], values[is_resolved]
     return Triplets(left, values, cancellable(np.matmul, matrix.T, left) / values)
 
 
 def leading_triplets(
     operator: Operator,
     start: Floats,
-    enough: Callable[[Floats], int],
+    count_needed: Callable[[Floats], int],
     tolerance: float,
     rng: Rng,
 ) -> Triplets | None:
@@ -239,8 +244,8 @@ def leading_triplets(
     """
     m, n = operator.shape
     if m < n:
-        flipped = leading_triplets(operator.T, start, enough, tolerance, rng)
-        return flipped and flipped.T
+        transposed_triplets = leading_triplets(operator.T, start, count_needed, tolerance, rng)
+        return transposed_triplets and transposed_triplets.T
     width = start.shape[1]
     basis = _widen(start, min(max(8, width + 4 + width // 4), n), n, rng)
     filtered = 0  # total degree since columns were last drawn
@@ -254,18 +259,18 @@ def leading_triplets(
         squares, rotation = np.maximum(squares[::-1], 0.0), rotation[:, ::-1]
         values = np.sqrt(squares)
         right, image = basis @ rotation, image @ rotation
-        count = enough(values)
+        count = count_needed(values)
         if count >= len(values):
             basis = _widen(right, len(values) + max(8, len(values) // 2), n, rng)
             filtered = 0
             continue
         check_cancelled()
-        back = operator.transposed(image)  # A'A right: also the filter's first product
-        kept = values[:count]
-        residual = (back[:, :count] - right[:, :count] * squares[:count]) / kept
+        filtered_image = operator.transposed(image)  # A'A right: also the filter's first product
+        kept_values = values[:count]
+        residual = (filtered_image[:, :count] - right[:, :count] * squares[:count]) / kept_values
         if filtered >= _BELIEVED and np.linalg.norm(residual) <= tolerance:
-            return Triplets(image[:, :count] / kept, kept, right[:, :count])
-        basis, degree = _filtered(operator, right, back, squares)
+            return Triplets(image[:, :count] / kept_values, kept_values, right[:, :count])
+        basis, degree = _filtered(operator, right, filtered_image, squares)
         filtered += degree
     return None
 
@@ -277,11 +282,11 @@ class Shrinker:
         self._rng, self._basis = rng, np.empty((0, 0))
 
     def leading(
-        self, operator: Operator, enough: Callable[[Floats], int], tolerance: float
+        self, operator: Operator, count_needed: Callable[[Floats], int], tolerance: float
     ) -> Triplets:
         """See `leading_triplets`; all triplets where they are cheaper."""
-        found = leading_triplets(operator, self._basis, enough, tolerance, self._rng)
-        return found or dense_triplets(operator)
+        triplets = leading_triplets(operator, self._basis, count_needed, tolerance, self._rng)
+        return triplets or dense_triplets(operator)
 
     def shrunk(
         self, operator: Operator, threshold: Callable[[Floats], float], tolerance: float
@@ -294,10 +299,10 @@ class Shrinker:
 
         left, values, right = self.leading(operator, above, tolerance)
         theta = threshold(values)
-        keep = values > theta
-        left, right = left[:, keep], right[:, keep]
+        is_above = values > theta
+        left, right = left[:, is_above], right[:, is_above]
         self._basis = left if operator.shape[0] <= operator.shape[1] else right
-        return Triplets(left, values[keep] - theta, right)
+        return Triplets(left, values[is_above] - theta, right)
 
 
 def looking(matrix: Sparse) -> LinearOperator:
@@ -308,19 +313,24 @@ def looking(matrix: Sparse) -> LinearOperator:
         check_cancelled()
         return np.asarray(matrix @ block)
 
-    back = partial(times, matrix=matrix.T)
+    multiply_transposed = partial(times, matrix=matrix.T)
     return LinearOperator(
-        matrix.shape, matvec=times, matmat=times, rmatvec=back, rmatmat=back, dtype=matrix.dtype
+        matrix.shape,
+        matvec=times,
+        matmat=times,
+        rmatvec=multiply_transposed,
+        rmatmat=multiply_transposed,
+        dtype=matrix.dtype,
     )
 
 
 def leading_eigenpairs(
-    times: Products, size: int, count: int, tolerance: float = 0.0, start: Floats | None = None
+    multiply: Products, size: int, count: int, tolerance: float = 0.0, start: Floats | None = None
 ) -> tuple[Floats, Floats]:
     """The `count` largest eigenvalues (ascending) of a symmetric matrix and their vectors.
 
     Args:
-        times: its products with blocks of columns. size: how many rows it has.
+        multiply: its products with blocks of columns. size: how many rows it has.
         tolerance: of a pair's residual, beside its value; 0: to the last digit.
         start: a vector to begin from; by default fixed numbers that no structure is blind to.
     """
@@ -328,42 +338,43 @@ def leading_eigenpairs(
 
     def product(x: Floats) -> Floats:
         check_cancelled()
-        return times(x.reshape(size, -1)).reshape(x.shape)
+        return multiply(x.reshape(size, -1)).reshape(x.shape)
 
     if size <= max(_DENSE, 2 * count):
         squares, vectors = cancellable(np.linalg.eigh, product(np.eye(size)))
         return squares[-count:], vectors[:, -count:]
     operator = LinearOperator((size, size), matvec=product, dtype=np.float64)
-    fixed = np.random.default_rng(0).standard_normal(size)
-    most = min(size, max(2 * count + 1, _KRYLOV))
+    fixed_start = np.random.default_rng(0).standard_normal(size)
+    n_krylov = min(size, max(2 * count + 1, _KRYLOV))
     try:
-        found = eigsh(operator, count, None, None, "LA", fixed if start is None else start, most,
-                      tol=tolerance)  # fmt: skip
+        start = fixed_start if start is None else start
+        eigenpairs = eigsh(operator, count, None, None, "LA", start, n_krylov, tol=tolerance)
     except ArpackError:  # the matrix takes the start to zero
-        if not product(fixed).any():
+        if not product(fixed_start).any():
             return np.zeros(count), np.eye(size, count)
-        found = eigsh(operator, count, None, None, "LA", fixed, most, tol=tolerance)
-    return np.asarray(found[0]), np.asarray(found[1])
+        eigenpairs = eigsh(operator, count, None, None, "LA", fixed_start, n_krylov, tol=tolerance)
+    return np.asarray(eigenpairs[0]), np.asarray(eigenpairs[1])
 
 
 def eigenpairs_above(
-    times: Products, size: int, above: Callable[[Floats], int], tolerance: float
+    multiply: Products, size: int, count_above: Callable[[Floats], int], tolerance: float
 ) -> tuple[Floats, Floats]:
-    """The largest eigenvalues (descending) and vectors, as many as `above` tells of them matter.
+    """The largest eigenvalues (descending) and vectors, as many as `count_above` tells of them
+    matter.
 
     It is asked with more and more of them until the smallest does not matter, or these are all.
     """
     count = _FIRST
     while True:
-        values, vectors = leading_eigenpairs(times, size, min(count, size), tolerance)
-        kept = above(values[::-1])
-        if kept < len(values) or count >= size:
-            return values[::-1][:kept], vectors[:, ::-1][:, :kept]
+        values, vectors = leading_eigenpairs(multiply, size, min(count, size), tolerance)
+        n_kept = count_above(values[::-1])
+        if n_kept < len(values) or count >= size:
+            return values[::-1][:n_kept], vectors[:, ::-1][:, :n_kept]
         count *= 4
 
 
 def _filtered(
-    operator: Operator, block: Floats, first: Floats, squares: Floats
+    operator: Operator, block: Floats, first_product: Floats, squares: Floats
 ) -> tuple[Floats, int]:
     """Chebyshev polynomial of A'A that stays small on [0, squares[-1]] and grows above it.
 
@@ -373,9 +384,9 @@ def _filtered(
     if half == 0:
         return block, _BELIEVED  # the zero matrix hides nothing
     # The degree is held where the largest value's growth would lift rounding errors above 1e-7.
-    reach = 2 * max(squares[0] / half - 1, 1.0 + 1e-9)
-    degree = int(np.clip(np.log(1e9) / np.log(reach), 1, 8))
-    previous, current = block, first / half - block
+    growth = 2 * max(squares[0] / half - 1, 1.0 + 1e-9)
+    degree = int(np.clip(np.log(1e9) / np.log(growth), 1, 8))
+    previous, current = block, first_product / half - block
     for _ in range(degree - 1):
         check_cancelled()
         if operator.square is None:
@@ -417,8 +428,8 @@ def _call(name: str, *arguments: Any) -> None:
     capsule = vars(cython_lapack)["__pyx_capi__"][name]
     address = api.PyCapsule_GetPointer(capsule, api.PyCapsule_GetName(capsule))
     info = np.zeros((), dtype=np.intc)
-    taken = [np.asarray(a, np.intc if isinstance(a, int) else None) for a in (*arguments, info)]
+    arrays = [np.asarray(a, np.intc if isinstance(a, int) else None) for a in (*arguments, info)]
     # ctypes lets go of the interpreter for as long as the routine runs.
-    ctypes.CFUNCTYPE(None)(address)(*(ctypes.c_void_p(a.ctypes.data) for a in taken))
+    ctypes.CFUNCTYPE(None)(address)(*(ctypes.c_void_p(a.ctypes.data) for a in arrays))
     if info:
         raise np.linalg.LinAlgError(f"{name} gave up ({info})")

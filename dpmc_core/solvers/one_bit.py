@@ -46,9 +46,9 @@ _DUAL_ROUNDS = 1_000
 
 def positive(ratings: Ratings) -> Floats:
     """1{Y = +1} as 0/1 floats. Raises BadRatings unless every rating is -1 or +1."""
-    wrong = np.abs(ratings.values) != 1
-    if wrong.any():
-        value = ratings.values[np.argmax(wrong)]
+    is_invalid = np.abs(ratings.values) != 1
+    if is_invalid.any():
+        value = ratings.values[np.argmax(is_invalid)]
         raise BadRatings(f"one-bit methods need ratings -1 or +1, got {value:g}: binarise first")
     return (ratings.values > 0).astype(float)
 
@@ -60,25 +60,25 @@ class SignReports(NamedTuple):
     second: float
 
     @classmethod
-    def of_flips(cls, flipped: Floats, p_plus: float, p_minus: float) -> SignReports:
+    def of_flips(cls, flipped_signs: Floats, p_plus: float, p_minus: float) -> SignReports:
         """Of signs as 0/1 after flips; p_plus, p_minus: chances that +1, -1 is told wrongly."""
-        gain = 1 - p_plus - p_minus
-        values = (2 * flipped - 1 + p_plus - p_minus) / gain
+        debias_factor = 1 - p_plus - p_minus
+        values = (2 * flipped_signs - 1 + p_plus - p_minus) / debias_factor
         # One sign may be noisier than the other: the mean over the share of each.
-        lean = float(np.clip(values.mean(), -1.0, 1.0))
-        noise = [4 * p * (1 - p) / gain**2 for p in (p_plus, p_minus)]
-        return cls(values, 1 + ((1 + lean) * noise[0] + (1 - lean) * noise[1]) / 2)
+        mean_sign = float(np.clip(values.mean(), -1.0, 1.0))
+        noise = [4 * p * (1 - p) / debias_factor**2 for p in (p_plus, p_minus)]
+        return cls(values, 1 + ((1 + mean_sign) * noise[0] + (1 - mean_sign) * noise[1]) / 2)
 
     @classmethod
-    def of_laplace(cls, noisy: Floats, epsilon: float) -> SignReports:
+    def of_laplace(cls, noisy_signs: Floats, epsilon: float) -> SignReports:
         """Of 1{sign = +1} + Laplace(1/epsilon).
 
         Clipped to [0, 1] it tells as much of the sign; t = tanh(epsilon (clip - 1/2)) is its
         likelihood ratio as a correlation, and E[t | s] = s c with c = E[t^2] for either sign.
         """
-        t = np.tanh(epsilon * (np.clip(noisy, 0.0, 1.0) - 0.5))
-        c = clipped_information(epsilon)
-        return cls(t / c, 1 / c)
+        likelihood_ratio = np.tanh(epsilon * (np.clip(noisy_signs, 0.0, 1.0) - 0.5))
+        information = clipped_information(epsilon)
+        return cls(likelihood_ratio / information, 1 / information)
 
     @property
     def spread(self) -> float:
@@ -94,11 +94,15 @@ class SignReports(NamedTuple):
 
 def clipped_information(epsilon: float) -> float:
     """E[tanh^2(epsilon (clip(s + Laplace(1/epsilon), 0, 1) - 1/2))], the same for s = 0 and 1."""
-    a = epsilon / 2
-    if a > 300:
+    half_epsilon = epsilon / 2
+    if half_epsilon > 300:
         return 1.0
-    inside = math.exp(-a) * (math.sinh(a) - 2 * math.atan(math.tanh(a / 2)))
-    return inside + math.tanh(a) ** 2 * (1 + math.exp(-2 * a)) / 2
+    unclipped_information = math.exp(-half_epsilon) * (
+        math.sinh(half_epsilon) - 2 * math.atan(math.tanh(half_epsilon / 2))
+    )
+    return (
+        unclipped_information + math.tanh(half_epsilon) ** 2 * (1 + math.exp(-2 * half_epsilon)) / 2
+    )
 
 
 def likelihood(link: Link, labels: Floats) -> Loss:
@@ -126,9 +130,9 @@ def flipped_likelihood(link: Link, flipped: Floats, p_plus: float, p_minus: floa
         h, complement = link.probability(x), link.probability(-x)
         up = h * (1 - p_plus) + complement * p_minus
         down = h * p_plus + complement * (1 - p_minus)
-        seen = np.where(flipped > 0, up, down)
+        observed = np.where(flipped > 0, up, down)
         slope = np.where(flipped > 0, -1.0, 1.0) * (1 - p_plus - p_minus)
-        return -float(np.sum(np.log(seen))), slope * link.density(x) / seen
+        return -float(np.sum(np.log(observed))), slope * link.density(x) / observed
 
     return loss
 
@@ -143,20 +147,20 @@ class LowRank(NamedTuple):
     right: Floats
     observed: Floats
 
-    def dot(self, other: LowRank) -> float:
+    def dot(self, factors: LowRank) -> float:
         """Frobenius inner product."""
-        return float(np.sum((self.left.T @ other.left) * (self.right.T @ other.right)))
+        return float(np.sum((self.left.T @ factors.left) * (self.right.T @ factors.right)))
 
-    def towards(self, other: LowRank, share: float) -> LowRank:
+    def towards(self, target: LowRank, share: float) -> LowRank:
         """(1 - share) self + share other."""
-        observed = (1 - share) * self.observed + share * other.observed
-        left = np.hstack([(1 - share) * self.left, share * other.left])
-        right = np.hstack([self.right, other.right])
+        observed = (1 - share) * self.observed + share * target.observed
+        left = np.hstack([(1 - share) * self.left, share * target.left])
+        right = np.hstack([self.right, target.right])
         (ql, rl), (qr, rr) = np.linalg.qr(left), np.linalg.qr(right)
         u, s, vt = np.linalg.svd(rl @ rr.T)
-        keep = s > 1e-13 * max(1.0, s[0])
+        is_kept = s > 1e-13 * max(1.0, s[0])
         k = len(s)
-        return LowRank((ql @ u[:, :k] * s)[:, keep], (qr @ vt.T[:, :k])[:, keep], observed)
+        return LowRank((ql @ u[:, :k] * s)[:, is_kept], (qr @ vt.T[:, :k])[:, is_kept], observed)
 
     def model(self) -> Factors:
         return Factors(self.left, self.right)
@@ -168,11 +172,13 @@ class WholeMatrix(NamedTuple):
     matrix: Floats
     observed: Floats
 
-    def dot(self, other: WholeMatrix) -> float:
-        return float(np.vdot(self.matrix, other.matrix))
+    def dot(self, factors: WholeMatrix) -> float:
+        return float(np.vdot(self.matrix, factors.matrix))
 
-    def towards(self, other: WholeMatrix, share: float) -> WholeMatrix:
-        return WholeMatrix(*((1 - share) * a + share * b for a, b in zip(self, other, strict=True)))
+    def towards(self, target: WholeMatrix, share: float) -> WholeMatrix:
+        return WholeMatrix(
+            *((1 - share) * a + share * b for a, b in zip(self, target, strict=True))
+        )
 
     def model(self) -> Dense:
         return Dense(self.matrix)
@@ -206,10 +212,10 @@ class NuclearBall:
         vector = np.ones(self.pattern.shape[1])
         for _ in range(4):
             vector = transposed @ (matrix @ vector)
-            length = float(np.linalg.norm(vector))
-            if length == 0:
+            norm = float(np.linalg.norm(vector))
+            if norm == 0:
                 return 1.0
-            vector /= length
+            vector /= norm
         return self.radius / float(np.linalg.norm(matrix @ vector))
 
     def _onto_ball(self, operator: Operator, tolerance: float) -> Triplets:
@@ -235,38 +241,38 @@ class NuclearBox(NuclearBall):
     def project(
         self, point: WholeMatrix, step: float, gradient: Floats, tolerance: float
     ) -> WholeMatrix:
-        cells = self.pattern.users, self.pattern.items
+        indices = self.pattern.users, self.pattern.items
         start = point.matrix.copy()
-        start[cells] -= step * gradient
+        start[indices] -= step * gradient
         # Multipliers grow with the step, so the last call's, rescaled, are nearly right.
         multiplier = self._multiplier * (step / self._step)
-        momentum, pace = multiplier, 1.0
+        momentum, momentum_weight = multiplier, 1.0
         for _ in range(_DUAL_ROUNDS):
             check_cancelled()
             left, values, right = self._onto_ball(dense_operator(start - momentum), 0.1 * tolerance)
-            inner = (left * values) @ right.T
-            before, multiplier = multiplier, inner + momentum
-            box = np.clip(multiplier, -self.bound, self.bound)
-            multiplier -= box
-            inner -= box
-            if np.linalg.norm(inner) <= tolerance:
+            ball_point = (left * values) @ right.T
+            previous, multiplier = multiplier, ball_point + momentum
+            box_point = np.clip(multiplier, -self.bound, self.bound)
+            multiplier -= box_point
+            ball_point -= box_point
+            if np.linalg.norm(ball_point) <= tolerance:
                 break
-            moved = multiplier - before
-            if np.vdot(momentum - multiplier, moved) > 0:
-                pace = 1.0  # momentum points uphill: restart (O'Donoghue, Candes 2015)
-            faster = (1 + math.sqrt(1 + 4 * pace * pace)) / 2
-            moved *= (pace - 1) / faster
-            momentum, pace = multiplier + moved, faster
+            change = multiplier - previous
+            if np.vdot(momentum - multiplier, change) > 0:
+                momentum_weight = 1.0  # momentum points uphill: restart (O'Donoghue, Candes 2015)
+            next_weight = (1 + math.sqrt(1 + 4 * momentum_weight * momentum_weight)) / 2
+            change *= (momentum_weight - 1) / next_weight
+            momentum, momentum_weight = multiplier + change, next_weight
         self._multiplier, self._step = multiplier, step
-        return WholeMatrix(box, box[cells])
+        return WholeMatrix(box_point, box_point[indices])
 
 
 def feasible_set(ratings: Ratings, radius: float, bound: float | None, rng: Rng) -> NuclearBall:
     """radius: in units of sqrt(users x items); bound: largest |score|, None for no limit."""
-    pattern, tau = Pattern.of(ratings), radius * math.sqrt(math.prod(ratings.shape))
+    pattern, absolute_radius = Pattern.of(ratings), radius * math.sqrt(math.prod(ratings.shape))
     if bound is None:
-        return NuclearBall(pattern, tau, rng)
-    return NuclearBox(pattern, tau, bound, rng)
+        return NuclearBall(pattern, absolute_radius, rng)
+    return NuclearBox(pattern, absolute_radius, bound, rng)
 
 
 # --- spectral projected gradient -------------------------------------------------------------
@@ -289,56 +295,61 @@ class Iterate:
 
 
 def minimise(
-    loss: Loss, feasible: NuclearBall, *, iterations: int, tolerance: float
+    loss: Loss, constraint: NuclearBall, *, iterations: int, tolerance: float
 ) -> Iterator[Iterate]:
     """Minimise the loss over the set.
 
     Stops when ||P(X - gradient) - X||_F <= tolerance max(1, ||X||_F). The bound on that norm costs
     nothing: ||P(X - t gradient) - X|| grows with t and, divided by t, falls with it.
     """
-    point = feasible.origin()
+    point = constraint.origin()
     objective, gradient = loss(point.observed)
     history = [objective]
-    step, moved = feasible.first_step(gradient), feasible.radius
+    step, last_distance = constraint.first_step(gradient), constraint.radius
     for index in range(1, iterations + 1):
-        goal = tolerance * max(1.0, math.sqrt(point.dot(point)))
-        accuracy = max(0.1 * goal, 0.02 * moved)
+        target_norm = tolerance * max(1.0, math.sqrt(point.dot(point)))
+        accuracy = max(0.1 * target_norm, 0.02 * last_distance)
         while True:
             check_cancelled()
-            target = feasible.project(point, step, gradient, accuracy)
+            target = constraint.project(point, step, gradient, accuracy)
             slope = float(gradient @ (target.observed - point.observed))
-            if slope < 0 or accuracy < 1e-3 * goal:
+            if slope < 0 or accuracy < 1e-3 * target_norm:
                 break
             accuracy /= 10  # not a descent direction: the projection was too coarse
-        far, before, taken, old = distance(target, point), point, step, gradient
+        target_distance, previous, step_taken, previous_gradient = (
+            distance(target, point),
+            point,
+            step,
+            gradient,
+        )
         share, objective, gradient = _line_search(
             loss, point.observed, target.observed, max(history[-_MEMORY:]), slope
         )
-        point = target if share == 1 else before.towards(target, share)
-        step = spectral_step(point, before, gradient - old) or STEP_LIMITS[1]
+        point = target if share == 1 else previous.towards(target, share)
+        step = spectral_step(point, previous, gradient - previous_gradient) or STEP_LIMITS[1]
         history.append(objective)
-        moved = share * far
-        stationarity = far * max(1.0, 1.0 / taken)
-        final = stationarity <= goal or index == iterations
-        yield Iterate(index, point, objective, taken, stationarity, final)
+        last_distance = share * target_distance
+        stationarity = target_distance * max(1.0, 1.0 / step_taken)
+        final = stationarity <= target_norm or index == iterations
+        yield Iterate(index, point, objective, step_taken, stationarity, final)
         if final:
             return
 
 
-def spectral_step(here: Any, before: Any, gradient_change: Floats) -> float | None:
+def spectral_step(point: Any, previous: Any, gradient_change: Floats) -> float | None:
     """Barzilai-Borwein step ||s||^2 / <s, y> within its limits; None unless <s, y> > 0."""
-    curvature = float(gradient_change @ (here.observed - before.observed))
+    curvature = float(gradient_change @ (point.observed - previous.observed))
     if curvature <= 0:
         return None
-    return float(np.clip(distance(here, before) ** 2 / curvature, *STEP_LIMITS))
+    return float(np.clip(distance(point, previous) ** 2 / curvature, *STEP_LIMITS))
 
 
 def _line_search(
-    loss: Loss, here: Floats, there: Floats, reference: float, slope: float
+    loss: Loss, start: Floats, end: Floats, reference: float, slope: float
 ) -> tuple[float, float, Floats]:
     """Largest tried share of the way with sufficient decrease below the reference objective."""
     share = 1.0
-    objective, gradient = loss(there)
+    objective, gradient = loss(end)
     for _ in range(_BACKTRACKS):
         check_cancelled()
         if objective <= reference + _DECREASE * share * slope:
@@ -346,7 +357,7 @@ def _line_search(
         curvature = objective - reference - share * slope
         parabola = -0.5 * slope * share * share / curvature if curvature > 0 else 0.5 * share
         share = min(max(parabola, 0.1 * share), 0.5 * share)
-        objective, gradient = loss(here + share * (there - here))
+        objective, gradient = loss(start + share * (end - start))
     return share, objective, gradient
 
 
@@ -384,14 +395,16 @@ class Completion:
 
     def solve(self, loss: Loss, ratings: Ratings, rng: Rng, *, raw: bool) -> Steps:
         """Rounds of the solver from zero; the trace is marked raw where the loss is."""
-        rounds, feasible = self.iterations, self.feasible(ratings, rng)
-        for found in minimise(loss, feasible, iterations=rounds, tolerance=self.tolerance):
+        rounds, constraint = self.iterations, self.feasible(ratings, rng)
+        for iterate in minimise(loss, constraint, iterations=rounds, tolerance=self.tolerance):
             trace = {
-                "objective": found.objective,
-                "projected gradient": found.stationarity,
-                "step length": found.step,
+                "objective": iterate.objective,
+                "projected gradient": iterate.stationarity,
+                "step length": iterate.step,
             }
-            if isinstance(found.point, LowRank):
-                trace["rank"] = float(found.point.left.shape[1])
-            told, model = () if raw else trace, found.point.model()
-            yield Step.of(found.index, rounds, model, trace, told, enough=found.final)
+            if isinstance(iterate.point, LowRank):
+                trace["rank"] = float(iterate.point.left.shape[1])
+            published_trace, model = () if raw else trace, iterate.point.model()
+            yield Step.of(
+                iterate.index, rounds, model, trace, published_trace, enough=iterate.final
+            )

@@ -44,20 +44,20 @@ class Rows:
     columns: Ints | None = None
 
     @classmethod
-    def less(cls, ratings: Ratings, base: Factors, kept: Bools | None = None) -> Rows:
-        """kept: which ratings; None: all."""
-        cells = Pattern.of(ratings)
-        cells = cells if kept is None else cells.only(kept)
+    def less(cls, ratings: Ratings, base: Factors, mask: Bools | None = None) -> Rows:
+        """mask: which ratings; None: all."""
+        entries = Pattern.of(ratings)
+        entries = entries if mask is None else entries.only(mask)
         values = base.predict(ratings.users, ratings.items)
         np.subtract(ratings.values, values, out=values)
-        return cls(cells, values if kept is None else values[kept], base)
+        return cls(entries, values if mask is None else values[mask], base)
 
     def on(self, columns: Ints | None) -> Rows:
         """The same rows with the columns of some items alone; None: of all."""
         if columns is None:
             return self
-        cells, inside = self.cells.on(columns)
-        return replace(self, cells=cells, values=self.values[inside], columns=columns)
+        entries, mask = self.cells.on(columns)
+        return replace(self, cells=entries, values=self.values[mask], columns=columns)
 
     def model(self, fitted: Factors, **own: Any) -> Factors:
         """The model in rating points of what was fitted to the values.
@@ -74,19 +74,19 @@ class Rows:
         )
 
 
-def spread_out(some: Floats, columns: Ints | None, items: int) -> Floats:
+def spread_out(rows: Floats, columns: Ints | None, items: int) -> Floats:
     """Rows that belong to some of the items as rows of all, items x r: zeros for the others."""
     if columns is None:
-        return some
-    every = np.zeros((items, some.shape[1]))
-    every[columns] = some
-    return every
+        return rows
+    scattered = np.zeros((items, rows.shape[1]))
+    scattered[columns] = rows
+    return scattered
 
 
 def capped(ratings: Ratings, cap: int, key: int) -> Ratings:
     """At most `cap` ratings of each user."""
-    kept = within(ratings, cap, key)
-    return ratings if kept is None else ratings.select(kept)
+    mask = within(ratings, cap, key)
+    return ratings if mask is None else ratings.select(mask)
 
 
 def within(ratings: Ratings, cap: int, key: int) -> Bools | None:
@@ -95,8 +95,8 @@ def within(ratings: Ratings, cap: int, key: int) -> Bools | None:
     key: see `cap_key`; the ratings of one user never decide those of another.
     None: all of them.
     """
-    few = np.diff(ratings.indptr).max() <= cap
-    return None if few else kept_at_random(ratings, cap, key)
+    is_within_cap = np.diff(ratings.indptr).max() <= cap
+    return None if is_within_cap else kept_at_random(ratings, cap, key)
 
 
 def cap_key(rng: Rng) -> int:
@@ -104,82 +104,84 @@ def cap_key(rng: Rng) -> int:
     return int(harmless(rng, Harmless.CAP).integers(2**63))
 
 
-def centred(ratings: Ratings, effects: Floats | None = None) -> Rows:
+def centred(ratings: Ratings, item_effects: Floats | None = None) -> Rows:
     """Ratings less item effects (length n; None: zeros), then less each user's own mean of those.
 
     Without ratings that mean is the middle of the range.
     """
-    (m, n), cells = ratings.shape, Pattern.of(ratings)
-    effects = np.zeros(n) if effects is None else effects
-    values = ratings.values - effects[cells.items]
-    means = row_means(cells, values, ratings.public.middle)
-    base = with_offsets(np.zeros((m, 0)), np.zeros((n, 0)), means, effects)
-    values -= cells.along(means)
-    return Rows(cells, values, base)
+    (m, n), entries = ratings.shape, Pattern.of(ratings)
+    item_effects = np.zeros(n) if item_effects is None else item_effects
+    values = ratings.values - item_effects[entries.items]
+    user_means = row_means(entries, values, ratings.public.middle)
+    base = with_offsets(np.zeros((m, 0)), np.zeros((n, 0)), user_means, item_effects)
+    values -= entries.along(user_means)
+    return Rows(entries, values, base)
 
 
-def row_means(cells: Pattern, values: Floats, empty: float) -> Floats:
-    """Mean of each row, `empty` where a row has no cell; length m."""
-    means = row_sums(cells, values) / np.maximum(cells.counts, 1)
-    return np.where(cells.counts > 0, means, empty)
+def row_means(entries: Pattern, values: Floats, empty_mean: float) -> Floats:
+    """Mean of each row, `empty_mean` where a row has no cell; length m."""
+    means = row_sums(entries, values) / np.maximum(entries.counts, 1)
+    return np.where(entries.counts > 0, means, empty_mean)
 
 
-def row_sums(cells: Pattern, values: Floats) -> Floats:
+def row_sums(entries: Pattern, values: Floats) -> Floats:
     """Sum of each row, length m; of values with columns m x columns."""
-    sums = np.zeros((cells.shape[0], *values.shape[1:]))
-    filled = cells.counts > 0  # reduceat would give an empty row its neighbour's value
+    sums = np.zeros((entries.shape[0], *values.shape[1:]))
+    nonempty = entries.counts > 0  # reduceat would give an empty row its neighbour's value
     if len(values):
-        sums[filled] = np.add.reduceat(values, cells.indptr[:-1][filled])
+        sums[nonempty] = np.add.reduceat(values, entries.indptr[:-1][nonempty])
     return sums
 
 
-def item_sums(cells: Pattern, values: ArrayLike = 1.0, factor: ArrayLike = 1.0) -> Floats:
+def item_sums(entries: Pattern, values: ArrayLike = 1.0, factor: ArrayLike = 1.0) -> Floats:
     """Sum of each column, whose cells count times the factor of their row; length n."""
-    (m, n), sums = cells.shape, np.zeros(cells.shape[1])
-    values, factor = np.broadcast_to(values, len(cells.items)), np.broadcast_to(factor, m)
-    for rows, k, part in cells.parts(MANY):
-        sums += np.bincount(part.items, weights=values[k] * part.along(factor[rows]), minlength=n)
+    (m, n), sums = entries.shape, np.zeros(entries.shape[1])
+    values, factor = np.broadcast_to(values, len(entries.items)), np.broadcast_to(factor, m)
+    for rows, span, chunk in entries.parts(MANY):
+        sums += np.bincount(
+            chunk.items, weights=values[span] * chunk.along(factor[rows]), minlength=n
+        )
     return sums
 
 
-def shrinkage(norms: Floats, norm: float) -> Floats:
-    """The factors <= 1 that bring rows of those norms to `norm` at most; length m."""
+def shrinkage(norms: Floats, max_norm: float) -> Floats:
+    """The factors <= 1 that bring rows of those norms to `max_norm` at most; length m."""
     with np.errstate(divide="ignore"):
-        return np.minimum(norm / norms, 1.0)
+        return np.minimum(max_norm / norms, 1.0)
 
 
-def row_norms(cells: Pattern, values: Floats) -> Floats:
+def row_norms(entries: Pattern, values: Floats) -> Floats:
     """The l2 norm of each row, length m."""
-    squares = np.empty(cells.shape[0])
-    for rows, k, part in cells.parts():
-        squares[rows] = row_sums(part, values[k] ** 2)
+    squares = np.empty(entries.shape[0])
+    for rows, span, chunk in entries.parts():
+        squares[rows] = row_sums(chunk, values[span] ** 2)
     return np.sqrt(squares)
 
 
-def clip_rows(cells: Pattern, values: Floats, norm: float) -> Floats:
-    """Scale the rows to l2 norm `norm` at most, in place; by which factors <= 1, length m."""
-    factor = shrinkage(row_norms(cells, values), norm)
-    scale_rows(cells, values, factor)
-    return factor
+def clip_rows(entries: Pattern, values: Floats, max_norm: float) -> Floats:
+    """Scale the rows to l2 norm `max_norm` at most, in place; by which factors <= 1, length m."""
+    factors = shrinkage(row_norms(entries, values), max_norm)
+    scale_rows(entries, values, factors)
+    return factors
 
 
-def scale_rows(cells: Pattern, values: Floats, factor: Floats) -> None:
+def scale_rows(entries: Pattern, values: Floats, factors: Floats) -> None:
     """Multiply each row by its factor, in place."""
-    for rows, k, part in cells.parts():
-        values[k] *= part.along(factor[rows])
+    for rows, span, chunk in entries.parts():
+        values[span] *= chunk.along(factors[rows])
 
 
-def unit_rows(vectors: Floats, shortest: float = 0.0) -> Floats:
-    """Each row of length one; zeros where it is not longer than `shortest`."""
-    length = np.linalg.norm(vectors, axis=1, keepdims=True)
+def unit_rows(vectors: Floats, min_length: float = 0.0) -> Floats:
+    """Each row of length one; zeros where it is not longer than `min_length`."""
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where(length > shortest, vectors / length, 0.0)
+        return np.where(lengths > min_length, vectors / lengths, 0.0)
 
 
-def clip_dense_rows(rows: Floats, norm: float) -> tuple[Floats, int]:
+def clip_dense_rows(rows: Floats, max_norm: float) -> tuple[Floats, int]:
     """A dense m x n matrix whose rows are clipped likewise, and how many were scaled."""
-    factor = shrinkage(np.linalg.norm(rows, axis=1), norm)
-    return rows * factor[:, None], int((factor < 1).sum())
+    factors = shrinkage(np.linalg.norm(rows, axis=1), max_norm)
+    return rows * factors[:, None], int((factors < 1).sum())
 
 
 def gram(rows: Sparse) -> Floats:
@@ -187,43 +189,49 @@ def gram(rows: Sparse) -> Floats:
 
     Blocks of rows as dense matrices, or one sparse product where rows are nearly empty.
     """
-    cells = Pattern.of_matrix(rows)
-    m, n = cells.shape
-    if _SPARSE_GAIN * np.square(cells.counts, dtype=float).sum() < m * n * n:
+    entries = Pattern.of_matrix(rows)
+    m, n = entries.shape
+    if _SPARSE_GAIN * np.square(entries.counts, dtype=float).sum() < m * n * n:
         return np.asarray(cancellable(rows.T.__matmul__, rows).toarray())
     total = np.zeros((n, n))
-    for few, *_ in cells.parts(dense=True):
-        block = rows[few].toarray()
+    for row_slice, *_ in entries.parts(dense=True):
+        block = rows[row_slice].toarray()
         total += block.T @ block
     return total
 
 
-def gram_products(rows: Sparse, factor: Floats | float = 1.0, *, diagonal: bool = True) -> Products:
+def gram_products(
+    rows: Sparse, row_factors: Floats | float = 1.0, *, diagonal: bool = True
+) -> Products:
     """The products of A'A, or of what is off its diagonal, with blocks of columns.
 
     A: the rows, each times its factor.
     """
-    factor = np.broadcast_to(factor, rows.shape[0])[:, None]
-    squares = 0.0 if diagonal else rows.power(2).T @ factor**2
-    return partial(_times, rows, factor, squares)
+    row_factors = np.broadcast_to(row_factors, rows.shape[0])[:, None]
+    squares = 0.0 if diagonal else rows.power(2).T @ row_factors**2
+    return partial(_times, rows, row_factors, squares)
 
 
-def _times(rows: Sparse, factor: Floats, squares: Floats | float, block: Floats) -> Floats:
+def _times(rows: Sparse, row_factors: Floats, squares: Floats | float, block: Floats) -> Floats:
     if block.shape[1] < rows.shape[1]:
-        return np.asarray(rows.T @ (factor**2 * (rows @ block))) - squares * block
-    cells = Pattern.of_matrix(rows)  # for so many columns the matrix itself is less work
-    whole = gram(cells.by_user(rows.data * cells.along(factor[:, 0])))
-    return cancellable(whole.__matmul__, block) - squares * block
+        return np.asarray(rows.T @ (row_factors**2 * (rows @ block))) - squares * block
+    entries = Pattern.of_matrix(rows)  # for so many columns the matrix itself is less work
+    gram_matrix = gram(entries.by_user(rows.data * entries.along(row_factors[:, 0])))
+    return cancellable(gram_matrix.__matmul__, block) - squares * block
 
 
-def low_rank_gram(left: Floats, right: Floats, cells: Pattern, values: Floats) -> Products:
+def low_rank_gram(left: Floats, right: Floats, entries: Pattern, values: Floats) -> Products:
     """The products of A'A with blocks of columns, A = left right' and the values on the cells."""
-    sparse = cells.by_user(values)
-    inner, cross, squares = left.T @ left, sparse.T @ left, gram_products(sparse)
+    sparse = entries.by_user(values)
+    inner, cross, multiply_sparse = left.T @ left, sparse.T @ left, gram_products(sparse)
 
     def times(block: Floats) -> Floats:
-        along = right.T @ block
-        return right @ (inner @ along + cross.T @ block) + cross @ along + squares(block)
+        projection = right.T @ block
+        return (
+            right @ (inner @ projection + cross.T @ block)
+            + cross @ projection
+            + multiply_sparse(block)
+        )
 
     return times
 
@@ -250,70 +258,70 @@ def ridge(squares: Floats, moments: Floats, penalty: ArrayLike) -> Floats:
 
     squares: m x d x d, or d x d shared by all; moments: m x d; penalty > 0: a number or m.
     """
-    shifted = squares.copy()
+    regularised = squares.copy()
     diagonal = np.arange(squares.shape[-1])
-    shifted[..., diagonal, diagonal] += np.asarray(penalty)[..., None]
+    regularised[..., diagonal, diagonal] += np.asarray(penalty)[..., None]
     if squares.ndim == 2:
-        return np.asarray(np.linalg.solve(shifted, moments.T).T)
-    return cancellable(np.linalg.solve, shifted, moments[..., None])[..., 0]
+        return np.asarray(np.linalg.solve(regularised, moments.T).T)
+    return cancellable(np.linalg.solve, regularised, moments[..., None])[..., 0]
 
 
 def item_equations(
-    cells: Pattern,
+    entries: Pattern,
     values: Floats,
     factors: Floats,
     weights: ArrayLike = 1.0,
-    bound: float = math.inf,
+    clip: float = math.inf,
 ) -> tuple[Floats, Floats]:
     """Those of every column, of values cut to +-bound; factors: of the rows."""
-    (_, n), d = cells.shape, factors.shape[1]
+    (_, n), d = entries.shape, factors.shape[1]
     squares, moments = np.zeros((n, d, d)), np.zeros((n, d))
     weights = np.broadcast_to(weights, len(values))
-    for rows, k, part in cells.parts(MANY):
-        cut = weights[k] * np.clip(values[k], -bound, bound)
-        weighted, alone = (part.by_user(x).T for x in (cut, weights[k]))
-        more = normal_equations(weighted, factors[rows], alone)
-        squares, moments = squares + more[0], moments + more[1]
+    for rows, span, chunk in entries.parts(MANY):
+        clipped = weights[span] * np.clip(values[span], -clip, clip)
+        weighted, chunk_weights = (chunk.by_user(x).T for x in (clipped, weights[span]))
+        chunk_equations = normal_equations(weighted, factors[rows], chunk_weights)
+        squares, moments = squares + chunk_equations[0], moments + chunk_equations[1]
     return squares, moments
 
 
-def ridge_rows(cells: Pattern, values: Floats, factors: Floats, *penalties: float) -> Floats:
+def ridge_rows(entries: Pattern, values: Floats, factors: Floats, *penalties: float) -> Floats:
     """The ridge solutions of every row, penalties x m x d; zeros for a row without cells."""
-    found = np.empty((len(penalties), cells.shape[0], factors.shape[1]))
-    for rows, k, part in cells.parts(MANY):
-        squares, moments = normal_equations(part.by_user(values[k]), factors)
+    solutions = np.empty((len(penalties), entries.shape[0], factors.shape[1]))
+    for rows, span, chunk in entries.parts(MANY):
+        squares, moments = normal_equations(chunk.by_user(values[span]), factors)
         for index, penalty in enumerate(penalties):
-            found[index, rows] = ridge(squares, moments, penalty)
-    return found
+            solutions[index, rows] = ridge(squares, moments, penalty)
+    return solutions
 
 
-def nearest_positive(squares: Floats) -> Floats:
+def nearest_positive(matrices: Floats) -> Floats:
     """Each symmetric matrix of a k x r x r batch projected to the positive semidefinite cone."""
-    values, vectors = np.linalg.eigh(squares)
-    found: Floats = np.einsum(
+    values, vectors = np.linalg.eigh(matrices)
+    projected: Floats = np.einsum(
         "kij,kj,klj->kil", vectors, np.maximum(values, 0.0), vectors, optimize=True
     )
-    return found
+    return projected
 
 
-def full_scale(right: Floats) -> float:
+def full_scale(item_factors: Floats) -> float:
     """What takes the largest singular value of item factors, n x r, to sqrt(n); 1 for zeros."""
-    top = float(np.linalg.norm(right, 2))
-    return math.sqrt(len(right)) / top if top > 0 else 1.0
+    largest = float(np.linalg.norm(item_factors, 2))
+    return math.sqrt(len(item_factors)) / largest if largest > 0 else 1.0
 
 
-def bounded_scale(right: Floats) -> Floats:
+def bounded_scale(item_factors: Floats) -> Floats:
     """Item factors scaled down until their largest singular value is <= sqrt(n); n x r.
 
     The entries along it are then about one and user factors are in rating points. Factors that a
     ridge has shrunk, because noise drowned them, stay small: nobody fits them.
     """
-    return right * min(full_scale(right), 1.0)
+    return item_factors * min(full_scale(item_factors), 1.0)
 
 
-def random_factors(count: int, rank: int, rng: Rng, spread: float = 1.0) -> Floats:
+def random_factors(count: int, rank: int, rng: Rng, std: float = 1.0) -> Floats:
     """Starting factors that look at no data: independent N(0, spread^2), count x rank."""
-    return harmless(rng, Harmless.START).normal(0.0, spread, (count, rank))
+    return harmless(rng, Harmless.START).normal(0.0, std, (count, rank))
 
 
 def with_offsets(
@@ -335,13 +343,14 @@ def nuclear_radius(share: float, public: PublicFacts) -> float:
     return share * public.half_width * math.sqrt(public.users * public.items)
 
 
-def contributions(ratings: Ratings, count: int, norm: int = 2) -> Floats:
-    """A weight in 0..1 for each rating, so that no user's weights are longer than a row of `count`.
+def contributions(ratings: Ratings, n_full: int, norm: int = 2) -> Floats:
+    """A weight in 0..1 for each rating, so that no user's weights are longer than a row of
+    `n_full`.
 
     norm 2: l2 length <= sqrt(count), weights min(1, sqrt(count / own)), own = the user's ratings;
     norm 1: l1 length <= count, weights min(1, count / own). They depend on the user's row alone.
     """
-    share = shrinkage(np.diff(ratings.indptr).astype(float), count)[ratings.users]
+    share = shrinkage(np.diff(ratings.indptr).astype(float), n_full)[ratings.users]
     return np.sqrt(share) if norm == 2 else share
 
 
@@ -354,34 +363,34 @@ def shrunken_means(sums: Floats, counts: Floats) -> Floats:
     return sums / (counts + (_RATING_SPREAD / _ITEM_SPREAD) ** 2)
 
 
-def telling(seen: Floats, noise: float, mean: float, spread: float, idle: float) -> Floats:
+def telling(released: Floats, noise: float, mean: float, std: float, null_std: float) -> Floats:
     """The chance that facts tell users something, from what was released of their worth.
 
-    seen: a fact's worth, averaged over users, with noise of that standard deviation: N(mean,
+    released: a fact's worth, averaged over users, with noise of that standard deviation: N(mean,
     spread^2) where it tells, N(0, idle^2) where it does not.
     """
-    above, below = spread**2 + noise**2, idle**2 + noise**2
-    odds = 0.5 * (seen**2 / below - (seen - mean) ** 2 / above)
-    odds += math.log(_TELLS / (1 - _TELLS)) + 0.5 * math.log(below / above)
-    chances: Floats = 1 / (1 + np.exp(-np.clip(odds, -30, 30)))
-    return chances
+    gain_variance, null_variance = std**2 + noise**2, null_std**2 + noise**2
+    log_odds = 0.5 * (released**2 / null_variance - (released - mean) ** 2 / gain_variance)
+    log_odds += math.log(_TELLS / (1 - _TELLS)) + 0.5 * math.log(null_variance / gain_variance)
+    probabilities: Floats = 1 / (1 + np.exp(-np.clip(log_odds, -30, 30)))
+    return probabilities
 
 
-def positive_normal(mean: Floats, sd: float) -> tuple[Floats, Floats]:
+def positive_normal(mean: Floats, std: float) -> tuple[Floats, Floats]:
     """Mean and variance of normal variables that are known to be positive."""
     from scipy.special import log_ndtr
 
-    if sd == 0:
+    if std == 0:
         return np.maximum(mean, 0.0), np.zeros(len(mean))
-    z = mean / sd
+    z = mean / std
     hazard = np.exp(-0.5 * z * z - 0.5 * math.log(2 * math.pi) - log_ndtr(z))
-    variance = np.maximum(sd**2 * (1 - hazard * (z + hazard)), 0.0)
-    return np.maximum(sd * (z + hazard), 0.0), variance
+    variance = np.maximum(std**2 * (1 - hazard * (z + hazard)), 0.0)
+    return np.maximum(std * (z + hazard), 0.0), variance
 
 
-def positive_part(noisy: Floats, noise: float, least: float = 1e-3) -> Floats:
+def positive_part(noisy: Floats, noise_std: float, least: float = 1e-3) -> Floats:
     """The mean of a number >= 0, a priori anywhere, of which x + N(0, noise^2) was seen.
 
     At least `least` standard deviations of the noise.
     """
-    return np.maximum(positive_normal(noisy, noise)[0], least * noise)
+    return np.maximum(positive_normal(noisy, noise_std)[0], least * noise_std)

@@ -62,12 +62,15 @@ def check_reported(public: PublicFacts, *, whole: bool) -> None:
         )
 
 
-def check_reports(public: PublicFacts, chance: float, *, regressed: bool) -> None:
+def check_reports(public: PublicFacts, report_probability: float, *, regressed: bool) -> None:
     """The cells of whole rows that are reported, each with about that chance, fit in memory.
 
     regressed: all of them enter a regression. Raises BadRatings.
     """
-    expected, most = public.users * public.items * chance, _REGRESSED if regressed else _REPORTS
+    expected, most = (
+        public.users * public.items * report_probability,
+        _REGRESSED if regressed else _REPORTS,
+    )
     if expected > most:
         raise BadRatings(
             f"about {expected:,.0f} of {public.users:,} x {public.items:,} cells are reported, more"

@@ -69,27 +69,31 @@ def refute(
     if ratings is None:
         ratings, data = small_data(mechanism), data or "small invented ratings"
     public = ratings.public
-    if (cells := public.users * public.items) > _LARGEST:
-        raise InvalidSetting("users x items", f"at most {_LARGEST:,} for an audit", cells)
+    if (n_cells := public.users * public.items) > _LARGEST:
+        raise InvalidSetting("users x items", f"at most {_LARGEST:,} for an audit", n_cells)
     check_number("users with ratings", int(np.unique(ratings.users).size), at_least=2)
-    card = mechanism.guarantee(public).given(ratings.prepared)
-    if not any(card.releases):
+    guarantee = mechanism.guarantee(public).given(ratings.prepared)
+    if not any(guarantee.releases):
         raise InvalidSetting("the mechanism", "one that adds noise", mechanism.id)
-    change = change or card.change
-    report = Report(mechanism, card, change, seed, data, runs)
-    order = [method for method in _METHODS if method in methods]
+    change = change or guarantee.change
+    report = Report(mechanism, guarantee, change, seed, data, runs)
+    ordered_methods = [method for method in _METHODS if method in methods]
     with stopping(stop):
-        for place, method in enumerate(order):
-            before = report
+        for position, method in enumerate(ordered_methods):
+            prior_report = report
             try:
-                for part in _METHODS[method](mechanism, card, change, seed).audit(ratings, runs):
-                    report = replace(before, findings=(*before.findings, part))
+                for finding in _METHODS[method](mechanism, guarantee, change, seed).audit(
+                    ratings, runs
+                ):
+                    report = replace(prior_report, findings=(*prior_report.findings, finding))
                     if tell is not None:
-                        done = (place + part.done / max(part.total, 1)) * _PARTS
-                        tell(int(done), len(order) * _PARTS, method.value, report)
+                        progress = (position + finding.done / max(finding.total, 1)) * _PARTS
+                        tell(int(progress), len(ordered_methods) * _PARTS, method.value, report)
                     check_cancelled()
             except Inapplicable as reason:
-                report = replace(before, skipped=(*before.skipped, (method, str(reason))))
+                report = replace(
+                    prior_report, skipped=(*prior_report.skipped, (method, str(reason)))
+                )
             except Stopped:
                 return replace(report, stopped=True)
     return report
@@ -105,16 +109,16 @@ def small_data(mechanism: Mechanism) -> Ratings:
     rng = np.random.default_rng(0)
     users, items, share = (60, 50, 0.3) if mechanism.task is Task.BINARY else (200, 24, 0.35)
     low, high = {Task.BINARY: (-1, 1), Task.RATINGS: (1, 5), Task.RANKING: (0, 1)}[mechanism.task]
-    rated = np.argwhere(rng.random((users, items)) < share)
-    who, what = rated[:, 0], rated[:, 1]
-    taste = rng.normal(size=users)[who] * rng.normal(size=items)[what]
+    rated_pairs = np.argwhere(rng.random((users, items)) < share)
+    user_indices, item_indices = rated_pairs[:, 0], rated_pairs[:, 1]
+    scores = rng.normal(size=users)[user_indices] * rng.normal(size=items)[item_indices]
     values = {
-        Task.BINARY: np.where(taste > 0, 1.0, -1.0),
-        Task.RATINGS: np.clip(np.rint(3.3 + taste), 1, 5),
-        Task.RANKING: np.ones(len(taste)),
+        Task.BINARY: np.where(scores > 0, 1.0, -1.0),
+        Task.RATINGS: np.clip(np.rint(3.3 + scores), 1, 5),
+        Task.RANKING: np.ones(len(scores)),
     }[mechanism.task]
     public = PublicFacts(users=users, items=items, low=low, high=high)
-    return Ratings.build(who, what, values, public)
+    return Ratings.build(user_indices, item_indices, values, public)
 
 
 def one_rating_apart() -> tuple[Ratings, int]:
@@ -126,10 +130,10 @@ def one_rating_apart() -> tuple[Ratings, int]:
     observed = rng.random((40, 400)) < 0.1
     observed[0] = False
     observed[0, 0] = True
-    taste = np.where(rng.random(400) < 0.5, 1.0, -1.0)
+    item_signs = np.where(rng.random(400) < 0.5, 1.0, -1.0)
     users, items = np.nonzero(observed)
     public = PublicFacts(users=40, items=400, low=-1, high=1)
-    return Ratings.build(users, items, taste[items], public), 0
+    return Ratings.build(users, items, item_signs[items], public), 0
 
 
 __all__ = [

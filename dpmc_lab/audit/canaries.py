@@ -66,16 +66,16 @@ class CanaryPlan:
     count: int
 
     def planted(self, coins: Bools) -> Ratings:
-        up = np.append(coins, False)[self.owner]  # -1 is the last
-        return replace(self.table, values=np.where(up, self.heads, self.tails)).ratings()
+        is_heads = np.append(coins, False)[self.owner]  # -1 is the last
+        return replace(self.table, values=np.where(is_heads, self.heads, self.tails)).ratings()
 
     def first(self, count: int) -> CanaryPlan:
         """The same with fewer canaries: the others' cells are as they were."""
-        gone = self.owner >= count
+        is_dropped = self.owner >= count
         return replace(
             self,
-            tails=np.where(gone, self.table.values, self.tails),
-            owner=np.where(gone, -1, self.owner),
+            tails=np.where(is_dropped, self.table.values, self.tails),
+            owner=np.where(is_dropped, -1, self.owner),
             count=min(count, self.count),
         )
 
@@ -85,14 +85,14 @@ def plans(table: RatingTable, change: Change, rng: Rng) -> list[CanaryPlan]:
     values, low, high = table.values, table.ends[0], table.ends[-1]
     users, items = values.shape
     rated = ~np.isnan(values)
-    fullest = int(rated.sum(axis=1).argmax())  # stays: never no data
+    busiest_user = int(rated.sum(axis=1).argmax())  # stays: never no data
 
-    def plan(where: Any, rows: Any, away: Any) -> CanaryPlan:
-        """Canary k has `rows` in the cells, or the row, `where[k]` names; or `away`."""
+    def plan(index: Any, rows: Any, absent_values: Any) -> CanaryPlan:
+        """Canary k has `rows` in the cells, or the row, `where[k]` names; or `absent_values`."""
         heads, tails, owner = values.copy(), values.copy(), np.full(values.shape, -1)
-        count = len(where[0])
-        heads[where], tails[where] = rows, away
-        owner[where] = np.arange(count) if len(where) == 2 else np.arange(count)[:, None]
+        count = len(index[0])
+        heads[index], tails[index] = rows, absent_values
+        owner[index] = np.arange(count) if len(index) == 2 else np.arange(count)[:, None]
         return CanaryPlan(table, heads, tails, owner, count)
 
     if change in (RATING, CELL):
@@ -101,31 +101,33 @@ def plans(table: RatingTable, change: Change, rng: Rng) -> list[CanaryPlan]:
         elif table.most == items:
             cells = np.argwhere(np.ones_like(rated))
         else:  # users have room for one more rating at most: one canary a user under a cap
-            some = np.where(rated, rng.random(values.shape), -1.0).argmax(axis=1)
-            cells = np.column_stack([np.arange(users), some])
+            chosen_items = np.where(rated, rng.random(values.shape), -1.0).argmax(axis=1)
+            cells = np.column_stack([np.arange(users), chosen_items])
         if change is CELL:
-            cells = cells[cells[:, 0] != fullest]
-        where = tuple(rng.permutation(cells)[:MOST].T)
-        return [plan(where, high, low if change is RATING else np.nan)]
-    found = []
-    others = rng.permutation(np.delete(np.arange(users), fullest))[:MOST]
-    swapped = change is ROW_VALUES or (change is USER_REPLACED and len(table.ends) > 1)
-    for full, chosen in ((False, others[:items]), (True, others)):
-        n = len(chosen)
-        if full:  # random ends on random items
+            cells = cells[cells[:, 0] != busiest_user]
+        index = tuple(rng.permutation(cells)[:MOST].T)
+        return [plan(index, high, low if change is RATING else np.nan)]
+    canary_plans = []
+    other_users = rng.permutation(np.delete(np.arange(users), busiest_user))[:MOST]
+    is_swapped = change is ROW_VALUES or (change is USER_REPLACED and len(table.ends) > 1)
+    for fills_rows, chosen_users in ((False, other_users[:items]), (True, other_users)):
+        n = len(chosen_users)
+        if fills_rows:  # random ends on random items
             rows = rng.choice(table.ends, (n, items))
             size = table.most if len(table.ends) > 1 else max(1, min(table.most, items // 2))
         else:  # one rating each, of an item of its own
             rows, size = np.full((n, items), high), 0
         if change is ROW_VALUES:
-            there = rated[chosen]
-        elif full:
-            there = rng.random((n, items)).argsort(axis=1) < size
+            has_rating = rated[chosen_users]
+        elif fills_rows:
+            has_rating = rng.random((n, items)).argsort(axis=1) < size
         else:
-            there = np.eye(n, items, dtype=bool)
-        rows = np.where(there, rows, np.nan)
-        found.append(plan((chosen,), rows, low + high - rows if swapped else np.nan))
-    return found
+            has_rating = np.eye(n, items, dtype=bool)
+        rows = np.where(has_rating, rows, np.nan)
+        canary_plans.append(
+            plan((chosen_users,), rows, low + high - rows if is_swapped else np.nan)
+        )
+    return canary_plans
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,64 +166,86 @@ class Scorer:
         Every canary has a number, which runs write digit by digit, and then its complement: a part
         that several canaries reach shows a value of its own, or no number.
         """
-        none, every = self.none, self.every
-        differs = [~_near(p, q) for p, q in zip(none, every, strict=True)]
-        widths = [np.abs(_values(p) - _values(q)) for p, q in zip(none, every, strict=True)]
-        apart = {k: np.zeros(d.shape, dtype=np.int64) for k, d in enumerate(differs) if d.any()}
+        without, with_all = self.none, self.every
+        differs = [~_near(p, q) for p, q in zip(without, with_all, strict=True)]
+        widths = [np.abs(_values(p) - _values(q)) for p, q in zip(without, with_all, strict=True)]
+        owner_codes = {
+            k: np.zeros(d.shape, dtype=np.int64) for k, d in enumerate(differs) if d.any()
+        }
         codes = np.arange(1, self.plan.count + 1)
         for digit in range(int(self.plan.count).bit_length()):
-            written = (codes >> digit) & 1 == 1
+            has_digit = (codes >> digit) & 1 == 1
             for complement in (False, True):
-                if not apart:
+                if not owner_codes:
                     return {}
-                seen = self.seen(written != complement)
-                for k, numbers in tuple(apart.items()):
-                    off = _near(none[k], seen[k], widths[k])
-                    on = _near(every[k], seen[k], widths[k])
+                replayed = self.seen(has_digit != complement)
+                for k, codes_read in tuple(owner_codes.items()):
+                    like_without = _near(without[k], replayed[k], widths[k])
+                    like_with = _near(with_all[k], replayed[k], widths[k])
                     if not complement:
-                        numbers += on.astype(np.int64) << digit
-                    one = (numbers >> digit) & 1 == 1
-                    told = np.where(differs[k], (on ^ off) & (on == (one ^ complement)), on & off)
-                    if not told.all():
-                        del apart[k]
+                        codes_read += like_with.astype(np.int64) << digit
+                    digit_set = (codes_read >> digit) & 1 == 1
+                    consistent = np.where(
+                        differs[k],
+                        (like_with ^ like_without) & (like_with == (digit_set ^ complement)),
+                        like_with & like_without,
+                    )
+                    if not consistent.all():
+                        del owner_codes[k]
         return {
-            k: np.where(differs[k], numbers - 1, -1)
-            for k, numbers in apart.items()
-            if np.isin(numbers[differs[k]], codes).all()
+            k: np.where(differs[k], codes_read - 1, -1)
+            for k, codes_read in owner_codes.items()
+            if np.isin(codes_read[differs[k]], codes).all()
         }
 
-    def at_once(self, alone: Collection[int]) -> Floats:
+    def at_once(self, separate_answers: Collection[int]) -> Floats:
         """Log likelihood ratios of all canaries, from answers in which they do not meet."""
         scores = np.zeros(self.plan.count)
         for k, owner in self.owners.items():
-            if k in alone:
-                ratio = _likelier(self.history[k], self.every[k].private, self.none[k].private)
-                owned = owner >= 0
-                scores += np.bincount(owner[owned], ratio[owned], minlength=len(scores))
+            if k in separate_answers:
+                log_ratios = _likelier(self.history[k], self.every[k].private, self.none[k].private)
+                has_owner = owner >= 0
+                scores += np.bincount(
+                    owner[has_owner], log_ratios[has_owner], minlength=len(scores)
+                )
         return scores
 
     def one_by_one(self) -> Iterator[float]:
         """The log likelihood ratio of each canary, every other one taken half for there."""
         for canary in range(self.plan.count):
             total = 0.0
-            asked = self.history, self.none, self.every, self.only(canary)
-            for p, low, high, with_it in zip(*asked, strict=True):
-                one, other = with_it.private, low.private
+            histories = self.history, self.none, self.every, self.only(canary)
+            for p, low, high, canary_answer in zip(*histories, strict=True):
+                with_canary, without_canary = canary_answer.private, low.private
                 if isinstance(p.release, Additive):
-                    middle, half = (low.private + high.private) / 2, (one - other) / 2
-                    one, other = middle + half, middle - half
-                total += float(_likelier(p, one, other).sum())
+                    midpoint, half_difference = (
+                        (low.private + high.private) / 2,
+                        (with_canary - without_canary) / 2,
+                    )
+                    with_canary, without_canary = (
+                        midpoint + half_difference,
+                        midpoint - half_difference,
+                    )
+                total += float(_likelier(p, with_canary, without_canary).sum())
             yield total
 
-    def power(self, alone: Collection[int]) -> float:
+    def power(self, separate_answers: Collection[int]) -> float:
         """How far the scores of a canary with and without lie apart, in standard deviations."""
         count = min(_REHEARSED, self.plan.count)
-        moves = [_moves(self.none, self.only(canary), alone) for canary in range(count)]
-        inner = np.array([[float(a @ b) for a in moves] for b in moves])
-        own = np.diag(inner)
-        others = (np.square(inner).sum() - np.square(own).sum()) / max(1, count * (count - 1))
-        noise = np.sqrt(own + 0.25 * others * (0 if alone else self.plan.count - 1) + 1e-300)
-        return float(np.median(own / noise))
+        differences = [
+            _moves(self.none, self.only(canary), separate_answers) for canary in range(count)
+        ]
+        inner_products = np.array([[float(a @ b) for a in differences] for b in differences])
+        squared_norms = np.diag(inner_products)
+        mean_squared_overlap = (
+            np.square(inner_products).sum() - np.square(squared_norms).sum()
+        ) / max(1, count * (count - 1))
+        noise = np.sqrt(
+            squared_norms
+            + 0.25 * mean_squared_overlap * (0 if separate_answers else self.plan.count - 1)
+            + 1e-300
+        )
+        return float(np.median(squared_norms / noise))
 
 
 class Rehearsal(NamedTuple):
@@ -237,19 +261,19 @@ class Keeper(Subject):
     """Plants canaries."""
 
     def audit(
-        self, ratings: Ratings, runs: int, rehearsed: Rehearsal | None = None
+        self, ratings: Ratings, runs: int, rehearsal: Rehearsal | None = None
     ) -> Iterator[Measured]:
         """One run with canaries, at most `runs` of them where each takes a run to score.
 
-        rehearsed: of the same mechanism and ratings, at a seed of its own.
+        rehearsal: of the same mechanism and ratings, at a seed of its own.
         """
-        plan, alone, guesses = rehearsed or self.rehearsed(ratings, runs)
+        plan, separate_answers, guesses = rehearsal or self.rehearsed(ratings, runs)
         coins = np.random.default_rng([self.seed, 5]).random(plan.count) < 0.5
         # Those runs draw as the published one, whose random choices are taken for known, but where
         # they are a part of the noise.
-        known = self.seed + (4 if isinstance(self.mechanism, Sampled) else 2)
-        scorer = self._published(plan, coins, self.seed + 2, known)
-        found = Measured(
+        scoring_seed = self.seed + (4 if isinstance(self.mechanism, Sampled) else 2)
+        scorer = self._published(plan, coins, self.seed + 2, scoring_seed)
+        finding = Measured(
             method=Method.CANARIES,
             valid=False,
             epsilon=0.0,
@@ -263,15 +287,15 @@ class Keeper(Subject):
             given=_GAUSSIAN if self._gaussian else "",
         )
         scores = np.zeros(plan.count)
-        if alone:
-            scores = scorer.at_once(alone)
+        if separate_answers:
+            scores = scorer.at_once(separate_answers)
         else:
             for canary, score in enumerate(scorer.one_by_one()):
                 scores[canary] = score
-                yield replace(found, done=canary + 1)
+                yield replace(finding, done=canary + 1)
         right = right_guesses(scores, coins, guesses)
         yield replace(
-            found,
+            finding,
             valid=True,
             epsilon=self._bound(plan.count, guesses, right),
             done=plan.count,
@@ -287,35 +311,39 @@ class Keeper(Subject):
         table, rng = RatingTable.of(ratings), np.random.default_rng([self.seed, 2])
         if self.change in (RATING, ROW_VALUES) and len(table.ends) == 1:
             raise Inapplicable("all ratings are alike, so no value can change")
-        found = []
+        candidates = []
         for plan in plans(table, self.change, rng):
             coins = rng.random(plan.count) < 0.5
             scorer = self._published(plan, coins, self.seed + 3, self.seed + 3)
-            alone = scorer.owners.keys()
-            if not alone:
+            separate_answers = scorer.owners.keys()
+            if not separate_answers:
                 scorer = replace(scorer, plan=plan.first(runs))
-            found.append((scorer.power(alone), scorer, alone))
-        _, scorer, alone = max(found, key=lambda one: one[0])
-        return Rehearsal(scorer.plan, alone, self._guesses(scorer, alone))
+            candidates.append((scorer.power(separate_answers), scorer, separate_answers))
+        _, scorer, separate_answers = max(candidates, key=lambda candidate: candidate[0])
+        return Rehearsal(scorer.plan, separate_answers, self._guesses(scorer, separate_answers))
 
-    def _published(self, plan: CanaryPlan, coins: Bools, seed: int, scored: int) -> Scorer:
-        """A run with these coins. scored: the seed of the runs that score."""
-        return Scorer(self.mechanism, plan, run(self.mechanism, plan.planted(coins), seed), scored)
+    def _published(self, plan: CanaryPlan, coins: Bools, seed: int, scoring_seed: int) -> Scorer:
+        """A run with these coins. scoring_seed: the seed of the runs that score."""
+        return Scorer(
+            self.mechanism, plan, run(self.mechanism, plan.planted(coins), seed), scoring_seed
+        )
 
-    def _guesses(self, scorer: Scorer, alone: Collection[int]) -> int:
+    def _guesses(self, scorer: Scorer, separate_answers: Collection[int]) -> int:
         """How many to guess: what the rehearsal's scores promise to be best.
 
         A log likelihood ratio of s is right with chance 1/(1 + e^-|s|). Where canaries meet it is
         not, and the surest few, or all if everything is pure, stand.
         """
         count = scorer.plan.count
-        if not alone:
-            every = self.card.loss(self.change).mu == 0 and self.certified.delta == 0
-            return count if every else max(min(count, 50), count // _SUREST)
-        sure = np.sort(np.abs(scorer.at_once(alone)))[::-1]
-        right = np.cumsum(1 / (1 + np.exp(-np.minimum(sure, 700.0))))
-        counts = {max(1, int(share * count)) for share in _SHARES}
-        return max(counts, key=lambda k: (self._bound(count, k, int(right[k - 1])), k))
+        if not separate_answers:
+            is_pure = self.card.loss(self.change).mu == 0 and self.certified.delta == 0
+            return count if is_pure else max(min(count, 50), count // _SUREST)
+        log_ratios = np.sort(np.abs(scorer.at_once(separate_answers)))[::-1]
+        expected_right = np.cumsum(1 / (1 + np.exp(-np.minimum(log_ratios, 700.0))))
+        guess_counts = {max(1, int(share * count)) for share in _SHARES}
+        return max(
+            guess_counts, key=lambda k: (self._bound(count, k, int(expected_right[k - 1])), k)
+        )
 
     def _bound(
         self, canaries: int, guesses: int, right: int, confidence: float = CONFIDENCE
@@ -329,8 +357,10 @@ class Keeper(Subject):
     @property
     def _gaussian(self) -> bool:
         """Whether all that the card spends is Gaussian, with a sharper bound."""
-        noise = (release for _, release in self.card.releases)
-        return self.certified.delta > 0 and all(isinstance(one, Gaussian) for one in noise)
+        releases = (release for _, release in self.card.releases)
+        return self.certified.delta > 0 and all(
+            isinstance(card_release, Gaussian) for card_release in releases
+        )
 
 
 def _values(publication: Publication) -> Floats:
@@ -338,31 +368,33 @@ def _values(publication: Publication) -> Floats:
     private = publication.private
     if isinstance(private, np.ndarray):
         return private.astype(float)
-    stored = private.astype(bool)
-    stored.data[:] = True
-    return np.where(stored.toarray(), private.toarray(), _NO_CELL)
+    pattern = private.astype(bool)
+    pattern.data[:] = True
+    return np.where(pattern.toarray(), private.toarray(), _NO_CELL)
 
 
 def _near(p: Publication, q: Publication, width: Floats | float = 0.0) -> Any:
     """Which parts are alike, as far as rounding goes; width: how far canaries move each number."""
-    one, other = _values(p), _values(q)
-    rounding = np.maximum(1e-9 * (1 + np.abs(one)), 1e-6 * np.asarray(width))
-    near: Any = np.abs(one - other) <= rounding
-    return near.all(axis=-1) if isinstance(p.release, NormLaplace) else near  # a part is a row
+    first, second = _values(p), _values(q)
+    rounding = np.maximum(1e-9 * (1 + np.abs(first)), 1e-6 * np.asarray(width))
+    close: Any = np.abs(first - second) <= rounding
+    return close.all(axis=-1) if isinstance(p.release, NormLaplace) else close  # a part is a row
 
 
-def _likelier(p: Publication, one: Any, other: Any) -> Floats:
+def _likelier(p: Publication, with_value: Any, without_value: Any) -> Floats:
     """The log likelihood ratio of each part of an answer."""
-    logs: Floats = p.release.log_likelihood(p.published, one)
-    return logs - p.release.log_likelihood(p.published, other)
+    logs: Floats = p.release.log_likelihood(p.published, with_value)
+    return logs - p.release.log_likelihood(p.published, without_value)
 
 
-def _moves(without: History, seen: History, alone: Collection[int]) -> Floats:
+def _moves(without: History, replayed: History, separate_answers: Collection[int]) -> Floats:
     """What a canary moves, by its noise, in the answers that are read."""
-    found = []
-    for k, (p, q) in enumerate(zip(without, seen, strict=True)):
-        if not alone or k in alone:
-            moved, release = (_values(q) - _values(p)).ravel(), p.release
-            at_all = (moved != 0).astype(float)
-            found.append(moved / release.scale if isinstance(release, Additive) else at_all)
-    return np.concatenate(found)
+    differences = []
+    for k, (p, q) in enumerate(zip(without, replayed, strict=True)):
+        if not separate_answers or k in separate_answers:
+            difference, release = (_values(q) - _values(p)).ravel(), p.release
+            is_changed = (difference != 0).astype(float)
+            differences.append(
+                difference / release.scale if isinstance(release, Additive) else is_changed
+            )
+    return np.concatenate(differences)

@@ -100,8 +100,8 @@ class RowPair(NamedTuple):
 
     @property
     def differs(self) -> Bools:
-        both = np.isnan(self.before) & np.isnan(self.after)
-        return np.asarray((self.before != self.after) & ~both)
+        both_missing = np.isnan(self.before) & np.isnan(self.after)
+        return np.asarray((self.before != self.after) & ~both_missing)
 
     def told(self) -> ChangedRow:
         items = np.flatnonzero(self.differs)
@@ -109,28 +109,28 @@ class RowPair(NamedTuple):
             tuple(None if np.isnan(value) else float(value) for value in row[items])
             for row in self[1:]
         )
-        rest = np.count_nonzero(~self.differs & ~np.isnan(self.before))
-        return ChangedRow(self.user, tuple(items.tolist()), before, after, int(rest))
+        n_unchanged = np.count_nonzero(~self.differs & ~np.isnan(self.before))
+        return ChangedRow(self.user, tuple(items.tolist()), before, after, int(n_unchanged))
 
 
 def kinds_of_rows(table: RatingTable, rng: Rng) -> Iterator[Floats]:
     """Rows that push queries to their limits, then random ones: endless."""
-    n, most, ends = table.public.items, table.most, np.array([table.ends[-1], table.ends[0]])
-    place = np.arange(n)
-    high, in_turn = 0 * place, place % 2
+    n, max_ratings, ends = table.public.items, table.most, np.array([table.ends[-1], table.ends[0]])
+    position = np.arange(n)
+    high, alternating = 0 * position, position % 2
     for end, items in (
-        (high, most),
+        (high, max_ratings),
         (high, 1),
-        (1 * (place >= n // 2), most),
-        (in_turn, most),
-        (in_turn, 2),
-        (high + 1, most),
+        (1 * (position >= n // 2), max_ratings),
+        (alternating, max_ratings),
+        (alternating, 2),
+        (high + 1, max_ratings),
         (high + 1, 1),
-        (1 - in_turn, min(most, max(1, n // 2))),
+        (1 - alternating, min(max_ratings, max(1, n // 2))),
     ):
-        yield np.where(place < items, ends[end], np.nan)
+        yield np.where(position < items, ends[end], np.nan)
     while True:
-        items = int(rng.integers(1, most + 1))
+        items = int(rng.integers(1, max_ratings + 1))
         row = np.full(n, np.nan)
         row[rng.choice(n, items, replace=False)] = rng.choice(table.ends, items)
         yield row
@@ -141,26 +141,26 @@ def neighbours(table: RatingTable, change: Change, rng: Rng) -> Iterator[RowPair
     counts = np.count_nonzero(~np.isnan(table.values), axis=1)
     user = int(np.argmin(np.where(counts > 0, counts, counts.max() + 1)))
     low, high = table.ends[0], table.ends[-1]
-    kinds, own = kinds_of_rows(table, rng), table.values[user].copy()
+    rows, row = kinds_of_rows(table, rng), table.values[user].copy()
     while True:
-        rated, after = np.flatnonzero(~np.isnan(own)), own.copy()
+        rated_items, after = np.flatnonzero(~np.isnan(row)), row.copy()
         if change is USER_EMPTIED:
             after[:] = np.nan
         elif change is RATING:
-            moved = rng.choice(rated, 1)
-            own[moved], after[moved] = low, high
+            changed_item = rng.choice(rated_items, 1)
+            row[changed_item], after[changed_item] = low, high
         elif change is CELL:
-            free = np.flatnonzero(np.isnan(own))
-            if len(free) and len(rated) < table.most:
-                after[rng.choice(free)] = rng.choice(table.ends)
+            free_items = np.flatnonzero(np.isnan(row))
+            if len(free_items) and len(rated_items) < table.most:
+                after[rng.choice(free_items)] = rng.choice(table.ends)
             else:
-                after[rng.choice(rated)] = np.nan
+                after[rng.choice(rated_items)] = np.nan
         elif change is ROW_VALUES or rng.random() < 0.3:
-            after = low + high - own
+            after = low + high - row
         else:
-            after = next(kinds)
-        yield RowPair(user, own, after)
-        user, own = int(rng.integers(table.public.users)), next(kinds)
+            after = next(rows)
+        yield RowPair(user, row, after)
+        user, row = int(rng.integers(table.public.users)), next(rows)
 
 
 def changed(rows: RowPair, table: RatingTable, change: Change, rng: Rng) -> RowPair:
@@ -175,9 +175,9 @@ def changed(rows: RowPair, table: RatingTable, change: Change, rng: Rng) -> RowP
         before[item] = value
     else:
         after[item] = value
-    found = RowPair(user, before, after)
-    fits = all(np.count_nonzero(~np.isnan(row)) <= table.most for row in (before, after))
-    return found if fits and found.differs.any() else rows
+    mutated = RowPair(user, before, after)
+    is_valid = all(np.count_nonzero(~np.isnan(row)) <= table.most for row in (before, after))
+    return mutated if is_valid and mutated.differs.any() else rows
 
 
 # --- what a run is asked ----------------------------------------------------------------------
@@ -190,11 +190,13 @@ def run(
 
     What follows the last publication of the card is left out.
     """
-    most = sum(release.times for _, release in mechanism.guarantee(ratings.public).releases)
-    with witness(answers=answers, most=most) as found:
+    max_publications = sum(
+        release.times for _, release in mechanism.guarantee(ratings.public).releases
+    )
+    with witness(answers=answers, most=max_publications) as history:
         for _ in mechanism.fit(ratings, np.random.default_rng(seed)):
             check_cancelled()
-    return found
+    return history
 
 
 class _Tried(NamedTuple):
@@ -218,57 +220,67 @@ class Prober(Subject):
         if self.change in (RATING, ROW_VALUES) and ratings.clicks:
             raise Inapplicable("all ratings are alike, so no value can change")
         table, rng = RatingTable.of(ratings), np.random.default_rng([self.seed, 1])
-        drawn = neighbours(table, self.change, rng)
-        free = self._free(ratings, run(self.mechanism, ratings, self.seed))
+        pairs = neighbours(table, self.change, rng)
+        nonadaptive = self._free(ratings, run(self.mechanism, ratings, self.seed))
         worst: _Tried | None = None
-        for done in range(1, runs + 1):
+        for n_tried in range(1, runs + 1):
             check_cancelled()
-            greedy = worst is not None and done > max(_DRAWN * runs, 8)
-            rows = changed(worst.rows, table, self.change, rng) if worst and greedy else next(drawn)
-            found = self._tried(rows, table, free)
-            if worst is None or found.rank > worst.rank:
-                worst = found
-            yield self._measured(worst, free, done, runs)
+            greedy = worst is not None and n_tried > max(_DRAWN * runs, 8)
+            pair = changed(worst.rows, table, self.change, rng) if worst and greedy else next(pairs)
+            tried = self._tried(pair, table, nonadaptive)
+            if worst is None or tried.rank > worst.rank:
+                worst = tried
+            yield self._measured(worst, nonadaptive, n_tried, runs)
         assert worst is not None
-        before = table.with_row(*worst.rows[:2])
-        free &= self._free(before, worst.history)
-        again = run(self.mechanism, before, self.seed + 1, worst.history)
-        coins = (free & ~_alike(worst.history, again)).any()
-        yield self._measured(worst, free, runs, runs, _COINS if coins else "")
+        ratings_before = table.with_row(*worst.rows[:2])
+        nonadaptive &= self._free(ratings_before, worst.history)
+        replayed = run(self.mechanism, ratings_before, self.seed + 1, worst.history)
+        has_coins = (nonadaptive & ~_alike(worst.history, replayed)).any()
+        yield self._measured(worst, nonadaptive, runs, runs, _COINS if has_coins else "")
 
     def _free(self, ratings: Ratings, history: History) -> Bools:
         """Which answers ask the same, to the last bit, after answers of another run."""
-        others = run(self.mechanism, ratings, self.seed + 1)
-        return _alike(history, run(self.mechanism, ratings, self.seed, others))
+        other_history = run(self.mechanism, ratings, self.seed + 1)
+        return _alike(history, run(self.mechanism, ratings, self.seed, other_history))
 
-    def _tried(self, rows: RowPair, table: RatingTable, free: Bools) -> _Tried:
-        one, other = (table.with_row(rows.user, row) for row in (rows.before, rows.after))
-        history = run(self.mechanism, one, self.seed)
-        seen = run(self.mechanism, other, self.seed, history)
-        moved = tuple(
-            p.release.distance(p.private, q.private) if isinstance(p.release, Additive) else 0.0
-            for p, q in zip(history, seen, strict=False)
+    def _tried(self, pair: RowPair, table: RatingTable, nonadaptive: Bools) -> _Tried:
+        ratings_before, ratings_after = (
+            table.with_row(pair.user, row) for row in (pair.before, pair.after)
         )
-        shares = (m / self._allowed(p) for p, m in zip(history, moved, strict=False) if m > 0)
-        past, loss = max(shares, default=0.0), _loss(history, moved, free)
-        return _Tried(rows, history, moved, (past if past > TIGHT else 0.0, loss.epsilon + loss.mu))
+        history = run(self.mechanism, ratings_before, self.seed)
+        replayed = run(self.mechanism, ratings_after, self.seed, history)
+        distances = tuple(
+            p.release.distance(p.private, q.private) if isinstance(p.release, Additive) else 0.0
+            for p, q in zip(history, replayed, strict=False)
+        )
+        ratios = (
+            distance / self._allowed(p)
+            for p, distance in zip(history, distances, strict=False)
+            if distance > 0
+        )
+        excess, loss = max(ratios, default=0.0), _loss(history, distances, nonadaptive)
+        return _Tried(
+            pair, history, distances, (excess if excess > TIGHT else 0.0, loss.epsilon + loss.mu)
+        )
 
     def _allowed(self, publication: Publication) -> float:
         return sensitivity_at(publication.release.sensitivity, self.change, self.card.public)
 
     def _measured(
-        self, worst: _Tried, free: Bools, done: int, pairs: int, given: str = ""
+        self, worst: _Tried, nonadaptive: Bools, n_tried: int, pairs: int, assumption: str = ""
     ) -> Measured:
         names = {release.query: name for name, release in self.card.releases}
-        found: dict[tuple[str, bool], Spent] = {}
-        for p, m, alone in zip(worst.history, worst.moved, free, strict=False):
-            query, counts = p.release.query, bool(alone)
+        spent_by_query: dict[tuple[str, bool], Spent] = {}
+        for p, distance, is_nonadaptive in zip(
+            worst.history, worst.moved, nonadaptive, strict=False
+        ):
+            query, counts = p.release.query, bool(is_nonadaptive)
             name, norm = names.get(query, query), p.release.norm
-            spent = Spent(name, query, m, self._allowed(p), norm, counts)
-            known = found.setdefault((query, counts), spent)
-            if m > known.measured:
-                found[query, counts] = spent
-        loss, delta = _loss(worst.history, worst.moved, free), self.certified.delta
+            spent = Spent(name, query, distance, self._allowed(p), norm, counts)
+            largest = spent_by_query.setdefault((query, counts), spent)
+            if distance > largest.measured:
+                spent_by_query[query, counts] = spent
+        loss, delta = _loss(worst.history, worst.moved, nonadaptive), self.certified.delta
         # A pure part at delta > 0 is only bounded from above: there the Gaussian part counts alone.
         epsilon = (Loss(mu=loss.mu) if delta > 0 else loss).epsilon_at(delta)
         return Measured(
@@ -276,26 +288,26 @@ class Prober(Subject):
             valid=math.isfinite(epsilon),
             epsilon=epsilon,
             delta=delta,
-            done=done,
+            done=n_tried,
             total=pairs,
-            refuted=self.contradicted(epsilon, found.values()),
-            releases=tuple(found.values()),
+            refuted=self.contradicted(epsilon, spent_by_query.values()),
+            releases=tuple(spent_by_query.values()),
             pair=worst.rows.told(),
-            given=given,
+            given=assumption,
         )
 
 
-def _alike(history: History, again: History) -> Bools:
+def _alike(history: History, replayed: History) -> Bools:
     """Which answers are asked the same, to the last bit; one that is not asked again is not."""
-    same = [np.array_equal(p.private, q.private) for p, q in zip(history, again, strict=False)]
-    return np.array(same + [False] * (len(history) - len(same)))
+    equal = [np.array_equal(p.private, q.private) for p, q in zip(history, replayed, strict=False)]
+    return np.array(equal + [False] * (len(history) - len(equal)))
 
 
-def _loss(history: History, moved: tuple[float, ...], free: Bools) -> Loss:
+def _loss(history: History, distances: tuple[float, ...], nonadaptive: Bools) -> Loss:
     """What the answers that count spend together."""
     losses = (
-        dataclasses.replace(p.release, times=1).loss(m)
-        for p, m, alone in zip(history, moved, free, strict=False)
-        if alone and m > 0
+        dataclasses.replace(p.release, times=1).loss(distance)
+        for p, distance, is_nonadaptive in zip(history, distances, nonadaptive, strict=False)
+        if is_nonadaptive and distance > 0
     )
     return sum(losses, Loss())

@@ -56,11 +56,11 @@ class Subject:
         Where nothing is certified, a record that is passed refutes no certificate.
         """
         certified = self.certified.epsilon
-        fit = math.isinf(certified) or all(release.fits for release in releases)
-        if epsilon > certified * TIGHT or not fit:
+        fits = math.isinf(certified) or all(release.fits for release in releases)
+        if epsilon > certified * TIGHT or not fits:
             return Refuted.CERTIFICATE
-        past = self.claimed is not None and epsilon > self.claimed * TIGHT
-        return Refuted.CLAIM if past else Refuted.NOTHING
+        exceeds_claim = self.claimed is not None and epsilon > self.claimed * TIGHT
+        return Refuted.CLAIM if exceeds_claim else Refuted.NOTHING
 
 
 @dataclass(frozen=True)
@@ -129,16 +129,16 @@ class Measured:
 
     def as_dict(self) -> Plain:
         """Plain JSON values. Infinite is null."""
-        found: Plain = _plain(dataclasses.asdict(self))
-        for one, release in zip(found["releases"], self.releases, strict=True):
-            one["fits"] = release.fits
-        return found
+        values: Plain = _plain(dataclasses.asdict(self))
+        for release_values, release in zip(values["releases"], self.releases, strict=True):
+            release_values["fits"] = release.fits
+        return values
 
 
 def _plain(value: Any) -> Any:
     """As plain JSON values; infinite is null."""
     if isinstance(value, dict):
-        return {name: _plain(one) for name, one in value.items()}
+        return {name: _plain(element) for name, element in value.items()}
     if isinstance(value, list | tuple):
         return list(map(_plain, value))
     if isinstance(value, enum.Enum):
@@ -199,8 +199,8 @@ class Report(Subject):
             "seed": self.seed,
             "runs": self.runs,
             "stopped": self.stopped,
-            "findings": [found.as_dict() for found in self.findings],
-            "skipped": {method.value: why for method, why in self.skipped},
+            "findings": [finding.as_dict() for finding in self.findings],
+            "skipped": {method.value: reason for method, reason in self.skipped},
         }
 
 
@@ -212,6 +212,6 @@ def record(report: Report) -> Shipped:
     """The best bound of a report. Raises InvalidSetting where there is none."""
     if report.best is None:
         raise InvalidSetting("the audit", "one with a bound", report.mechanism.id)
-    found = report.best.as_dict() | report.as_dict()
-    found["epsilon"] = float(found["settings"].get("epsilon", 0.0))
-    return Shipped(**{field.name: found[field.name] for field in dataclasses.fields(Shipped)})
+    values = report.best.as_dict() | report.as_dict()
+    values["epsilon"] = float(values["settings"].get("epsilon", 0.0))
+    return Shipped(**{field.name: values[field.name] for field in dataclasses.fields(Shipped)})

@@ -59,11 +59,11 @@ RATED = 20  # ratings of the person whose values are asked about together
 
 
 @cache
-def people(share: float, many: int, epsilon: float, throw: int) -> Dots:
+def people(share: float, n_people: int, epsilon: float, throw: int) -> Dots:
     """A simulated class: what so many people report, of whom a share answers yes (rounded to whole
     people), and whose answers their coins have turned around. Fit to show and never to protect."""
     rng = np.random.default_rng((SEED, throw))
-    answers = rng.permutation(np.arange(many) < round(share * many))
+    answers = rng.permutation(np.arange(n_people) < round(share * n_people))
     reports = reports_of(answers, coin(epsilon), rng)
     return Dots(tuple(map(int, reports)), tuple(map(bool, reports != answers)))
 
@@ -100,25 +100,25 @@ def best(epsilon: float, times: float = 1, before: float = 0.5) -> float:
     return min(attacker(coin(epsilon, int(times)), before), math.nextafter(1.0, 0.0))  # never sure
 
 
-def holds(found: Bounds | None, true: float) -> bool:
-    return found is not None and found.low <= true <= found.high
+def holds(bounds: Bounds | None, true_share: float) -> bool:
+    return bounds is not None and bounds.low <= true_share <= bounds.high
 
 
 # --- a false claim ------------------------------------------------------------------------------
 
 
 @cache
-def example(whose: str = "only") -> tuple[Lights, Guarantee, int]:
+def example(which_rating: str = "only") -> tuple[Lights, Guarantee, int]:
     """One rating that changes, its person's only one or one of the person with the most: what it
     lights up in a small table, the method's card, and how many ratings the person has."""
     from dpmc_lab.curves.audits import known_instance, lights  # with the audits
 
     mechanism, ratings, position = known_instance(1.0)
     counts = np.bincount(ratings.users)
-    if whose == "many":
+    if which_rating == "many":
         position = int(np.flatnonzero(ratings.users == counts.argmax())[0])
-    found = lights(mechanism, ratings, position)
-    return found, mechanism.guarantee(ratings.public), int(counts[found.user])
+    lit = lights(mechanism, ratings, position)
+    return lit, mechanism.guarantee(ratings.public), int(counts[lit.user])
 
 
 class Squares(NamedTuple):
@@ -131,18 +131,18 @@ class Squares(NamedTuple):
 
 
 def squares(lit: Lights) -> Squares:
-    side = lit.moved.shape[1] // SQUARES
-    blocks = lit.moved.reshape(len(lit.moved), SQUARES, side).max(axis=2)
-    seen = np.sqrt(blocks * (blocks >= _SEEN * blocks.max()) / blocks.max())
-    return Squares(tuple(map(tuple, seen.tolist())), (lit.user, lit.item // side), side)
+    n_films = lit.moved.shape[1] // SQUARES
+    blocks = lit.moved.reshape(len(lit.moved), SQUARES, n_films).max(axis=2)
+    brightness = np.sqrt(blocks * (blocks >= _SEEN * blocks.max()) / blocks.max())
+    return Squares(tuple(map(tuple, brightness.tolist())), (lit.user, lit.item // n_films), n_films)
 
 
 def audited() -> Shipped:
     """What the shipped audit measured of the method at epsilon 1."""
-    found = shipped(registry.create(Output.id, epsilon=1.0))
-    if found is None:
+    measured_bound = shipped(registry.create(Output.id, epsilon=1.0))
+    if measured_bound is None:
         raise DpmcError(f"no measurement of {Output.id} came with this program")
-    return found
+    return measured_bound
 
 
 # --- film ratings -------------------------------------------------------------------------------
@@ -151,25 +151,27 @@ def audited() -> Shipped:
 @cache
 def curve(mechanism: str) -> Picture:
     """The shipped curve of a mechanism. Raises DpmcError where it did not come along."""
-    found = lines.shipped(DATA, mechanism)
-    if found is None:
+    charts = lines.shipped(DATA, mechanism)
+    if charts is None:
         raise DpmcError(f"the curve of {mechanism} on {DATA} did not come with this program")
-    return found[0]
+    return charts[0]
 
 
-def kept(mechanism: str, epsilon: float, other: Floats | None = None) -> KeptShare:
-    """The share of the gain over guessing that is left at a stop of epsilon; other: by values that
-    stand in place of the curve's."""
-    picture = curve(mechanism)
-    line = picture.lines[0]
-    line = replace(line, values=line.values if other is None else line.values * 0 + other)
-    found = numbers.kept(picture, line, epsilon)
-    if found is None:
+def kept(mechanism: str, epsilon: float, other_values: Floats | None = None) -> KeptShare:
+    """The share of the gain over guessing that is left at a stop of epsilon; other_values: by
+    values that stand in place of the curve's."""
+    chart = curve(mechanism)
+    line = chart.lines[0]
+    line = replace(
+        line, values=line.values if other_values is None else line.values * 0 + other_values
+    )
+    gain_share = numbers.kept(chart, line, epsilon)
+    if gain_share is None:
         raise DpmcError(
             f"the curve of {mechanism} on {DATA} has no gain at epsilon {epsilon:g}:"
             " if this epsilon is new, run make rows"
         )
-    return found
+    return gain_share
 
 
 def keeps(found: KeptShare) -> str:
@@ -180,25 +182,27 @@ def keeps(found: KeptShare) -> str:
 @cache
 def informed(data: str) -> Picture:
     """The shipped curve of the method per person with public facts about items, then without."""
-    found = lines.shipped(data, PER_PERSON, facts=True)
-    if found is None:
+    charts = lines.shipped(data, PER_PERSON, facts=True)
+    if charts is None:
         raise DpmcError(f"no curve with public facts on {data} came with this program")
-    return found[0]
+    return charts[0]
 
 
 def helps(data: str) -> int:
     """At how many stops the facts clearly help."""
-    told = informed(data)
-    both = zip(*(line.intervals for line in told.lines), strict=True)
-    return sum(clearly_better(told.metric, with_facts, without) for with_facts, without in both)
+    chart = informed(data)
+    interval_pairs = zip(*(line.intervals for line in chart.lines), strict=True)
+    return sum(
+        clearly_better(chart.metric, with_facts, without) for with_facts, without in interval_pairs
+    )
 
 
 def bought(epsilon: float) -> float:
     """The epsilon without facts for what is reached with them; inf beyond the last stop."""
-    told, without = informed(DATA).lines
-    wanted = told.intervals[told.epsilon.tolist().index(epsilon)].mean
-    found = numbers.smallest_epsilons(lines.place(without, Count.PAPER), [wanted])
-    return found[0].epsilon.value
+    with_features, without_features = informed(DATA).lines
+    target = with_features.intervals[with_features.epsilon.tolist().index(epsilon)].mean
+    matches = numbers.smallest_epsilons(lines.place(without_features, Count.PAPER), [target])
+    return matches[0].epsilon.value
 
 
 @cache
@@ -214,8 +218,8 @@ def card(method: str, epsilon: float, *, known: bool = False) -> Guarantee:
 @cache
 def taste(method: str, epsilon: float, rated: float) -> float:
     """How often the best attacker is right about all values of a person with so many ratings."""
-    found = card(method, epsilon)
-    return trade.questions(found, registry.get(method).task, int(rated))[1].right(found)
+    guarantee = card(method, epsilon)
+    return trade.questions(guarantee, registry.get(method).task, int(rated))[1].right(guarantee)
 
 
 def budget(found: Guarantee) -> str:
@@ -365,8 +369,10 @@ def spending(view: View) -> dict[str, Any] | None:
     """What whoever answered every time has spent; None where nothing has been asked."""
     if not view.askings:
         return None
-    each = [f"{epsilon:g}" for epsilon in sorted({one.epsilon for one in view.askings})]
-    return {"asked": len(view.askings), "each": listed(each), "total": view.most}
+    epsilon_texts = [
+        f"{epsilon:g}" for epsilon in sorted({asking.epsilon for asking in view.askings})
+    ]
+    return {"asked": len(view.askings), "each": listed(epsilon_texts), "total": view.most}
 
 
 def listed(names: list[str]) -> str:

@@ -29,9 +29,9 @@ def percent(share: float) -> str:
     return f"{round(100 * share)} %"
 
 
-def _box(kind: str, content: str = "", **places: float) -> str:
+def _box(kind: str, content: str = "", **percents: float) -> str:
     """A box of a picture. kind: its classes; content: HTML; places: left, bottom or width in %."""
-    style = "; ".join(f"{name}: {value:.4g}%" for name, value in places.items())
+    style = "; ".join(f"{name}: {value:.4g}%" for name, value in percents.items())
     styled = f' style="{style}"' if style else ""
     return f'<div class="{kind}"{styled}>{content}</div>'
 
@@ -48,28 +48,28 @@ class Worlds(NamedTuple):
 
     def table(self) -> Columns:
         shares = zip(*self.shares.values(), strict=True)
-        told = [[f"{hundred(share)} of 100" for share in row] for row in shares]
+        texts = [[f"{hundred(share)} of 100" for share in row] for row in shares]
         names = [name or "share" for name in self.outcomes]
-        return {"": list(self.shares), **dict(zip(names, told, strict=True))}
+        return {"": list(self.shares), **dict(zip(names, texts, strict=True))}
 
     @property
     def words(self) -> str:
         worlds, *outcomes = self.table().values()
-        named = [
+        labelled = [
             [f"{name} {one}".strip() for name, one in zip(self.outcomes, row, strict=True)]
             for row in zip(*outcomes, strict=True)
         ]
-        return ". ".join(f"{w}: {', '.join(row)}" for w, row in zip(worlds, named, strict=True))
+        return ". ".join(f"{w}: {', '.join(row)}" for w, row in zip(worlds, labelled, strict=True))
 
     def drawn(self) -> str:
-        parts = []
+        boxes = []
         for world, shares in self.shares.items():
-            parts.append(_box("world", escape(world)))
+            boxes.append(_box("world", escape(world)))
             for name, share, color in zip(self.outcomes, shares, _COLORS, strict=False):
                 label = escape(f"{name} {hundred(share)}".strip())
                 bar = _box("fill", width=100 * share)
-                parts.append(_box(f"bar {color}", f"{bar}<span>{label}</span>"))
-        return "".join(parts)
+                boxes.append(_box(f"bar {color}", f"{bar}<span>{label}</span>"))
+        return "".join(boxes)
 
 
 class Dots(NamedTuple):
@@ -91,8 +91,8 @@ class Dots(NamedTuple):
         return sum(self.flipped)
 
     def table(self) -> Columns:
-        told = {"yes": [str(self.yes)], "no": [str(len(self.reports) - self.yes)]}
-        return told | ({"turned around": [str(self.turned)]} if self.flipped else {})
+        counts = {"yes": [str(self.yes)], "no": [str(len(self.reports) - self.yes)]}
+        return counts | ({"turned around": [str(self.turned)]} if self.flipped else {})
 
     @property
     def words(self) -> str:
@@ -121,29 +121,31 @@ class Spans(NamedTuple):
     truth: float | None = None
 
     def table(self) -> Columns:
-        told = [list(map(percent, ends)) for ends in zip(*self.rows.values(), strict=True)]
-        return {"": list(self.rows), **dict(zip(("share", "from", "to"), told, strict=True))}
+        percents = [list(map(percent, ends)) for ends in zip(*self.rows.values(), strict=True)]
+        return {"": list(self.rows), **dict(zip(("share", "from", "to"), percents, strict=True))}
 
     @property
     def words(self) -> str:
         rows = zip(*self.table().values(), strict=True)
-        told = [f"{name}: {share}, interval {low} to {high}" for name, share, low, high in rows]
+        sentences = [
+            f"{name}: {share}, interval {low} to {high}" for name, share, low, high in rows
+        ]
         truth = [] if self.truth is None else [f"The truth: {percent(self.truth)}"]
-        return ". ".join(told + truth)
+        return ". ".join(sentences + truth)
 
     def drawn(self) -> str:
         truth, note = "", ""
         if self.truth is not None:
             truth = _box("rule", left=100 * self.truth)
             note = _box("note", f"dashed: the truth, {percent(self.truth)}")
-        parts = []
+        boxes = []
         for k, (name, row) in enumerate(self.rows.items()):
             share, low, high = 100 * np.clip(row, 0, 1)
             marks = truth + _box("range", left=low, width=high - low) + _box("point", left=share)
             label = f"{name}: {percent(row.share)} ({percent(row.low)} to {percent(row.high)})"
-            parts.append(escape(label) + _box(f"scale {'one' if k else 'other'}", marks))
+            boxes.append(escape(label) + _box(f"scale {'one' if k else 'other'}", marks))
         ends = "".join(f"<span>{percent(end)}</span>" for end in (0, 0.5, 1))
-        return "".join(parts) + _box("ends", ends) + note
+        return "".join(boxes) + _box("ends", ends) + note
 
 
 class Bend(NamedTuple):
@@ -185,12 +187,12 @@ class Bend(NamedTuple):
         return f"{self.up}. {'. '.join(told)}"
 
     def drawn(self) -> str:
-        last, at = len(self.stops) - 1, self.at
+        last_stop, at = len(self.stops) - 1, self.at
         values = [*self.levels.values(), *(value for line in self.lines.values() for value in line)]
         top = max(values) if self.high is None else self.high
 
         def left(stop: int) -> float:
-            return 100 * stop / max(last, 1)
+            return 100 * stop / max(last_stop, 1)
 
         def bottom(value: float) -> float:
             return float(np.interp(value, (self.low, top), (0, 100)))
@@ -211,8 +213,12 @@ class Bend(NamedTuple):
             plot.append(_box("level dashed", f"<span>{label}</span>", bottom=bottom(value)))
         for stop, label in enumerate(self.stops):
             # The label of the chosen one needs room on a phone.
-            beside = at is not None and abs(stop - at) <= max(1, last // 8)
-            if last < 8 or stop == at or (not beside and (stop % 3 == 0 or stop == last)):
+            is_crowded = at is not None and abs(stop - at) <= max(1, last_stop // 8)
+            if (
+                last_stop < 8
+                or stop == at
+                or (not is_crowded and (stop % 3 == 0 or stop == last_stop))
+            ):
                 kind = "stop here" if stop == at else "stop"
                 plot.append(_box(kind, escape(label), left=left(stop)))
         keys = "".join(legend) if len(legend) > 1 else ""
@@ -231,8 +237,8 @@ class Cells(NamedTuple):
     marked: tuple[int, int] | None = None
 
     def table(self) -> Columns:
-        lit = [str(sum(value > 0 for value in row)) for row in self.rows]
-        return {"row": [str(k + 1) for k in range(len(lit))], "lit": lit}
+        lit_counts = [str(sum(value > 0 for value in row)) for row in self.rows]
+        return {"row": [str(k + 1) for k in range(len(lit_counts))], "lit": lit_counts}
 
     @property
     def words(self) -> str:

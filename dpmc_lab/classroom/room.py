@@ -117,8 +117,8 @@ def class_to(channel: RandomizedResponse, phones: int) -> float:
     return _half(Poll(phones // 2, phones, channel).of_class)
 
 
-def _half(found: Bounds | None) -> float:
-    return 0.5 if found is None else (found.high - found.low) / 2
+def _half(bounds: Bounds | None) -> float:
+    return 0.5 if bounds is None else (bounds.high - bounds.low) / 2
 
 
 def _flips(channel: RandomizedResponse) -> float:
@@ -135,8 +135,8 @@ class Coins(NamedTuple):
     @property
     def chance(self) -> float:
         """Of showing the other hand."""
-        ways: int = sum(math.comb(self.coins, heads) for heads in range(self.heads + 1))
-        return float(ways / 2**self.coins)
+        n_ways: int = sum(math.comb(self.coins, heads) for heads in range(self.heads + 1))
+        return float(n_ways / 2**self.coins)
 
     @property
     def channel(self) -> RandomizedResponse:
@@ -145,15 +145,15 @@ class Coins(NamedTuple):
 
 def coins(epsilon: float) -> Coins:
     """The rule that tells most at no more than an epsilon. Raises InvalidSetting."""
-    least = lies_below(epsilon) / DRAWS
+    min_chance = lies_below(epsilon) / DRAWS
     rules = (Coins(n, heads) for n in range(1, COINS + 1) for heads in range(n))
-    fit = [rule for rule in rules if least <= rule.chance < 0.5]
-    if not fit:
+    allowed = [rule for rule in rules if min_chance <= rule.chance < 0.5]
+    if not allowed:
         best = Coins(COINS, 1).channel.cell_epsilon
         raise InvalidSetting(
             "epsilon per answer", f"at least {best:.2g} for {COINS} throws", epsilon, "take phones"
         )
-    return min(fit, key=lambda rule: (rule.chance, rule.coins))
+    return min(allowed, key=lambda rule: (rule.chance, rule.coins))
 
 
 # --- what reports say ---------------------------------------------------------------------------
@@ -183,8 +183,8 @@ class Linked(NamedTuple):
 
     @property
     def share(self) -> float:
-        told = self.yes / (self.people * self.times)
-        return (told - self.chance) / (1 - 2 * self.chance)
+        yes_share = self.yes / (self.people * self.times)
+        return (yes_share - self.chance) / (1 - 2 * self.chance)
 
 
 @dataclass(frozen=True)
@@ -203,20 +203,20 @@ class Poll:
 
     @classmethod
     def joined(cls, linked: Iterable[Linked], channel: RandomizedResponse) -> Poll:
-        told = tuple(one for one in sorted(linked) if one.people)
-        reports = sum(one.people * one.times for one in told)
-        return cls(sum(one.yes for one in told), reports, channel, told)
+        groups = tuple(group for group in sorted(linked) if group.people)
+        reports = sum(group.people * group.times for group in groups)
+        return cls(sum(group.yes for group in groups), reports, channel, groups)
 
     @property
     def parts(self) -> tuple[Linked, ...]:
         """People by how often they have reported."""
         linked = self.linked or (Linked(self.reports, 1, self.yes),)
-        return tuple(one._replace(chance=_flips(self.channel)) for one in linked)
+        return tuple(group._replace(chance=_flips(self.channel)) for group in linked)
 
     @property
     def people(self) -> int:
         """Who have reported."""
-        return sum(part.people for part in self.parts)
+        return sum(group.people for group in self.parts)
 
     @property
     def naive(self) -> Bounds | None:
@@ -262,19 +262,19 @@ class Poll:
         return Bounds(self.shown_share, *_in_population(people, MISSED / 2))
 
 
-def difference(one: Poll, other: Poll, alarm: float = MISSED) -> Bounds | None:
-    """By how much the share of `one` is above that of `other` among the same people; None where
+def difference(first: Poll, second: Poll, alarm: float = MISSED) -> Bounds | None:
+    """By how much the share of `first` is above that of `second` among the same people; None where
     they are not as many.
 
     One who says no to the other question counts as one who says yes to it upside down, so the
     difference is a share of twice as many. Whatever the two answers of a person have to do with
     each other, they are fixed, and their reports are drawn apart.
     """
-    people = one.people
-    if not people or people != other.people:
+    people = first.people
+    if not people or people != second.people:
         return None
-    low, high = _among(one.parts + tuple(part.mirrored for part in other.parts), alarm / 2)
-    return Bounds(one.share - other.share, low / people - 1, high / people - 1)
+    low, high = _among(first.parts + tuple(group.mirrored for group in second.parts), alarm / 2)
+    return Bounds(first.share - second.share, low / people - 1, high / people - 1)
 
 
 # --- their exact laws -----------------------------------------------------------------------------
@@ -288,9 +288,9 @@ _CLOSE = 1e-9  # what a tail may be off
 _ROUNDING = 1e-12  # a smaller chance may be rounding error of a transform
 
 
-def _binomial(count: int, of: int, tail: float) -> tuple[float, float]:
+def _binomial(count: int, total: int, tail: float) -> tuple[float, float]:
     """The ends of Clopper and Pearson's interval."""
-    low, high = (clopper_pearson(count, of, lower=end, alarm=tail) for end in (True, False))
+    low, high = (clopper_pearson(count, total, lower=end, alarm=tail) for end in (True, False))
     return low, high
 
 
@@ -299,8 +299,8 @@ def _waves(times: int, chance: float, step: int, size: int) -> NDArray[np.comple
     yes being so many steps of a grid."""
     wave = np.exp(-2j * np.pi * step * np.arange(size // 2 + 1) / size)
     flips = np.array([[chance], [1 - chance]])
-    found: NDArray[np.complex128] = (flips + (1 - flips) * wave) ** times
-    return found
+    spectra: NDArray[np.complex128] = (flips + (1 - flips) * wave) ** times
+    return spectra
 
 
 @lru_cache(maxsize=2)
@@ -309,37 +309,42 @@ def _laws(people: int, times: int, chance: float, step: int) -> Floats:
     last = step * people * times
     size = _power_of_two(last + 1)
     yes, no = np.log(_waves(times, chance, step, size))
-    many = np.arange(people + 1)[:, None]
-    laws: Floats = np.fft.irfft(np.exp(many * yes + (people - many) * no), size)
-    return np.maximum(laws[:, : last + 1], 0.0)
+    n_yes = np.arange(people + 1)[:, None]
+    distributions: Floats = np.fft.irfft(np.exp(n_yes * yes + (people - n_yes) * no), size)
+    return np.maximum(distributions[:, : last + 1], 0.0)
 
 
-def _power_of_two(least: int) -> int:
-    return max(2, 1 << (least - 1).bit_length())
+def _power_of_two(minimum: int) -> int:
+    return max(2, 1 << (minimum - 1).bit_length())
 
 
-def _steps(parts: Sequence[Linked]) -> list[int]:
+def _steps(groups: Sequence[Linked]) -> list[int]:
     """The weight of a reported yes in each part, in steps of a grid: as 1/(times (1 - 2f))."""
-    each = np.array([1 / (part.times * (1 - 2 * part.chance)) for part in parts])
-    grids = np.arange(1, _FINEST + 1)[:, None] * (each / each.min())
-    off = np.abs(np.round(grids) / grids - 1).max(axis=1)
-    finest = np.flatnonzero(off <= max(off.min(), _CLOSE))[0]
+    weights = np.array([1 / (group.times * (1 - 2 * group.chance)) for group in groups])
+    grids = np.arange(1, _FINEST + 1)[:, None] * (weights / weights.min())
+    errors = np.abs(np.round(grids) / grids - 1).max(axis=1)
+    finest = np.flatnonzero(errors <= max(errors.min(), _CLOSE))[0]
     return [round(step) for step in grids[finest]]
 
 
 @lru_cache(maxsize=1024)
-def _among(parts: tuple[Linked, ...], tail: float) -> tuple[int, int]:
+def _among(groups: tuple[Linked, ...], tail: float) -> tuple[int, int]:
     """How many at least, and at most, would answer yes: those for whom neither so many reported yes
     nor so few had a chance of only `tail`, however they are spread over the parts."""
-    people, mirrored = sum(part.people for part in parts), [part.mirrored for part in parts]
-    low, few = (min(_fewest(side, tail), _fewest_supported(side)) for side in (parts, mirrored))
-    high = people - few
+    people, mirrored = sum(group.people for group in groups), [group.mirrored for group in groups]
+    low, n_no = (
+        min(_fewest(side_groups, tail), _fewest_supported(side_groups))
+        for side_groups in (groups, mirrored)
+    )
+    high = people - n_no
     return (low, high) if low <= high else (min(low, people), min(low, people))
 
 
-def _pooled_share(parts: Sequence[Linked]) -> float:
+def _pooled_share(groups: Sequence[Linked]) -> float:
     """The unbiased share of all parts, each person counting once."""
-    return sum(part.people * part.share for part in parts) / sum(part.people for part in parts)
+    return sum(group.people * group.share for group in groups) / sum(
+        group.people for group in groups
+    )
 
 
 # Past 0 or 1 no share explains the reports well, and the intervals above shrink to a point, as if
@@ -349,127 +354,129 @@ def _pooled_share(parts: Sequence[Linked]) -> float:
 # which leaves a wider interval.
 
 
-def _fewest_supported(parts: Sequence[Linked]) -> int:
+def _fewest_supported(groups: Sequence[Linked]) -> int:
     """How many at least would answer yes, by the likelihood-ratio interval of a class; all of them
     unless the estimated share is above 1."""
-    if _pooled_share(parts) <= 1:
-        return sum(part.people for part in parts)
+    if _pooled_share(groups) <= 1:
+        return sum(group.people for group in groups)
     best = np.zeros(1)  # of N: the largest log-likelihood, however N is spread over the parts
-    for part in parts:
-        laws = _laws(part.people, part.times, part.chance, 1)
-        yes = min(part.yes, np.flatnonzero(laws[-1] > _ROUNDING)[-1])
-        logs = np.log(np.maximum(laws[:, yes], _ROUNDING**2))
-        spread = np.full(len(best) + len(logs) - 1, -math.inf)
-        for k, before in enumerate(best):
-            np.maximum(spread[k : k + len(logs)], before + logs, out=spread[k : k + len(logs)])
-        best = spread
+    for group in groups:
+        distributions = _laws(group.people, group.times, group.chance, 1)
+        yes = min(group.yes, np.flatnonzero(distributions[-1] > _ROUNDING)[-1])
+        logs = np.log(np.maximum(distributions[:, yes], _ROUNDING**2))
+        combined = np.full(len(best) + len(logs) - 1, -math.inf)
+        for k, score in enumerate(best):
+            np.maximum(combined[k : k + len(logs)], score + logs, out=combined[k : k + len(logs)])
+        best = combined
     return int(np.flatnonzero(best >= best.max() - SUPPORT - _CLOSE)[0])
 
 
-def _fewest(parts: Sequence[Linked], tail: float) -> int:
+def _fewest(groups: Sequence[Linked], tail: float) -> int:
     """How many at least; all of them where even that makes so many reports too unlikely."""
-    *before, (last, step) = sorted(
-        zip(parts, _steps(parts), strict=True), key=lambda one: one[0].people
+    *earlier, (last, step) = sorted(
+        zip(groups, _steps(groups), strict=True), key=lambda weighted: weighted[0].people
     )
-    unit = before[0][1] if len(before) == 1 else 1  # one part needs no grid
-    above = np.ones((1, 1))  # [N, t]: the largest chance of t and more of those before, N say yes
-    told = step * last.yes
-    for part, weight in before:
-        above = _worst(above, _laws(part.people, part.times, part.chance, weight // unit))
-        told += weight * part.yes
-    least = -((step * np.arange(last.people * last.times + 1) - told) // unit)  # of those before
-    inside = np.clip(least, 0, above.shape[1] - 1)
-    reached = np.where(least < above.shape[1], above[:, inside], 0.0)
-    likely = reached @ _laws(last.people, last.times, last.chance, 1).T > tail - _CLOSE
-    fewest = np.add(*np.nonzero(likely))
-    return int(fewest.min(initial=sum(part.people for part in parts)))
+    unit = earlier[0][1] if len(earlier) == 1 else 1  # one part needs no grid
+    tails = np.ones((1, 1))  # [N, t]: the largest chance of t and more of those before, N say yes
+    statistic = step * last.yes
+    for group, weight in earlier:
+        tails = _worst(tails, _laws(group.people, group.times, group.chance, weight // unit))
+        statistic += weight * group.yes
+    thresholds = -(
+        (step * np.arange(last.people * last.times + 1) - statistic) // unit
+    )  # of those before
+    inside = np.clip(thresholds, 0, tails.shape[1] - 1)
+    reached = np.where(thresholds < tails.shape[1], tails[:, inside], 0.0)
+    is_likely = reached @ _laws(last.people, last.times, last.chance, 1).T > tail - _CLOSE
+    counts = np.add(*np.nonzero(is_likely))
+    return int(counts.min(initial=sum(group.people for group in groups)))
 
 
-def _worst(above: Floats, laws: Floats) -> Floats:
+def _worst(tails: Floats, distributions: Floats) -> Floats:
     """The largest tails of a sum, over all ways to spread N over its two parts.
 
     The largest tails of a part are themselves those of a law, and above every law of the part: so
-    is their sum. above: tails of the one; laws: of the other.
+    is their sum. tails: tails of the one; distributions: of the other.
     """
-    last = above.shape[1] + laws.shape[1] - 1
+    last = tails.shape[1] + distributions.shape[1] - 1
     size = _power_of_two(last)
-    one = np.fft.rfft(-np.diff(above, append=0.0), size)
-    other = np.fft.rfft(laws, size)
-    found = np.zeros((len(above) + len(laws) - 1, last))
-    for k, wave in enumerate(one):
-        law = np.fft.irfft(wave * other, size)[:, :last]
-        rows = found[k : k + len(laws)]
-        np.maximum(rows, law[:, ::-1].cumsum(axis=1)[:, ::-1], out=rows)
-    return found
+    tail_spectra = np.fft.rfft(-np.diff(tails, append=0.0), size)
+    spectra = np.fft.rfft(distributions, size)
+    max_tails = np.zeros((len(tails) + len(distributions) - 1, last))
+    for k, spectrum in enumerate(tail_spectra):
+        tail = np.fft.irfft(spectrum * spectra, size)[:, :last]
+        rows = max_tails[k : k + len(distributions)]
+        np.maximum(rows, tail[:, ::-1].cumsum(axis=1)[:, ::-1], out=rows)
+    return max_tails
 
 
 @lru_cache(maxsize=1024)
-def _in_population(parts: tuple[Linked, ...], tail: float) -> tuple[float, float]:
+def _in_population(groups: tuple[Linked, ...], tail: float) -> tuple[float, float]:
     """As `_among`, for the share of a population."""
-    mirrored = tuple(part.mirrored for part in parts)
-    if all(part.times == 1 for part in parts):  # Clopper and Pearson, through the channel
-        (part,) = parts
-        ends = _binomial(part.yes, part.people, tail)
-        low, high = ((told - part.chance) / (1 - 2 * part.chance) for told in ends)
+    mirrored = tuple(group.mirrored for group in groups)
+    if all(group.times == 1 for group in groups):  # Clopper and Pearson, through the channel
+        (group,) = groups
+        ends = _binomial(group.yes, group.people, tail)
+        low, high = ((end - group.chance) / (1 - 2 * group.chance) for end in ends)
     else:
-        low = _least_share(parts, tail)
+        low = _least_share(groups, tail)
         high = 1 - _least_share(mirrored, tail)
-    low, high = min(low, _least_supported(parts)), max(high, 1 - _least_supported(mirrored))
+    low, high = min(low, _least_supported(groups)), max(high, 1 - _least_supported(mirrored))
     return max(low, 0.0), min(high, 1.0)
 
 
-def _least_supported(parts: Sequence[Linked]) -> float:
+def _least_supported(groups: Sequence[Linked]) -> float:
     """As `_fewest_supported`, for the share of a population."""
-    if _pooled_share(parts) <= 1:
+    if _pooled_share(groups) <= 1:
         return 1.0
-    law, told = _mixed(parts)
-    best = law(1.0)
-    told = min(told, np.flatnonzero(best > _ROUNDING)[-1])
+    distribution, statistic = _mixed(groups)
+    best = distribution(1.0)
+    statistic = min(statistic, np.flatnonzero(best > _ROUNDING)[-1])
 
     def above(share: float) -> float:
         """By how much a share is supported."""
-        return float(law(share)[told] / best[told]) - math.exp(-SUPPORT)
+        return float(distribution(share)[statistic] / best[statistic]) - math.exp(-SUPPORT)
 
     return 0.0 if above(0.0) > 0 else float(brentq(above, 0, 1, xtol=1e-9))
 
 
-def _least_share(parts: Sequence[Linked], tail: float) -> float:
-    law, told = _mixed(parts)
+def _least_share(groups: Sequence[Linked], tail: float) -> float:
+    distribution, statistic = _mixed(groups)
 
     def above(share: float) -> float:
         """How much likelier than `tail` so many reported yes are."""
-        return float(law(share)[told:].sum()) - tail
+        return float(distribution(share)[statistic:].sum()) - tail
 
     if above(0.0) > 0:
         return 0.0
     return 1.0 if above(1.0) < 0 else float(brentq(above, 0, 1, xtol=1e-9))
 
 
-def _mixed(parts: Sequence[Linked]) -> tuple[Callable[[float], Floats], int]:
+def _mixed(groups: Sequence[Linked]) -> tuple[Callable[[float], Floats], int]:
     """The law of the statistic by the share of a population, and what it was."""
-    weighed = list(zip(_steps(parts), parts, strict=True))
-    told = sum(step * part.yes for step, part in weighed)
-    last = sum(step * part.people * part.times for step, part in weighed)
+    weighted = list(zip(_steps(groups), groups, strict=True))
+    statistic = sum(step * group.yes for step, group in weighted)
+    last = sum(step * group.people * group.times for step, group in weighted)
     size = _power_of_two(last + 1)
-    waves = [_waves(part.times, part.chance, step, size) for step, part in weighed]
+    waves = [_waves(group.times, group.chance, step, size) for step, group in weighted]
 
     def law(share: float) -> Floats:
-        each = (
-            (share * yes + (1 - share) * no) ** part.people
-            for part, (yes, no) in zip(parts, waves, strict=True)
+        factors = (
+            (share * yes + (1 - share) * no) ** group.people
+            for group, (yes, no) in zip(groups, waves, strict=True)
         )
-        whole: Floats = np.fft.irfft(math.prod(each), size)[: last + 1]
-        return whole
+        probabilities: Floats = np.fft.irfft(math.prod(factors), size)[: last + 1]
+        return probabilities
 
-    return law, told
+    return law, statistic
 
 
 def reports_of(
     answers: Bools, channel: RandomizedResponse, rng: np.random.Generator
 ) -> NDArray[np.uint8]:
     """What simulated phones send, one of each."""
-    told = replace(channel, shape=answers.shape).publish(answers.astype(np.uint8), rng)
-    return np.asarray(told, dtype=np.uint8)
+    reports = replace(channel, shape=answers.shape).publish(answers.astype(np.uint8), rng)
+    return np.asarray(reports, dtype=np.uint8)
 
 
 # --- the room -----------------------------------------------------------------------------------
@@ -539,16 +546,16 @@ class Ballot:
     def counts(self) -> list[int]:
         """How many have chosen each option."""
         chosen = [*self.reports.values()]
-        return [chosen.count(place) for place in range(len(self.options))]
+        return [chosen.count(index) for index in range(len(self.options))]
 
     def sound(self, picks: Any) -> int | None:
         """The place that a phone sends, where it is what was asked for: [[place, 1]]."""
         try:
-            ((place, bit),) = picks
+            ((index, bit),) = picks
         except (TypeError, ValueError):
             return None
-        sound = type(place) is int and type(bit) is int and bit == 1
-        return place if sound and 0 <= place < len(self.options) else None
+        is_valid = type(index) is int and type(bit) is int and bit == 1
+        return index if is_valid and 0 <= index < len(self.options) else None
 
 
 @dataclass(frozen=True)
@@ -605,25 +612,25 @@ class View:
             return self
         return self.having(replace(now, reports={}, counts={}))
 
-    def having(self, one: Asking | Ballot) -> View:
+    def having(self, entry: Asking | Ballot) -> View:
         """The same with another state of one asking, or of a ballot."""
-        if isinstance(one, Ballot):
-            found = {ballot.number: ballot for ballot in self.ballots} | {one.number: one}
-            return replace(self, ballots=tuple(found.values()))
-        before, after = self.askings[: one.number], self.askings[one.number + 1 :]
-        return replace(self, askings=(*before, one, *after))
+        if isinstance(entry, Ballot):
+            polls = {poll.number: poll for poll in self.ballots} | {entry.number: entry}
+            return replace(self, ballots=tuple(polls.values()))
+        earlier, later = self.askings[: entry.number], self.askings[entry.number + 1 :]
+        return replace(self, askings=(*earlier, entry, *later))
 
     def rounds(self, question: int) -> tuple[Asking, ...]:
         """Every asking of a question, in order."""
-        return tuple(one for one in self.askings if one.question == question)
+        return tuple(asking for asking in self.askings if asking.question == question)
 
     def costs(self, question: int) -> float:
         """The epsilon of each answer to a question; that of the first time holds."""
-        return next((one.epsilon for one in self.rounds(question)), self.epsilon)
+        return next((asking.epsilon for asking in self.rounds(question)), self.epsilon)
 
     def phones(self, question: int) -> set[str]:
         """Who has sent a report to a question."""
-        return set().union(*(one.reports for one in self.rounds(question)))
+        return set().union(*(asking.reports for asking in self.rounds(question)))
 
     def poll(
         self,
@@ -634,48 +641,50 @@ class View:
     ) -> Poll:
         """All reports to a question, each phone's linked. rounds: the first so many; among: of
         these phones alone."""
-        asked = self.answered(question, sender)[:rounds]
-        if sender is not Sender.PHONES and asked:
-            told = [one.counts[sender] for one in asked]
-            linked = Linked(told[0].reports, len(told), sum(poll.yes for poll in told))
-            return Poll.joined([linked], told[0].channel)
+        answered = self.answered(question, sender)[:rounds]
+        if sender is not Sender.PHONES and answered:
+            tallies = [asking.counts[sender] for asking in answered]
+            linked = Linked(tallies[0].reports, len(tallies), sum(poll.yes for poll in tallies))
+            return Poll.joined([linked], tallies[0].channel)
         sent: dict[int, list[int]] = {}
-        for token in set().union(*(one.reports for one in asked)):
+        for token in set().union(*(asking.reports for asking in answered)):
             if among is None or token in among:
-                bits = [one.reports[token] for one in asked if token in one.reports]
+                bits = [asking.reports[token] for asking in answered if token in asking.reports]
                 sent.setdefault(len(bits), []).append(sum(bits))
-        parts = (Linked(len(yes), times, sum(yes)) for times, yes in sent.items())
-        return Poll.joined(parts, coin(self.costs(question)))
+        groups = (Linked(len(yes), times, sum(yes)) for times, yes in sent.items())
+        return Poll.joined(groups, coin(self.costs(question)))
 
     def answered(self, question: int, sender: Sender = Sender.PHONES) -> list[Asking]:
         """The rounds in which some sender has reported: one without any, begun by mistake say,
         takes nothing away from the others."""
         phones = sender is Sender.PHONES
         rounds = self.rounds(question)
-        return [one for one in rounds if (one.reports if phones else sender in one.counts)]
+        return [
+            asking for asking in rounds if (asking.reports if phones else sender in asking.counts)
+        ]
 
     def latest(self, question: int) -> Collection[str]:
         """The phones that have answered a question the last time."""
-        asked = self.answered(question)
-        return asked[-1].reports.keys() if asked else ()
+        answered = self.answered(question)
+        return answered[-1].reports.keys() if answered else ()
 
     @property
     def most(self) -> float:
         """The epsilon of somebody who answered every time."""
-        return sum(coin(one.epsilon).loss(1).epsilon for one in self.askings)
+        return sum(coin(asking.epsilon).loss(1).epsilon for asking in self.askings)
 
     def public(self) -> dict[str, Any]:
         """What every phone may know."""
-        now, ballot = self.open, self.ballot
+        now, guess_poll = self.open, self.ballot
         question = "" if self.now is None else self.questions[self.now.question]
-        again = 0 if self.now is None or ballot else len(self.rounds(self.now.question)) - 1
-        epsilon = 0.0 if ballot else self.epsilon if self.now is None else self.now.epsilon
+        n_repeats = 0 if self.now is None or guess_poll else len(self.rounds(self.now.question)) - 1
+        epsilon = 0.0 if guess_poll else self.epsilon if self.now is None else self.now.epsilon
         return {
             "room": self.id,
             "asking": None if now is None else now.number,
-            "question": ballot.title if ballot else question,
-            "options": ballot.options if ballot else (),
-            "again": again,
+            "question": guess_poll.title if guess_poll else question,
+            "options": guess_poll.options if guess_poll else (),
+            "again": n_repeats,
             "epsilon": epsilon,
             "below": lies_below(epsilon) if epsilon else 0,
             "open": now is not None and not self.locked and not self.ended,
@@ -697,8 +706,8 @@ class Room:
         being let in. Raises InvalidSetting."""
         lies_below(epsilon)
         check_number("phones expected", expected, at_least=1, at_most=PHONES // 2, integer=True)
-        asked = _questions([text for text in questions if text.strip()])
-        self._view = View(secrets.token_hex(4), asked, float(epsilon), time.monotonic())
+        question_texts = _questions([text for text in questions if text.strip()])
+        self._view = View(secrets.token_hex(4), question_texts, float(epsilon), time.monotonic())
         self._rng = rng or np.random.default_rng()
         self._lock = threading.RLock()
         self._pressed = -math.inf
@@ -710,11 +719,15 @@ class Room:
     def view(self) -> View:
         """The room as it is now; what arrives later is not in it."""
         with self._lock:
-            still = tuple(replace(one, reports=dict(one.reports)) for one in self._view.askings)
-            beside = tuple(replace(one, reports=dict(one.reports)) for one in self._view.ballots)
-            since = time.monotonic() - HERE
-            here = sum(then > since for then in self._seen.values())
-            return replace(self._view, askings=still, ballots=beside, connected=here)
+            askings = tuple(
+                replace(entry, reports=dict(entry.reports)) for entry in self._view.askings
+            )
+            polls = tuple(
+                replace(entry, reports=dict(entry.reports)) for entry in self._view.ballots
+            )
+            threshold = time.monotonic() - HERE
+            n_connected = sum(last_visit > threshold for last_visit in self._seen.values())
+            return replace(self._view, askings=askings, ballots=polls, connected=n_connected)
 
     def _set(self, **changed: Any) -> None:
         with self._lock:
@@ -797,8 +810,8 @@ class Room:
             if isinstance(view.open, Asking) and not view.locked:
                 raise NotTaken("A question is still open. Lock it on the page Class first.")
             number = -1 - len(view.ballots)
-            ballot = Ballot(number=number, title=title, options=tuple(options), right=right)
-            self._view = view.having(ballot)
+            guess_poll = Ballot(number=number, title=title, options=tuple(options), right=right)
+            self._view = view.having(guess_poll)
             self._set(beside=number)
 
     def show(self, number: int) -> None:
@@ -816,9 +829,9 @@ class Room:
         check_number("hands that say yes", yes, at_least=0, at_most=hands, integer=True)
         with self._lock:
             asking = self._on()
-            for one in self._view.answered(asking.question, Sender.HANDS):
-                before = one.counts[Sender.HANDS].reports
-                if one.number != asking.number and before != hands:
+            for asking_before in self._view.answered(asking.question, Sender.HANDS):
+                before = asking_before.counts[Sender.HANDS].reports
+                if asking_before.number != asking.number and before != hands:
                     limit = f"{before}, as the first time"
                     raise InvalidSetting("hands", limit, hands, "the same people answer again")
             self._put(asking, Sender.HANDS, Poll(yes, hands, coins(asking.epsilon).channel))
@@ -828,17 +841,17 @@ class Room:
         asked. Raises InvalidSetting, NotTaken."""
         check_number("simulated phones that say yes", yes, at_least=0, at_most=CLASS, integer=True)
         with self._lock:
-            for one in self._view.rounds(self._on().question):
-                self._simulate(one, yes)
+            for asking in self._view.rounds(self._on().question):
+                self._simulate(asking, yes)
 
     def _simulate(self, asking: Asking, yes: int) -> None:
         channel = coin(asking.epsilon)
-        told = reports_of(np.arange(CLASS) < yes, channel, self._rng)
-        self._put(asking, Sender.SIMULATED, Poll(int(told.sum()), CLASS, channel))
+        reports = reports_of(np.arange(CLASS) < yes, channel, self._rng)
+        self._put(asking, Sender.SIMULATED, Poll(int(reports.sum()), CLASS, channel))
         self._set(pretended={**self._view.pretended, asking.question: yes})
 
-    def _put(self, asking: Asking, sender: Sender, told: Poll) -> None:
-        counts = {**asking.counts, sender: told}
+    def _put(self, asking: Asking, sender: Sender, poll: Poll) -> None:
+        counts = {**asking.counts, sender: poll}
         self._view = self._view.having(replace(asking, counts=counts))
 
     def _on(self) -> Asking:
@@ -873,30 +886,30 @@ class Room:
             raise Malformed("The report must be 0 or 1.")
         with self._lock:
             view = self._view
-            there: Sequence[Asking | Ballot] = (*view.askings, *view.ballots)
-            known = next((one for one in there if one.number == asking), None)
-            if known is None:
+            entries: Sequence[Asking | Ballot] = (*view.askings, *view.ballots)
+            entry = next((candidate for candidate in entries if candidate.number == asking), None)
+            if entry is None:
                 raise NotTaken("This question has not been asked.")
-            guesses = asking < 0
-            told: Any = known.sound(picks) if isinstance(known, Ballot) else bit
-            if told is None:
+            is_guess = asking < 0
+            answer: Any = entry.sound(picks) if isinstance(entry, Ballot) else bit
+            if answer is None:
                 raise Malformed("The report must be one of the options.")
-            before = known.reports.get(token)
-            if before == told:
+            previous = entry.reports.get(token)
+            if previous == answer:
                 return Receipt.AGAIN
-            if before is not None:
+            if previous is not None:
                 raise NotTaken("This browser has already answered; its first report counts.")
             self._unended()
-            if known is not view.open:
+            if entry is not view.open:
                 raise NotTaken("This question is over; the report came too late.")
-            if known.locked:
+            if entry.locked:
                 raise NotTaken("The teacher has closed this question; the report came too late.")
-            most = self._places if guesses else PHONES
-            if len(known.reports) >= most:
+            most = self._places if is_guess else PHONES
+            if len(entry.reports) >= most:
                 raise NotTaken(f"The room is full: {most} phones have answered.")
-            if not guesses:  # who guesses does so under a name of its own
+            if not is_guess:  # who guesses does so under a name of its own
                 self._enter(token, address)
-            known.reports[token] = told
+            entry.reports[token] = answer
             self._set(tested=True)
         return Receipt.NEW
 
@@ -909,8 +922,8 @@ class Room:
             self._inside.add(token)
         if token in self._inside:
             return
-        same = sum(one == address for one in self._waiting.values())
-        if token not in self._waiting and same < self._places and len(self._waiting) < PHONES:
+        n_waiting = sum(waiting_address == address for waiting_address in self._waiting.values())
+        if token not in self._waiting and n_waiting < self._places and len(self._waiting) < PHONES:
             self._waiting[token] = address
             self._set(waiting=len(self._waiting))
         raise Waits(
@@ -929,11 +942,11 @@ class Room:
 
 def _questions(texts: Sequence[str]) -> tuple[str, ...]:
     """Each on one line, neither too long nor too many. Raises InvalidSetting."""
-    asked = tuple(" ".join(text.split()) for text in texts)
-    for question in asked:
+    questions = tuple(" ".join(text.split()) for text in texts)
+    for question in questions:
         if not 0 < len(question) <= LONGEST:
             raise InvalidSetting("question", f"1 to {LONGEST} characters", len(question))
-    if len(asked) not in QUESTIONS:
+    if len(questions) not in QUESTIONS:
         limit = f"{QUESTIONS[0]} to {QUESTIONS[-1]}"
-        raise InvalidSetting("number of questions", limit, len(asked))
-    return asked
+        raise InvalidSetting("number of questions", limit, len(questions))
+    return questions

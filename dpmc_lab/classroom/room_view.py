@@ -73,53 +73,63 @@ def range_text(row: ShareRow) -> str:
 
 def senders(view: View, question: int) -> list[Sender]:
     """Who has sent reports to a question, phones first."""
-    return [one for one in Sender if view.poll(question, sender=one).reports]
+    return [sender for sender in Sender if view.poll(question, sender=sender).reports]
 
 
 def of_question(view: View, question: int, *, told: bool = False) -> list[ShareRow]:
     """The estimates and what they are made from, for each kind of sender; then how far more phones
     would reach at the share of the first. told: whether the share of simulated phones is no
     secret."""
-    shown = view.shown
-    there = senders(shown, question)
-    if not there:
+    visible = view.shown
+    present_senders = senders(visible, question)
+    if not present_senders:
         note = HIDDEN if senders(view, question) else "no reports yet"
         return [
             ShareRow("This class", Mark.ESTIMATE, None, note=note),
             ShareRow("Reports as sent", Mark.REPORTED, None),
         ]
     rows = []
-    for sender in there:
+    for sender in present_senders:
         hidden = sender is not Sender.SIMULATED or not told
         truth = None if hidden else view.pretended[question] / CLASS
-        *some, every = _polls(shown, question, sender)
-        for poll in (*some, every):
-            of = of_text(poll, sender)
-            if some:
-                of += " that answered the last time" if poll is not every else ", all that answered"
-            rows.append(_row("This class", poll, sender, of, truth))
-        if rows[-1].found is not None and every.of_people is not None:
-            sent = Bounds(*[every.yes / every.reports] * 3)
-            many = every.reports
-            rows.append(ShareRow("People like this class", Mark.PEOPLE, every.of_people, many))
-            rows.append(ShareRow("Reports as sent", Mark.REPORTED, sent, many))
-    first = shown.poll(question, sender=there[0])
+        *earlier_polls, all_answers = _polls(visible, question, sender)
+        for poll in (*earlier_polls, all_answers):
+            respondents = of_text(poll, sender)
+            if earlier_polls:
+                respondents += (
+                    " that answered the last time"
+                    if poll is not all_answers
+                    else ", all that answered"
+                )
+            rows.append(_row("This class", poll, sender, respondents, truth))
+        if rows[-1].found is not None and all_answers.of_people is not None:
+            sent = Bounds(*[all_answers.yes / all_answers.reports] * 3)
+            n_reports = all_answers.reports
+            rows.append(
+                ShareRow("People like this class", Mark.PEOPLE, all_answers.of_people, n_reports)
+            )
+            rows.append(ShareRow("Reports as sent", Mark.REPORTED, sent, n_reports))
+    first_poll = visible.poll(question, sender=present_senders[0])
     if rows[0].found is not None:
         for phones in PHONES:
             name = f"{phones:,} phones would resolve"
             rows.append(
-                ShareRow(name, Mark.REACH, first.resolved_by(phones), phones, note=COMPUTED)
+                ShareRow(name, Mark.REACH, first_poll.resolved_by(phones), phones, note=COMPUTED)
             )
     return rows
 
 
 def _polls(view: View, question: int, sender: Sender) -> list[Poll]:
     """Of those who answered the last time, where that tells them apart; and of all who answered."""
-    every = view.poll(question, sender=sender)
+    all_answers = view.poll(question, sender=sender)
     if sender is not Sender.PHONES:
-        return [every]
-    last = view.poll(question, among=view.latest(question))
-    return [last, every] if FEWEST <= last.people <= every.people - FEWEST else [every]
+        return [all_answers]
+    latest = view.poll(question, among=view.latest(question))
+    return (
+        [latest, all_answers]
+        if FEWEST <= latest.people <= all_answers.people - FEWEST
+        else [all_answers]
+    )
 
 
 def _row(
@@ -137,15 +147,17 @@ def of_text(poll: Poll, sender: Sender) -> str:
     return of if poll.reports == poll.people else f"{poll.reports} reports of {of}"
 
 
-def of_ballot(view: View, ballot: Ballot) -> list[ShareRow]:
+def of_ballot(view: View, guess_poll: Ballot) -> list[ShareRow]:
     """How many have chosen each option of a guess; nothing before it is locked."""
-    rows, people = [], len(ballot.reports)
-    for place, (option, chosen) in enumerate(zip(ballot.options, ballot.counts(), strict=True)):
-        if not (ballot.locked or view.ended):
+    rows, people = [], len(guess_poll.reports)
+    for index, (option, chosen) in enumerate(
+        zip(guess_poll.options, guess_poll.counts(), strict=True)
+    ):
+        if not (guess_poll.locked or view.ended):
             rows.append(ShareRow(option, Mark.ESTIMATE, None, note=HIDDEN))
             continue
         share = chosen / people if people else 0.0
-        note = f"{chosen} of {people}" + ("; the answer" if place == ballot.right else "")
+        note = f"{chosen} of {people}" + ("; the answer" if index == guess_poll.right else "")
         rows.append(ShareRow(option, Mark.CERTAINTY, Bounds(share, share, share), note=note))
     return rows
 
@@ -155,15 +167,15 @@ def of_ballot(view: View, ballot: Ballot) -> list[ShareRow]:
 
 def asked(view: View) -> list[int]:
     """The questions asked so far, in that order."""
-    return list(dict.fromkeys(one.question for one in view.askings))
+    return list(dict.fromkeys(asking.question for asking in view.askings))
 
 
 def overview(view: View) -> list[ShareRow]:
     """The share of every question asked so far, in that order, of phones where there are any."""
-    rows, shown = [], view.shown
+    rows, visible = [], view.shown
     for question in asked(view):
-        sender = next(iter(senders(shown, question)), Sender.PHONES)
-        poll = shown.poll(question, sender=sender)
+        sender = next(iter(senders(visible, question)), Sender.PHONES)
+        poll = visible.poll(question, sender=sender)
         note = HIDDEN if not poll.reports and senders(view, question) else of_text(poll, sender)
         rows.append(_row(view.questions[question], poll, sender, note))
     return rows
@@ -184,42 +196,50 @@ class Difference(NamedTuple):
 def differences(view: View) -> list[Difference]:
     """Of every two questions to which the same people have answered, the estimated larger share
     first. In 95 of 100 classes every interval holds its difference."""
-    shown, found = view.shown, []
+    visible, results = view.shown, []
     pairs = list(itertools.combinations(asked(view), 2))
     for pair in pairs:
-        sender, *others = {next(iter(senders(shown, one)), Sender.PHONES) for one in pair}
-        both = set.intersection(*(shown.phones(one) for one in pair))
-        if others or (sender is Sender.PHONES and len(both) < FEWEST):
+        sender, *other_senders = {
+            next(iter(senders(visible, entry)), Sender.PHONES) for entry in pair
+        }
+        shared_phones = set.intersection(*(visible.phones(entry) for entry in pair))
+        if other_senders or (sender is Sender.PHONES and len(shared_phones) < FEWEST):
             continue
-        one, other = (shown.poll(each, sender=sender, among=both) for each in pair)
-        by = room.difference(one, other, room.MISSED / len(pairs))
-        if by is not None and by.share < 0:
-            pair, by = pair[::-1], Bounds(-by.share, -by.high, -by.low)
-        if by is not None:
-            found.append(Difference(*pair, by))
-    return found
+        entry, other_entry = (
+            visible.poll(question, sender=sender, among=shared_phones) for question in pair
+        )
+        interval = room.difference(entry, other_entry, room.MISSED / len(pairs))
+        if interval is not None and interval.share < 0:
+            pair, interval = pair[::-1], Bounds(-interval.share, -interval.high, -interval.low)
+        if interval is not None:
+            results.append(Difference(*pair, interval))
+    return results
 
 
-def ranked(rows: Sequence[ShareRow], found: Sequence[Difference]) -> list[ShareRow] | None:
+def ranked(
+    rows: Sequence[ShareRow], pair_differences: Sequence[Difference]
+) -> list[ShareRow] | None:
     """The same from the largest share down, those without one last; None where two of them are not
     surely different."""
-    there = sum(row.found is not None for row in rows)
-    if there < 2 or sum(one.sure for one in found) < math.comb(there, 2):
+    n_shares = sum(row.found is not None for row in rows)
+    if n_shares < 2 or sum(difference.sure for difference in pair_differences) < math.comb(
+        n_shares, 2
+    ):
         return None
     return sorted(rows, key=lambda row: math.inf if row.found is None else -row.found.share)
 
 
-def compared(view: View, found: Sequence[Difference]) -> list[str]:
+def compared(view: View, pair_differences: Sequence[Difference]) -> list[str]:
     """What may be said of which shares are larger."""
     told = [
         f"“{view.questions[one.more]}” has more yes in this class than"
         f" “{view.questions[one.less]}”: by {points(one.by.low)} to {points(one.by.high)} points."
-        for one in found
+        for one in pair_differences
         if one.sure
     ]
-    if all(one.sure for one in found):
+    if all(one.sure for one in pair_differences):
         return [*told, DIFFER] if told else []
-    open_ = [one for one in found if not one.sure]
+    open_ = [one for one in pair_differences if not one.sure]
     if len(open_) > 1:
         return [*told, f"{len(open_)} {'other ' if told else ''}pairs: {SAME}"]
     (one,) = open_
@@ -231,11 +251,11 @@ def rounds(view: View, question: int, prior: float = 0.5) -> tuple[list[ShareRow
     """What asking again does: the estimate after each round, and how often an attacker is right, at
     last where all reports of a phone agree; prior: how sure of a yes before."""
     estimates, certainty = [], []
-    shown = view.shown
-    sender = next(iter(senders(shown, question)), Sender.PHONES)
-    for times in range(1, len(shown.answered(question, sender)) + 1):
+    visible = view.shown
+    sender = next(iter(senders(visible, question)), Sender.PHONES)
+    for times in range(1, len(visible.answered(question, sender)) + 1):
         name = "Asked once" if times == 1 else f"Asked {times} times"
-        poll = shown.poll(question, times, sender)
+        poll = visible.poll(question, times, sender)
         estimates.append(_row(name, poll, sender, of_text(poll, sender)))
         told = replace(poll.channel, times=times)
         right = room.attacker(told, prior)
@@ -360,34 +380,37 @@ GUESSED = "Share of the phones that guessed so: counted, nothing hides it."
 
 def legend(rows: Sequence[ShareRow]) -> str:
     """What the marks of a question's picture mean."""
-    known = any(row.truth is not None for row in rows)
-    return _LEGEND + (_TRUTH if known else "")
+    has_truth = any(row.truth is not None for row in rows)
+    return _LEGEND + (_TRUTH if has_truth else "")
 
 
 def counted(view: View) -> tuple[list[tuple[str, str]], str]:
     """How many have answered the question that is on, by who sends, and how many phones are
     connected; and whether more reports are taken."""
     now = view.now
-    if ballot := view.ballot:
-        there = [(str(len(ballot.reports)), "answered"), (str(view.connected), "connected")]
-        return there, _open(view)
+    if guess_poll := view.ballot:
+        poll_figures = [
+            (str(len(guess_poll.reports)), "answered"),
+            (str(view.connected), "connected"),
+        ]
+        return poll_figures, _open(view)
     if now is None:
         return [], ""
-    told, rounds = [], view.rounds(now.question)
-    others = [one for one in senders(view, now.question) if one is not Sender.PHONES]
-    before = set().union(*(one.reports for one in rounds if one.number < now.number))
-    if now.reports or view.connected or before or not others:
+    figures, rounds = [], view.rounds(now.question)
+    other_senders = [entry for entry in senders(view, now.question) if entry is not Sender.PHONES]
+    before = set().union(*(entry.reports for entry in rounds if entry.number < now.number))
+    if now.reports or view.connected or before or not other_senders:
         again = len(before & now.reports.keys())
-        new, said = len(now.reports) - again, "answered"
+        new, label = len(now.reports) - again, "answered"
         if before:
-            said = f"of {len(before)} {'has' if again == 1 else 'have'} answered again"
-            said += f", {new} for the first time" if new else ""
-        told += [(str(again if before else new), said), (str(view.connected), "connected")]
-    for sender in others:
-        told.append(_counted(view.poll(now.question, sender=sender).people, _one(sender)))
+            label = f"of {len(before)} {'has' if again == 1 else 'have'} answered again"
+            label += f", {new} for the first time" if new else ""
+        figures += [(str(again if before else new), label), (str(view.connected), "connected")]
+    for sender in other_senders:
+        figures.append(_counted(view.poll(now.question, sender=sender).people, _one(sender)))
     place = f"Question {now.question + 1} of {len(view.questions)}"
     place += "" if len(rounds) == 1 else f", round {rounds.index(now) + 1}"
-    return told, f"{place} · {_open(view)}"
+    return figures, f"{place} · {_open(view)}"
 
 
 def _open(view: View) -> str:
@@ -410,7 +433,7 @@ def promise_words(view: View, question: int) -> list[str]:
     times = len(view.rounds(question))
     right = room.attacker(room.coin(view.costs(question), times))
     agree, certain = room.equal_reports(room.coin(view.costs(question)), max(times, 2))
-    told = [
+    sentences = [
         "Protected: one answer of one person, before it leaves the phone. A report moves anyone's"
         f" odds about it at most {odds(view.costs(question)):,.1f}-fold.",
         "Who starts at 50:50 and guesses an answer from"
@@ -424,8 +447,8 @@ def promise_words(view: View, question: int) -> list[str]:
     ]
     if Sender.HANDS in senders(view, question):
         hands = view.poll(question, sender=Sender.HANDS).channel.cell_epsilon
-        told.append(f"Hands by coins: epsilon {cards.epsilon_text(hands)} for each answer.")
-    return told
+        sentences.append(f"Hands by coins: epsilon {cards.epsilon_text(hands)} for each answer.")
+    return sentences
 
 
 def odds(epsilon: float) -> float:
@@ -445,8 +468,8 @@ def _counted(count: int, one: str) -> tuple[str, str]:
     return str(count), one if count == 1 else f"{one}s"
 
 
-def _plural(count: int, one: str) -> str:
-    return " ".join(_counted(count, one))
+def _plural(count: int, noun: str) -> str:
+    return " ".join(_counted(count, noun))
 
 
 def _one(sender: Sender) -> str:
@@ -465,34 +488,44 @@ def export(view: View, note: Callable[[str, Exception], None] | None = None) -> 
 
     note: is called with each fault; a fault takes away the rows of its question alone.
     """
-    stream, shown = io.StringIO(), view.shown
+    stream, visible = io.StringIO(), view.shown
     table = csv.writer(stream, lineterminator="\n")
 
-    def write(kind: str, question: int, at: int, sender: Sender, poll: Poll, *of: object) -> None:
-        about = kind, _cell(shown.questions[question]), at, f"{poll.channel.cell_epsilon:.6g}"
-        table.writerow((*about, sender.value, poll.people, poll.reports, poll.yes, *of))
+    def write(
+        kind: str, question: int, round_number: int, sender: Sender, poll: Poll, *of: object
+    ) -> None:
+        prefix = (
+            kind,
+            _cell(visible.questions[question]),
+            round_number,
+            f"{poll.channel.cell_epsilon:.6g}",
+        )
+        table.writerow((*prefix, sender.value, poll.people, poll.reports, poll.yes, *of))
 
     table.writerow((*_COLUMNS, *_ENDS))
-    for one in shown.askings:
-        phones = Poll(sum(one.reports.values()), len(one.reports), room.coin(one.epsilon))
-        polls, at = {**one.counts, Sender.PHONES: phones}, shown.rounds(one.question).index(one) + 1
+    for asking in visible.askings:
+        phones = Poll(sum(asking.reports.values()), len(asking.reports), room.coin(asking.epsilon))
+        polls, round_number = (
+            {**asking.counts, Sender.PHONES: phones},
+            visible.rounds(asking.question).index(asking) + 1,
+        )
         for sender in Sender:
-            if sender in polls and (polls[sender].reports or not one.counts):
+            if sender in polls and (polls[sender].reports or not asking.counts):
                 sent = ("reports as sent", *[""] * len(_ENDS))
-                write("asked", one.question, at, sender, polls[sender], *sent)
-    for question in asked(shown):
+                write("asked", asking.question, round_number, sender, polls[sender], *sent)
+    for question in asked(visible):
         with _skip_failures(table, note):
-            for sender in senders(shown, question):
-                poll = shown.poll(question, sender=sender)
+            for sender in senders(visible, question):
+                poll = visible.poll(question, sender=sender)
                 if sender is not Sender.PHONES or poll.people >= FEWEST:
-                    rounds = len(shown.answered(question, sender))
+                    rounds = len(visible.answered(question, sender))
                     for of in ("this class", "people like this class"):
-                        found = poll.of_class if of == "this class" else poll.of_people
-                        write("estimate", question, rounds, sender, poll, of, *(found or ()))
-    for ballot in view.ballots:
-        if ballot.locked or view.ended:
+                        interval = poll.of_class if of == "this class" else poll.of_people
+                        write("estimate", question, rounds, sender, poll, of, *(interval or ()))
+    for guess_poll in view.ballots:
+        if guess_poll.locked or view.ended:
             with _skip_failures(table, note):
-                table.writerows(_guesses(ballot))
+                table.writerows(_guesses(guess_poll))
     return stream.getvalue()
 
 

@@ -136,8 +136,8 @@ def _run(argv: Sequence[str]) -> int:
 
 def _find_removed(argv: Sequence[str]) -> str:
     """What to do instead of a command or option that an older version had, or ''."""
-    command, *words = argv or [""]
-    options = [word.partition("=")[0] for word in words if word.startswith("--")]
+    command, *arguments = argv or [""]
+    options = [word.partition("=")[0] for word in arguments if word.startswith("--")]
     names = (command, *options, *(f"{command} {option}" for option in options))
     return next((REMOVED[name] for name in names if name in REMOVED), "")
 

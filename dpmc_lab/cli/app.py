@@ -115,8 +115,10 @@ def explorable(
         command, cwd=APP, stdin=subprocess.DEVNULL, capture_output=True, check=False
     )
     if done.returncode:
-        said = done.stderr.decode("utf-8", "replace").strip().splitlines()
-        raise DpmcError(said[-1] if said else f"the app ended with status {done.returncode}")
-    with paths.whole_file(out) as part:
-        part.write_bytes(done.stdout)
+        error_lines = done.stderr.decode("utf-8", "replace").strip().splitlines()
+        raise DpmcError(
+            error_lines[-1] if error_lines else f"the app ended with status {done.returncode}"
+        )
+    with paths.whole_file(out) as partial_path:
+        partial_path.write_bytes(done.stdout)
     print(f"Wrote {out} ({len(done.stdout) / 1e6:.1f} MB): open it in a browser.")

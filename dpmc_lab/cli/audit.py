@@ -62,7 +62,7 @@ def audit(
         loaded = reading.load(data, made.task, prepare)
         ratings, _ = prepare_all(loaded.ratings, made.task, steps)
     with Progress() as progress:
-        found = refute(
+        report = refute(
             made,
             ratings,
             data=data or "",
@@ -74,7 +74,7 @@ def audit(
                 f"{made.id}: {label}", done, total, lambda part: f"{100 * part // total} %"
             ),
         )
-    return CommandReport(found.as_dict(), _told(found))
+    return CommandReport(report.as_dict(), _told(report))
 
 
 def _told(report: Audit) -> list[str]:
@@ -87,8 +87,8 @@ def _told(report: Audit) -> list[str]:
     )
     paragraphs = [paragraph(head), audits.verdict(report)]
     for found in report.findings:
-        words = f"{METHODS[found.method]}. {audits.finding(found, report.change)}"
-        paragraphs.append(paragraph(words))
+        text = f"{METHODS[found.method]}. {audits.finding(found, report.change)}"
+        paragraphs.append(paragraph(text))
     for method, why in report.skipped:
         paragraphs.append(paragraph(f"{METHODS[method]}. Does not apply: {why}."))
     if any(found.releases for found in report.findings):

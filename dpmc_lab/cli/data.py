@@ -35,31 +35,31 @@ def listing() -> CommandReport:
     entries: list[dict[str, Any]] = []
     rows = [("name", "title", "")]
 
-    def add(name: str, kind: str, title: str, about: str, terms: str, **more: Any) -> None:
+    def add(name: str, kind: str, title: str, description: str, terms: str, **extra: Any) -> None:
         available = kind == "sample" or public_sets.available(name)
         entry = {"name": name, "kind": kind, "title": title, "available": available}
-        entries.append(entry | {"about": about, "terms": terms} | more)
-        note = about.partition(" from")[0]
+        entries.append(entry | {"about": description, "terms": terms} | extra)
+        note = description.partition(" from")[0]
         if kind == "sample":
-            note = ", drawn anew with ".join(filter(None, ["sample", ", ".join(more["options"])]))
+            note = ", drawn anew with ".join(filter(None, ["sample", ", ".join(extra["options"])]))
         elif available:
             note = "downloaded" if kind == "public" else "there"
         rows.append((name, title, note))
 
     for name, sample in {**SAMPLES, **ON_DEMAND}.items():
-        drawn = list(synthetic.options_of(name)) if name in DRAWN else []
-        add(name, "sample", sample.title, sample.made, synthetic.LICENCE, options=drawn)
+        options = list(synthetic.options_of(name)) if name in DRAWN else []
+        add(name, "sample", sample.title, sample.made, synthetic.LICENCE, options=options)
     for name, archive in public_sets.ARCHIVES.items():
-        about = f"{archive.megabytes:g} MB from {archive.url}"
-        add(name, "public", archive.title, about, archive.licence)
+        location = f"{archive.megabytes:g} MB from {archive.url}"
+        add(name, "public", archive.title, location, archive.licence)
     for name, known in public_sets.BY_HAND.items():
-        about = f"your copy of {known.files[0]} in {public_sets.folder_of(name)}"
-        add(name, "by-hand", known.title, about, known.licence)
-    more = (
+        location = f"your copy of {known.files[0]} in {public_sets.folder_of(name)}"
+        add(name, "by-hand", known.title, location, known.licence)
+    hint = (
         "More on one: dpmc data describe NAME. Download one: dpmc data get NAME. Draw one anew:\n"
         "NAME:OPTION=VALUE,..., for example rank-one:users=1000,items=50."
     )
-    return CommandReport(entries, (table(rows), more))
+    return CommandReport(entries, (table(rows), hint))
 
 
 def get(
@@ -80,8 +80,10 @@ def get(
             print(paragraph(terms), flush=True)
         with Progress() as bar:
 
-            def show(done: int, total: int | None) -> None:
-                bar.update(name, done, total or done, lambda count: f"{count / MEGABYTE:.1f} MB")
+            def show(n_bytes: int, total: int | None) -> None:
+                bar.update(
+                    name, n_bytes, total or n_bytes, lambda count: f"{count / MEGABYTE:.1f} MB"
+                )
 
             folder = public_sets.get(name, progress=show)
     document = {"name": name, "folder": str(folder), "terms": terms}
@@ -115,8 +117,8 @@ def check(
     """What a file holds, and all that is wrong with it."""
     found, command, failure = datasets.examine(file, **reading.of(file)), None, None
     if found.options is not None:
-        words = ["dpmc", "data", "describe", file, *options_text(found.options, (), None)]
-        command = shlex.join(words) + " --range LOW:HIGH" * found.asks_range
+        arguments = ["dpmc", "data", "describe", file, *options_text(found.options, (), None)]
+        command = shlex.join(arguments) + " --range LOW:HIGH" * found.asks_range
     document = {
         "name": found.name,
         "readable": not found.faults,
@@ -171,7 +173,7 @@ class Chosen:
 def stored(*, chosen: Chosen) -> CommandReport:
     """The stored curves (the default)."""
     with chosen.opened() as store:
-        found = chosen.of(store)
+        infos = chosen.of(store)
     document = [
         {
             "data": info.name,
@@ -186,9 +188,9 @@ def stored(*, chosen: Chosen) -> CommandReport:
             "settings": dict(info.settings),
             "rows": info.rows,
         }
-        for info in found
+        for info in infos
     ]
-    if not found:
+    if not infos:
         return CommandReport(document, [f"no rows in {store.path}"])
     lines = [
         (
@@ -199,10 +201,10 @@ def stored(*, chosen: Chosen) -> CommandReport:
             ", ".join(f"{name}={str(value).lower()}" for name, value in changed.items()) or "-",
             f"{info.rows:,}",
         )
-        for info in found
+        for info in infos
         for changed in [registry.changed_settings(info.mechanism, info.settings)]
     ]
-    count = sum(info.rows for info in found)
+    count = sum(info.rows for info in infos)
     head = ("data", "prepared", "tested on", "mechanism", "settings", "rows")
     return CommandReport(document, (table([head, *lines]), f"{count:,} rows in {store.path}"))
 
@@ -249,8 +251,8 @@ def prune(
         )
     chosen.opened().close()  # one that is not there is not made
     with chosen.opened(read_only=dry_run) as store:
-        found = [i for i in chosen.of(store) if not outdated or "revision" in _standing(i)]
-        gone = store.prune([info.id for info in found], dry=dry_run)
+        selected = [i for i in chosen.of(store) if not outdated or "revision" in _standing(i)]
+        gone = store.prune([info.id for info in selected], dry=dry_run)
         print(f"{gone:,} rows {'would be ' if dry_run else ''}deleted from {store.path}")
 
 
@@ -286,7 +288,7 @@ def lessons(
     from dpmc_lab.lessons import LESSONS  # every other command starts without them
     from dpmc_lab.lessons.worksheets import SHEETS, alone
 
-    found = [
+    entries = [
         {
             "id": lesson.id,
             "title": lesson.title,
@@ -310,13 +312,13 @@ def lessons(
             )
     for path, make in files.items():
         path.parent.mkdir(parents=True, exist_ok=True)
-        with paths.whole_file(path) as part:
-            part.write_text(make(), encoding="utf-8")
+        with paths.whole_file(path) as partial_path:
+            partial_path.write_text(make(), encoding="utf-8")
     if files:
         wrote = [f"Wrote {path}" for path in files]
         text = ["\n".join([*wrote, "Open them in a browser."])]
     else:
-        more = "To do one: the page Learn of the app, or a page of your own, dpmc lessons --html"
-        more += " FILE. To print: dpmc lessons --out FOLDER."
-        text = [listed(found, lesson="id", title="title", minutes="minutes"), more]
-    return CommandReport({"lessons": found, "files": list(map(str, files))}, text)
+        hint = "To do one: the page Learn of the app, or a page of your own, dpmc lessons --html"
+        hint += " FILE. To print: dpmc lessons --out FOLDER."
+        text = [listed(entries, lesson="id", title="title", minutes="minutes"), hint]
+    return CommandReport({"lessons": entries, "files": list(map(str, files))}, text)

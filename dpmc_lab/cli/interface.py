@@ -118,12 +118,12 @@ _READERS: Mapping[Any, Callable[[str], Any]] = {
 }
 
 
-def _one_of(words: Mapping[str, Any]) -> Callable[[str], Any]:
+def _one_of(choices: Mapping[str, Any]) -> Callable[[str], Any]:
     def read(text: str) -> Any:
-        if text not in words:
-            known = ", ".join(map(repr, words))
+        if text not in choices:
+            known = ", ".join(map(repr, choices))
             raise argparse.ArgumentTypeError(f"invalid choice: {text!r} (choose from {known})")
-        return words[text]
+        return choices[text]
 
     return read
 
@@ -141,10 +141,10 @@ class Parser(argparse.ArgumentParser):
         super().error(printable(message))
 
 
-def add_commands(parser: argparse.ArgumentParser, known: Mapping[str, Command]) -> None:
+def add_commands(parser: argparse.ArgumentParser, command_table: Mapping[str, Command]) -> None:
     """All commands with their help."""
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for name, command in known.items():
+    for name, command in command_table.items():
         if isinstance(command, CommandGroup):
             group = _add(commands, name, command.default, command.about)
             actions = group.add_subparsers(title="actions", metavar="ACTION")
@@ -154,76 +154,76 @@ def add_commands(parser: argparse.ArgumentParser, known: Mapping[str, Command]) 
             _add(commands, name, command)
 
 
-def call(given: argparse.Namespace) -> None:
+def call(namespace: argparse.Namespace) -> None:
     """Run the command that was asked for, and write its report."""
-    found = given.command(**arguments(given))
-    if isinstance(found, CommandReport):
-        if getattr(given, "json", False):
-            write_json(found.document)
+    result = namespace.command(**arguments(namespace))
+    if isinstance(result, CommandReport):
+        if getattr(namespace, "json", False):
+            write_json(result.document)
         else:
-            for k, block in enumerate(found.text):
+            for k, block in enumerate(result.text):
                 print("\n" * (k > 0) + block)
-        if found.failure is not None:
-            raise found.failure
+        if result.failure is not None:
+            raise result.failure
 
 
-def arguments(given: argparse.Namespace, of: Any = None) -> Plain:
+def arguments(namespace: argparse.Namespace, owner: Any = None) -> Plain:
     """What the function of the command, or a record, is made with: what was typed, no defaults."""
-    found: Plain = {}
-    for name, one in _parameters(of or given.command).items():
-        record = one.annotation
+    values: Plain = {}
+    for name, parameter in _parameters(owner or namespace.command).items():
+        record = parameter.annotation
         if dataclasses.is_dataclass(record):
-            found[name] = typing.cast(Any, record)(**arguments(given, record))
-        elif hasattr(given, name):
-            found[name] = getattr(given, name)
-    return found
+            values[name] = typing.cast(Any, record)(**arguments(namespace, record))
+        elif hasattr(namespace, name):
+            values[name] = getattr(namespace, name)
+    return values
 
 
 def _parameters(function: Any) -> Mapping[str, inspect.Parameter]:
     return inspect.signature(function, eval_str=True).parameters
 
 
-def _add(commands: Any, name: str, function: Callable[..., Any], about: str = "") -> Any:
+def _add(commands: Any, name: str, function: Callable[..., Any], description: str = "") -> Any:
     """A parser for a function, with the options of its signature."""
-    head, told, epilog = _docs(function)
-    head, _, more = (about or head).partition("\n\n")
+    head, argument_help, epilog = _docs(function)
+    head, _, details = (description or head).partition("\n\n")
     parser = commands.add_parser(
         name,
         help=f"{head[:1].lower()}{head[1:].rstrip('.')}",
-        description=more or head,
-        epilog="" if about else epilog,
+        description=details or head,
+        epilog="" if description else epilog,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.set_defaults(command=function)
-    _add_options(parser, function, told)
+    _add_options(parser, function, argument_help)
     if hasattr(function, "plugin"):
-        _add_options(parser, _Extensible, told)
+        _add_options(parser, _Extensible, argument_help)
     if "CommandReport" in str(function.__annotations__.get("return")):
-        _add_options(parser, _Reporting, told)
+        _add_options(parser, _Reporting, argument_help)
     return parser
 
 
 _Told = Mapping[str, tuple[str, str]]
 
 
-def _add_options(parser: Any, function: Any, told: _Told) -> None:
-    for one in _parameters(function).values():
-        record: Any = one.annotation
+def _add_options(parser: Any, function: Any, argument_help: _Told) -> None:
+    for parameter in _parameters(function).values():
+        record: Any = parameter.annotation
         if dataclasses.is_dataclass(record):
             docs = (_docs(cls)[1].items() for cls in record.__mro__)  # type: ignore[union-attr]
-            alone = issubclass(record, OneOf)  # type: ignore[arg-type]
-            inner = parser.add_mutually_exclusive_group() if alone else parser
+            is_exclusive = issubclass(record, OneOf)  # type: ignore[arg-type]
+            inner = parser.add_mutually_exclusive_group() if is_exclusive else parser
             _add_options(inner, record, dict(itertools.chain(*docs)))
-        elif all(action.dest != one.name for action in parser._actions):
-            _add_option(parser, one, *told.get(one.name, ("", "")))
+        elif all(action.dest != parameter.name for action in parser._actions):
+            _add_option(parser, parameter, *argument_help.get(parameter.name, ("", "")))
 
 
-def _add_option(parser: Any, one: inspect.Parameter, metavar: str, words: str) -> None:
-    kind, option = one.annotation, Option()
+def _add_option(parser: Any, parameter: inspect.Parameter, metavar: str, help_text: str) -> None:
+    kind, option = parameter.annotation, Option()
     while (origin := typing.get_origin(kind)) in (Annotated, types.UnionType, typing.Union):
-        kind, *more = typing.get_args(kind)
-        option = more[0] if origin is Annotated else option
-    words, usual = words or option.help, one.default
+        kind, *metadata = typing.get_args(kind)
+        option = metadata[0] if origin is Annotated else option
+    help_text, usual = help_text or option.help, parameter.default
     keys: Plain = {"default": argparse.SUPPRESS, "action": "store_true"}
     if kind is not bool:
         keys["action"] = "append" if origin is tuple and not option.parse else "store"
@@ -242,17 +242,17 @@ def _add_option(parser: Any, one: inspect.Parameter, metavar: str, words: str) -
         else:
             keys["type"] = option.parse or _READERS.get(kind, str)
         keys["metavar"] = metavar or None
-        if words and "default" not in words and isinstance(usual, str | int | float):
-            words += f" (default {delta_text(usual) if isinstance(usual, float) else usual})"
-    keys["help"] = words.replace("%", "%%") if words else argparse.SUPPRESS
-    required = one.default is one.empty
-    if one.kind is one.KEYWORD_ONLY:
-        flag = one.name.rstrip("_").replace("_", "-")  # class_ is --class
-        parser.add_argument(f"--{flag}", dest=one.name, required=required, **keys)
+        if help_text and "default" not in help_text and isinstance(usual, str | int | float):
+            help_text += f" (default {delta_text(usual) if isinstance(usual, float) else usual})"
+    keys["help"] = help_text.replace("%", "%%") if help_text else argparse.SUPPRESS
+    required = parameter.default is parameter.empty
+    if parameter.kind is parameter.KEYWORD_ONLY:
+        flag = parameter.name.rstrip("_").replace("_", "-")  # class_ is --class
+        parser.add_argument(f"--{flag}", dest=parameter.name, required=required, **keys)
     elif required:
-        parser.add_argument(one.name, **keys)
+        parser.add_argument(parameter.name, **keys)
     else:
-        parser.add_argument(one.name, **keys | {"nargs": "?", "default": one.default})
+        parser.add_argument(parameter.name, **keys | {"nargs": "?", "default": parameter.default})
 
 
 _ARGUMENT = re.compile(r"^    (\w+)(?: \((.+?)\))?: (.*(?:\n     .*)*)", re.MULTILINE)
@@ -260,12 +260,13 @@ _ARGUMENT = re.compile(r"^    (\w+)(?: \((.+?)\))?: (.*(?:\n     .*)*)", re.MULT
 
 def _docs(function: Any) -> tuple[str, dict[str, tuple[str, str]], str]:
     """A docstring's head, its arguments as (metavar, help) by name, and what stands below."""
-    head, _, rest = (inspect.getdoc(function) or "").partition("\n\nArgs:\n")
-    told, _, epilog = rest.partition("\n\n")
-    known = {
-        one: (metavar, " ".join(text.split())) for one, metavar, text in _ARGUMENT.findall(told)
+    head, _, below = (inspect.getdoc(function) or "").partition("\n\nArgs:\n")
+    arguments_text, _, epilog = below.partition("\n\n")
+    argument_help = {
+        argument: (metavar, " ".join(text.split()))
+        for argument, metavar, text in _ARGUMENT.findall(arguments_text)
     }
-    return head, known, epilog
+    return head, argument_help, epilog
 
 
 # --- what commands write ----------------------------------------------------------------------
@@ -295,16 +296,16 @@ def write_json(value: Any) -> None:
     sys.stdout.write("\n")
 
 
-def table(found: Sequence[Sequence[str]] | Mapping[str, Sequence[str]], indent: str = "") -> str:
+def table(entries: Sequence[Sequence[str]] | Mapping[str, Sequence[str]], indent: str = "") -> str:
     """Columns padded to their widest cell: of rows, the first of which is the head, or by name."""
-    if isinstance(found, Mapping):
-        found = [tuple(found), *zip(*found.values(), strict=True)]
-    rows = [[printable(cell) for cell in row] for row in found]
+    if isinstance(entries, Mapping):
+        entries = [tuple(entries), *zip(*entries.values(), strict=True)]
+    rows = [[printable(cell) for cell in row] for row in entries]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return "\n".join((indent + "  ".join(map(str.ljust, row, widths))).rstrip() for row in rows)
 
 
-def listed(found: Iterable[Mapping[str, Any]], indent: str = "", **columns: str) -> str:
+def listed(documents: Iterable[Mapping[str, Any]], indent: str = "", **columns: str) -> str:
     """A document as a table. columns: the name of a value, by the head of its column."""
 
     def cell(value: Any) -> str:
@@ -312,7 +313,7 @@ def listed(found: Iterable[Mapping[str, Any]], indent: str = "", **columns: str)
             return "yes" if value else "no"
         return f"{value:,}" if isinstance(value, int) else value or "-"
 
-    rows = ([cell(one[name]) for name in columns.values()] for one in found)
+    rows = ([cell(document[name]) for name in columns.values()] for document in documents)
     return table([tuple(columns), *rows], indent)
 
 
@@ -329,9 +330,9 @@ def paragraph(text: str, indent: str = "", first: str | None = None) -> str:
     )
 
 
-def facts(found: Iterable[tuple[str, str]]) -> str:
+def facts(entries: Iterable[tuple[str, str]]) -> str:
     """What is known by name, each in a paragraph beside its name."""
-    return "\n".join(paragraph(text, " " * 13, f"  {name:<10} ") for name, text in found if text)
+    return "\n".join(paragraph(text, " " * 13, f"  {name:<10} ") for name, text in entries if text)
 
 
 class Progress:

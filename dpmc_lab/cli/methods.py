@@ -77,9 +77,9 @@ def listing(mechanism: Method | None = None) -> CommandReport:
     if mechanism is not None:
         cls = registry.get(mechanism)
         return CommandReport(describe(cls), _one_method(cls))
-    found = [describe(cls) for cls in registry.MECHANISMS.values()]
-    known = listed(found, id="id", name="name", predicts="task", noise="private")
-    return CommandReport(found, (known, "Settings of one: dpmc list MECHANISM"))
+    documents = [describe(cls) for cls in registry.MECHANISMS.values()]
+    methods_table = listed(documents, id="id", name="name", predicts="task", noise="private")
+    return CommandReport(documents, (methods_table, "Settings of one: dpmc list MECHANISM"))
 
 
 def describe(cls: type[Mechanism]) -> Plain:
@@ -100,10 +100,10 @@ def _one_method(cls: type[Mechanism]) -> Iterator[str]:
         f"{cls.id}: {cls.name}\n{describe(cls)['summary']}\n"
         f"predicts: {cls.task.value}; without privacy: {cls.twin}; floor: {cls.floor}"
     )
-    if known := options.settings_table(cls):
-        yield known
-    more = "Set them with --set NAME=VALUE; epsilon and delta have options of their own."
-    yield more if known else "It has no settings."
+    if settings_text := options.settings_table(cls):
+        yield settings_text
+    hint = "Set them with --set NAME=VALUE; epsilon and delta have options of their own."
+    yield hint if settings_text else "It has no settings."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,28 +149,30 @@ def fit(
     `dpmc list` names the mechanisms, `dpmc list MECHANISM` their settings, `dpmc data` the samples.
     """
     made = budget.mechanism(mechanism, as_published)  # mistakes are told before a file is read
-    steps_of_all = options.steps_of(reading.prepare(prepare, mechanism))
-    known: Plain = {"steps": steps_of_all, "seed": seed}
-    with ExitStack() as held:
+    parsed_steps = options.steps_of(reading.prepare(prepare, mechanism))
+    problem_options: Plain = {"steps": parsed_steps, "seed": seed}
+    with ExitStack() as stack:
         problem: Problem
         if cluster is not None:
             if prepare or held_out.test is not None:
-                given = prepare[0] if prepare else str(held_out.test)
-                raise InvalidSetting("--prepare and --test", "left out with --cluster", given)
+                left_out = prepare[0] if prepare else str(held_out.test)
+                raise InvalidSetting("--prepare and --test", "left out with --cluster", left_out)
             from dpmc_lab.sweep import cluster as clusters  # no other run needs it
 
             read = reading.of(data, made.task)
-            found_there = clusters.partitioned(cluster, data, made, read, held_out.split, seed)
-            problem = held.enter_context(found_there)
+            partitioned_problem = clusters.partitioned(
+                cluster, data, made, read, held_out.split, seed
+            )
+            problem = stack.enter_context(partitioned_problem)
         elif held_out.test is None:
-            found = reading.load(data, made.task, prepare)
-            problem = build_problem(found, made.task, **known, split=held_out.split)
+            dataset = reading.load(data, made.task, prepare)
+            problem = build_problem(dataset, made.task, **problem_options, split=held_out.split)
         else:
             read, name = reading.of(data, made.task, prepare), Path(data).name
             pair = read_pair(data, held_out.test, **read)
-            problem = build_problem(pair, made.task, **known, name=name)
+            problem = build_problem(pair, made.task, **problem_options, name=name)
         options.tell_columns(problem.train, json)
-        progress = held.enter_context(Progress())
+        progress = stack.enter_context(Progress())
         result = run_experiment(
             made, problem, seed, on_step=progress.step, with_baselines=cluster is None
         )
@@ -185,8 +187,8 @@ def fit(
         paragraph(f"{rounds} in {result.seconds:.1f} s, seed {result.seed}. {SEED_NOTE}"),
     ]
     if as_published:
-        both = {"epsilon": budget.epsilon, "delta": budget.delta}
-        switch = published.switched(made.id, budget.given(mechanism), public, **both)
+        budgets = {"epsilon": budget.epsilon, "delta": budget.delta}
+        switch = published.switched(made.id, budget.given(mechanism), public, **budgets)
         text.append(paragraph(" ".join(published.words(switch))))
     return CommandReport(document, text)
 
@@ -220,9 +222,9 @@ def recommend(
         unit: what is protected
         trust: who may see raw ratings
     """
-    found = reading.load(data, task)
-    task = task or usual_task(found.ratings)
-    public = prepared_facts(found.ratings.public, task)
+    dataset = reading.load(data, task)
+    task = task or usual_task(dataset.ratings)
+    public = prepared_facts(dataset.ratings.public, task)
     advice = advise(task, unit, public, epsilon=epsilon, delta=delta, trust=trust)
     mechanism, proved = advice.mechanism, advice.certified
     settings = settings_dict(mechanism)
@@ -230,7 +232,7 @@ def recommend(
     command = ["dpmc", "fit", data, mechanism.id, "--epsilon", setting]
     if delta != DELTA:
         command += ["--delta", number_text(delta)]
-    command += options_text(found.reading, (), None)
+    command += options_text(dataset.reading, (), None)
     document: Plain = {
         "mechanism": mechanism.id,
         "task": task.value,
@@ -241,9 +243,11 @@ def recommend(
         "reason": advice.reason,
         "command": shlex.join(command),
     }
-    why = (f"Certified: {cards.certified(proved)}.", f"Why: {advice.reason}.")
+    explanation = (f"Certified: {cards.certified(proved)}.", f"Why: {advice.reason}.")
     head = f"{mechanism.name} ({mechanism.id}), epsilon setting {setting}"
-    return CommandReport(document, (head, "\n".join(map(paragraph, why)), document["command"]))
+    return CommandReport(
+        document, (head, "\n".join(map(paragraph, explanation)), document["command"])
+    )
 
 
 HEADS = (
@@ -289,21 +293,21 @@ def guarantees(
     """
     if data is not None and (users is not None or items is not None):
         raise InvalidSetting("--data", "left out where --users or --items is given", data)
-    given: Plain = {"users": users, "items": items, "cap": cap}
-    given = {name: value for name, value in given.items() if value is not None}
+    public_facts: Plain = {"users": users, "items": items, "cap": cap}
+    public_facts = {name: value for name, value in public_facts.items() if value is not None}
     if data is None:
-        given |= reading.ends
-    known = (reading if data else Reading()).load(data or "movie-night")
-    public = dataclasses.replace(known.ratings.public, **given)
+        public_facts |= reading.ends
+    dataset = (reading if data else Reading()).load(data or "movie-night")
+    public = dataclasses.replace(dataset.ratings.public, **public_facts)
     document: list[Plain] = []
-    rows, told = [], []
+    rows, notes = [], []
     refused: dict[str, InvalidSetting] = {}  # these facts do not suit them, say why
     for id, cls in registry.MECHANISMS.items():
         if not registry.adds_noise(cls):
             continue
         try:
             mechanism = registry.create(id, epsilon=epsilon, delta=delta)
-            card = mechanism.guarantee(prepared_facts(public, cls.task))
+            guarantee = mechanism.guarantee(prepared_facts(public, cls.task))
         except InvalidSetting as error:
             refused[id] = error
             continue
@@ -316,23 +320,28 @@ def guarantees(
                 "delta": proved.delta,
                 "reason": proved.reason,
             }
-            for proved in map(card.certified, Change)
+            for proved in map(guarantee.certified, Change)
         ]
-        document.append({"mechanism": id, **card.as_dict(), "units": units})
+        document.append({"mechanism": id, **guarantee.as_dict(), "units": units})
         if measured:
             names = ("delta", "unit", "neighbours", "confidence", "method", "refuted", "given")
-            told_of = {name: getattr(tick, name) for name in names} if tick else {}
-            document[-1]["measured"] = tick and {"epsilon": tick.measured, **told_of}
-        row = cards.card_row(id, card)
+            details = {name: getattr(tick, name) for name in names} if tick else {}
+            document[-1]["measured"] = tick and {"epsilon": tick.measured, **details}
+        row = cards.card_row(id, guarantee)
         proved = (row.claimed, row.certified, row.per_rating, row.per_user, row.per_user_other)
-        words = [id, card.change.label, card.trust.value, *map(cards.epsilon_text, proved)]
+        texts = [
+            id,
+            guarantee.change.label,
+            guarantee.trust.value,
+            *map(cards.epsilon_text, proved),
+        ]
         if measured:
-            words.insert(5, f">= {cards.epsilon_text(tick.measured, least=True)}" if tick else "-")
-        rows.append(words)
-        told.append(f"{id}: {row.why or 'certified as claimed'}")
+            texts.insert(5, f">= {cards.epsilon_text(tick.measured, least=True)}" if tick else "-")
+        rows.append(texts)
+        notes.append(f"{id}: {row.why or 'certified as claimed'}")
     if not document:
         raise next(iter(refused.values()))
-    told += [f"{id}: has no card here: {reason}" for id, reason in refused.items()]
+    notes += [f"{id}: has no card here: {reason}" for id, reason in refused.items()]
     limit = f", at most {public.cap} ratings per user" if public.cap else ""
     head = ["mechanism", "protects", "trust", "claimed", "certified", *["measured"] * measured]
     text = [
@@ -340,6 +349,6 @@ def guarantees(
         table([[*head, "per rating", "user: empty", "user: other"], *rows]),
         paragraph(HEADS),
         *[paragraph(MEASURED)] * measured,
-        "\n".join(paragraph(reason, "  ", "") for reason in told),
+        "\n".join(paragraph(reason, "  ", "") for reason in notes),
     ]
     return CommandReport(document, text)

@@ -117,19 +117,19 @@ class Reading:
         Raises:
             InvalidSetting: an option that reading has not.
         """
-        found: Plain = dict(self.ends)
+        keywords: Plain = dict(self.ends)
         if self.items is not None:
-            found["items"] = self.items
+            keywords["items"] = self.items
         if ranks_only([task] if task else (), steps):
-            found["for_ranking"] = True
+            keywords["for_ranking"] = True
         fields = [f.name for f in dataclasses.fields(ReadOptions) if f.name != "for_ranking"]
         for text in (*self.read, *[f"user={self.user}"] * (self.user is not None)):
             name, value = _assignment("--read", text)
             if name not in fields and data not in DRAWN:
                 raise unknown_name("--read", name, fields)
             column = name in _COLUMNS and not re.fullmatch(r"[1-9][0-9]{0,8}", value)
-            found[name] = value if column or name in _TEXTS else number_or_text(value)
-        return found
+            keywords[name] = value if column or name in _TEXTS else number_or_text(value)
+        return keywords
 
     def load(self, data: str, task: Task | None = None, steps: Iterable[str] = ()) -> Dataset:
         """The data, read so. Raises DpmcError."""
@@ -213,10 +213,10 @@ class Budgeted:
 
     def mechanism(self, id: str, as_published: bool = False) -> Mechanism:
         """What the options ask for. Raises InvalidSetting."""
-        given = self.given(id)
+        values = self.given(id)
         if as_published:
-            given = published.with_published(id, given)
-        return registry.create(id, epsilon=self.epsilon, delta=self.delta, **given)
+            values = published.with_published(id, values)
+        return registry.create(id, epsilon=self.epsilon, delta=self.delta, **values)
 
 
 def settings_facts(cls: type[Mechanism]) -> list[Plain]:
@@ -236,8 +236,8 @@ def settings_facts(cls: type[Mechanism]) -> list[Plain]:
 def settings_table(cls: type[Mechanism]) -> str:
     """The same as a table; '' of none."""
     rows = [
-        one | {"default": "required" if one["required"] else str(one["default"]).lower()}
-        for one in settings_facts(cls)
+        row | {"default": "required" if row["required"] else str(row["default"]).lower()}
+        for row in settings_facts(cls)
     ]
     heads = {"setting": "name", "default": "default", "accepts": "accepts", "what it is": "help"}
     return listed(rows, "  ", **heads) if rows else ""
@@ -246,12 +246,12 @@ def settings_table(cls: type[Mechanism]) -> str:
 def _accepts(s: Setting) -> str:
     """The values a setting takes, in words: 'one of a, b', 'integer >= 1 or none'."""
     if s.info.choices:
-        words = f"one of {', '.join(s.info.choices)}"
+        text = f"one of {', '.join(s.info.choices)}"
     else:
         kind = {int: "integer", float: "number"}.get(s.type, "text")
         i = s.info
-        words = f"{kind} {limit_words(i.above, i.at_least, i.below, i.at_most)}".strip()
-    return words + (" or none" if s.optional else "")
+        text = f"{kind} {limit_words(i.above, i.at_least, i.below, i.at_most)}".strip()
+    return text + (" or none" if s.optional else "")
 
 
 def times_a_year(option: str, text: str) -> int:
@@ -259,8 +259,8 @@ def times_a_year(option: str, text: str) -> int:
     for times, word in OFTEN.items():
         if text == word:
             return times
-    words = f"one of {', '.join(OFTEN.values())}, or a number of times a year"
-    return parsed(int, text, option, words)
+    limit = f"one of {', '.join(OFTEN.values())}, or a number of times a year"
+    return parsed(int, text, option, limit)
 
 
 def steps_of(texts: Iterable[str]) -> list[Transform]:
@@ -268,16 +268,16 @@ def steps_of(texts: Iterable[str]) -> list[Transform]:
     return [parse_step(text) for text in texts]
 
 
-def _assignment(option: str, text: str, others: Iterable[str] = ()) -> tuple[str, str]:
+def _assignment(option: str, text: str, budget_options: Iterable[str] = ()) -> tuple[str, str]:
     """NAME=VALUE as (NAME, VALUE). Raises InvalidSetting.
 
-    others: options that give a setting of their own, --epsilon say. Its name is refused here: of
-    two budgets one would win in silence.
+    budget_options: options that give a setting of their own, --epsilon say. Its name is refused
+    here: of two budgets one would win in silence.
     """
-    name, equals, value = (part.strip() for part in text.partition("="))
+    name, equals, value = (field.strip() for field in text.partition("="))
     if not equals or not name:
         raise InvalidSetting(option, "NAME=VALUE", text)
-    for other in others:
+    for other in budget_options:
         own = other.strip("-").removesuffix("s")
         if name.rpartition(".")[2] == own:
             raise InvalidSetting(option, f"another setting: {own} is given with {other}", text)
@@ -286,13 +286,13 @@ def _assignment(option: str, text: str, others: Iterable[str] = ()) -> tuple[str
 
 def values_to_try(texts: Iterable[str], *options: str) -> dict[str, list[str]]:
     """The texts of --set NAME=VALUE,... by name; options: see `settings`."""
-    found: dict[str, list[str]] = {}
+    values_by_name: dict[str, list[str]] = {}
     for text in texts:
         name, values = _assignment("--set", text, options)
-        found[name] = [value.strip() for value in values.split(",") if value.strip()]
-        if not found[name]:
+        values_by_name[name] = [value.strip() for value in values.split(",") if value.strip()]
+        if not values_by_name[name]:
             raise InvalidSetting("--set", "NAME=VALUE", text)
-    return found
+    return values_by_name
 
 
 def settings(
@@ -313,14 +313,14 @@ def settings(
     Raises:
         InvalidSetting: no such setting, or no such value of it.
     """
-    found: Plain = {}
+    values: Plain = {}
     for text in texts:
         name, value = _assignment("--set", text, options)
         try:
-            found[name] = parse_setting(owner(name), name, value)
+            values[name] = parse_setting(owner(name), name, value)
         except InvalidSetting as error:
             if error.field != "setting":
                 raise
-            wanted = f"a setting of {owners}"
-            raise InvalidSetting("--set", wanted, name, hint(error.limit)) from None
-    return found
+            limit = f"a setting of {owners}"
+            raise InvalidSetting("--set", limit, name, hint(error.limit)) from None
+    return values

@@ -86,8 +86,8 @@ def show(
     chosen = (paper,) if paper else tuple(papers.PAPERS.values())
     if view.run:
         if experiment:
-            made = _make(experiment, making, json)
-            return CommandReport(None, _one(made)) if made and not json else None
+            comparison = _make(experiment, making, json)
+            return CommandReport(None, _one(comparison)) if comparison and not json else None
         _make_all(chosen, making, json)
         return None
     for option, value in vars(making).items():
@@ -100,15 +100,19 @@ def show(
         print(f"the report is in {view.report}")
         return None
     if view.bibtex:
-        cited = {one.key: one.bibtex for one in chosen}
+        cited = {entry.key: entry.bibtex for entry in chosen}
         return CommandReport(cited, cited.values())
     if view.theory:
-        tables = {one.key: views.theory_table(one) for one in chosen}
+        tables = {entry.key: views.theory_table(entry) for entry in chosen}
         return CommandReport(tables, _theory(chosen, tables))
-    looks = [views.look(paper, experiment)] if paper and experiment else views.all_looks(chosen)
+    comparisons = (
+        [views.look(paper, experiment)] if paper and experiment else views.all_looks(chosen)
+    )
     if experiment:
-        return CommandReport(views.as_dict(looks[0]), _one(looks[0]))
-    return CommandReport([views.as_dict(one) for one in looks], _list(chosen, looks))
+        return CommandReport(views.as_dict(comparisons[0]), _one(comparisons[0]))
+    return CommandReport(
+        [views.as_dict(entry) for entry in comparisons], _list(chosen, comparisons)
+    )
 
 
 def _named(name: str | None) -> tuple[Paper | None, Experiment | None]:
@@ -119,16 +123,16 @@ def _named(name: str | None) -> tuple[Paper | None, Experiment | None]:
     return papers.find(name)
 
 
-def _list(chosen: Sequence[Paper], looks: list[views.Look]) -> Iterator[str]:
-    yield paragraph(views.opening(looks))
+def _list(chosen: Sequence[Paper], comparisons: list[views.Look]) -> Iterator[str]:
+    yield paragraph(views.opening(comparisons))
     if len(chosen) > 1:
-        yield table(views.standing(looks), "  ")
-    columns = views.overview(looks)
+        yield table(views.standing(comparisons), "  ")
+    columns = views.overview(comparisons)
     order = ("preset", "place", "accuracy", "privacy", "run time", "what it shows")
     yield table({name: columns[name] for name in order})
-    yield views.count(looks)
-    meant = verdicts.meanings(found.judged.verdict for found in looks)
-    yield "\n".join(paragraph(text, "    ", "  ") for text in meant)
+    yield views.count(comparisons)
+    meanings = verdicts.meanings(comparison.judged.verdict for comparison in comparisons)
+    yield "\n".join(paragraph(text, "    ", "  ") for text in meanings)
     if len(chosen) == 1:
         paper = chosen[0]
         head = f"{', '.join(paper.authors)}: {paper.title}, {paper.venue} {paper.year}"
@@ -179,31 +183,33 @@ def _make(
         with Store(making.store) as store:
             plan = engine.planned(recipe)
             run_plan(plan, store, partial(pool_of, plan, processes), json)
-            made = engine.of_rows(experiment, recipe, plan, store)
+            result = engine.of_rows(experiment, recipe, plan, store)
     else:
-        made = _by_pieces(experiment, recipe, json)
-    path = engine.write(made, folder)
-    found = views.look(papers.find(experiment.id)[0], experiment, made)
-    told = {"accuracy": found.judged.verdict.value, "reason": found.judged.reason}
-    print(plain_json.dumps({"result": str(path)} | told) if json else f"the result is in {path}")
-    return found
+        result = _by_pieces(experiment, recipe, json)
+    path = engine.write(result, folder)
+    comparison = views.look(papers.find(experiment.id)[0], experiment, result)
+    summary = {"accuracy": comparison.judged.verdict.value, "reason": comparison.judged.reason}
+    print(plain_json.dumps({"result": str(path)} | summary) if json else f"the result is in {path}")
+    return comparison
 
 
 def _make_all(chosen: Sequence[Paper], making: Making, json: bool) -> None:
     """Make what is not there yet, and say what lacks its data. Raises DpmcError for failures."""
-    wrong = []
-    every = papers.experiments(settings=True)
-    made = [one.fullest for paper, one in every if paper in chosen and one.recipe]
-    for one in sorted(made, key=lambda one: not one.absent):  # what is left out is told first
+    failures = []
+    all_experiments = papers.experiments(settings=True)
+    experiments = [one.fullest for paper, one in all_experiments if paper in chosen and one.recipe]
+    for one in sorted(
+        experiments, key=lambda one: not one.absent
+    ):  # what is left out is told first
         try:
             if one.absent:
                 print(f"dpmc: {one.id} is left out: first {one.absent}", file=sys.stderr)
             else:
                 _make(one, making, json, again=False)
         except DpmcError as error:
-            wrong.append(f"{one.id}: {error}")
-    if wrong:
-        raise DpmcError("; ".join(wrong))
+            failures.append(f"{one.id}: {error}")
+    if failures:
+        raise DpmcError("; ".join(failures))
     print("dpmc: all whose data is here is made", file=sys.stderr)
 
 
@@ -211,10 +217,14 @@ def _by_pieces(experiment: Experiment, recipe: TrialRecipe, as_json: bool) -> Ma
     with watched(as_json) as (tell, stop):
         ways: list[engine.Way] = []
 
-        def told(way: engine.Way) -> None:
-            ways.append(way)
-            before = ways[0].done
-            tell(core.SweepReport(total=way.total, skipped=before, done=way.done - before))
+        def told(progress: engine.Way) -> None:
+            ways.append(progress)
+            n_before = ways[0].done
+            tell(
+                core.SweepReport(
+                    total=progress.total, skipped=n_before, done=progress.done - n_before
+                )
+            )
 
         try:
             return engine.of_pieces(experiment, recipe, tell=told, stop=stop)

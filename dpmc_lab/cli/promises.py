@@ -92,8 +92,8 @@ OFTEN = ", ".join(answers.OFTEN.values())
 
 def _share(text: str) -> float:
     """80% or 0.8."""
-    found = number(text.strip().removesuffix("%"))
-    return found / 100 if text.strip().endswith("%") else found
+    value = number(text.strip().removesuffix("%"))
+    return value / 100 if text.strip().endswith("%") else value
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -152,10 +152,10 @@ def answer(
 
     Ctrl-C ends it with what is there. With --store, runs are kept and never computed twice.
     """
-    chosen = inquiry.SEEDS if seeds is None else sweep.parse_seeds(seeds)
+    chosen_seeds = inquiry.SEEDS if seeds is None else sweep.parse_seeds(seeds)
     times = times_a_year("--often", often)
     source = sweep.open_source(data, **reading.of(data, task))
-    ratings = sweep.ratings_of(source, chosen[0])
+    ratings = sweep.ratings_of(source, chosen_seeds[0])
     check_person(ratings, data)
     tell_columns(ratings, show.json or show.progress)
     question = inquiry.Inquiry(
@@ -170,31 +170,31 @@ def answer(
     )
     advice = question.advice(ratings.public)
     grid = partial(question.grid, advice, data, split=held_out.split)
-    plans = [sweep.plan(grid(seeds=chosen), [source])]
+    plans = [sweep.plan(grid(seeds=chosen_seeds), [source])]
     if not no_curve:
-        few = chosen[: inquiry.CURVE]
-        plans.append(sweep.plan(grid(seeds=few, epsilons=EPSILONS), [source]))
+        curve_seeds = chosen_seeds[: inquiry.CURVE]
+        plans.append(sweep.plan(grid(seeds=curve_seeds, epsilons=EPSILONS), [source]))
     total, jobs = len({u.key for plan in plans for u in plan.units}), sweep.default_jobs()
     work, document = _Work(total, show.progress), dict[str, Any]()
 
-    def told(rows: Store, kept: inquiry.Kept) -> Iterator[list[str]]:
+    def told(rows: Store, score_cache: inquiry.Kept) -> Iterator[list[str]]:
         """The answer as it is found: in blocks of lines, and in the document."""
-        found = inquiry.told_apart(advice.mechanism, ratings)
-        if found is not None:
-            document["told_from_noise"] = {"items": found.items, "of": found.of}
-            items = answers.told_words(found, question, data not in SAMPLES)
+        distinguishable = inquiry.told_apart(advice.mechanism, ratings)
+        if distinguishable is not None:
+            document["told_from_noise"] = {"items": distinguishable.items, "of": distinguishable.of}
+            items = answers.told_words(distinguishable, question, data not in SAMPLES)
             yield _said(f"{items}. {answers.told_rule(question.task, protect)}")
         units, id = plans[0].units, advice.mechanism.id
         tell, start = partial(work.tell, "answer"), time.monotonic()
-        collect = partial(inquiry.collect, source=source, kept=kept, store=rows, jobs=jobs)
-        soon = [unit for unit in units if unit.seed in chosen[:2]]
-        work.do(partial(collect, soon, tell=lambda done, _: tell(done, len(units))))
-        finding = inquiry.answer(question, advice, units, kept, ratings)
+        collect = partial(inquiry.collect, source=source, kept=score_cache, store=rows, jobs=jobs)
+        first_units = [unit for unit in units if unit.seed in chosen_seeds[:2]]
+        work.do(partial(collect, first_units, tell=lambda n_done, _: tell(n_done, len(units))))
+        finding = inquiry.answer(question, advice, units, score_cache, ratings)
         if finding is not None and finding.provisional and not work.stopped:
             if time.monotonic() - start > _SOON:
                 yield _said(*answers.said(finding)[:2])
             work.do(partial(collect, units, tell=tell))
-            finding = inquiry.answer(question, advice, units, kept, ratings)
+            finding = inquiry.answer(question, advice, units, score_cache, ratings)
         if finding is None:
             if not work.stopped:
                 raise DpmcError("no held-out rating could be measured: take more ratings")
@@ -206,21 +206,21 @@ def answer(
             pool = partial(sweep.LocalPool, plan.sources, min(jobs, len(plan.units)))
             if not work.stopped:
                 work.do(partial(sweep.run, plan.units, rows, pool, on_progress=tell_curve))
-            few = {unit.seed for unit in plan.units}
-            known = {"keys": plan.keys.curves, "epsilons": EPSILONS, "seeds": few}
-            picture = lines.read(rows, [id], question.metric, **known)
-            curve = answers.curve(picture, id, reference)
+            curve_seeds = {unit.seed for unit in plan.units}
+            read_options = {"keys": plan.keys.curves, "epsilons": EPSILONS, "seeds": curve_seeds}
+            chart = lines.read(rows, [id], question.metric, **read_options)
+            curve = answers.curve(chart, id, reference)
             if curve:
-                values = table(answers.curve_table(curve, picture), "  ")
+                values = table(answers.curve_table(curve, chart), "  ")
                 yield [values, *_said(answers.curve_words(curve, keep))]
-            document["curve"] = [one._asdict() for one in curve]
-            document["curve_seeds"] = len(few)
+            document["curve"] = [point._asdict() for point in curve]
+            document["curve_seeds"] = len(curve_seeds)
 
     def tell_curve(report: sweep.SweepReport) -> None:
-        others = total - report.total  # of seeds that the curve has not
-        work.tell("curve", others + report.skipped + report.ended, total)
+        n_other = total - report.total  # of seeds that the curve has not
+        work.tell("curve", n_other + report.skipped + report.ended, total)
 
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    previous_handler = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         with ExitStack() as stack:
             path = store
@@ -228,14 +228,14 @@ def answer(
                 folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="dpmc-answer-"))
                 path = Path(folder, "results.sqlite")
             rows = stack.enter_context(Store(path))
-            kept = inquiry.Kept() if store is None else inquiry.Kept.beside(rows.path)
-            for block in told(rows, kept):
+            score_cache = inquiry.Kept() if store is None else inquiry.Kept.beside(rows.path)
+            for block in told(rows, score_cache):
                 if not (show.json or show.progress):
                     print(*block, "", sep="\n", flush=True)
             if show.json and document:
                 write_json(document)
     finally:
-        signal.signal(signal.SIGTERM, before)
+        signal.signal(signal.SIGTERM, previous_handler)
     if work.stopped:
         if store is not None:
             print("dpmc: the same command goes on from there", file=sys.stderr)
@@ -261,14 +261,14 @@ class _Work:
             except KeyboardInterrupt:
                 self.stopped = True
 
-    def tell(self, task: str, done: int, total: int) -> None:
+    def tell(self, task: str, n_done: int, total: int) -> None:
         if self._lines is None:
             if total:
-                self._progress.update(task, done, total)
-        elif not self._seen or done > self._seen[-1]:
-            self._seen.append(done)
+                self._progress.update(task, n_done, total)
+        elif not self._seen or n_done > self._seen[-1]:
+            self._seen.append(n_done)
             first = self._seen[0]
-            self._lines(sweep.SweepReport(self._total, skipped=first, done=done - first))
+            self._lines(sweep.SweepReport(self._total, skipped=first, done=n_done - first))
 
 
 FROM_DATA = "from-data"
@@ -329,24 +329,27 @@ def release(
     check_path(out)  # mistakes are told before a large file is read
     if deployment_card is not None:
         check_new(deployment_card)
-    known = _catalogue(catalogue, users, outside)
-    listing = isinstance(known, tuple)  # features are then those of all items listed
-    first = dataclasses.replace(reading, items=None) if listing else reading
-    loaded = first.load(data, made.task, prepare)
+    catalogue_lists = _catalogue(catalogue, users, outside)
+    has_lists = isinstance(catalogue_lists, tuple)  # features are then those of all items listed
+    first_reading = dataclasses.replace(reading, items=None) if has_lists else reading
+    loaded = first_reading.load(data, made.task, prepare)
     check_person(loaded.ratings, data)
-    listed, described = _over(known, loaded.ratings, made, steps, outside), loaded.facts
-    if listing and reading.items is not None:
-        described = read_items(Source.file(reading.items), listed)
-        listed = knowing(listed, described, told=True)
-    if not uses_features(made, prepared_facts(listed.public, made.task, _shaping(steps))):
+    listed_ratings, item_features = (
+        _over(catalogue_lists, loaded.ratings, made, steps, outside),
+        loaded.facts,
+    )
+    if has_lists and reading.items is not None:
+        item_features = read_items(Source.file(reading.items), listed_ratings)
+        listed_ratings = knowing(listed_ratings, item_features, told=True)
+    if not uses_features(made, prepared_facts(listed_ratings.public, made.task, _shaping(steps))):
         if len(_shaping(steps)) < len(steps):
             print("what is published uses no item features: they are left out", file=sys.stderr)
         steps = _shaping(steps)
-    ratings, prepared = prepare_all(listed, made.task, steps)
+    ratings, prepared = prepare_all(listed_ratings, made.task, steps)
     check(made, ratings, prepared)  # noise that nobody can sample exactly is told first
     exact_noise.opendp()
     tell_columns(loaded.ratings, json)
-    for fact in described:
+    for fact in item_features:
         if fact.mark and fact.name in ratings.used:
             print(fact, file=sys.stderr)
     seconds = waiting(made, ratings)
@@ -374,29 +377,35 @@ def release(
     return CommandReport(found.card, (files, promise, *filter(None, (use, noted))))
 
 
-def _write_deployment_card(path: Path | None, found: Export | Verified) -> None:
+def _write_deployment_card(path: Path | None, released: Export | Verified) -> None:
     """As JSON, whole or not at all. Raises DpmcError where there is such a file."""
     if path is not None:
         check_new(path)
-        sections = deployment_sections(found.card, found.guarantee)
+        sections = deployment_sections(released.card, released.guarantee)
         text = dumps(sections, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
-        with whole_file(path) as part:
-            part.write_text(text, encoding="utf-8")
+        with whole_file(path) as partial_path:
+            partial_path.write_text(text, encoding="utf-8")
 
 
-def _catalogue(asked: str | None, users: str | None, outside: Outside) -> Listed | str | None:
+def _catalogue(
+    catalogue: str | None, users: str | None, outside_rule: Outside
+) -> Listed | str | None:
     """What --catalogue and --users ask for, the files read. Raises DpmcError."""
-    if asked is None or asked == FROM_DATA:
+    if catalogue is None or catalogue == FROM_DATA:
         if users is not None:
             raise InvalidSetting("--users", "given with --catalogue items.txt", users)
-        if outside is not Outside.ERROR:
-            raise InvalidSetting("--outside", "given with --catalogue items.txt", outside.value)
-        return asked
+        if outside_rule is not Outside.ERROR:
+            raise InvalidSetting(
+                "--outside", "given with --catalogue items.txt", outside_rule.value
+            )
+        return catalogue
     if users is None:
         raise InvalidSetting(
             "--users", "given with --catalogue: how many there are, or a file of their ids", None
         )
-    return read_ids(asked), parsed(int, users, "--users") if users.isdecimal() else read_ids(users)
+    return read_ids(catalogue), parsed(int, users, "--users") if users.isdecimal() else read_ids(
+        users
+    )
 
 
 def _shaping(steps: Sequence[Transform]) -> list[Transform]:
@@ -409,7 +418,7 @@ def _over(
     ratings: Ratings,
     mechanism: Mechanism,
     steps: Sequence[Transform],
-    outside: Outside,
+    outside_rule: Outside,
 ) -> Ratings:
     """The ratings over the catalogue; what is left out is said on standard error alone."""
     if catalogue is None:
@@ -418,14 +427,16 @@ def _over(
         return from_data(ratings)
     items, users = catalogue
     count = users if isinstance(users, int) else len(users)
-    facts = dataclasses.replace(ratings.public, users=count, items=len(items))
-    change = mechanism.guarantee(prepared_facts(facts, mechanism.task, _shaping(steps))).change
+    public_facts = dataclasses.replace(ratings.public, users=count, items=len(items))
+    change = mechanism.guarantee(
+        prepared_facts(public_facts, mechanism.task, _shaping(steps))
+    ).change
     # Only their number is known: who is where must not tell who has ratings.
     shuffle = random.SystemRandom() if change.covers_existence else None
-    found, left_out = on_catalogue(ratings, items, users, outside, shuffle)
+    restricted, left_out = on_catalogue(ratings, items, users, outside_rule, shuffle)
     if left_out:
         print(f"left out: {left_out} (for you alone: the file does not say so)", file=sys.stderr)
-    return found
+    return restricted
 
 
 def verify(
@@ -468,25 +479,28 @@ def verify(
     except NotVerified as error:
         return CommandReport({"verified": False, "faults": list(error.faults)}, (), error)
     _write_deployment_card(deployment_card, found)
-    promise, card = cards.promise(found.guarantee), dict(found.card)
-    sign, *others = unnoticed(found)
+    promise, release_card = cards.promise(found.guarantee), dict(found.card)
+    sign, *other_limits = unnoticed(found)
     document = {
         "verified": True,
         "signer": by,
-        "unnoticed": [sign] * (by is None) + others,
+        "unnoticed": [sign] * (by is None) + other_limits,
         "promise": promise,
         "notes": list(found.notes),
-        "card": card,
+        "card": release_card,
     }
     head = f"{file} is as its card says: {found.mechanism.name}, {found.guarantee.publishes.value}"
     notes = [f"Signed by {shown(by)}."] * (by is not None) + [*found.notes]
-    told = list(map(_dash, others))
+    limits = list(map(_dash, other_limits))
     if by is None:
-        how = sign_lines(shlex.quote(str(file)))
-        told = [_dash(sign), *(f"      {line}" for line in how), *told]
+        sign_commands = sign_lines(shlex.quote(str(file)))
+        limits = [_dash(sign), *(f"      {line}" for line in sign_commands), *limits]
     return CommandReport(
         document,
-        (*map(paragraph, (head, promise, *notes)), "\n".join(["What this cannot notice:", *told])),
+        (
+            *map(paragraph, (head, promise, *notes)),
+            "\n".join(["What this cannot notice:", *limits]),
+        ),
     )
 
 

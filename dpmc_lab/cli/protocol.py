@@ -88,115 +88,122 @@ def protocol(
     return (_federated if scenario == federated.FLOW else _scenario)(scenario, data, asked)
 
 
-def _scenario(scenario: str, data: str | None, asked: PlayOptions) -> CommandReport:
-    settings = scenario_from(scenario, asked)
-    problem = _problem(data or "movie-night", Task.RATINGS, asked)
-    watch = asked.watch
-    if asked.attack and watch is None:
+def _scenario(scenario: str, data: str | None, play_options: PlayOptions) -> CommandReport:
+    settings = scenario_from(scenario, play_options)
+    problem = _problem(data or "movie-night", Task.RATINGS, play_options)
+    watch = play_options.watch
+    if play_options.attack and watch is None:
         watch = int(np.bincount(problem.train.items).argmax())
-    run = simulate.start(settings, problem, asked.seed, watch=watch)
+    run = simulate.start(settings, problem, play_options.seed, watch=watch)
     with Progress() as progress:
         for t in run.play():
             progress.update(f"scenario {scenario}", t, settings.iterations * len(run.parts))
         tell = partial(progress.update, "beside scenario 1")
-        gap = simulate.gap(settings, problem, asked.seed, tell)
-    found = simulate.report(run, problem, asked.seed, gap)
+        gap = simulate.gap(settings, problem, play_options.seed, tell)
+    found = simulate.report(run, problem, play_options.seed, gap)
     skipped = "; ".join(f"{n} {what}" for what, n in found["skipped"].items())
-    more = [words.gap_words(gap)]
+    notes = [words.gap_words(gap)]
     if isinstance(settings, DynamicUsers) and settings.picked:
-        more.append(words.picked_words(problem.train, settings))
+        notes.append(words.picked_words(problem.train, settings))
     text = [
         f"Scenario {scenario} ({found['title']}) on {_size(found)} ratings,"
         f" {found['rounds']} rounds in {found['phases']} phase{'' if found['phases'] == 1 else 's'}"
         f"\ntakes no part: {skipped}",
         metrics_text({f"scenario {scenario}": found["metrics"]} | found["baselines"]),
         _traffic(found["communication"]),
-        *map(paragraph, more),
+        *map(paragraph, notes),
         card_text(cards.card(settings.guarantee(run.public))),
     ]
-    if asked.attack:
+    if play_options.attack:
         found["attacks"] = simulate.attack(run)
         text.append(_attacks(found["attacks"]))
     return _with_messages(found, text, run.transcript)
 
 
-def _federated(scenario: str, data: str | None, asked: PlayOptions) -> CommandReport:
-    if asked.attack:
+def _federated(scenario: str, data: str | None, play_options: PlayOptions) -> CommandReport:
+    if play_options.attack:
         raise InvalidSetting("--attack", "left out: it belongs to scenarios 2 and 3", "given")
-    flow = federation_from(asked)
-    problem = _problem(data or "bookshop-clicks", Task.RANKING, asked)
+    flow = federation_from(play_options)
+    problem = _problem(data or "bookshop-clicks", Task.RANKING, play_options)
     public = problem.train.public
-    if asked.watch is not None:
+    if play_options.watch is not None:
         last = federated.count(public, flow.mechanism.profiles) - 1
-        check_number("--watch", asked.watch, at_least=0, at_most=last, integer=True)
-    run = federated.start(flow, problem, asked.seed, watch=asked.watch)
+        check_number("--watch", play_options.watch, at_least=0, at_most=last, integer=True)
+    run = federated.start(flow, problem, play_options.seed, watch=play_options.watch)
     with Progress() as progress:
         for t in run.play():
             progress.update("federated flow", t, flow.rounds)
-    found = federated.report(run, problem, asked.seed)
+    found = federated.report(run, problem, play_options.seed)
     budget = words.budget_rows(flow.budget(public))
-    rows = [(what, cards.epsilon_text(value)) for what, value in budget.items()]
+    rows = [(label, cards.epsilon_text(value)) for label, value in budget.items()]
     budget_table = table([(f"budget, {flow.rounds} x {flow.local} solves", "epsilon"), *rows], "  ")
-    why = (paragraph(text, "  ") for text in words.why_not_per_user(flow, public))
+    explanations = (paragraph(text, "  ") for text in words.why_not_per_user(flow, public))
     text = [
         f"Federated flow ({found['title']}) of {flow.mechanism.name} on {_size(found)} clicks,"
         f" {flow.parties} parties, {flow.rounds} rounds of {flow.local} local solves",
         metrics_text({scenario: found["metrics"]} | found["baselines"]),
         _traffic(found["communication"]),
-        "\n".join((budget_table, *why)),
+        "\n".join((budget_table, *explanations)),
     ]
     return _with_messages(found, text, run.transcript)
 
 
-def _problem(data: str, task: Task, asked: PlayOptions) -> Problem:
-    return build_problem(asked.reading.load(data), task, seed=asked.seed)
+def _problem(data: str, task: Task, play_options: PlayOptions) -> Problem:
+    return build_problem(play_options.reading.load(data), task, seed=play_options.seed)
 
 
-def _size(found: Plain) -> str:
-    data = found["data"]
+def _size(document: Plain) -> str:
+    data = document["data"]
     users, items, ratings = data["users"], data["items"], data["ratings"]
     return f"{data['name']}: {users:,} users x {items:,} items, {ratings:,}"
 
 
-def scenario_from(scenario: str, asked: PlayOptions) -> Scenario:
+def scenario_from(scenario: str, play_options: PlayOptions) -> Scenario:
     """The scenario's settings from the options. Raises InvalidSetting."""
-    if asked.mechanism is not None:
+    if play_options.mechanism is not None:
         raise InvalidSetting(
-            "--mechanism", f"left out: it belongs to the {federated.FLOW} flow", asked.mechanism
+            "--mechanism",
+            f"left out: it belongs to the {federated.FLOW} flow",
+            play_options.mechanism,
         )
     cls = simulate.SCENARIOS[scenario]
-    given = options.settings(asked.set, ("--epsilon",), lambda _: cls, f"scenario {scenario}", str)
-    return cls(epsilon=asked.epsilon, **given)
+    settings = options.settings(
+        play_options.set, ("--epsilon",), lambda _: cls, f"scenario {scenario}", str
+    )
+    return cls(epsilon=play_options.epsilon, **settings)
 
 
-def federation_from(asked: PlayOptions) -> Federation:
+def federation_from(play_options: PlayOptions) -> Federation:
     """The flow from the options; `rounds` is its own setting. Raises InvalidSetting."""
-    variant = asked.mechanism or "dpimf-optimal"
+    variant = play_options.mechanism or "dpimf-optimal"
     if variant not in federated.VARIANTS:
         raise unknown_name("--mechanism", variant, federated.VARIANTS)
-    own = [s.name for s in settings_of(Federation)]
-    more = "".join(f", {name}" for name in own if name != "rounds")
-    given = options.settings(
-        asked.set,
+    flow_settings = [s.name for s in settings_of(Federation)]
+    flow_hint = "".join(f", {name}" for name in flow_settings if name != "rounds")
+    settings = options.settings(
+        play_options.set,
         ("--epsilon",),
-        lambda name: Federation if name in own else registry.get(variant),
+        lambda name: Federation if name in flow_settings else registry.get(variant),
         f"the flow or of {variant}",
-        lambda known: known + more,
+        lambda variant_hint: variant_hint + flow_hint,
     )
-    return federated.build(variant, asked.epsilon, **given)
+    return federated.build(variant, play_options.epsilon, **settings)
 
 
-def _traffic(sent: Plain) -> str:
+def _traffic(traffic: Plain) -> str:
     """Counted messages and bytes by kind and together, and by formula where there is one."""
-    kinds = sent["by kind"] | {"together": sent, "by formula": sent["by formula"]}
-    rows = [{"message": kind} | count for kind, count in kinds.items() if count]
+    traffic_by_kind = traffic["by kind"] | {
+        "together": traffic,
+        "by formula": traffic["by formula"],
+    }
+    rows = [{"message": kind} | count for kind, count in traffic_by_kind.items() if count]
     return listed(rows, "  ", message="message", messages="messages", bytes="bytes")
 
 
-def _with_messages(found: Plain, text: list[str], transcript: Transcript) -> CommandReport:
+def _with_messages(document: Plain, text: list[str], transcript: Transcript) -> CommandReport:
     """The report with the first messages of the watched item or profile."""
     if len(transcript):
-        messages = found["transcript"] = [message.as_dict() for message in transcript]
+        messages = document["transcript"] = [message.as_dict() for message in transcript]
         lines = [
             f"  round {m['round']}: {m['sender']} -> {m['receiver']}, {m['kind']},"
             f" {m['bytes']:,} bytes: {m['payload']}"
@@ -205,7 +212,7 @@ def _with_messages(found: Plain, text: list[str], transcript: Transcript) -> Com
         if len(messages) > _SHOWN:
             lines.append(f"  ... {len(messages) - _SHOWN} more: --json has all")
         text.append("\n".join(lines))
-    return CommandReport(found, text)
+    return CommandReport(document, text)
 
 
 def _attacks(found: Plain) -> str:

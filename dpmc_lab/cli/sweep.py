@@ -104,30 +104,33 @@ class GridOptions:
 
     def grid(self) -> core.Grid:
         """The grid the options ask for. Raises InvalidSetting before any data is read."""
-        given: dict[str, Any] = {}
+        grid_values: dict[str, Any] = {}
         if self.preset is not None:
             if self.preset not in PRESETS:
                 raise unknown_name("preset", self.preset, PRESETS)
-            given = dict(vars(PRESETS[self.preset].grid))
+            grid_values = dict(vars(PRESETS[self.preset].grid))
         if self.data:
-            given["data"] = self.data
+            grid_values["data"] = self.data
         if self.mechanisms:
-            given["mechanisms"] = dict.fromkeys(core.pieces(self.mechanisms))
+            grid_values["mechanisms"] = dict.fromkeys(core.pieces(self.mechanisms))
         for name in ("data", "mechanisms"):
-            if not given.get(name):
+            if not grid_values.get(name):
                 raise InvalidSetting(f"--{name}", "given: the grid is empty", "none")
-        parts = {
+        parsed = {
             "epsilons": self.epsilons and core.parse_epsilons(self.epsilons),
             "seeds": self.seeds and core.parse_seeds(self.seeds),
-            "steps": self.reading.prepare(self.prepare, *given["mechanisms"]),
+            "steps": self.reading.prepare(self.prepare, *grid_values["mechanisms"]),
             "split": self.held_out.split,
         }
-        given |= {name: value for name, value in parts.items() if value}
-        given["settings"] = {**given.get("settings", {}), **values_to_try(self.set, "--epsilons")}
-        given["tests"] = self.held_out.test or ()
-        for text in given["data"]:
-            given["reading"] = self.reading.of(text)
-        grid = core.Grid(**given)
+        grid_values |= {name: value for name, value in parsed.items() if value}
+        grid_values["settings"] = {
+            **grid_values.get("settings", {}),
+            **values_to_try(self.set, "--epsilons"),
+        }
+        grid_values["tests"] = self.held_out.test or ()
+        for text in grid_values["data"]:
+            grid_values["reading"] = self.reading.of(text)
+        grid = core.Grid(**grid_values)
         return grid.as_published() if self.as_published else grid
 
 
@@ -205,12 +208,12 @@ def _without_shipped(plan: core.Plan) -> core.Plan:
     With a curve that does not ship, the reference of the first seed runs again: the lists of new
     curves are compared with its lists, which are in no shipped file.
     """
-    places = {(unit.name, unit.mechanism.task) for unit in plan.units}
-    keys = {key for place in places for key in shipped.units(*place)}
-    known = {unit.curve for unit in plan.units if unit.key in keys}
-    first = [unit for unit in plan.units if unit.seed == core.LISTS_OF]
-    if any(unit.curve not in known for unit in first):
-        keys -= {u.key for u in first if u.mechanism.id in registry.REFERENCES.values()}
+    sources_and_tasks = {(unit.name, unit.mechanism.task) for unit in plan.units}
+    keys = {key for source_and_task in sources_and_tasks for key in shipped.units(*source_and_task)}
+    shipped_curves = {unit.curve for unit in plan.units if unit.key in keys}
+    first_units = [unit for unit in plan.units if unit.seed == core.LISTS_OF]
+    if any(unit.curve not in shipped_curves for unit in first_units):
+        keys -= {u.key for u in first_units if u.mechanism.id in registry.REFERENCES.values()}
     return plan._replace(units=tuple(unit for unit in plan.units if unit.key not in keys))
 
 
@@ -228,8 +231,8 @@ def run_plan(
 
     Raises KeyboardInterrupt where it was stopped, DpmcError for failures.
     """
-    with watched(as_json) as (show, stop):
-        report = core.run(plan.units, store, open_pool, on_progress=show, stop=stop)
+    with watched(as_json) as (on_progress, stop):
+        report = core.run(plan.units, store, open_pool, on_progress=on_progress, stop=stop)
     kept = report.done + report.skipped
     if report.stopped:
         print(
@@ -262,7 +265,7 @@ class _Bar:
     def __call__(self, report: core.SweepReport) -> None:
         if self._before is None:  # one more comes with every row of another sweep on the store
             self._before = report.skipped
-        done, total = report.ended, report.total - report.skipped
+        n_done, total = report.ended, report.total - report.skipped
         task = "sweep" if not self._before else f"sweep ({self._before:,} rows there before)"
         for unit, reason in (("", report.note), *report.failed.items()):
             if reason not in self._said:
@@ -270,7 +273,7 @@ class _Bar:
                 self.close()
                 print(f"dpmc: {unit}{unit and ': '}{reason}", file=sys.stderr)
         if total:
-            self._progress.update(task, done, total)
+            self._progress.update(task, n_done, total)
 
 
 _GROUND = 5  # units, or seconds, before which nobody can tell how long the others take
@@ -284,16 +287,16 @@ class SweepLines:
         self._last: dict[str, Any] = {}
 
     def __call__(self, report: core.SweepReport) -> None:
-        done = report.ended
-        left = report.total - report.skipped - done
+        n_done = report.ended
+        left = report.total - report.skipped - n_done
         state = vars(report) | {"failed": len(report.failed)}
         del state["stopped"]
         if state == self._last:
             return
         self._last = state
         spent = time.monotonic() - self._start
-        grounded = done and (done >= _GROUND or spent >= _GROUND or not left)
-        seconds = spent / done * left if grounded else None
+        grounded = n_done and (n_done >= _GROUND or spent >= _GROUND or not left)
+        seconds = spent / n_done * left if grounded else None
         sys.stdout.write(plain_json.dumps(state | {"seconds_left": seconds}) + "\n")
         sys.stdout.flush()
 
@@ -329,12 +332,12 @@ def _stop_button(show: _Bar | SweepLines) -> Iterator[Stop]:
     A thread of its own listens: a main thread that waits for a locked store does not.
     """
     pressed = threading.Event()
-    ear, mouth = socket.socketpair()
-    mouth.setblocking(False)
+    receiver, sender = socket.socketpair()
+    sender.setblocking(False)
 
     def listen() -> None:
-        while (number := ear.recv(1)[0]) != _OVER:
-            if number not in signals:
+        while (signum := receiver.recv(1)[0]) != _OVER:
+            if signum not in signals:
                 continue
             show.close()
             if pressed.is_set():
@@ -348,15 +351,15 @@ def _stop_button(show: _Bar | SweepLines) -> Iterator[Stop]:
     signals = [signal.SIGINT, signal.SIGTERM]
     listener = threading.Thread(target=listen, daemon=True)
     listener.start()
-    before = [signal.signal(number, lambda *_: None) for number in signals]
-    others = signal.set_wakeup_fd(mouth.fileno(), warn_on_full_buffer=False)
+    previous_handlers = [signal.signal(signum, lambda *_: None) for signum in signals]
+    previous_fd = signal.set_wakeup_fd(sender.fileno(), warn_on_full_buffer=False)
     try:
         yield pressed.is_set
     finally:
-        signal.set_wakeup_fd(others)
-        for number, handler in zip(signals, before, strict=True):
-            signal.signal(number, handler)
-        mouth.send(bytes([_OVER]))
+        signal.set_wakeup_fd(previous_fd)
+        for signum, handler in zip(signals, previous_handlers, strict=True):
+            signal.signal(signum, handler)
+        sender.send(bytes([_OVER]))
         listener.join()
-        ear.close()
-        mouth.close()
+        receiver.close()
+        sender.close()

@@ -62,12 +62,12 @@ def said(finding: Finding) -> Said:
     """Everything there is to say of a finding."""
     question, attack = finding.question, finding.attack
     groups = "; ".join(map(_payer, finding.pays))
-    asked = cards.question(question.change, clicks=question.task is Task.RANKING)
+    question_text = cards.question(question.change, clicks=question.task is Task.RANKING)
     return Said(
         verdict_words(finding),
         f"{_measured(finding)} {_kept(finding)}".strip(),
         _unit(finding),
-        cards.limit(asked, attack.right),
+        cards.limit(question_text, attack.right),
         _AGAINST[question.protect],
         f"Pays most: {groups}." if groups else "",
         f"Offline test on raw data, {many(finding.fits, 'private fit')}: do not publish.",
@@ -77,9 +77,9 @@ def said(finding: Finding) -> Said:
     )
 
 
-def told_words(told: Told, question: Inquiry, own: bool = True) -> str:
+def told_words(told: Told, question: Inquiry, is_own_data: bool = True) -> str:
     """How many items noise does not hide, before any fit."""
-    whose = "your" if own else "the"
+    whose = "your" if is_own_data else "the"
     count = f"{told.items:,}" if told.items else "none"
     return (
         f"Epsilon {question.epsilon:g} can tell **{count}** of {whose} {told.of:,} items from noise"
@@ -112,18 +112,20 @@ def verdict_words(finding: Finding) -> str:
 
 def _measured(finding: Finding) -> str:
     """The metric with privacy, without, and of the floor."""
-    task, own = finding.question.task, finding.question.reference is not None
+    task, has_own_reference = finding.question.task, finding.question.reference is not None
     values = finding.method, finding.reference, finding.floor
     base = 100 if min(v.value for v in values) >= 0.1 else 1000
-    form, factor = (".3f", 1) if task is Task.RATINGS else (".0f", base)
-    shown, best, least = (_bracket(v, form, factor, bare=k > 0) for k, v in enumerate(values))
+    number_format, factor = (".3f", 1) if task is Task.RATINGS else (".0f", base)
+    shown, best, least = (
+        _bracket(v, number_format, factor, bare=k > 0) for k, v in enumerate(values)
+    )
     told = {
         Task.RATINGS: f"Predictions are off by {shown}"
         f" {finding.question.metric.on(finding.public).unit} (RMSE)",
         Task.BINARY: f"Of {base:,} held-out ratings, {shown} are told right as like or dislike",
         Task.RANKING: f"Of {base:,} users shown ten items, {shown} find the held-out one",
     }[task]
-    without = "by your own model" if own else "without privacy"
+    without = "by your own model" if has_own_reference else "without privacy"
     return f"{told}; {best} {without}; {least} {_FLOORS.get(finding.guess, 'with the floor')}."
 
 
@@ -136,7 +138,7 @@ def _kept(finding: Finding) -> str:
 
 
 def _percent(share: Bracket) -> str:
-    value, low, high = (100 * part for part in share)
+    value, low, high = (100 * bound for bound in share)
     if not math.isfinite(low + high):
         ends = "no bound on one side"
     elif round(low) < 0:
@@ -146,9 +148,9 @@ def _percent(share: Bracket) -> str:
     return f"{value:.0f} % ({ends})".replace("-0 %", "0 %")
 
 
-def _bracket(found: Bracket, form: str, factor: float, *, bare: bool) -> str:
-    value, low, high = (f"{factor * max(part, 0):{form}}" for part in found)
-    if bare or not math.isfinite(found.high - found.low):
+def _bracket(interval: Bracket, form: str, factor: float, *, bare: bool) -> str:
+    value, low, high = (f"{factor * max(part, 0):{form}}" for part in interval)
+    if bare or not math.isfinite(interval.high - interval.low):
         return value
     return f"{value} ({low}-{high})"
 
@@ -161,15 +163,15 @@ def _unit(finding: Finding) -> str:
         epsilon += delta
     if _finite(cost.replaced):
         epsilon += f" (replacing a row: {epsilon_text(cost.replaced)})"
-    words = f"Unit: {_UNITS[question.protect, question.task]}; one release; {epsilon}."
+    text = f"Unit: {_UNITS[question.protect, question.task]}; one release; {epsilon}."
     if question.times > 1:
         year, each = epsilon_text(cost.year), epsilon_text(cost.each, least=True)
         often = capital(OFTEN.get(question.times, f"{question.times:,} times a year"))
-        words += (
+        text += (
             f" **{often} for a year: epsilon {year}{delta}; to stay at {question.epsilon:g}, use"
             f" {each} each.**"
         )
-    return words
+    return text
 
 
 def _payer(payer: Payer) -> str:
@@ -190,51 +192,55 @@ class AtEpsilon(NamedTuple):
     clear: bool = True
 
 
-def curve(picture: Picture, mechanism: str, reference: float | None = None) -> list[AtEpsilon]:
+def curve(chart: Picture, mechanism: str, reference: float | None = None) -> list[AtEpsilon]:
     """What each computed epsilon keeps; nothing where floor or reference is missing."""
-    line = next((one for one in picture.lines if one.mechanism == mechanism), None)
+    line = next((candidate for candidate in chart.lines if candidate.mechanism == mechanism), None)
     if line is None:
         return []
     best = None if reference is None else Interval(reference, 0.0, 0)
-    found = []
+    gains = []
     for epsilon, value in zip(line.epsilon.tolist(), line.band.mean.tolist(), strict=True):
-        kept = numbers.kept(picture, line, epsilon, best)
-        if kept is not None:
-            found.append(AtEpsilon(epsilon, value, _finite(kept.share), kept.words, kept.clear))
-    return found
+        gain_share = numbers.kept(chart, line, epsilon, best)
+        if gain_share is not None:
+            gains.append(
+                AtEpsilon(
+                    epsilon, value, _finite(gain_share.share), gain_share.words, gain_share.clear
+                )
+            )
+    return gains
 
 
 def curve_words(found: list[AtEpsilon], keep: float) -> str:
     """The smallest epsilon from which on the limit is kept by the means; "" without a curve."""
     if len(found) < 2:
         return ""
-    enough = [one.clear and one.share is not None and one.share >= keep for one in found]
+    enough = [point.clear and point.share is not None and point.share >= keep for point in found]
     limit = f"{100 * keep:g} % of the gain"
     if not found[-1].clear:
         return f"Whether {limit} is kept cannot be told: the seeds show none."
-    first = numbers.since([one.epsilon for one in found], enough)
+    first = numbers.since([point.epsilon for point in found], enough)
     where = f"No epsilon up to {found[-1].epsilon:g} keeps {limit}"
     if first is not None:
         where = f"From epsilon {first:g} on, {limit} is kept"
     return f"{where}, by the means over seeds."
 
 
-def curve_table(found: list[AtEpsilon], picture: Picture) -> Table:
+def curve_table(gains: list[AtEpsilon], chart: Picture) -> Table:
     """The same as columns."""
     return columns(
-        ("epsilon", picture.metric.title, "share of the gain"),
+        ("epsilon", chart.metric.title, "share of the gain"),
         (
             (
                 f"{one.epsilon:g}",
-                picture.metric.text(one.value),
+                chart.metric.text(one.value),
                 f"{100 * one.share:.0f} %" if one.clear and one.share is not None else one.said,
             )
-            for one in found
+            for one in gains
         ),
     )
 
 
-def table(finding: Finding, picture: Picture, baseline: str, reference: str) -> Table:
+def table(finding: Finding, chart: Picture, baseline: str, reference: str) -> Table:
     """The verdict with its numbers, then the curve of the method, for programs.
 
     baseline, reference: what the gain is counted from, and up to.
@@ -249,7 +255,7 @@ def table(finding: Finding, picture: Picture, baseline: str, reference: str) -> 
         ("baseline", baseline, epsilon, *finding.floor),
         ("reference", reference, "", *finding.reference),
     ]
-    for line in picture.lines:
+    for line in chart.lines:
         rows += (("curve", line.label, *point) for *point, _ in zip(*line.band, strict=True))
     return columns(("what", "name", "epsilon", "value", "from", "to"), rows)
 
@@ -296,8 +302,8 @@ def plain(text: str) -> str:
     return text.replace("**", "")
 
 
-def _ends(found: Bracket) -> dict[str, float | None]:
-    return {name: _finite(value) for name, value in found._asdict().items()}
+def _ends(interval: Bracket) -> dict[str, float | None]:
+    return {name: _finite(value) for name, value in interval._asdict().items()}
 
 
 def _finite(value: float | None) -> float | None:

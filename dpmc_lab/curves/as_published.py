@@ -34,7 +34,7 @@ class Switched(NamedTuple):
 
 def switched(
     id: str,
-    given: Plain,
+    user_settings: Plain,
     public: PublicFacts,
     *,
     epsilon: float | None,
@@ -43,41 +43,50 @@ def switched(
     """What the paper's settings change of a method with the settings given. Raises DpmcError."""
 
     def made(settings: Plain) -> tuple[Plain, Guarantee]:
-        one = registry.create(id, epsilon=epsilon, delta=delta, **settings)
-        return settings_dict(one), one.guarantee(public)
+        mechanism = registry.create(id, epsilon=epsilon, delta=delta, **settings)
+        return settings_dict(mechanism), mechanism.guarantee(public)
 
     paper = registry.published(id)
-    (before, ours), (after, theirs) = made(given), made(with_published(id, given))
-    kept = {n: given[n] for n, v in paper.settings.items() if n in given and given[n] != v}
+    (before, guarantee), (after, published_guarantee) = (
+        made(user_settings),
+        made(with_published(id, user_settings)),
+    )
+    overridden = {
+        n: user_settings[n]
+        for n, v in paper.settings.items()
+        if n in user_settings and user_settings[n] != v
+    }
     return Switched(
         {name: (before[name], new) for name, new in after.items() if before[name] != new},
-        {name: show_setting(value) for name, value in kept.items()},
-        ours,
-        theirs,
+        {name: show_setting(value) for name, value in overridden.items()},
+        guarantee,
+        published_guarantee,
         paper.note,
     )
 
 
-def with_published(id: str, given: Mapping[str, Any]) -> Plain:
+def with_published(id: str, user_settings: Mapping[str, Any]) -> Plain:
     """The settings given, and for the others those of the paper."""
-    return {**registry.published(id).settings, **given}
+    return {**registry.published(id).settings, **user_settings}
 
 
-def words(found: Switched) -> tuple[str, ...]:
+def words(comparison: Switched) -> tuple[str, ...]:
     """What changes; what it costs; what stays open: a sentence each, where there is one."""
-    if not found.changes:
-        told = ["as published nothing changes: it has the paper's settings, or it is no paper's"]
+    if not comparison.changes:
+        sentences = [
+            "as published nothing changes: it has the paper's settings, or it is no paper's"
+        ]
     else:
-        parts = [f"{name} {_text(a)} → {_text(b)}" for name, (a, b) in found.changes.items()]
-        told = [f"as published: {', '.join(parts)}", _cost(found)]
-    if found.kept:
-        given = (f"{name} = {_text(value)}" for name, value in found.kept.items())
-        told.append(f"not as published, because you set it: {', '.join(given)}")
-    return tuple(sentence(text) for text in (*told, found.note) if text)
+        parts = [f"{name} {_text(a)} → {_text(b)}" for name, (a, b) in comparison.changes.items()]
+        sentences = [f"as published: {', '.join(parts)}", _cost(comparison)]
+    if comparison.kept:
+        given = (f"{name} = {_text(value)}" for name, value in comparison.kept.items())
+        sentences.append(f"not as published, because you set it: {', '.join(given)}")
+    return tuple(sentence(text) for text in (*sentences, comparison.note) if text)
 
 
-def _cost(found: Switched) -> str:
-    before, after = found.certified
+def _cost(comparison: Switched) -> str:
+    before, after = comparison.certified
     if (before.finite, before.epsilon) == (after.finite, after.epsilon):
         return f"what is certified stays, {_short(after)}"
     return f"certified before: {_short(before)}; as published: {cards.certified(after)}"

@@ -40,9 +40,9 @@ def verdict(report: Report) -> str:
     (first, *more) = [
         f"'{release.name}' moves by {release.measured:.4g} where the card allows"
         f" {release.allowed:.4g}"
-        for found in report.findings
-        if found.refuted is Refuted.CERTIFICATE
-        for release in found.releases
+        for finding in report.findings
+        if finding.refuted is Refuted.CERTIFICATE
+        for release in finding.releases
         if not release.fits
     ]
     others = f" (and {len(more)} more)" if more else ""
@@ -66,15 +66,15 @@ def finding(found: Measured, change: Change) -> str:
 
 def pair(found: ChangedRow) -> str:
     """What differs between the two data sets of a probe."""
-    gone = [value is None for value in found.after]
-    came = [value is None for value in found.before]
+    disappears = [value is None for value in found.after]
+    appears = [value is None for value in found.before]
     who, count = f"user {found.user}", len(found.items)
     if count == 1:
         change = f"from {_rating(found.before[0])} to {_rating(found.after[0])}"
         what, does = f"item {found.items[0]} of {who}", f"goes {change}"
     else:
         what = f"{count} ratings of {who}"
-        does = "disappear" if all(gone) else "appear" if all(came) else "become others"
+        does = "disappear" if all(disappears) else "appear" if all(appears) else "become others"
     stay = "1 other stays" if found.rest == 1 else f"{found.rest or 'no'} others stay"
     return f"{what} {does}, {stay}"
 
@@ -87,14 +87,14 @@ def table(report: Report) -> Table:
     """Every release of every method in columns of text."""
     rows = [
         (
-            METHODS[found.method],
+            METHODS[finding.method],
             release.name + ("" if release.counts else " (after earlier answers)"),
             f"{release.measured:.4g}",
             cards.epsilon_text(release.allowed),
             release.norm,
         )
-        for found in report.findings
-        for release in found.releases
+        for finding in report.findings
+        for release in finding.releases
     ]
     return columns(("method", "release", "moves", "card allows", "norm"), rows)
 
@@ -138,19 +138,19 @@ def lights(mechanism: Output, ratings: Ratings, position: int) -> Lights:
         raise InvalidSetting("position of the rating", f"in 0..{len(ratings) - 1}", position)
     values = ratings.values.copy()
     values[position] *= -1
-    other = dataclasses.replace(ratings, values=values)
-    (here,), (there,) = (run(mechanism, data, 0) for data in (ratings, other))
-    card = mechanism.guarantee(ratings.public)
-    moved: Floats = np.abs(here.private - there.private)
-    total = card.releases.matrix.distance(here.private, there.private)
+    changed_ratings = dataclasses.replace(ratings, values=values)
+    (before,), (after,) = (run(mechanism, data, 0) for data in (ratings, changed_ratings))
+    guarantee = mechanism.guarantee(ratings.public)
+    changes: Floats = np.abs(before.private - after.private)
+    total = guarantee.releases.matrix.distance(before.private, after.private)
     return Lights(
         mechanism=mechanism,
         user=int(ratings.users[position]),
         item=int(ratings.items[position]),
-        moved=moved,
+        moved=changes,
         allowed=2 * mechanism.bound,
         total=total,
-        epsilon=card.releases.matrix.loss(total).epsilon,
+        epsilon=guarantee.releases.matrix.loss(total).epsilon,
         claimed=mechanism.epsilon,
-        cells=int((moved >= _SEEN * mechanism.bound).sum()),
+        cells=int((changes >= _SEEN * mechanism.bound).sum()),
     )

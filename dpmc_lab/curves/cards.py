@@ -97,27 +97,27 @@ def card_row(
     name: str, guarantee: Guarantee, *, refuted: bool = False, measured: float | None = None
 ) -> CardRow:
     """The row of one mechanism: its claim beside what its releases prove, in three units."""
-    own, user = guarantee.certified(), guarantee.certified(USER_EMPTIED)
+    proved, proved_per_user = guarantee.certified(), guarantee.certified(USER_EMPTIED)
     claimed = guarantee.claimed.epsilon if guarantee.claimed else None
-    why = []
-    if not own.finite:
-        why.append(own.reason)
-    elif claimed is not None and own.epsilon > claimed * _SLACK:
-        factor = epsilon_text(own.epsilon / claimed)
-        why.append(f"the releases prove only {factor} times the claim")
-    elif claimed is not None and own.epsilon * _SLACK < claimed:
-        why.append("the releases prove a smaller epsilon than is claimed")
-    if own.finite and not user.finite:
-        why.append(user.reason)
+    reasons = []
+    if not proved.finite:
+        reasons.append(proved.reason)
+    elif claimed is not None and proved.epsilon > claimed * _SLACK:
+        factor = epsilon_text(proved.epsilon / claimed)
+        reasons.append(f"the releases prove only {factor} times the claim")
+    elif claimed is not None and proved.epsilon * _SLACK < claimed:
+        reasons.append("the releases prove a smaller epsilon than is claimed")
+    if proved.finite and not proved_per_user.finite:
+        reasons.append(proved_per_user.reason)
     return CardRow(
         mechanism=name,
         guarantee=guarantee,
         claimed=claimed,
-        certified=own.epsilon,
+        certified=proved.epsilon,
         per_rating=guarantee.certified(RATING).epsilon,
-        per_user=user.epsilon,
+        per_user=proved_per_user.epsilon,
         per_user_other=guarantee.certified(USER_REPLACED).epsilon,
-        why="; ".join((*why, *guarantee.caveats)),
+        why="; ".join((*reasons, *guarantee.caveats)),
         state=state_of(guarantee, refuted=refuted),
         measured=measured,
     )
@@ -130,7 +130,9 @@ def ledger(guarantee: Guarantee, change: Change | None = None) -> tuple[LedgerRo
     """
     rows = []
     for _, release in guarantee.releases:
-        counted = sensitivity_at(release.sensitivity, change or guarantee.change, guarantee.public)
+        sensitivity = sensitivity_at(
+            release.sensitivity, change or guarantee.change, guarantee.public
+        )
         size = " x ".join("observed" if n is None else f"{n:,}" for n in release.shape)
         scale, size_of = "", getattr(release, "scale", None)
         if isinstance(release, RandomizedResponse):
@@ -143,8 +145,8 @@ def ledger(guarantee: Guarantee, change: Change | None = None) -> tuple[LedgerRo
                 scale=scale if size_of is None else f"{size_of:.4g}",
                 answers=size or "one number",
                 times=release.times,
-                sensitivity=counted,
-                epsilon=release.loss(counted).epsilon_at(_delta(guarantee)),
+                sensitivity=sensitivity,
+                epsilon=release.loss(sensitivity).epsilon_at(_delta(guarantee)),
             )
         )
     for access in guarantee.unaccounted:
@@ -173,7 +175,7 @@ def table(rows: list[CardRow]) -> Table:
                 epsilon_text(row.per_rating),
                 epsilon_text(row_of_ratings(card, TYPICAL).epsilon),
                 epsilon_text(row.per_user_other),
-                *(one.value for one in (card.notion, card.trust, card.publishes)),
+                *(attribute.value for attribute in (card.notion, card.trust, card.publishes)),
             )
             for row in rows
             for card in [row.guarantee]
@@ -214,19 +216,19 @@ def card(
     sampled: the noise is sampled exactly, and the guarantee counts that. columns: of the file that
     the ratings come from.
     """
-    own, claim = guarantee.certified(), guarantee.claimed
+    proved, claim = guarantee.certified(), guarantee.claimed
     told = "nothing" if claim is None else f"epsilon {budget_text(claim.epsilon, claim.delta)}"
     claimed = f"{told} ({guarantee.source})" if claim else told
-    facts = [("claimed", claimed), ("certified", certified(own) + ", as sampled" * sampled)]
-    if own.finite:
-        facts.append(("one person", person(guarantee)))
+    details = [("claimed", claimed), ("certified", certified(proved) + ", as sampled" * sampled)]
+    if proved.finite:
+        details.append(("one person", person(guarantee)))
         if not guarantee.certified(USER_EMPTIED).finite:
-            facts.append(("not protected", "which items somebody rated: no epsilon covers it"))
-    facts.append(("attacker", attacker(guarantee)))
+            details.append(("not protected", "which items somebody rated: no epsilon covers it"))
+    details.append(("attacker", attacker(guarantee)))
     if columns is not None and columns.names:
-        facts.append(("users", f"each value of {named(columns)['user']} counts as one person"))
-    facts += [("note", caveat) for caveat in guarantee.caveats]
-    return Card(protects(guarantee), upheld(guarantee), tuple(facts))
+        details.append(("users", f"each value of {named(columns)['user']} counts as one person"))
+    details += [("note", caveat) for caveat in guarantee.caveats]
+    return Card(protects(guarantee), upheld(guarantee), tuple(details))
 
 
 def named(columns: ColumnRoles) -> dict[str, str]:
@@ -237,10 +239,10 @@ def named(columns: ColumnRoles) -> dict[str, str]:
 def promise(guarantee: Guarantee) -> str:
     """What a release promises and under which condition, in one sentence."""
     own = guarantee.certified()
-    given = [text for text in guarantee.caveats if text.startswith("certified given")]
+    conditions = [text for text in guarantee.caveats if text.startswith("certified given")]
     what = protects(guarantee).rstrip(".")
-    told = f"{certified(own)} ({guarantee.change.relation}): {what[:1].lower()}{what[1:]}"
-    return sentence("; ".join([told, *given]))
+    summary = f"{certified(own)} ({guarantee.change.relation}): {what[:1].lower()}{what[1:]}"
+    return sentence("; ".join([summary, *conditions]))
 
 
 def certified(proved: Certified) -> str:
@@ -300,11 +302,11 @@ def question(change: Change, *, clicks: bool = False) -> str:
     return (_OF_CLICKS if clicks else {}).get(change, _QUESTIONS[change])
 
 
-def limit(question: str, right: float, *, proved: bool = True) -> str:
+def limit(question: str, success_rate: float, *, proved: bool = True) -> str:
     """How often an attacker who asks something is right, beside a coin: one form everywhere."""
     if not proved:
         return f"No limit is proved for an attacker who asks “{question}”"
-    return LIMIT.format(question, right_text(right))
+    return LIMIT.format(question, right_text(success_rate))
 
 
 def right_text(right: float) -> str:
@@ -321,10 +323,12 @@ def attacker(guarantee: Guarantee) -> str:
     """How often the best attacker is right about one protected unit. Of a person two things may be
     asked, whether the data were there and what they were."""
     unit = guarantee.change
-    asked = (USER_EMPTIED, USER_REPLACED) if unit.per_user else (unit,)
+    changes = (USER_EMPTIED, USER_REPLACED) if unit.per_user else (unit,)
     proved = guarantee.certified().finite
-    found = (limit(question(one), guarantee.attacker(one), proved=proved) for one in asked)
-    return " ".join(map(sentence, found))
+    sentences = (
+        limit(question(change), guarantee.attacker(change), proved=proved) for change in changes
+    )
+    return " ".join(map(sentence, sentences))
 
 
 def of_hundred(share: float, digits: int = 1) -> str:
@@ -337,10 +341,10 @@ def of_hundred(share: float, digits: int = 1) -> str:
 
 def hundred(share: float) -> str:
     """A chance as so many of 100; never rounded to all or none of them."""
-    rest = 100 * min(share, 1 - share)
-    if rest <= 0:
+    minority = 100 * min(share, 1 - share)
+    if minority <= 0:
         return f"{100 * share:.0f}"
-    digits = min(max(0, math.ceil(-math.log10(rest))), _DIGITS)
+    digits = min(max(0, math.ceil(-math.log10(minority))), _DIGITS)
     least = 10.0**-digits
     return f"{min(max(100 * share, least), 100 - least):.{digits}f}"
 
@@ -355,9 +359,9 @@ def person(guarantee: Guarantee) -> str:
     by a cap alone, or by the number of items.
     """
     if guarantee.change.per_user:
-        own, other = guarantee.certified(), guarantee.certified(USER_REPLACED)
-        if not own.finite:
-            return certified(own)
+        proved, other = guarantee.certified(), guarantee.certified(USER_REPLACED)
+        if not proved.finite:
+            return certified(proved)
         return (
             f"epsilon {epsilon_text(guarantee.certified(USER_EMPTIED).epsilon)} where a row becomes"
             f" empty, {budget_text(other.epsilon, other.delta)} where it becomes any other row"
@@ -365,24 +369,24 @@ def person(guarantee: Guarantee) -> str:
     cap, items = guarantee.public.cap, guarantee.public.items
     most = min(cap or items, items)
     ratings = min(TYPICAL, most)
-    here = row_of_ratings(guarantee, ratings)
-    if not here.finite:
-        return certified(here)
-    if here.epsilon <= guarantee.certified().epsilon * _SLACK and ratings > 1:
+    row_bound = row_of_ratings(guarantee, ratings)
+    if not row_bound.finite:
+        return certified(row_bound)
+    if row_bound.epsilon <= guarantee.certified().epsilon * _SLACK and ratings > 1:
         return "all ratings together: the same, for one may already move all that is published"
-    words = f"{many(ratings, 'rating')} together: {spent(capped(guarantee, ratings), ROW_VALUES)}"
+    text = f"{many(ratings, 'rating')} together: {spent(capped(guarantee, ratings), ROW_VALUES)}"
     end = row_of_ratings(guarantee, most).epsilon
-    if end > here.epsilon * _SLACK:
+    if end > row_bound.epsilon * _SLACK:
         limit = "up to the cap of" if cap else "without a cap up to"
-        words += f"; it grows with each, {limit} {most:,} ratings: epsilon {epsilon_text(end)}"
-    return words
+        text += f"; it grows with each, {limit} {most:,} ratings: epsilon {epsilon_text(end)}"
+    return text
 
 
 def spent(guarantee: Guarantee, change: Change) -> str:
     """'epsilon 20 (or 15.1, delta 1e-6)': what is certified for a change, and composed exactly."""
     here, weaker = guarantee.certified(change), guarantee.certified(change, DELTA).epsilon
-    words = f"epsilon {budget_text(here.epsilon, here.delta)}"
-    return words + f" (or {budget_text(weaker, DELTA)})" * (weaker < 0.95 * here.epsilon)
+    text = f"epsilon {budget_text(here.epsilon, here.delta)}"
+    return text + f" (or {budget_text(weaker, DELTA)})" * (weaker < 0.95 * here.epsilon)
 
 
 def row_of_ratings(guarantee: Guarantee, ratings: int) -> Certified:

@@ -47,11 +47,11 @@ class Duel(NamedTuple):
     signs: tuple[int, ...] = ()
 
 
-def duels(placed: Sequence[Placed]) -> list[Duel]:
+def duels(plotted_lines: Sequence[Placed]) -> list[Duel]:
     """Every pair of lines whose epsilons count the same: units are never mixed."""
     return [
         duel(a, b)
-        for a, b in itertools.combinations(placed, 2)
+        for a, b in itertools.combinations(plotted_lines, 2)
         if a.counts == b.counts and a.line.metric == b.line.metric
     ]
 
@@ -75,28 +75,33 @@ class Standing(NamedTuple):
         return tuple(0 < rivals == len(ahead) for ahead, rivals in pairs)
 
 
-def standings(placed: Sequence[Placed], found: Sequence[Duel]) -> list[Standing]:
+def standings(plotted_lines: Sequence[Placed], pair_comparisons: Sequence[Duel]) -> list[Standing]:
     """Every line among the others, those whose epsilons count the same side by side.
 
-    found: their duels.
+    pair_comparisons: their duels.
     """
-    units = list(dict.fromkeys(one.counts for one in placed))
-    stands = []
-    for one in sorted(placed, key=lambda one: units.index(one.counts)):
-        signs: list[dict[str, int]] = [{} for _ in one.x]  # by the label of the rival
-        for duel in found:
-            if one.line in (duel.one, duel.other) and duel.signs:
-                rival, side = (duel.other, 1) if duel.one is one.line else (duel.one, -1)
-                for at, x in zip(signs, one.x, strict=True):
-                    near = np.flatnonzero(np.isclose(duel.x, x, rtol=1e-8, atol=0))
-                    if len(near):
-                        at[rival.label] = side * duel.signs[near[0]]
+    units = list(dict.fromkeys(plotted.counts for plotted in plotted_lines))
+    line_comparisons = []
+    for plotted in sorted(plotted_lines, key=lambda plotted: units.index(plotted.counts)):
+        signs: list[dict[str, int]] = [{} for _ in plotted.x]  # by the label of the rival
+        for duel in pair_comparisons:
+            if plotted.line in (duel.one, duel.other) and duel.signs:
+                opponent, orientation = (
+                    (duel.other, 1) if duel.one is plotted.line else (duel.one, -1)
+                )
+                for sign_by_rival, x in zip(signs, plotted.x, strict=True):
+                    matches = np.flatnonzero(np.isclose(duel.x, x, rtol=1e-8, atol=0))
+                    if len(matches):
+                        sign_by_rival[opponent.label] = orientation * duel.signs[matches[0]]
         ahead, behind = (
-            tuple(tuple(label for label, sign in at.items() if sign == wanted) for at in signs)
-            for wanted in (1, -1)
+            tuple(
+                tuple(label for label, sign in sign_by_rival.items() if sign == target_sign)
+                for sign_by_rival in signs
+            )
+            for target_sign in (1, -1)
         )
-        stands.append(Standing(one, ahead, behind, tuple(map(len, signs))))
-    return stands
+        line_comparisons.append(Standing(plotted, ahead, behind, tuple(map(len, signs))))
+    return line_comparisons
 
 
 def standing_words(one: Standing, k: int) -> str:
@@ -110,18 +115,18 @@ def standing_words(one: Standing, k: int) -> str:
     return "nothing is clearly better"
 
 
-def standings_table(found: Sequence[Standing]) -> Table:
+def standings_table(comparisons: Sequence[Standing]) -> Table:
     """Every epsilon of every line with what is clearly better and worse there."""
     rows = [
         (
-            one.placed.line.label,
+            comparison.placed.line.label,
             float(f"{x:.4g}"),
-            one.placed.counts,
-            standing_words(one, k),
-            ", ".join(one.ahead[k]),
+            comparison.placed.counts,
+            standing_words(comparison, index),
+            ", ".join(comparison.ahead[index]),
         )
-        for one in found
-        for k, x in enumerate(one.placed.x)
+        for comparison in comparisons
+        for index, x in enumerate(comparison.placed.x)
     ]
     return columns(("mechanism", "epsilon", "counts", "stands", "clearly better than"), rows)
 
@@ -132,8 +137,8 @@ def leader_words(found: Sequence[Standing]) -> str:
         return ""
     leading = [one for one in found if any(one.best)]
     unbeaten = [one for one in found if any(one.rivals) and not any(one.behind)]
-    only = (leading or unbeaten)[0] if len(leading or unbeaten) == 1 else None
-    claimed = AS_CLAIMED if only is not None and not only.placed.solid else ""
+    sole = (leading or unbeaten)[0] if len(leading or unbeaten) == 1 else None
+    claimed = AS_CLAIMED if sole is not None and not sole.placed.solid else ""
     if not leading and len(unbeaten) == 1:
         text = f"{unbeaten[0].placed.line.label} is never clearly beaten"
     elif not leading and not unbeaten:
@@ -142,15 +147,15 @@ def leader_words(found: Sequence[Standing]) -> str:
         text = f"{len(unbeaten)} of {len(found)} are never clearly beaten"
     elif len(leading) == 1:
         (one,) = leading
-        places = np.flatnonzero(one.best)
-        first, last = (short(float(one.placed.x[k])) for k in (places[0], places[-1]))
-        unbroken = len(places) == places[-1] - places[0] + 1
+        positions = np.flatnonzero(one.best)
+        first, last = (short(float(one.placed.x[index])) for index in (positions[0], positions[-1]))
+        unbroken = len(positions) == positions[-1] - positions[0] + 1
         where = f"from epsilon {first} to {last}" if first != last else f"at epsilon {first}"
         text = f"{one.placed.line.label} is clearly best {'' if unbroken else 'in places '}{where}"
     else:
         text = f"{len(leading)} are each clearly best somewhere"
-    several = len({one.placed.counts for one in found}) > 1
-    return text + claimed + (", among those counted alike" if several else "")
+    mixes_units = len({one.placed.counts for one in found}) > 1
+    return text + claimed + (", among those counted alike" if mixes_units else "")
 
 
 def duel(a: Placed, b: Placed) -> Duel:
@@ -168,19 +173,24 @@ def duel(a: Placed, b: Placed) -> Duel:
     if not len(x) or seeds < FEWEST:
         return Duel(a.line, b.line, x, seeds)
     level = 1 - (1 - LEVEL) / len(x)
-    found = [interval(row, level) for row in difference]
-    signs = [int(np.sign(at.mean) * (abs(at.mean) > at.half_width)) for at in found]
+    intervals = [interval(row, level) for row in difference]
+    signs = [
+        int(np.sign(estimate.mean) * (abs(estimate.mean) > estimate.half_width))
+        for estimate in intervals
+    ]
     return Duel(a.line, b.line, x, seeds, tuple(signs))
 
 
 def _differences(a: Placed, b: Placed, x: Floats) -> tuple[Floats, int]:
     """a - b in the direction of better, at x, for the seeds that both have everywhere: X x S."""
-    sides = []
+    by_line = []
     common = set(a.line.seeds[complete(a.line.values)].tolist())
     common &= set(b.line.seeds[complete(b.line.values)].tolist())
-    for side in (a, b):
-        kept = side.line.values[:, np.isin(side.line.seeds, sorted(common))]
-        place, own = np.log(x), np.log(side.x)  # linear in log epsilon between neighbours
-        found = [np.interp(place, own, column) for column in kept.T]
-        sides.append(np.stack(found, axis=1) if common and len(x) else np.empty((len(x), 0)))
-    return a.line.metric.sign * (sides[0] - sides[1]), len(common)
+    for plotted in (a, b):
+        seed_values = plotted.line.values[:, np.isin(plotted.line.seeds, sorted(common))]
+        log_x, log_own = np.log(x), np.log(plotted.x)  # linear in log epsilon between neighbours
+        interpolated = [np.interp(log_x, log_own, column) for column in seed_values.T]
+        by_line.append(
+            np.stack(interpolated, axis=1) if common and len(x) else np.empty((len(x), 0))
+        )
+    return a.line.metric.sign * (by_line[0] - by_line[1]), len(common)

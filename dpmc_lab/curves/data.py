@@ -39,11 +39,13 @@ def inside(ratings: Ratings, users: Ints, items: Ints) -> tuple[Ints, Ints, Ints
     """Row, column and index of each rating among some users and items."""
     column_of = np.full(ratings.public.items, -1)
     column_of[items] = np.arange(len(items))
-    which = np.concatenate([np.arange(ratings.indptr[u], ratings.indptr[u + 1]) for u in users])
+    rating_index = np.concatenate(
+        [np.arange(ratings.indptr[u], ratings.indptr[u + 1]) for u in users]
+    )
     rows = np.repeat(np.arange(len(users)), np.diff(ratings.indptr)[users])
-    places = column_of[ratings.items[which]]
-    there = places >= 0
-    return rows[there], places[there], which[there]
+    block_columns = column_of[ratings.items[rating_index]]
+    is_inside = block_columns >= 0
+    return rows[is_inside], block_columns[is_inside], rating_index[is_inside]
 
 
 def grid(values: NDArray[Any], ratings: Ratings, users: Ints, items: Ints) -> Floats | None:
@@ -52,24 +54,24 @@ def grid(values: NDArray[Any], ratings: Ratings, users: Ints, items: Ints) -> Fl
     NaN where there is no value: what a sparse matrix does not store is not reported.
     """
     if values.shape == ratings.shape:
-        part = values[users][:, items]
-        if not hasattr(part, "tocoo"):
-            return np.asarray(part, dtype=float)
-        cells = part.tocoo()
-        rows, across, found = cells.row, cells.col, cells.data
+        selection = values[users][:, items]
+        if not hasattr(selection, "tocoo"):
+            return np.asarray(selection, dtype=float)
+        entries = selection.tocoo()
+        rows, block_columns, block_values = entries.row, entries.col, entries.data
     elif values.shape == ratings.values.shape:
-        rows, across, which = inside(ratings, users, items)
-        found = values[which]
+        rows, block_columns, rating_index = inside(ratings, users, items)
+        block_values = values[rating_index]
     else:
         return None
     filled = np.full((len(users), len(items)), np.nan)
-    filled[rows, across] = found
+    filled[rows, block_columns] = block_values
     return filled
 
 
-def busiest(count: Ints, most: int) -> Ints:
+def busiest(n_ratings: Ints, n_largest: int) -> Ints:
     """Users or items from most to least ratings, by their counts."""
-    return np.argsort(-count, kind="stable")[:most]
+    return np.argsort(-n_ratings, kind="stable")[:n_largest]
 
 
 class Histogram(NamedTuple):
@@ -100,7 +102,7 @@ def histogram(ratings: Ratings, bins: int = 40) -> Histogram:
 
 def tails(ratings: Ratings, points: int = 400) -> tuple[Tail, Tail]:
     """Ratings per user and per item by rank, thinned to `points` log-spaced ranks."""
-    users, items = (_tail(one, points) for one in counts(ratings))
+    users, items = (_tail(n_ratings, points) for n_ratings in counts(ratings))
     return users, items
 
 
@@ -125,7 +127,9 @@ def tails_words(users: Tail, items: Tail) -> str:
 def tails_table(users: Tail, items: Tail) -> Table:
     """Both tails as columns."""
     ends = (("user", users), ("item", items))
-    rows = ((of, *map(int, row)) for of, tail in ends for row in zip(*tail, strict=True))
+    rows = (
+        (axis_name, *map(int, row)) for axis_name, tail in ends for row in zip(*tail, strict=True)
+    )
     return columns(("of", "rank", "ratings"), rows)
 
 

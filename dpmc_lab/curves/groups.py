@@ -81,19 +81,19 @@ def cards_of(
     ids: Iterable[str], public: PublicFacts, epsilon: float = 1.0
 ) -> tuple[dict[str, Guarantee], tuple[DpmcError, ...]]:
     """The cards on public facts, and what hinders the others, each problem once."""
-    found: dict[str, Guarantee] = {}
+    guarantees: dict[str, Guarantee] = {}
     problems: dict[str, DpmcError] = {}
     for id in ids:
         try:
-            facts = prepared_facts(public, registry.get(id).task)
-            found[id] = registry.create(id, epsilon=epsilon).guarantee(facts)
+            public_facts = prepared_facts(public, registry.get(id).task)
+            guarantees[id] = registry.create(id, epsilon=epsilon).guarantee(public_facts)
         except DpmcError as error:
             problems.setdefault(str(error), error)
-    return found, tuple(problems.values())
+    return guarantees, tuple(problems.values())
 
 
 def grouped(
-    found: Mapping[str, Guarantee], refuted: Callable[[str], bool] | None = None
+    guarantees: Mapping[str, Guarantee], refuted: Callable[[str], bool] | None = None
 ) -> tuple[Group, ...]:
     """Mechanisms by their cards, from what protects least to what protects most.
 
@@ -102,10 +102,10 @@ def grouped(
     refuted = refuted or (lambda id: measurements.refuted(measurements.shipped_of(id)))
     groups: dict[tuple[str, Trust], list[Choice]] = {}
     order = {protects: k for k, protects in enumerate(dict.fromkeys(_PROTECTS.values()))}
-    for id, card in found.items():
+    for id, guarantee in guarantees.items():
         cls = registry.get(id)
-        asked = cls.task, card.change, card.public
-        here = [e for e in EPSILONS if advised(*asked, e, card.trust) == id]
+        query = cls.task, guarantee.change, guarantee.public
+        here = [e for e in EPSILONS if advised(*query, e, guarantee.trust) == id]
         recommended = "recommended" if here else ""
         if here and here[-1] < EPSILONS[-1]:
             recommended += f" up to epsilon {here[-1]:g}"
@@ -115,30 +115,35 @@ def grouped(
             id=id,
             name=cls.name,
             predicts=PREDICTS[cls.task],
-            publishes=published(card.publishes),
-            state=cards.state_of(card, refuted=refuted(id)),
+            publishes=published(guarantee.publishes),
+            state=cards.state_of(guarantee, refuted=refuted(id)),
             recommended=recommended,
         )
-        groups.setdefault((_PROTECTS[card.change], card.trust), []).append(choice)
-    kinds = list(PREDICTS.values())
+        groups.setdefault((_PROTECTS[guarantee.change], guarantee.trust), []).append(choice)
+    task_labels = list(PREDICTS.values())
     for choices in groups.values():
-        choices.sort(key=lambda one: (kinds.index(one.predicts), not one.recommended))
-    places = sorted(groups, key=lambda g: (order[g[0]], list(_TRUST).index(g[1])))
-    return tuple(Group(place[0], _TRUST[place[1]], tuple(groups[place])) for place in places)
+        choices.sort(
+            key=lambda option: (task_labels.index(option.predicts), not option.recommended)
+        )
+    group_keys = sorted(groups, key=lambda g: (order[g[0]], list(_TRUST).index(g[1])))
+    return tuple(
+        Group(group_key[0], _TRUST[group_key[1]], tuple(groups[group_key]))
+        for group_key in group_keys
+    )
 
 
 def summary(groups: Iterable[Group], epsilon: float) -> str:
     """The finding: how many claims are proved, only claimed, or refuted."""
     states = [choice.state for group in groups for choice in group.choices]
     counts = [(states.count(state), state.word) for state in State]
-    parts = [f"{count} {'is' if count == 1 else 'are'} {word}" for count, word in counts if count]
-    told = ", ".join([*parts[:-2], " and ".join(parts[-2:])])
+    phrases = [f"{count} {'is' if count == 1 else 'are'} {word}" for count, word in counts if count]
+    told = ", ".join([*phrases[:-2], " and ".join(phrases[-2:])])
     return f"Of {text.many(len(states), 'claim')} at epsilon {epsilon:g}, {told}"
 
 
-def published(what: Publishes) -> str:
+def published(publishes: Publishes) -> str:
     """What leaves the trusted side, in a few words."""
-    return what.value.split(";")[0].split(",")[0]
+    return publishes.value.split(";")[0].split(",")[0]
 
 
 def promised(card: Guarantee) -> str:

@@ -109,14 +109,14 @@ class Line:
 
     def at(self, epsilon: float) -> Interval | None:
         """The interval at a computed epsilon; None elsewhere: values are never interpolated."""
-        near = np.flatnonzero(np.abs(self.epsilon - epsilon) <= 1e-9 * epsilon)
-        return self.intervals[near[0]] if len(near) else None
+        matches = np.flatnonzero(np.abs(self.epsilon - epsilon) <= 1e-9 * epsilon)
+        return self.intervals[matches[0]] if len(matches) else None
 
     def has(self, epsilons: Iterable[float], seeds: Iterable[int]) -> bool:
         """Whether every seed has a value at every epsilon."""
-        rows, columns = ([*wanted] for wanted in (epsilons, seeds))
-        found = self.values[np.isin(self.epsilon, rows)][:, np.isin(self.seeds, columns)]
-        return found.shape == (len(rows), len(columns)) and not bool(np.isnan(found).any())
+        rows, columns = ([*expected] for expected in (epsilons, seeds))
+        selected = self.values[np.isin(self.epsilon, rows)][:, np.isin(self.seeds, columns)]
+        return selected.shape == (len(rows), len(columns)) and not bool(np.isnan(selected).any())
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,14 +168,16 @@ class Picture(NamedTuple):
     @property
     def levels(self) -> list[tuple[str, Reference]]:
         """The lines without an epsilon, each with what it stands for."""
-        found = []
+        named_lines = []
         for level in self.twins:
-            guess = registry.get(level.mechanism).floor == level.mechanism  # a private guess's twin
-            kind = guess_name(level.mechanism) if guess else WITHOUT
-            own = f"{kind}: {level.label.removesuffix(', no privacy')}"
-            best = level.mechanism in registry.REFERENCES.values()
-            found.append((WITHOUT if best else own, level))
-        return found + [(guess_name(level.mechanism), level) for level in self.floors]
+            is_baseline = (
+                registry.get(level.mechanism).floor == level.mechanism
+            )  # a private guess's twin
+            kind = guess_name(level.mechanism) if is_baseline else WITHOUT
+            counterpart_name = f"{kind}: {level.label.removesuffix(', no privacy')}"
+            is_reference = level.mechanism in registry.REFERENCES.values()
+            named_lines.append((WITHOUT if is_reference else counterpart_name, level))
+        return named_lines + [(guess_name(level.mechanism), level) for level in self.floors]
 
     @property
     def without(self) -> Reference | None:
@@ -184,15 +186,22 @@ class Picture(NamedTuple):
 
     def between(self, epsilon: float) -> list[tuple[str, Interval]]:
         """What its lines run between at an epsilon, as far as it is there."""
-        guesses = [(guess_name(guess.mechanism), guess) for guess in self.guesses]
-        ends: list[tuple[str, Line | Reference]] = [*self.levels, *guesses]
-        return [(name, at) for name, one in ends if (at := one.at(epsilon)) is not None]
+        named_baselines = [
+            (guess_name(private_baseline.mechanism), private_baseline)
+            for private_baseline in self.guesses
+        ]
+        endpoints: list[tuple[str, Line | Reference]] = [*self.levels, *named_baselines]
+        return [
+            (name, interval)
+            for name, curve in endpoints
+            if (interval := curve.at(epsilon)) is not None
+        ]
 
 
 def guess_name(id: str) -> str:
     """What a floor stands for."""
-    guess = POPULAR if registry.get(id).task is Task.RANKING else GUESSING
-    return ALONE if id in registry.ALONE.values() else _BASELINES.get(id, guess)
+    default_name = POPULAR if registry.get(id).task is Task.RANKING else GUESSING
+    return ALONE if id in registry.ALONE.values() else _BASELINES.get(id, default_name)
 
 
 # --- out of a store ----------------------------------------------------------------------
@@ -209,18 +218,20 @@ class CurveRows(NamedTuple):
         """With what is known of the same curve from elsewhere, where this has nothing."""
         if other is None:
             return self
-        points = {name: {**other.points.get(name, {}), **own} for name, own in self.points.items()}
+        points = {
+            name: {**other.points.get(name, {}), **values} for name, values in self.points.items()
+        }
         return CurveRows(self.info, points, {**other.claims, **self.claims})
 
     def only(self, seeds: Collection[int] | None) -> CurveRows:
         """With the values of these seeds alone."""
         if seeds is None:
             return self
-        kept = {
-            name: {place: value for place, value in found.items() if place[1] in seeds}
-            for name, found in self.points.items()
+        selected = {
+            name: {place: value for place, value in values.items() if place[1] in seeds}
+            for name, values in self.points.items()
         }
-        return self._replace(points=kept)
+        return self._replace(points=selected)
 
 
 def stored(
@@ -236,10 +247,10 @@ def stored(
 
     keys: of the curves; else all that the store has. epsilons, seeds: only these.
     """
-    wanted = {*mechanisms}.union(*map(registry.company_of, map(registry.get, mechanisms)))
-    found = {}
+    mechanism_ids = {*mechanisms}.union(*map(registry.company_of, map(registry.get, mechanisms)))
+    rows_by_key = {}
     for info in curves(store, keys=keys, count=False):
-        if info.mechanism not in wanted:
+        if info.mechanism not in mechanism_ids:
             continue
         values = {
             metric.name: {
@@ -252,65 +263,74 @@ def stored(
             for metric in metrics
         }
         noisy = registry.adds_noise(registry.get(info.mechanism))
-        found[info.key] = CurveRows(info, values, certified(store, info.id) if noisy else {})
-    return found
+        rows_by_key[info.key] = CurveRows(info, values, certified(store, info.id) if noisy else {})
+    return rows_by_key
 
 
 def picture(
-    own: Mapping[str, CurveRows],
+    stored_rows: Mapping[str, CurveRows],
     mechanisms: Sequence[str],
     metric: Metric,
-    came: Mapping[str, CurveRows] | None = None,
+    shipped_rows: Mapping[str, CurveRows] | None = None,
 ) -> Picture:
     """The curves of some mechanisms with their floors and twins.
 
-    came: rows that came with the program; each fills in what is missing among the own ones.
+    shipped_rows: rows that came with the program; each fills in what is missing among the own ones.
     """
-    came = came or {}
-    found = [own[key].joined(came.get(key)) if key in own else came[key] for key in {**own, **came}]
-    found.sort(key=uses_facts, reverse=True)  # of two lines without privacy the better informed
-    metric = metric.on(found[0].info.public) if found else metric
-    drawn = [*filter(None, (_line(one, metric) for one in found))]
-    levels = [*filter(None, (_reference(one, metric) for one in found))]
+    shipped_rows = shipped_rows or {}
+    curve_rows = [
+        stored_rows[key].joined(shipped_rows.get(key)) if key in stored_rows else shipped_rows[key]
+        for key in {**stored_rows, **shipped_rows}
+    ]
+    curve_rows.sort(
+        key=uses_facts, reverse=True
+    )  # of two lines without privacy the better informed
+    metric = metric.on(curve_rows[0].info.public) if curve_rows else metric
+    plotted = [*filter(None, (_line(curve, metric) for curve in curve_rows))]
+    flat_lines = [*filter(None, (_reference(curve, metric) for curve in curve_rows))]
     classes = [registry.get(id) for id in mechanisms]
-    steps = {step for one in found for step in one.info.prepare}
-    errors = {level.mechanism: level.level.mean for level in levels}
-    floors = {registry.floor_of(cls, steps, errors) for cls in classes}
-    facts = set()  # baselines that are drawn with features alone
+    steps = {step for curve in curve_rows for step in curve.info.prepare}
+    errors = {flat_line.mechanism: flat_line.level.mean for flat_line in flat_lines}
+    baselines = {registry.floor_of(cls, steps, errors) for cls in classes}
+    feature_baselines = set()  # baselines that are drawn with features alone
     if registry.uses_facts(steps):
-        floors |= {registry.ALONE[cls.task] for cls in classes if registry.takes_facts(cls)}
-        facts = {id for id in floors if registry.takes_facts(registry.get(id))}
-    floors -= {*mechanisms}
+        baselines |= {registry.ALONE[cls.task] for cls in classes if registry.takes_facts(cls)}
+        feature_baselines = {id for id in baselines if registry.takes_facts(registry.get(id))}
+    baselines -= {*mechanisms}
     references = {registry.REFERENCES[cls.task] for cls in classes}
-    twins = {cls.twin for cls in classes} - references
+    counterparts = {cls.twin for cls in classes} - references
 
     def of(ids: Collection[str], curves: Iterable[Curve]) -> tuple[Curve, ...]:
-        return tuple(one for one in curves if one.mechanism in ids)
+        return tuple(curve for curve in curves if curve.mechanism in ids)
 
     return Picture(
         metric,
         tuple(
             sorted(
-                of(mechanisms, drawn),
-                key=lambda one: (
-                    mechanisms.index(one.mechanism),
-                    not uses_facts(one),
-                    len(one.label),
+                of(mechanisms, plotted),
+                key=lambda curve: (
+                    mechanisms.index(curve.mechanism),
+                    not uses_facts(curve),
+                    len(curve.label),
                 ),
             )
         ),
-        of(floors, levels),
-        of(references, levels)[:1] + of(twins, levels),
-        tuple(one for one in of(floors, drawn) if uses_facts(one) or one.mechanism not in facts),
+        of(baselines, flat_lines),
+        of(references, flat_lines)[:1] + of(counterparts, flat_lines),
+        tuple(
+            curve
+            for curve in of(baselines, plotted)
+            if uses_facts(curve) or curve.mechanism not in feature_baselines
+        ),
         errors,
     )
 
 
 def read(
-    store: Store, mechanisms: Sequence[str], metric: Metric, **only: Collection[Any] | None
+    store: Store, mechanisms: Sequence[str], metric: Metric, **filters: Collection[Any] | None
 ) -> Picture:
     """The curves of some mechanisms, as far as a store has them. only: as `stored` has it."""
-    return picture(stored(store, mechanisms, [metric], **only), mechanisms, metric)
+    return picture(stored(store, mechanisms, [metric], **filters), mechanisms, metric)
 
 
 def metrics_of(task: Task) -> tuple[Metric, ...]:
@@ -338,18 +358,22 @@ def shipped(
     """
     rows, metrics = shipped_rows(data, mechanism), metrics_of(registry.get(mechanism).task)
 
-    def drawn(side: bool) -> tuple[Picture, ...]:
-        found = {key: one.only(seeds) for key, one in rows.items() if uses_facts(one) == side}
-        return tuple(picture(found, [mechanism], metric) for metric in metrics)
+    def drawn(uses_features: bool) -> tuple[Picture, ...]:
+        selected_rows = {
+            key: entry.only(seeds)
+            for key, entry in rows.items()
+            if uses_facts(entry) == uses_features
+        }
+        return tuple(picture(selected_rows, [mechanism], metric) for metric in metrics)
 
-    shown = plain = drawn(False)
+    charts = plain_charts = drawn(False)
     if facts:
-        both = zip(drawn(True), plain, strict=True)
-        shown = tuple(
-            one._replace(lines=one.lines and (*one.lines, *before.lines[:1]))
-            for one, before in both
+        pairs = zip(drawn(True), plain_charts, strict=True)
+        charts = tuple(
+            entry._replace(lines=entry.lines and (*entry.lines, *plain_chart.lines[:1]))
+            for entry, plain_chart in pairs
         )
-    return shown if shown[0].lines else None
+    return charts if charts[0].lines else None
 
 
 def uses_facts(curve: CurveRows | Line) -> bool:
@@ -361,31 +385,34 @@ def _line(rows: CurveRows, metric: Metric) -> Line | None:
     measured = {place: v for place, v in rows.points[metric.name].items() if place[0] is not None}
     if not measured:
         return None
-    grid, drawn = (sorted(set(side)) for side in zip(*measured, strict=True))
-    there = [rows.claims[epsilon] for epsilon in grid]
-    first = there[0]
+    grid, seeds = (sorted(set(column)) for column in zip(*measured, strict=True))
+    claims = [rows.claims[epsilon] for epsilon in grid]
+    first_claim = claims[0]
     certified = {
-        unit: np.array([claim.units[unit] for claim in there], dtype=float) for unit in first.units
+        unit: np.array([claim.units[unit] for claim in claims], dtype=float)
+        for unit in first_claim.units
     }
     return Line(
         info=rows.info,
         label=label(rows.info),
         metric=metric,
         epsilon=np.array(grid, dtype=float),
-        seeds=np.array(drawn),
-        values=np.array([[measured.get((e, s), math.nan) for s in drawn] for e in grid]),
-        claimed=np.array([claim.claimed for claim in there], dtype=float),
-        change=first.change,
-        certified={unit: np.where(np.isnan(at), np.inf, at) for unit, at in certified.items()},
-        reasons=first.reasons,
-        prepared=first.prepared,
-        version=first.version,
+        seeds=np.array(seeds),
+        values=np.array([[measured.get((e, s), math.nan) for s in seeds] for e in grid]),
+        claimed=np.array([claim.claimed for claim in claims], dtype=float),
+        change=first_claim.change,
+        certified={
+            unit: np.where(np.isnan(bounds), np.inf, bounds) for unit, bounds in certified.items()
+        },
+        reasons=first_claim.reasons,
+        prepared=first_claim.prepared,
+        version=first_claim.version,
     )
 
 
 def _reference(rows: CurveRows, metric: Metric) -> Reference | None:
-    found, info = rows.points[metric.name], rows.info
-    values = [found[place] for place in sorted(p for p in found if p[0] is None)]
+    measured, info = rows.points[metric.name], rows.info
+    values = [measured[place] for place in sorted(p for p in measured if p[0] is None)]
     return Reference(info.key, info.mechanism, label(info), np.array(values)) if values else None
 
 
@@ -405,23 +432,23 @@ def label(info: CurveInfo) -> str:
 
 def interval(values: Floats | Sequence[float], level: float = LEVEL) -> Interval:
     """Mean and half width of the t interval of the values that are there."""
-    there = np.asarray(values, dtype=float)
-    there = there[~np.isnan(there)]
-    mean, n = float(np.mean(there)), len(there)
+    observed = np.asarray(values, dtype=float)
+    observed = observed[~np.isnan(observed)]
+    mean, n = float(np.mean(observed)), len(observed)
     if n < 2:
         return Interval(mean, 0.0, n)
     t = float(stdtrit(n - 1, 0.5 + level / 2))
-    return Interval(mean, t * float(np.std(there, ddof=1)) / math.sqrt(n), n)
+    return Interval(mean, t * float(np.std(observed, ddof=1)) / math.sqrt(n), n)
 
 
-def clearly_better(metric: Metric, one: Interval, other: Interval) -> bool:
+def clearly_better(metric: Metric, first: Interval, second: Interval) -> bool:
     """Whether two intervals lie apart, and which: 'clearly', wherever bands are looked at."""
-    return metric.sign * (one.mean - other.mean) > one.half_width + other.half_width
+    return metric.sign * (first.mean - second.mean) > first.half_width + second.half_width
 
 
-def band_words(view: Band) -> str:
+def band_words(band: Band) -> str:
     """What the band is, for the caption."""
-    few, many = int(view.seeds.min()), int(view.seeds.max())
+    few, many = int(band.seeds.min()), int(band.seeds.max())
     if many == 1:
         return "one seed: no band"
     over = f"{few}" if few == many else f"{few} to {many}"
@@ -460,25 +487,27 @@ class Placed(NamedTuple):
         return self.line.band._replace(x=self.x)
 
 
-def place(line: Line, count: Count) -> Placed:
+def place(line: Line, epsilon_unit: Count) -> Placed:
     """The line on the axis of a unit. It is never dropped: where nothing finite is certified in
     that unit it stands, hollow, at what is claimed."""
-    shown = np.where(np.isnan(line.claimed), line.epsilon, line.claimed)
-    if count is Count.PAPER:
-        own, why = line.certified[line.change.value], ""
-        if not np.isfinite(own).all():
+    claimed_epsilons = np.where(np.isnan(line.claimed), line.epsilon, line.claimed)
+    if epsilon_unit is Count.PAPER:
+        certified_epsilons, why = line.certified[line.change.value], ""
+        if not np.isfinite(certified_epsilons).all():
             why = f"claimed, not certified: {line.reasons.get(line.change.value, '')}"
-        elif not (own <= shown * _SLACK).all():
-            factor = short(float(np.max(own / shown)), 3)
+        elif not (certified_epsilons <= claimed_epsilons * _SLACK).all():
+            factor = short(float(np.max(certified_epsilons / claimed_epsilons)), 3)
             why = f"certified is up to {factor} times what is claimed {line.change.label}"
-        return Placed(line, shown, line.change.label, not why, why)
-    counted = {Count.RATING: RATING, Count.USER: USER_EMPTIED}[count]
-    x, words = line.certified[counted.value], counted.label
+        return Placed(line, claimed_epsilons, line.change.label, not why, why)
+    change = {Count.RATING: RATING, Count.USER: USER_EMPTIED}[epsilon_unit]
+    x, words = line.certified[change.value], change.label
     if np.isfinite(x).all():
         return Placed(line, x, words, True, "")
-    why = line.reasons.get(counted.value, "some epsilons have no finite certified value")
-    claimed = line.change.label + AS_CLAIMED
-    return Placed(line, shown, claimed, False, f"nothing finite is certified {words}: {why}")
+    why = line.reasons.get(change.value, "some epsilons have no finite certified value")
+    claimed_unit = line.change.label + AS_CLAIMED
+    return Placed(
+        line, claimed_epsilons, claimed_unit, False, f"nothing finite is certified {words}: {why}"
+    )
 
 
 def short(value: float, digits: int = 4) -> str:
@@ -493,19 +522,25 @@ def apart_words(picture: Picture) -> list[str]:
     """A sentence for the lines somewhere clearly better than the reference, and for those that are
     somewhere clearly worse than their own private guess at the same epsilon."""
     better, worse = ("Below", "Above") if picture.metric.lower else ("Above", "Below")
-    told: dict[str, list[str]] = {}
+    labels_by_finding: dict[str, list[str]] = {}
     for line in picture.lines:
-        own = [one for one in picture.guesses if one.mechanism == picture.baseline(line)]
-        alone = [one for one in picture.floors if guess_name(one.mechanism) == ALONE]
+        private_baselines = [
+            baseline for baseline in picture.guesses if baseline.mechanism == picture.baseline(line)
+        ]
+        without_others = [
+            baseline for baseline in picture.floors if guess_name(baseline.mechanism) == ALONE
+        ]
         if picture.without is not None and beats(line, picture.without):
-            told.setdefault(f"{better} {_ABOVE}", []).append(line.label)
+            labels_by_finding.setdefault(f"{better} {_ABOVE}", []).append(line.label)
         for rivals, words in (
-            (own, f"{guess_name(picture.baseline(line))} {_BELOW}"),
-            (alone, _UNDER),
+            (private_baselines, f"{guess_name(picture.baseline(line))} {_BELOW}"),
+            (without_others, _UNDER),
         ):
-            if any(beats(one, line) for one in rivals):
-                told.setdefault(f"{worse} {words}", []).append(line.label)
-    return [f"{words} ({'; '.join(labels)})." for words, labels in sorted(told.items())]
+            if any(beats(baseline, line) for baseline in rivals):
+                labels_by_finding.setdefault(f"{worse} {words}", []).append(line.label)
+    return [
+        f"{words} ({'; '.join(labels)})." for words, labels in sorted(labels_by_finding.items())
+    ]
 
 
 _ABOVE = "the line without privacy in places: what that method believes fits less well here"
@@ -513,72 +548,74 @@ _BELOW = "in places: noise is taken for taste"
 _UNDER = "public facts and one's own ratings alone in places: others' add nothing there"
 
 
-def beats(one: Line | Reference, other: Line | Reference) -> bool:
+def beats(first: Line | Reference, second: Line | Reference) -> bool:
     """Whether one of two, of which one is a line, is clearly better at an epsilon of that."""
-    line = one if isinstance(one, Line) else other
+    line = first if isinstance(first, Line) else second
     assert isinstance(line, Line)
-    pairs = ((one.at(e), other.at(e)) for e in line.epsilon.tolist())
+    pairs = ((first.at(e), second.at(e)) for e in line.epsilon.tolist())
     return any(a and b and clearly_better(line.metric, a, b) for a, b in pairs)
 
 
 # --- in words and numbers ----------------------------------------------------------------
 
 
-def caption(placed: Sequence[Placed]) -> str:
+def caption(plotted_lines: Sequence[Placed]) -> str:
     """What a band and a mark mean; nothing without lines."""
-    said = "; ".join(sorted({band_words(one.band) for one in placed}))
-    versions = ", ".join(sorted({one.line.version for one in placed}))
+    said = "; ".join(sorted({band_words(plotted.band) for plotted in plotted_lines}))
+    versions = ", ".join(sorted({plotted.line.version for plotted in plotted_lines}))
     return said and (
         f"{sentence(said)} Filled: certified; hollow: only claimed; a tick: measured at 1. Version"
         f" {versions}."
     )
 
 
-def words(picture: Picture, placed: Sequence[Placed]) -> str:
+def words(picture: Picture, plotted_lines: Sequence[Placed]) -> str:
     """Several lines as text."""
-    parts = [f"{picture.metric.title} against epsilon"]
-    parts += [
+    phrases = [f"{picture.metric.title} against epsilon"]
+    phrases += [
         f"{one.line.label} ({one.counts}{', not certified' * (not one.solid)}):"
         f" {ends_words(one.line, one.x)}"
-        for one in placed
+        for one in plotted_lines
     ]
-    parts += [f"{name}: {picture.metric.text(one.level.mean)}" for name, one in picture.levels]
-    parts += [f"{guess_name(line.mechanism)}: {line.label}" for line in picture.guesses]
-    return "; ".join(parts) + "."
+    phrases += [f"{name}: {picture.metric.text(one.level.mean)}" for name, one in picture.levels]
+    phrases += [f"{guess_name(line.mechanism)}: {line.label}" for line in picture.guesses]
+    return "; ".join(phrases) + "."
 
 
-def table(placed: Sequence[Placed], *, bare: bool = False) -> Table:
+def table(plotted_lines: Sequence[Placed], *, bare: bool = False) -> Table:
     """Every point of several lines, values as people read them; bare: as numbers, what they are in
     the heads."""
-    of = "".join({f" ({one.line.metric.bare})" for one in placed}) * bare
+    of = "".join({f" ({one.line.metric.bare})" for one in plotted_lines}) * bare
     heads = (f"mean{of}", f"from{of}", f"to{of}", "seeds")
     rows = []
-    for one in placed:
+    for one in plotted_lines:
         text = "{:.6g}".format if bare else one.line.metric.text
-        for x, *rest, seeds in zip(*one.band, strict=True):
-            told = map(text, map(float, rest))
+        for x, *bounds, seeds in zip(*one.band, strict=True):
+            formatted = map(text, map(float, bounds))
             rows.append(
-                (one.line.label, float(f"{x:.4g}"), one.counts, one.solid, *told, int(seeds))
+                (one.line.label, float(f"{x:.4g}"), one.counts, one.solid, *formatted, int(seeds))
             )
     return columns(("mechanism", "epsilon", "counts", "certified", *heads), rows)
 
 
-def means_table(placed: Sequence[Placed]) -> Table:
+def means_table(plotted_lines: Sequence[Placed]) -> Table:
     """Means by the epsilon each mechanism was run at; names are short, settings stay."""
-    found = {"mechanism": [short_label(one.line) for one in placed]}
-    for epsilon in sorted({float(e) for one in placed for e in one.line.epsilon}):
-        found[f"{epsilon:g}"] = [
-            "" if (at := one.line.at(epsilon)) is None else one.line.metric.text(at.mean)
-            for one in placed
+    means_by_epsilon = {"mechanism": [short_label(plotted.line) for plotted in plotted_lines]}
+    for epsilon in sorted({float(e) for plotted in plotted_lines for e in plotted.line.epsilon}):
+        means_by_epsilon[f"{epsilon:g}"] = [
+            ""
+            if (interval := plotted.line.at(epsilon)) is None
+            else plotted.line.metric.text(interval.mean)
+            for plotted in plotted_lines
         ]
-    return found
+    return means_by_epsilon
 
 
 def ends_words(line: Line, x: Floats | None = None) -> str:
     """Where it begins and ends: '51.0 % at epsilon 0.1, 76.5 % at epsilon 10'. x: else its own."""
-    places = line.epsilon if x is None else x
-    told = zip(line.band.mean[[0, -1]], places[[0, -1]], strict=True)
-    return ", ".join(f"{line.metric.text(mean)} at epsilon {at:.3g}" for mean, at in told)
+    epsilons = line.epsilon if x is None else x
+    ends = zip(line.band.mean[[0, -1]], epsilons[[0, -1]], strict=True)
+    return ", ".join(f"{line.metric.text(mean)} at epsilon {at:.3g}" for mean, at in ends)
 
 
 def short_label(line: Line) -> str:
@@ -619,11 +656,11 @@ def bars(methods: Mapping[str, Mapping[str, float]]) -> dict[str, dict[Metric, f
 
 def bars_words(methods: Mapping[str, Mapping[str, float]]) -> str:
     """The bars as text."""
-    parts = [
+    phrases = [
         f"{name}: " + ", ".join(f"{metric.panel} {metric.text(v)}" for metric, v in values.items())
         for name, values in bars(methods).items()
     ]
-    return "; ".join(parts) + "."
+    return "; ".join(phrases) + "."
 
 
 def panels_words(panels: Sequence[Picture]) -> str:
@@ -634,5 +671,5 @@ def panels_words(panels: Sequence[Picture]) -> str:
 def panels_table(panels: Sequence[Picture]) -> Table:
     """The same as columns."""
     return {"epsilon": panels[0].lines[0].epsilon.tolist()} | {
-        one.metric.panel: one.lines[0].band.mean.round(4).tolist() for one in panels
+        panel.metric.panel: panel.lines[0].band.mean.round(4).tolist() for panel in panels
     }

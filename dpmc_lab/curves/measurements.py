@@ -23,9 +23,9 @@ def tick(found: Shipped) -> str:
     return f"at least {least} ({METHODS[Method(found.method)]}, {how})"
 
 
-def refuted(found: Shipped | None) -> bool:
+def refuted(bound: Shipped | None) -> bool:
     """Whether an attack found more than is promised."""
-    return found is not None and found.refuted != Refuted.NOTHING.value
+    return bound is not None and bound.refuted != Refuted.NOTHING.value
 
 
 def counterexample(found: Shipped) -> str:
@@ -49,19 +49,19 @@ class Tick(NamedTuple):
 
 def tick_of(line: Line) -> Tick | None:
     """What ships of a curve; None where nothing was measured at its settings."""
-    found = shipped_of(line.mechanism)
-    if found is None or line.at(found.epsilon) is None:
+    bound = shipped_of(line.mechanism)
+    if bound is None or line.at(bound.epsilon) is None:
         return None
-    usual = settings_dict(registry.create(line.mechanism, epsilon=found.epsilon))
-    if any(usual.get(name) != value for name, value in line.info.settings.items()):
+    default_settings = settings_dict(registry.create(line.mechanism, epsilon=bound.epsilon))
+    if any(default_settings.get(name) != value for name, value in line.info.settings.items()):
         return None
-    return as_tick(found)
+    return as_tick(bound)
 
 
 def as_tick(found: Shipped) -> Tick:
     """The same of what was measured."""
-    words = f"set to {found.epsilon:g}, measured {tick(found)}"
-    return Tick(found.epsilon, found.measured, found.change.label, words)
+    label = f"set to {found.epsilon:g}, measured {tick(found)}"
+    return Tick(found.epsilon, found.measured, found.change.label, label)
 
 
 def shipped_of(id: str) -> Shipped | None:

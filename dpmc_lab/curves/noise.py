@@ -113,12 +113,14 @@ def density(
     if isinstance(noise, ModifiedLaplace):  # the noise on a reported value, on its own
         noise = Laplace(query=noise.query, shape=(None,), sensitivity={}, scale=noise.scale)
     reach = within.reach if within else 6 * noise.scale
-    near = np.linspace(-6 * noise.scale, 6 * noise.scale, 201)  # where a narrow density is bent
+    fine_grid = np.linspace(
+        -6 * noise.scale, 6 * noise.scale, 201
+    )  # where a narrow density is bent
     x = np.linspace(-reach, reach, 401)
-    x = np.union1d(x, near[np.abs(near) <= reach])
+    x = np.union1d(x, fine_grid[np.abs(fine_grid) <= reach])
     sample = noise.sample(draws, np.random.default_rng(seed))
-    drawn, edges = np.histogram(sample, bins=_BARS, range=(-reach, reach))
-    heights = drawn / (len(sample) * (edges[1] - edges[0]))
+    bar_counts, edges = np.histogram(sample, bins=_BARS, range=(-reach, reach))
+    heights = bar_counts / (len(sample) * (edges[1] - edges[0]))
     exact = _density(noise, x)
     size = np.abs(sample)
     return Density(
@@ -136,8 +138,8 @@ def density(
 
 def frame(release: Additive | ModifiedLaplace) -> Axes:
     """The axes on which a release is drawn at every epsilon; release: at epsilon 1."""
-    own = density(release)
-    return Axes(own.frame.reach, _TALL * own.frame.top / 1.1)
+    unframed = density(release)
+    return Axes(unframed.frame.reach, _TALL * unframed.frame.top / 1.1)
 
 
 def _density(noise: Additive, x: Floats) -> Floats | None:
@@ -157,15 +159,20 @@ def _half(noise: Additive, size: Floats) -> float:
     return float(np.interp(0.5, inside, x))
 
 
-def view(release: Release, usual: Release, public: PublicFacts) -> Density | ChannelChances:
-    """A release's noise on the axes of every epsilon; usual: the same release at epsilon 1.
+def view(
+    release: Release, default_release: Release, public: PublicFacts
+) -> Density | ChannelChances:
+    """A release's noise on the axes of every epsilon; default_release: the same release at epsilon
+    1.
 
     Raises DpmcError for noise that has no picture.
     """
     if isinstance(release, RandomizedResponse | SymbolChannel):
         return channel(release, symbols(release, public))
-    if isinstance(release, Additive | ModifiedLaplace) and isinstance(usual, type(release)):
-        return density(release, within=frame(usual))
+    if isinstance(release, Additive | ModifiedLaplace) and isinstance(
+        default_release, type(release)
+    ):
+        return density(release, within=frame(default_release))
     raise DpmcError(f"'{release.query}' has no noise to draw")
 
 
@@ -174,8 +181,12 @@ def shape_table(views: Mapping[float, Density | ChannelChances]) -> Table:
     table: Table = {}
     for epsilon, one in views.items():
         if isinstance(one, ChannelChances):
-            there = channel_table(one)
-            table |= {f"chance at epsilon {epsilon:g}": there["chance"]} if table else there
+            channel_columns = channel_table(one)
+            table |= (
+                {f"chance at epsilon {epsilon:g}": channel_columns["chance"]}
+                if table
+                else channel_columns
+            )
         else:
             table |= {
                 "release": [one.query],
@@ -270,11 +281,11 @@ def channel(
 ) -> ChannelChances:
     """The channel matrix and the shares of `draws` fresh outputs for each input."""
     rng = np.random.default_rng(seed)
-    drawn = np.empty_like(release.matrix)
-    for symbol in range(len(drawn)):
+    sampled = np.empty_like(release.matrix)
+    for symbol in range(len(sampled)):
         outputs = _outputs(release, symbol, draws, rng)
-        drawn[symbol] = np.bincount(outputs, minlength=drawn.shape[1]) / draws
-    return ChannelChances(release.query, symbols, release.matrix, drawn)
+        sampled[symbol] = np.bincount(outputs, minlength=sampled.shape[1]) / draws
+    return ChannelChances(release.query, symbols, release.matrix, sampled)
 
 
 def _outputs(
@@ -282,22 +293,22 @@ def _outputs(
 ) -> NDArray[np.integer]:
     """Fresh outputs for one input by the release; of a symbol channel 0 is a missing cell."""
     if isinstance(release, RandomizedResponse):
-        loose = dataclasses.replace(release, shape=(None,), sensitivity={})
-        return loose.publish(np.full(draws, symbol), rng)
+        flat_release = dataclasses.replace(release, shape=(None,), sensitivity={})
+        return flat_release.publish(np.full(draws, symbol), rng)
     from scipy.sparse import csr_array
 
-    row = dataclasses.replace(release, shape=(1, draws), sensitivity={})
-    cells = (np.full(draws, float(symbol)), np.arange(draws), [0, draws])
-    given = csr_array(cells, shape=(1, draws)) if symbol else csr_array((1, draws))
-    reported = row.publish(given, rng).data.astype(np.int64)
+    row_release = dataclasses.replace(release, shape=(1, draws), sensitivity={})
+    entries = (np.full(draws, float(symbol)), np.arange(draws), [0, draws])
+    true_values = csr_array(entries, shape=(1, draws)) if symbol else csr_array((1, draws))
+    reported = row_release.publish(true_values, rng).data.astype(np.int64)
     return np.concatenate([reported, np.zeros(draws - len(reported), dtype=np.int64)])
 
 
 def channel_table(view: ChannelChances) -> Table:
     """Every chance of the channel as a row: input, output, exact chance, share of draws."""
-    _, names, *both = view
+    _, names, *matrices = view
     rows = [
-        (names[true], names[answer], *(round(float(v[true, answer]), 5) for v in both))
+        (names[true], names[answer], *(round(float(v[true, answer]), 5) for v in matrices))
         for true, answer in np.ndindex(view.matrix.shape)
     ]
     return columns(("true value", "answer", "chance", "share of draws"), rows)
@@ -324,15 +335,20 @@ def scales(
 
     main: only of the release that carries most values.
     """
-    found: dict[str, tuple[str, str, list[tuple[float, float]]]] = {}
+    scales_by_release: dict[str, tuple[str, str, list[tuple[float, float]]]] = {}
     for epsilon in epsilons:
         guarantee = registry.create(id, epsilon=epsilon, **settings).guarantee(public)
-        only = main_release(guarantee) if main else None
+        main_only = main_release(guarantee) if main else None
         for name, release in guarantee.releases:
-            if only is None or release is only:
+            if main_only is None or release is main_only:
                 unit, size = _size(release)
-                found.setdefault(name, (release.query, unit, []))[2].append((epsilon, size))
-    return tuple(Scale(query, unit, *np.array(at).T) for query, unit, at in found.values())
+                scales_by_release.setdefault(name, (release.query, unit, []))[2].append(
+                    (epsilon, size)
+                )
+    return tuple(
+        Scale(query, unit, *np.array(points).T)
+        for query, unit, points in scales_by_release.values()
+    )
 
 
 def _size(release: Release) -> tuple[str, float]:
@@ -349,11 +365,11 @@ def _size(release: Release) -> tuple[str, float]:
 
 def scales_words(views: Sequence[tuple[str, str, Scale]], epsilon: float) -> str:
     """Noise against epsilon as text; views: (id, name, scale)."""
-    parts = []
+    phrases = []
     for _, name, view in views:
         k = int(np.argmin(np.abs(view.epsilon - epsilon)))
-        parts.append(f"{name}: {view.unit} {view.scale[k]:.3g} at epsilon {view.epsilon[k]:g}")
-    return "; ".join(parts) + "."
+        phrases.append(f"{name}: {view.unit} {view.scale[k]:.3g} at epsilon {view.epsilon[k]:g}")
+    return "; ".join(phrases) + "."
 
 
 def scales_table(views: Sequence[tuple[str, str, Scale]]) -> Table:
@@ -367,16 +383,16 @@ def scales_table(views: Sequence[tuple[str, str, Scale]]) -> Table:
 def scales_caption(ids: set[str], others: Sequence[str], unit: str) -> str:
     """What the picture of scales shows. ids: drawn; others: names of methods measured otherwise;
     unit: what the chosen epsilon counts."""
-    parts = [f"The rule is the chosen epsilon, counted {unit}."]
+    sentences = [f"The rule is the chosen epsilon, counted {unit}."]
     if len(ids) > 1:
-        parts.insert(
+        sentences.insert(
             0,
             "Bold: each release of the chosen mechanism; of the others the main one. A scale counts"
             " in the units of what it is added to, so compare slopes, not heights.",
         )
     if others:
-        parts.append(f"Measured otherwise, so not drawn here: {', '.join(others)}.")
-    return " ".join(parts)
+        sentences.append(f"Measured otherwise, so not drawn here: {', '.join(others)}.")
+    return " ".join(sentences)
 
 
 class BeforeAfter(NamedTuple):
@@ -394,18 +410,20 @@ class BeforeAfter(NamedTuple):
 def block(ratings: Ratings, users: int = 24, items: int = 36) -> Ratings:
     """The corner of the busiest users and most rated items, as ratings of their own."""
     by_user, by_item = counts(ratings)
-    chosen, shown = busiest(by_user, users), busiest(by_item, items)
-    row, column, which = inside(ratings, chosen, shown)
+    chosen_users, chosen_items = busiest(by_user, users), busiest(by_item, items)
+    row, column, rating_index = inside(ratings, chosen_users, chosen_items)
     order = np.lexsort((column, row))
     return dataclasses.replace(
         ratings,
         users=row[order].astype(np.int32),
         items=column[order].astype(np.int32),
-        values=ratings.values[which[order]],
+        values=ratings.values[rating_index[order]],
         times=None,
-        public=dataclasses.replace(ratings.public, users=len(chosen), items=len(shown)),
-        user_ids=tuple(user_name(ratings, int(u)) for u in chosen),
-        item_ids=tuple(title(ratings, int(i)) for i in shown),
+        public=dataclasses.replace(
+            ratings.public, users=len(chosen_users), items=len(chosen_items)
+        ),
+        user_ids=tuple(user_name(ratings, int(u)) for u in chosen_users),
+        item_ids=tuple(title(ratings, int(i)) for i in chosen_items),
         titles=None,
     )
 
@@ -416,23 +434,25 @@ def before_after(mechanism: Mechanism, corner: Ratings) -> tuple[BeforeAfter, ..
     The values before noise are raw ratings, or computed from them: for looking at only.
     Releases whose values belong to no cell of the block, item or pair of items are left out.
     """
-    wanted = {r.query for _, r in mechanism.guarantee(corner.public).releases}
+    queries = {r.query for _, r in mechanism.guarantee(corner.public).releases}
     pictures: dict[str, BeforeAfter] = {}
     foreign = _foreign(mechanism, corner.public)
-    for p in publications(mechanism, corner, wanted):
-        if p.release.query in pictures or p.release.query in foreign:
+    for publication in publications(mechanism, corner, queries):
+        if publication.release.query in pictures or publication.release.query in foreign:
             continue
-        before, after = _cells(p.private, corner), _cells(p.published, corner)
+        before, after = _cells(publication.private, corner), _cells(publication.published, corner)
         if before is not None and after is not None:
             items = tuple(corner.item_ids or ())
-            kind, shape = "users", p.private.shape
+            row_kind, shape = "users", publication.private.shape
             if shape == (len(items), len(items)) != corner.shape:
-                kind = "items"
+                row_kind = "items"
             elif shape == (len(items),) != corner.values.shape:
-                kind = "all users"
-            names = {"users": tuple(corner.user_ids or ()), "items": items}.get(kind, (kind,))
-            pictures[p.release.query] = BeforeAfter(
-                p.release.query, before, after, names, items, kind
+                row_kind = "all users"
+            names = {"users": tuple(corner.user_ids or ()), "items": items}.get(
+                row_kind, (row_kind,)
+            )
+            pictures[publication.release.query] = BeforeAfter(
+                publication.release.query, before, after, names, items, row_kind
             )
     return tuple(pictures.values())
 
@@ -440,8 +460,8 @@ def before_after(mechanism: Mechanism, corner: Ratings) -> tuple[BeforeAfter, ..
 def _foreign(mechanism: Mechanism, public: PublicFacts) -> set[str]:
     """Queries of releases as large as items x items by chance: one more item shows it."""
     n = public.items
-    more = mechanism.guarantee(dataclasses.replace(public, items=n + 1)).releases
-    grown = {r.query for _, r in more if r.shape == (n + 1, n + 1)}
+    larger_releases = mechanism.guarantee(dataclasses.replace(public, items=n + 1)).releases
+    grown = {r.query for _, r in larger_releases if r.shape == (n + 1, n + 1)}
     return {
         r.query
         for _, r in mechanism.guarantee(public).releases
@@ -450,16 +470,16 @@ def _foreign(mechanism: Mechanism, public: PublicFacts) -> set[str]:
 
 
 def _cells(values: NDArray[Any], ratings: Ratings) -> Floats | None:
-    found, items = grid(values, ratings, *map(np.arange, ratings.shape)), ratings.public.items
-    if found is None and values.shape in ((items,), (items, items)):
+    selection, items = grid(values, ratings, *map(np.arange, ratings.shape)), ratings.public.items
+    if selection is None and values.shape in ((items,), (items, items)):
         return np.atleast_2d(values).astype(float)
-    return found
+    return selection
 
 
 def coded(view: BeforeAfter, task: Task) -> tuple[str, str] | None:
     """The names of a block's two values, where it has no others before and after."""
-    there = np.concatenate([v[~np.isnan(v)] for v in (view.before, view.after)])
-    return two_values(task) if np.isin(there, (0, 1)).all() else None
+    observed = np.concatenate([v[~np.isnan(v)] for v in (view.before, view.after)])
+    return two_values(task) if np.isin(observed, (0, 1)).all() else None
 
 
 def limits(view: BeforeAfter, release: Release) -> tuple[float, float] | None:
@@ -531,8 +551,11 @@ def row_words(view: BeforeAfter, user: int = 0) -> str:
 
 def row_table(view: BeforeAfter, user: int = 0) -> Table:
     """One row of the picture as columns."""
-    here = np.flatnonzero(~np.isnan(view.before[user]) | ~np.isnan(view.after[user]))
-    return {"item": [view.items[i] for i in here]} | {
-        name: [None if np.isnan(v) else round(float(v), 4) for v in side[user, here]]
-        for name, side in (("before", view.before), ("after", view.after))
+    released_columns = np.flatnonzero(~np.isnan(view.before[user]) | ~np.isnan(view.after[user]))
+    return {"item": [view.items[i] for i in released_columns]} | {
+        name: [
+            None if np.isnan(v) else round(float(v), 4)
+            for v in block_values[user, released_columns]
+        ]
+        for name, block_values in (("before", view.before), ("after", view.after))
     }

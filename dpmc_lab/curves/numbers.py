@@ -75,18 +75,18 @@ def resamples(seeds: int) -> Ints:
     return np.random.default_rng(0).integers(0, seeds, (DRAWS, seeds))
 
 
-def means(values: Floats, drawn: Ints) -> Floats:
+def means(values: Floats, resampled_seeds: Ints) -> Floats:
     """Mean over each resample of the seeds (values: X x S, S >= 2), stretched: draws x X."""
     mean, seeds, end = values.mean(axis=1), values.shape[1], 0.5 + LEVEL / 2
     stretch = float(stdtrit(seeds - 1, end) / ndtri(end)) * math.sqrt(seeds / (seeds - 1))
-    stretched: Floats = mean + stretch * (values[:, drawn].mean(axis=2).T - mean)
+    stretched: Floats = mean + stretch * (values[:, resampled_seeds].mean(axis=2).T - mean)
     return stretched
 
 
-def estimate(value: float, drawn: Floats, seeds: int) -> Estimate:
+def estimate(value: float, resampled: Floats, seeds: int) -> Estimate:
     """The percentile interval of values read off `means`; infinite ones count as such."""
     tail = (1 - LEVEL) / 2
-    ordered = np.sort(drawn)
+    ordered = np.sort(resampled)
     low = ordered[int(np.floor(tail * (len(ordered) - 1)))]
     high = ordered[int(np.ceil((1 - tail) * (len(ordered) - 1)))]
     return Estimate(value, min(float(low), value), max(float(high), value), seeds)
@@ -101,9 +101,9 @@ def estimate_words(found: Estimate, first: float, last: float) -> str:
     return f"{value} ({kind}: {span_words(found, first, last)})"
 
 
-def span_words(found: Estimate, first: float, last: float) -> str:
+def span_words(estimate: Estimate, first: float, last: float) -> str:
     """Its interval alone: '1.2 to 1.7', or beyond which end of the epsilons computed it goes."""
-    return " to ".join(_end(value, first, last) for value in (found.low, found.high))
+    return " to ".join(_end(value, first, last) for value in (estimate.low, estimate.high))
 
 
 def _end(value: float, first: float, last: float) -> str:
@@ -135,31 +135,33 @@ class Answer(NamedTuple):
     at: float
 
 
-def smallest_epsilons(placed: Placed, wanted: Sequence[float]) -> list[Answer]:
+def smallest_epsilons(plotted: Placed, targets: Sequence[float]) -> list[Answer]:
     """Invert the monotone fit of the means: more epsilon cannot make a mechanism worse.
 
     The fit is isotonic least squares on the means over seeds, linear in log epsilon
     between the epsilons computed; it is never extended beyond them. An answer for each wanted
     value.
     """
-    line = placed.line
+    line = plotted.line
     direction = line.metric.sign
-    whole = complete(line.values)
-    x, seeds = placed.x, max(1, int(whole.sum()))
-    there = line.values[:, whole] if seeds > 1 else line.values
-    weights = np.sum(~np.isnan(there), axis=1).astype(float)
-    fitted = isotonic(np.nanmean(direction * there, axis=1), weights)
-    drawn = fitted[None]
+    is_complete = complete(line.values)
+    x, seeds = plotted.x, max(1, int(is_complete.sum()))
+    observed = line.values[:, is_complete] if seeds > 1 else line.values
+    weights = np.sum(~np.isnan(observed), axis=1).astype(float)
+    fitted = isotonic(np.nanmean(direction * observed, axis=1), weights)
+    resampled_fits = fitted[None]
     if seeds > 1:
-        drawn = isotonic(means(direction * there, resamples(seeds)), weights)
-    near = fitted[-1] - 1e-12 * abs(fitted[-1])  # equal means differ by rounding
-    best, at = direction * float(fitted[-1]), float(x[np.argmax(fitted >= near)])
-    found = []
-    for value in wanted:
+        resampled_fits = isotonic(means(direction * observed, resamples(seeds)), weights)
+    threshold = fitted[-1] - 1e-12 * abs(fitted[-1])  # equal means differ by rounding
+    best, best_epsilon = direction * float(fitted[-1]), float(x[np.argmax(fitted >= threshold)])
+    required = []
+    for value in targets:
         goal = direction * value
-        where = estimate(float(_reach(x, fitted[None], goal)[0]), _reach(x, drawn, goal), seeds)
-        found.append(Answer(placed, value, where, best, at))
-    return found
+        estimated = estimate(
+            float(_reach(x, fitted[None], goal)[0]), _reach(x, resampled_fits, goal), seeds
+        )
+        required.append(Answer(plotted, value, estimated, best, best_epsilon))
+    return required
 
 
 def answer_words(answer: Answer, without: Reference | None = None) -> str:
@@ -194,15 +196,15 @@ def answers_table(answers: Sequence[Answer]) -> Table:
     names = ("mechanism", "wanted", "epsilon", "from", "to", "counts", "certified", "best")
     rows = [
         (
-            one.placed.line.label,
-            one.placed.line.metric.text(one.wanted),
-            reach_words(one),
-            *(_end(end, *one.placed.x[[0, -1]]) for end in one.epsilon[1:3]),
-            one.placed.counts,
-            one.placed.solid,
-            one.placed.line.metric.text(one.best),
+            answer.placed.line.label,
+            answer.placed.line.metric.text(answer.wanted),
+            reach_words(answer),
+            *(_end(end, *answer.placed.x[[0, -1]]) for end in answer.epsilon[1:3]),
+            answer.placed.counts,
+            answer.placed.solid,
+            answer.placed.line.metric.text(answer.best),
         )
-        for one in answers
+        for answer in answers
     ]
     return columns(names, rows)
 
@@ -219,43 +221,47 @@ def reach_words(answer: Answer) -> str:
 # --- the finding, in a title ---------------------------------------------------------------
 
 
-def cost_words(answers: Sequence[Answer], without: Reference | None = None) -> str:
+def cost_words(answers: Sequence[Answer], nonprivate_reference: Reference | None = None) -> str:
     """What the wanted quality costs, as a title; '' without answers, or from a single seed.
 
     What is certified goes before what is only claimed, and epsilons that count different things are
-    not ranked. without: the line without privacy.
+    not ranked. nonprivate_reference: the line without privacy.
     """
-    if not answers or min(one.epsilon.seeds for one in answers) < 2:
+    if not answers or min(answer.epsilon.seeds for answer in answers) < 2:
         return ""
     metric, wanted = answers[0].placed.line.metric, answers[0].wanted
     goal = f"{metric.spoken} {metric.full(wanted)}"
-    there = [one for one in answers if math.isfinite(one.epsilon.value)]
-    proved = [one for one in there if one.placed.solid]
-    if not there:
-        if without is not None and not metric.reached(without.level.mean, wanted):
+    reached = [answer for answer in answers if math.isfinite(answer.epsilon.value)]
+    proved = [answer for answer in reached if answer.placed.solid]
+    if not reached:
+        if nonprivate_reference is not None and not metric.reached(
+            nonprivate_reference.level.mean, wanted
+        ):
             return f"Not even without privacy does anything reach {goal}"
         alone = f"{answers[0].placed.line.label} does not reach"
         return f"{'Nothing here reaches' if len(answers) > 1 else alone} {goal}"
-    if not proved and all(one.placed.counts.endswith(AS_CLAIMED) for one in there):
+    if not proved and all(answer.placed.counts.endswith(AS_CLAIMED) for answer in reached):
         return f"Nothing certified in this unit reaches {goal}"
     if not proved:
         return f"Only claims that are not proved reach {goal}"
-    first = min(proved, key=lambda one: one.epsilon.value)
+    first = min(proved, key=lambda answer: answer.epsilon.value)
     name, least = first.placed.line.label, reach_words(first)
     if len(proved) == 1:
-        rest = "nothing else gets there" if len(there) == 1 else "others only claim to get there"
+        rest = "nothing else gets there" if len(reached) == 1 else "others only claim to get there"
         return f"{name} needs epsilon {least} for {goal}" + (
             f"; {rest}" if len(answers) > 1 else ""
         )
-    most = reach_words(max(proved, key=lambda one: one.epsilon.value))
+    most = reach_words(max(proved, key=lambda answer: answer.epsilon.value))
     span = f"epsilon {least}" if least == most else f"epsilon {least} to {most}"
-    if len({one.placed.counts for one in proved}) > 1:
+    if len({answer.placed.counts for answer in proved}) > 1:
         return f"{capital(goal)} takes {span}, counted in different units"
-    rivals = [one for one in proved if one is not first]
-    if first.epsilon.seeds > 1 and all(first.epsilon.high < one.epsilon.low for one in rivals):
+    rivals = [answer for answer in proved if answer is not first]
+    if first.epsilon.seeds > 1 and all(
+        first.epsilon.high < answer.epsilon.low for answer in rivals
+    ):
         return f"{name} needs least for {goal}: epsilon {least}"
     many = f"{len(proved)} of {len(answers)} mechanisms"
-    if len(proved) < len(there):
+    if len(proved) < len(reached):
         many = f"{len(proved)} certified mechanisms of {len(answers)}"
     return f"{capital(goal)} takes {span} with {many}"
 
@@ -269,9 +275,9 @@ def limits(values: Sequence[float]) -> tuple[float, float, float]:
     Round numbers around all values, in about a hundred steps of 1, 2 or 5 times a power of ten.
     """
     low, high = min(values), max(values)
-    least = max((high - low) / 100, 1e-6 * max(abs(low), abs(high)), 1e-6)
-    power = 10.0 ** math.floor(math.log10(least))
-    step = next(k * power for k in (1, 2, 5, 10) if k * power >= least * (1 - 1e-9))
+    min_step = max((high - low) / 100, 1e-6 * max(abs(low), abs(high)), 1e-6)
+    power = 10.0 ** math.floor(math.log10(min_step))
+    step = next(k * power for k in (1, 2, 5, 10) if k * power >= min_step * (1 - 1e-9))
     digits = max(0, -math.floor(math.log10(step) + 1e-9))
     start, end = math.floor(low / step), math.ceil(high / step)
     if end == start:
@@ -289,10 +295,10 @@ def isotonic(values: Floats | Sequence[float], weights: Floats | Sequence[float]
     sums = np.cumsum(heights * masses, axis=-1)
     fitted = np.full(heights.shape, -np.inf)
     for a in range(len(masses)):
-        until = sums[..., a:] - sums[..., a : a + 1] + (heights * masses)[..., a : a + 1]
-        means = until / np.cumsum(masses[a:])
-        least = np.minimum.accumulate(means[..., ::-1], axis=-1)[..., ::-1]
-        fitted[..., a:] = np.maximum(fitted[..., a:], least)
+        segment_sums = sums[..., a:] - sums[..., a : a + 1] + (heights * masses)[..., a : a + 1]
+        means = segment_sums / np.cumsum(masses[a:])
+        running_minimum = np.minimum.accumulate(means[..., ::-1], axis=-1)[..., ::-1]
+        fitted[..., a:] = np.maximum(fitted[..., a:], running_minimum)
     return fitted
 
 
@@ -300,13 +306,13 @@ def _reach(x: Floats, fitted: Floats, goal: float) -> Floats:
     """The smallest epsilon at which each fit (draws x E) is at least the goal; inf for none."""
     above = fitted >= goal - 1e-12  # equal means differ by rounding
     k = np.argmax(above, axis=1)
-    row, before = np.arange(len(k)), np.maximum(k - 1, 0)
-    low, high = fitted[row, before], fitted[row, k]
+    row, previous = np.arange(len(k)), np.maximum(k - 1, 0)
+    low, high = fitted[row, previous], fitted[row, k]
     share = (goal - low) / np.where(high > low, high - low, 1.0)
-    between = np.exp(np.log(x[before]) + share * np.log(x[k] / x[before]))
-    found: Floats = np.where(k == 0, x[0], between)
-    found[~above.any(axis=1)] = np.inf
-    return found
+    between = np.exp(np.log(x[previous]) + share * np.log(x[k] / x[previous]))
+    crossings: Floats = np.where(k == 0, x[0], between)
+    crossings[~above.any(axis=1)] = np.inf
+    return crossings
 
 
 # --- what of the gain is kept ------------------------------------------------------------
@@ -321,42 +327,46 @@ class KeptShare(NamedTuple):
     words: str
 
 
-def ends(picture: Picture, line: Line, epsilon: float) -> tuple[Interval | None, Interval | None]:
+def ends(chart: Picture, line: Line, epsilon: float) -> tuple[Interval | None, Interval | None]:
     """(what the line's own guess reaches at an epsilon, what is reached without privacy)."""
-    own = picture.baseline(line)
-    known: tuple[Line | Reference, ...] = (*picture.floors, *picture.guesses, *picture.lines)
-    guesses = (one.at(epsilon) for one in known if one.mechanism == own != line.mechanism)
-    without = picture.without
-    return next(filter(None, guesses), None), without.level if without else None
+    baseline_id = chart.baseline(line)
+    curves: tuple[Line | Reference, ...] = (*chart.floors, *chart.guesses, *chart.lines)
+    baselines = (
+        curve.at(epsilon) for curve in curves if curve.mechanism == baseline_id != line.mechanism
+    )
+    reference = chart.without
+    return next(filter(None, baselines), None), reference.level if reference else None
 
 
 def kept(
-    picture: Picture, line: Line, epsilon: float, best: Interval | None = None
+    chart: Picture, line: Line, epsilon: float, best: Interval | None = None
 ) -> KeptShare | None:
     """The share of what the data give over guessing that is left at an epsilon.
 
     best: what the gain is measured against, else no privacy. None where a number lacks; without
     words where one rests on too few seeds for an interval.
     """
-    here, (guess, without) = line.at(epsilon), ends(picture, line, epsilon)
-    best, metric = best or without, picture.metric
-    if here is None or guess is None or best is None:
+    current, (baseline, reference) = line.at(epsilon), ends(chart, line, epsilon)
+    best, metric = best or reference, chart.metric
+    if current is None or baseline is None or best is None:
         return None
-    gain = metric.sign * (best.mean - guess.mean)
-    share = metric.sign * (here.mean - guess.mean) / gain if gain > 0 else math.nan
-    guessing = guess_name(picture.baseline(line))
-    unclear = UNCLEAR.format(guessing)
-    if min(here.seeds, guess.seeds) < FEWEST:
-        words = ""
-    elif not clearly_better(metric, best, guess):
-        words = f"nothing to keep: no privacy is {unclear} either"
-    elif clearly_better(metric, here, guess):
-        return KeptShare(share, True, kept_words(share, guessing))
-    elif clearly_better(metric, best, here):
-        words = unclear
+    total_gain = metric.sign * (best.mean - baseline.mean)
+    share = (
+        metric.sign * (current.mean - baseline.mean) / total_gain if total_gain > 0 else math.nan
+    )
+    baseline_name = guess_name(chart.baseline(line))
+    unclear = UNCLEAR.format(baseline_name)
+    if min(current.seeds, baseline.seeds) < FEWEST:
+        label = ""
+    elif not clearly_better(metric, best, baseline):
+        label = f"nothing to keep: no privacy is {unclear} either"
+    elif clearly_better(metric, current, baseline):
+        return KeptShare(share, True, kept_words(share, baseline_name))
+    elif clearly_better(metric, best, current):
+        label = unclear
     else:
-        words = "nothing to keep: the gain is within the noise"
-    return KeptShare(share, False, words)
+        label = "nothing to keep: the gain is within the noise"
+    return KeptShare(share, False, label)
 
 
 def kept_words(share: float, guess: str = GUESSING) -> str:
@@ -364,31 +374,36 @@ def kept_words(share: float, guess: str = GUESSING) -> str:
     return f"keeps {100 * share:.0f} % of the gain over {guess}"
 
 
-def clear_from(picture: Picture, line: Line) -> float | None:
+def clear_from(chart: Picture, line: Line) -> float | None:
     """The smallest epsilon at which a line is clearly better than its own guess; inf for none.
 
     None where it is not known: without a guess, or of too few seeds.
     """
-    points = [(e, line.at(e), ends(picture, line, e)[0]) for e in line.epsilon.tolist()]
-    known = [(e, here, guess) for e, here, guess in points if here and guess]
-    if not known or min(min(here.seeds, guess.seeds) for _, here, guess in known) < FEWEST:
+    points = [(e, line.at(e), ends(chart, line, e)[0]) for e in line.epsilon.tolist()]
+    comparable = [(e, current, baseline) for e, current, baseline in points if current and baseline]
+    if (
+        not comparable
+        or min(min(current.seeds, baseline.seeds) for _, current, baseline in comparable) < FEWEST
+    ):
         return None
-    clear = (e for e, here, guess in known if clearly_better(line.metric, here, guess))
-    return next(clear, math.inf)
+    clear_epsilons = (
+        e for e, current, baseline in comparable if clearly_better(line.metric, current, baseline)
+    )
+    return next(clear_epsilons, math.inf)
 
 
-def guess_words(picture: Picture) -> str:
+def guess_words(chart: Picture) -> str:
     """Below which epsilon no line is clearly better than guessing; '' where one always is.
 
     By the setting, which counts what each method protects.
     """
-    floors = {picture.baseline(line) for line in picture.lines}
-    rivals = [line for line in picture.lines if line.mechanism not in floors]
-    starts = [clear_from(picture, line) for line in rivals]
+    baselines = {chart.baseline(line) for line in chart.lines}
+    rivals = [line for line in chart.lines if line.mechanism not in baselines]
+    starts = [clear_from(chart, line) for line in rivals]
     known = [start for start in starts if start is not None]
     if not known or len(known) < len(starts):
         return ""
-    told = UNCLEAR.format(guess_name(picture.baseline(rivals[0])))
+    told = UNCLEAR.format(guess_name(chart.baseline(rivals[0])))
     if math.isinf(min(known)):
         return f"{capital(told)} at any epsilon"
     if min(known) <= min(float(line.epsilon[0]) for line in rivals):
@@ -396,36 +411,39 @@ def guess_words(picture: Picture) -> str:
     return f"Below epsilon {short(min(known))} {told}"
 
 
-def finding(picture: Picture, line: Line) -> str:
+def finding(chart: Picture, line: Line) -> str:
     """What the curve says, in a sentence; nothing where it says nothing for sure."""
-    said = [guess_words(picture._replace(lines=(line,)))]
-    found = [kept(picture, line, epsilon) for epsilon in line.epsilon.tolist()]
-    near = [one is not None and one.clear and one.share >= NEAR for one in found]
-    stop = since(line.epsilon.tolist(), near)
+    sentences = [guess_words(chart._replace(lines=(line,)))]
+    gain_shares = [kept(chart, line, epsilon) for epsilon in line.epsilon.tolist()]
+    is_nearly_full = [
+        gain_share is not None and gain_share.clear and gain_share.share >= NEAR
+        for gain_share in gain_shares
+    ]
+    stop = since(line.epsilon.tolist(), is_nearly_full)
     if stop is not None:
         where = f"from {stop:g} on" if stop > line.epsilon[0] else f"already at {stop:g}"
-        said.append(f"{where} nine tenths of the gain are kept")
-    return capital("; ".join(filter(None, said)))
+        sentences.append(f"{where} nine tenths of the gain are kept")
+    return capital("; ".join(filter(None, sentences)))
 
 
 def since(epsilons: Sequence[float], holds: Sequence[bool]) -> float | None:
     """The epsilon from which on something holds at all computed; None where not at the last."""
-    first = max((k + 1 for k, yes in enumerate(holds) if not yes), default=0)
+    first = max((k + 1 for k, is_true in enumerate(holds) if not is_true), default=0)
     return epsilons[first] if first < len(epsilons) else None
 
 
 # --- where a curve stands at an epsilon --------------------------------------------------
 
 
-def at_words(picture: Picture, epsilon: float) -> str:
+def at_words(chart: Picture, epsilon: float) -> str:
     """Where its first line stands, what it keeps and what it runs between, as means over seeds; ""
     where nothing is computed."""
-    line, metric = picture.lines[0], picture.metric
-    here, share = line.at(epsilon), kept(picture, line, epsilon)
+    line, metric = chart.lines[0], chart.metric
+    here, share = line.at(epsilon), kept(chart, line, epsilon)
     if here is None:
         return ""
     told = [f"{metric.text(here.mean)} {around(metric, here)}", share.words if share else ""]
-    for name, level in picture.between(epsilon):
+    for name, level in chart.between(epsilon):
         over = f" over {many(level.seeds, 'seed')}" * (level.seeds != here.seeds)
         told.append(f"{name}: {metric.text(level.mean)}{over}")
     return f"the curve at epsilon {epsilon:g}: {'; '.join(filter(None, told))}"
@@ -434,8 +452,8 @@ def at_words(picture: Picture, epsilon: float) -> str:
 def words_at(picture: Picture, epsilon: float) -> str:
     """Its lines and where they stand there, as text."""
     of = f"{picture.metric.title} against epsilon, of"
-    parts = [f"{of} {line.label}: {ends_words(line)}" for line in picture.lines]
-    return "; ".join(filter(None, (*parts, at_words(picture, epsilon)))) + "."
+    phrases = [f"{of} {line.label}: {ends_words(line)}" for line in picture.lines]
+    return "; ".join(filter(None, (*phrases, at_words(picture, epsilon)))) + "."
 
 
 # --- the epsilon that a wanted quality takes ---------------------------------------------
@@ -452,7 +470,7 @@ class Needed(NamedTuple):
     high: float | None
 
 
-def needed(line: Line, stops: Sequence[float], wanted: Sequence[float]) -> list[Needed]:
+def needed(line: Line, slider_epsilons: Sequence[float], targets: Sequence[float]) -> list[Needed]:
     """The epsilon that Compare names, with the slider's stop from which on it is reached."""
     placed, metric = place(line, Count.PAPER), line.metric
     first, last = placed.x[[0, -1]].tolist()
@@ -460,10 +478,14 @@ def needed(line: Line, stops: Sequence[float], wanted: Sequence[float]) -> list[
     def among(epsilon: float) -> float | None:
         if epsilon > last:
             return None
-        return float(np.interp(math.log(max(epsilon, first)), np.log(stops), range(len(stops))))
+        return float(
+            np.interp(
+                math.log(max(epsilon, first)), np.log(slider_epsilons), range(len(slider_epsilons))
+            )
+        )
 
-    found = []
-    for one in smallest_epsilons(placed, wanted):
+    slider_targets = []
+    for one in smallest_epsilons(placed, targets):
         goal = f"{'at most ' * metric.lower}{metric.full(one.wanted)}"
         epsilon = one.epsilon
         if math.isinf(epsilon.value):
@@ -472,9 +494,9 @@ def needed(line: Line, stops: Sequence[float], wanted: Sequence[float]) -> list[
             sure = "certified" if placed.solid else "claimed, not certified"
             ends = at = ""
             if epsilon.value > first:
-                stop = next((s for s in stops if s >= epsilon.value * (1 - 1e-9)), last)
+                stop = next((s for s in slider_epsilons if s >= epsilon.value * (1 - 1e-9)), last)
                 at = f"; on the slider {stop:g}"
                 ends = f" ({span_words(epsilon, first, last)})" * (epsilon.seeds > 1)
             text = f"{goal} takes epsilon {reach_words(one)}{ends} {placed.counts}, {sure}{at}."
-        found.append(Needed(goal, capital(text), *map(among, epsilon[:3])))
-    return found
+        slider_targets.append(Needed(goal, capital(text), *map(among, epsilon[:3])))
+    return slider_targets

@@ -96,22 +96,26 @@ def people(train: Ratings, plain: Sequence[Sequence[int]], items: Collection[int
     """
     users, counts = toplists.sample(train), np.diff(train.indptr)
     order = np.argsort(counts[users], kind="stable")
-    places = dict.fromkeys(int(order[round(q * (len(order) - 1))]) for q in QUANTILES)
-    known = _counts(train)
+    positions = dict.fromkeys(int(order[round(q * (len(order) - 1))]) for q in QUANTILES)
+    item_counts = _counts(train)
     popular = toplists.popular(train)
-    found = []
-    for k in places:
-        user = int(users[k])
-        own = slice(train.indptr[user], train.indptr[user + 1])
-        items_of, values = train.items[own], train.values[own]
+    selected = []
+    for position in positions:
+        user = int(users[position])
+        row = slice(train.indptr[user], train.indptr[user + 1])
+        items_of, values = train.items[row], train.values[row]
         # the best known items that somebody rated, and some without a rating
-        best = np.argsort(-known[items_of], kind="stable")[:_RATED]
+        best = np.argsort(-item_counts[items_of], kind="stable")[:_RATED]
         rated = [(title(train, int(items_of[n])), float(values[n])) for n in best]
-        cells = (*rated, *((title(train, item), None) for item in popular[k][:_MISSING]))
-        found.append(Person(user_name(train, user), int(counts[user]), cells, tuple(plain[k]), k))
-    named = {*items, *(item for person in found for item in person.plain)}
-    titles = {item: title(train, item) for item in sorted(named)}
-    return People(tuple(found), titles, _mean(toplists.shared(popular, plain)))
+        cells = (*rated, *((title(train, item), None) for item in popular[position][:_MISSING]))
+        selected.append(
+            Person(
+                user_name(train, user), int(counts[user]), cells, tuple(plain[position]), position
+            )
+        )
+    listed_items = {*items, *(item for person in selected for item in person.plain)}
+    titles = {item: title(train, item) for item in sorted(listed_items)}
+    return People(tuple(selected), titles, _mean(toplists.shared(popular, plain)))
 
 
 def _mean(values: Sequence[int]) -> float:
@@ -134,61 +138,73 @@ def of_store(
     if plain is None or len(plain) != len(toplists.sample(train)):
         return None
     stored = {key: top_lists(store, ids[key]) for key in keys if key in ids and key != reference}
-    first = people(train, plain, ())
-    places = [person.place for person in first.people]
-    found: dict[str, dict[float, Lists]] = {}
+    selected = people(train, plain, ())
+    positions = [person.place for person in selected.people]
+    lists_by_curve: dict[str, dict[float, Lists]] = {}
     for key, by_epsilon in stored.items():
-        for epsilon, shown in by_epsilon.items():
+        for epsilon, lists in by_epsilon.items():
             if epsilon is not None:
-                common = toplists.shared(shown, plain)
-                found.setdefault(key, {})[epsilon] = Lists(
-                    tuple(tuple(shown[k]) for k in places),
-                    tuple(common[k] for k in places),
+                common = toplists.shared(lists, plain)
+                lists_by_curve.setdefault(key, {})[epsilon] = Lists(
+                    tuple(tuple(lists[k]) for k in positions),
+                    tuple(common[k] for k in positions),
                     _mean(common),
                 )
-    named = {i for one in found.values() for at in one.values() for own in at.items for i in own}
-    return people(train, plain, named), found
+    listed_items = {
+        i
+        for curve_lists in lists_by_curve.values()
+        for epsilon_lists in curve_lists.values()
+        for person_items in epsilon_lists.items
+        for i in person_items
+    }
+    return people(train, plain, listed_items), lists_by_curve
 
 
 def write(
-    found: People,
-    shown: Mapping[str, Mapping[float, Lists]],
+    people: People,
+    lists_by_curve: Mapping[str, Mapping[float, Lists]],
     joined: Mapping[str, Yours],
     stream: IO[str],
 ) -> None:
     """The file that lies beside the curves of a data set and task; joined: by a curve's key."""
-    text = {
-        "people": [dataclasses.asdict(person) for person in found.people],
-        "titles": found.titles,
-        "popular": found.popular,
+    document = {
+        "people": [dataclasses.asdict(person) for person in people.people],
+        "titles": people.titles,
+        "popular": people.popular,
         "curves": {
-            key: {f"{e:g}": dataclasses.astuple(at) for e, at in by_epsilon.items()}
-            for key, by_epsilon in shown.items()
+            key: {f"{e:g}": dataclasses.astuple(lists) for e, lists in by_epsilon.items()}
+            for key, by_epsilon in lists_by_curve.items()
         },
     } | ({"yours": joined} if joined else {})
-    json.dump(text, stream, separators=(",", ":"))
+    json.dump(document, stream, separators=(",", ":"))
     stream.write("\n")
 
 
 def load(data: str, task: Task, key: str) -> Shown | None:
     """What ships with the samples for a curve; None where there is nothing of this very curve."""
-    text = _text(data, task, key)
-    if text is None:
+    document = _text(data, task, key)
+    if document is None:
         return None
-    found = [
-        Person(**one | {"cells": tuple(map(tuple, one["cells"])), "plain": tuple(one["plain"])})
-        for one in text["people"]
+    persons = [
+        Person(
+            **record
+            | {"cells": tuple(map(tuple, record["cells"])), "plain": tuple(record["plain"])}
+        )
+        for record in document["people"]
     ]
-    titles = {int(item): name for item, name in text["titles"].items()}
+    titles = {int(item): name for item, name in document["titles"].items()}
     lists = {
         float(epsilon): Lists(tuple(map(tuple, items)), tuple(common), everyone)
-        for epsilon, (items, common, everyone) in text["curves"][key].items()
+        for epsilon, (items, common, everyone) in document["curves"][key].items()
     }
-    return People(tuple(found), titles, text["popular"]), lists
+    return People(tuple(persons), titles, document["popular"]), lists
 
 
 def _text(data: str, task: Task, key: str) -> Any:
-    names = (shipped.file_name(data, task, facts=facts) for facts in (False, True))
+    names = (
+        shipped.file_name(data, task, facts=with_item_features)
+        for with_item_features in (False, True)
+    )
     paths = ((shipped.FOLDER / name).with_suffix(".json") for name in names)
     texts = (json.loads(p.read_text(encoding="utf-8")) for p in paths if p.is_file())
     return next((text for text in texts if key in text["curves"]), None)
@@ -196,11 +212,11 @@ def _text(data: str, task: Task, key: str) -> Any:
 
 def joined(data: str, task: Task, key: str) -> Yours | None:
     """What ships with the samples for a visitor's lists; None where nothing of this very curve."""
-    text = _text(data, task, key)
-    if text is None or key not in text.get("yours", ()):
+    document = _text(data, task, key)
+    if document is None or key not in document.get("yours", ()):
         return None
-    *parts, judged = text["yours"][key]
-    return Yours._make([*parts, [Worth(*one) for one in judged]])
+    *values, judged = document["yours"][key]
+    return Yours._make([*values, [Worth(*quality) for quality in judged]])
 
 
 # --- what the server gets of a person ----------------------------------------------------------
@@ -222,53 +238,61 @@ def served(mechanism: Mechanism, person: Person, public: PublicFacts) -> Served 
     The same random numbers are behind every epsilon, so a report that was kept stays kept as
     epsilon grows.
     """
-    card = mechanism.guarantee(public)
-    release = main_release(card)
-    if card.trust is not Trust.LOCAL or release is None:
+    guarantee = mechanism.guarantee(public)
+    release = main_release(guarantee)
+    if guarantee.trust is not Trust.LOCAL or release is None:
         return None
     rng = np.random.default_rng(person.place)
     chances = rng.random((len(person.cells), 2))
-    given = np.array([math.nan if v is None else v for _, v in person.cells])
-    told = np.array([_told(release, v, u, public) for v, u in zip(given, chances, strict=True)])
-    same = (told == given) | (np.isnan(told) & np.isnan(given))
+    true_values = np.array([math.nan if v is None else v for _, v in person.cells])
+    reported = np.array(
+        [_told(release, v, u, public) for v, u in zip(true_values, chances, strict=True)]
+    )
+    unchanged = (reported == true_values) | (np.isnan(reported) & np.isnan(true_values))
     if isinstance(release, RandomizedResponse) and mechanism.task is Task.BINARY:
-        seen = ~np.isnan(given)  # which ratings exist is public: nothing is told of the others
-        told, same = told[seen], same[seen]
-    return Served(tuple(map(float, told)), tuple(map(bool, ~same)))
+        is_rated = ~np.isnan(
+            true_values
+        )  # which ratings exist is public: nothing is told of the others
+        reported, unchanged = reported[is_rated], unchanged[is_rated]
+    return Served(tuple(map(float, reported)), tuple(map(bool, ~unchanged)))
 
 
-def _told(release: Release, value: float, u: Floats, public: PublicFacts) -> float:
+def _told(release: Release, value: float, uniforms: Floats, public: PublicFacts) -> float:
     """What a release makes of one cell, by two random numbers; NaN is no rating, or no report."""
     missing = math.isnan(value)
     unit = 0.0 if missing else (value - public.middle) / public.half_width
     if isinstance(release, ModifiedLaplace):
         chance = release.reported_if_missing if missing else release.reported_if_rated
-        if u[0] >= chance:
+        if uniforms[0] >= chance:
             return math.nan
-        sign = 1.0 if u[1] > 0.5 else -1.0
-        noise = -release.scale * sign * math.log1p(-2 * abs(u[1] - 0.5))
+        sign = 1.0 if uniforms[1] > 0.5 else -1.0
+        noise = -release.scale * sign * math.log1p(-2 * abs(uniforms[1] - 0.5))
         return public.middle + public.half_width * (unit + noise)
     if isinstance(release, SymbolChannel):
         levels = np.array(release.levels)
-        own = 0 if missing else 1 + int(np.argmin(np.abs(levels - unit)))
-        symbol = _passed(release.matrix[own], own, u)
+        true_symbol = 0 if missing else 1 + int(np.argmin(np.abs(levels - unit)))
+        symbol = _passed(release.matrix[true_symbol], true_symbol, uniforms)
         return math.nan if symbol == 0 else public.middle + public.half_width * levels[symbol - 1]
     if isinstance(release, RandomizedResponse):
-        own = int(not missing and value > 0)
-        symbol = _passed(release.matrix[own], own, u)
+        true_symbol = int(not missing and value > 0)
+        symbol = _passed(release.matrix[true_symbol], true_symbol, uniforms)
         clicks = public.low == 0
         return (1.0 if symbol else math.nan) if clicks else (1.0 if symbol else -1.0)
     raise DpmcError(f"'{release.query}' tells nothing cell by cell")
 
 
-def _passed(row: Floats, own: int, u: Floats) -> int:
+def _passed(row: Floats, true_symbol: int, uniforms: Floats) -> int:
     """The symbol that comes out for one that goes in: itself first, then the others in order."""
-    if u[0] < row[own]:
-        return own
-    others = np.delete(np.arange(len(row)), own)
-    edges = np.cumsum(row[others])
+    if uniforms[0] < row[true_symbol]:
+        return true_symbol
+    other_symbols = np.delete(np.arange(len(row)), true_symbol)
+    edges = np.cumsum(row[other_symbols])
     return int(
-        others[np.searchsorted(edges, u[1] * edges[-1], side="right").clip(max=len(others) - 1)]
+        other_symbols[
+            np.searchsorted(edges, uniforms[1] * edges[-1], side="right").clip(
+                max=len(other_symbols) - 1
+            )
+        ]
     )
 
 
@@ -287,21 +311,24 @@ def scores(mechanisms: Sequence[Mechanism], train: Ratings) -> tuple[Scores, ...
     mechanisms: the method at every stop. The same draw is behind all of them, at their scales.
     Empty where a method releases nothing item by item.
     """
-    made = [mechanism.guarantee(train.public).per_item for mechanism in mechanisms]
-    releases = [release for release in made if release is not None]
+    per_item = [mechanism.guarantee(train.public).per_item for mechanism in mechanisms]
+    releases = [release for release in per_item if release is not None]
     if len(releases) < len(mechanisms):
         return ()
     items, query = train.public.items, releases[0].query
-    seen = experiment.publications(mechanisms[0], train, {query})[-1]
-    draw = (seen.published - seen.private) / releases[0].scale
+    publication = experiment.publications(mechanisms[0], train, {query})[-1]
+    standard_noise = (publication.published - publication.private) / releases[0].scale
     order = np.argsort(-_counts(train), kind="stable")
     chosen = dict.fromkeys(int(order[int(rank * (items - 1))]) for rank in _RANKS)
     return tuple(
         Scores(
             title(train, item),
             query,
-            float(seen.private[item]),
-            tuple(float(seen.private[item] + release.scale * draw[item]) for release in releases),
+            float(publication.private[item]),
+            tuple(
+                float(publication.private[item] + release.scale * standard_noise[item])
+                for release in releases
+            ),
         )
         for item in chosen
     )
@@ -338,28 +365,30 @@ class Around(NamedTuple):
     six: tuple[Prompt, ...] = ()
 
 
-def around(found: People, data: Dataset, mechanism: Mechanism) -> Around:
+def around(people: People, data: Dataset, mechanism: Mechanism) -> Around:
     """The people of a data set as somebody, and whether a visitor can join them."""
-    ratings, (names, kinds) = data.ratings, _kinds(data)
-    who = []
-    for person in found.people:
-        known = ratings.user_ids
-        user = int(person.name) - 1 if known is None else known.index(person.name)
-        own = kinds[ratings.items[ratings.indptr[user] : ratings.indptr[user + 1]]] > 0
-        who.append(somebody(person.rated, data.name, clicks=ratings.clicks))
-        if own.any():
-            often = own.mean(axis=0)
-            most = int(np.argmax(often))
-            how = "mostly" if often[most] > 0.5 else "most often"
-            who[-1] += f", {how} {names[most].lower()}"
-    return Around(tuple(who), asked(mechanism, data))
+    ratings, (names, categories) = data.ratings, _kinds(data)
+    descriptions = []
+    for person in people.people:
+        user_ids = ratings.user_ids
+        user = int(person.name) - 1 if user_ids is None else user_ids.index(person.name)
+        rated_categories = (
+            categories[ratings.items[ratings.indptr[user] : ratings.indptr[user + 1]]] > 0
+        )
+        descriptions.append(somebody(person.rated, data.name, clicks=ratings.clicks))
+        if rated_categories.any():
+            category_shares = rated_categories.mean(axis=0)
+            most = int(np.argmax(category_shares))
+            how = "mostly" if category_shares[most] > 0.5 else "most often"
+            descriptions[-1] += f", {how} {names[most].lower()}"
+    return Around(tuple(descriptions), asked(mechanism, data))
 
 
 def _kinds(data: Dataset) -> tuple[Sequence[str], Floats]:
     """The categories of items and which item is of which; of none where none are known."""
-    for fact in data.facts:
-        if fact.columns is not None and fact.names:
-            return fact.names, fact.columns
+    for feature in data.facts:
+        if feature.columns is not None and feature.names:
+            return feature.names, feature.columns
     return (), np.zeros((data.ratings.public.items, 0))
 
 
@@ -369,20 +398,22 @@ def asked(mechanism: Mechanism, data: Dataset) -> tuple[Prompt, ...]:
     Empty where a visitor's answers would not be reported sign by sign and then folded into item
     factors, and where no kinds are known: nobody likes an invented title for its name.
     """
-    card = mechanism.guarantee(prepared_facts(data.ratings.public, mechanism.task))
-    signs = isinstance(main_release(card), RandomizedResponse) and mechanism.task is Task.BINARY
-    if not signs or card.trust is not Trust.LOCAL or mechanism.id == mechanism.floor:
+    guarantee = mechanism.guarantee(prepared_facts(data.ratings.public, mechanism.task))
+    signs = (
+        isinstance(main_release(guarantee), RandomizedResponse) and mechanism.task is Task.BINARY
+    )
+    if not signs or guarantee.trust is not Trust.LOCAL or mechanism.id == mechanism.floor:
         return ()
-    (names, kinds), counts = _kinds(data), _counts(data.ratings)
+    (names, categories), counts = _kinds(data), _counts(data.ratings)
     best = np.argsort(-counts, kind="stable")[:_WELL_KNOWN]
     return tuple(
         Prompt(
             int(item),
-            capital(", ".join(names[k] for k in np.flatnonzero(kinds[item]).tolist())),
+            capital(", ".join(names[k] for k in np.flatnonzero(categories[item]).tolist())),
             f"such as {title(data.ratings, int(item))}",
             int(counts[item]),
         )
-        for item in _apart(best, kinds)
+        for item in _apart(best, categories)
     )
 
 
@@ -390,18 +421,18 @@ def _counts(ratings: Ratings) -> Ints:
     return np.bincount(ratings.items, minlength=ratings.public.items)
 
 
-def _apart(items: Ints, kinds: Floats) -> Ints:
+def _apart(items: Ints, categories: Floats) -> Ints:
     """Six of the items: the first, then each the least like those before; empty where it cannot be.
 
     items: best known first, which decides between equals.
     """
-    items = items[kinds[items].any(axis=1)]
+    items = items[categories[items].any(axis=1)]
     if len(items) < _ASKED:
         return items[:0]
-    alike = kinds[items] @ kinds[items].T
+    similarity = categories[items] @ categories[items].T
     chosen = [0]
     while len(chosen) < _ASKED:
-        nearest = alike[:, chosen].max(axis=1)
+        nearest = similarity[:, chosen].max(axis=1)
         nearest[chosen] = np.inf
         chosen.append(int(np.argmin(nearest)))
     return items[chosen]
@@ -416,22 +447,24 @@ class Newcomer(NamedTuple):
     spread: float
 
     @classmethod
-    def of(cls, found: Model, train: Ratings) -> Newcomer:
-        if found.factors is None:
+    def of(cls, model: Model, train: Ratings) -> Newcomer:
+        if model.factors is None:
             raise DpmcError("answers fold into item factors, which this method does not have")
-        left, right = found.factors.left[np.unique(train.users)], found.factors.right
+        left, right = model.factors.left[np.unique(train.users)], model.factors.right
         mean = left.mean(axis=0)
         _, sizes, directions = np.linalg.svd(left - mean, full_matrices=False)
-        along = right @ (directions.T * (sizes / math.sqrt(len(left))))
-        told = float(np.mean(found.predict(train.users, train.items) ** 2))
-        return cls(right @ mean, along, max(1 - told, _LEAST))
+        projections = right @ (directions.T * (sizes / math.sqrt(len(left))))
+        explained = float(np.mean(model.predict(train.users, train.items) ** 2))
+        return cls(right @ mean, projections, max(1 - explained, _LEAST))
 
-    def scores(self, items: Ints, six: Ints, values: Floats, noise: float) -> Floats:
+    def scores(self, items: Ints, prompt_items: Ints, values: Floats, noise: float) -> Floats:
         """Of the items, given values about the signs of the six with that variance of noise."""
-        own = self.along[six]
-        gram = own @ own.T + (self.spread + noise) * np.eye(len(six))
-        weights = np.linalg.solve(gram, values - self.base[six])
-        return self.base[items] + self.along[items] @ (own.T @ weights)
+        prompt_projections = self.along[prompt_items]
+        gram = prompt_projections @ prompt_projections.T + (self.spread + noise) * np.eye(
+            len(prompt_items)
+        )
+        weights = np.linalg.solve(gram, values - self.base[prompt_items])
+        return self.base[items] + self.along[items] @ (prompt_projections.T @ weights)
 
 
 class Worth(NamedTuple):
@@ -484,7 +517,7 @@ class Yours(NamedTuple):
 
 
 def yours(
-    mechanisms: Sequence[Mechanism], data: Dataset, tell: Callable[[int, int, str], None]
+    mechanisms: Sequence[Mechanism], data: Dataset, report_progress: Callable[[int, int, str], None]
 ) -> Yours:
     """The runs of the curve's first seed as a visitor needs them, and what judges say of its lists.
 
@@ -492,47 +525,55 @@ def yours(
     """
     task, counts = mechanisms[0].task, _counts(data.ratings)
     methods = [*mechanisms, registry.create(registry.REFERENCES[task])]
-    problem, whole = build_problem(data, task, seed=LISTS_OF), prepare_all(data.ratings, task)[0]
+    problem, prepared = build_problem(data, task, seed=LISTS_OF), prepare_all(data.ratings, task)[0]
     listed = np.argsort(-counts, kind="stable")[:_LISTED]
-    six = np.array([card.item for card in asked(mechanisms[0], data)])
-    every = np.arange(problem.train.public.users)
-    made: list[Floats] = []
-    spread: list[float] = []
+    prompt_items = np.array([prompt.item for prompt in asked(mechanisms[0], data)])
+    users = np.arange(problem.train.public.users)
+    score_tables: list[Floats] = []
+    residual_variances: list[float] = []
     liked: list[list[Floats]] = [[] for _ in methods]
-    for part in range(_PARTS + 1):
-        out = every[every % _PARTS == part - 1]  # nobody at first
-        train = problem.train.select(~np.isin(problem.train.users, out))
-        judges = [_Judge.of(whole, user, listed, _kinds(data)[1]) for user in out.tolist()]
+    for fold in range(_PARTS + 1):
+        held_out_users = users[users % _PARTS == fold - 1]  # nobody at first
+        train = problem.train.select(~np.isin(problem.train.users, held_out_users))
+        judges = [
+            _Judge.of(prepared, user, listed, _kinds(data)[1]) for user in held_out_users.tolist()
+        ]
         for k, method in enumerate(methods):
-            tell(part * len(methods) + k, (_PARTS + 1) * len(methods), "lists from six answers")
-            less = dataclasses.replace(problem, train=train)
-            run = experiment.run(method, less, LISTS_OF, with_baselines=False)
-            taste, coins = Newcomer.of(run.model, train), np.random.default_rng(part)
-            if part == 0:
-                products = taste.along @ taste.along[six].T
-                made.append(np.column_stack([taste.base, products])[listed])
-                spread.append(taste.spread)
+            report_progress(
+                fold * len(methods) + k, (_PARTS + 1) * len(methods), "lists from six answers"
+            )
+            reduced_problem = dataclasses.replace(problem, train=train)
+            run = experiment.run(method, reduced_problem, LISTS_OF, with_baselines=False)
+            visitor, rng = Newcomer.of(run.model, train), np.random.default_rng(fold)
+            if fold == 0:
+                products = visitor.along @ visitor.along[prompt_items].T
+                score_tables.append(np.column_stack([visitor.base, products])[listed])
+                residual_variances.append(visitor.spread)
             flips = Flips.of(run.guarantee)
-            liked[k] += [one.likes(taste, counts, flips, coins) for one in judges if one]
-    unit = float(np.abs(made).max()) / (2**15 - 1)
+            liked[k] += [judge.likes(visitor, counts, flips, rng) for judge in judges if judge]
+    unit = float(np.abs(score_tables).max()) / (2**15 - 1)
     return Yours(
-        tuple(title(whole, item) for item in listed.tolist()),
-        tuple(listed.tolist().index(item) for item in six.tolist()),
-        base64.b64encode(np.rint(np.array(made) / unit).astype("<i2").tobytes()).decode("ascii"),
+        tuple(title(prepared, item) for item in listed.tolist()),
+        tuple(listed.tolist().index(item) for item in prompt_items.tolist()),
+        base64.b64encode(np.rint(np.array(score_tables) / unit).astype("<i2").tobytes()).decode(
+            "ascii"
+        ),
         unit,
-        tuple(spread),
-        tuple(judged(np.reshape(found, (-1, 3)), len(methods)) for found in liked),
+        tuple(residual_variances),
+        tuple(judged(np.reshape(shares, (-1, 3)), len(methods)) for shares in liked),
     )
 
 
-def judged(liked: Floats, stops: int) -> Worth:
+def judged(liked: Floats, n_epsilons: int) -> Worth:
     """liked: people x the three shares of `Worth`."""
     if len(liked) < _JUDGES:
         return Worth(len(liked), 0.0, 0.0, 0.0, -1.0)
-    level = 1 - (1 - LEVEL) / stops
+    level = 1 - (1 - LEVEL) / n_epsilons
     leads = [interval(liked[:, 0] - other, level) for other in liked[:, 1:].T]
-    mine, same, rated = liked.mean(axis=0).tolist()
-    return Worth(len(liked), mine, same, rated, min(one.mean - one.half_width for one in leads))
+    personal, common, most_rated = liked.mean(axis=0).tolist()
+    return Worth(
+        len(liked), personal, common, most_rated, min(lead.mean - lead.half_width for lead in leads)
+    )
 
 
 class Flips(NamedTuple):
@@ -547,13 +588,13 @@ class Flips(NamedTuple):
     noise: float
 
     @classmethod
-    def of(cls, card: Guarantee) -> Flips:
-        release = main_release(card)
+    def of(cls, guarantee: Guarantee) -> Flips:
+        release = main_release(guarantee)
         if not isinstance(release, RandomizedResponse):
             return cls(0.0, 0.0, 1.0, 0.0)
         (_, no), (yes, _) = release.channel
-        gain = 1 - no - yes
-        return cls(no, yes, gain, 2 * (no * (1 - no) + yes * (1 - yes)) / gain**2)
+        debias_factor = 1 - no - yes
+        return cls(no, yes, debias_factor, 2 * (no * (1 - no) + yes * (1 - yes)) / debias_factor**2)
 
 
 class _Judge(NamedTuple):
@@ -565,18 +606,22 @@ class _Judge(NamedTuple):
     truth: Floats
 
     @classmethod
-    def of(cls, whole: Ratings, user: int, listed: Ints, kinds: Floats) -> _Judge | None:
-        own = slice(whole.indptr[user], whole.indptr[user + 1])
-        signs = np.zeros(len(kinds))
-        signs[whole.items[own]] = whole.values[own]
+    def of(cls, ratings: Ratings, user: int, listed: Ints, categories: Floats) -> _Judge | None:
+        row = slice(ratings.indptr[user], ratings.indptr[user + 1])
+        signs = np.zeros(len(categories))
+        signs[ratings.items[row]] = ratings.values[row]
         rated = listed[signs[listed] != 0]
-        six = _apart(rated, kinds)
-        others = rated[~np.isin(rated, six)]
-        enough = len(six) and len(others) >= _OTHERS
-        return cls(six, signs[six], others, signs[others]) if enough else None
+        prompt_items = _apart(rated, categories)
+        other_items = rated[~np.isin(rated, prompt_items)]
+        enough = len(prompt_items) and len(other_items) >= _OTHERS
+        return (
+            cls(prompt_items, signs[prompt_items], other_items, signs[other_items])
+            if enough
+            else None
+        )
 
-    def likes(self, taste: Newcomer, counts: Ints, flips: Flips, coins: Rng) -> Floats:
-        no, yes, gain, noise = flips
+    def likes(self, visitor: Newcomer, counts: Ints, flips: Flips, rng: Rng) -> Floats:
+        no, yes, debias_factor, noise = flips
 
         def share(scores: Floats | Ints) -> float:
             best = np.argsort(-scores, kind="stable")[: toplists.LENGTH]
@@ -584,8 +629,8 @@ class _Judge(NamedTuple):
 
         def mine(chance: Floats) -> float:
             flipped = chance < np.where(self.signs > 0, yes, no)
-            values = (np.where(flipped, -self.signs, self.signs) + yes - no) / gain
-            return share(taste.scores(self.others, self.six, values, noise))
+            values = (np.where(flipped, -self.signs, self.signs) + yes - no) / debias_factor
+            return share(visitor.scores(self.others, self.six, values, noise))
 
-        drawn = np.mean([mine(chance) for chance in coins.random((_COINS, _ASKED))])
-        return np.array([drawn, share(taste.base[self.others]), share(counts[self.others])])
+        personal = np.mean([mine(chance) for chance in rng.random((_COINS, _ASKED))])
+        return np.array([personal, share(visitor.base[self.others]), share(counts[self.others])])

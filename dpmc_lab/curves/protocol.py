@@ -84,10 +84,10 @@ def place_words(play: MessagePlay, at: int) -> str:
     return f"Message {at} of {len(play.messages)}, {when}: {m.kind}, {m.sender} to {m.receiver}"
 
 
-def seen(play: MessagePlay, party: str, upto: int) -> Table:
-    """What a party has received among the first `upto` messages, as columns."""
-    got = (m for m in play.messages[:upto] if m.receiver == party)
-    rows = ((m.round, m.sender, m.kind, m.summary or "(nothing)") for m in got)
+def seen(play: MessagePlay, party: str, n_messages: int) -> Table:
+    """What a party has received among the first `n_messages` messages, as columns."""
+    received = (m for m in play.messages[:n_messages] if m.receiver == party)
+    rows = ((m.round, m.sender, m.kind, m.summary or "(nothing)") for m in received)
     return columns(("round", "from", "message", "content"), rows)
 
 
@@ -138,12 +138,12 @@ def small_items(ratings: Ratings) -> dict[int, str]:
 def cast(ratings: Ratings, item: int) -> Ratings:
     """A few raters of an item with all their ratings, as ratings of their own."""
     raters = ratings.users[ratings.items == item][:USERS_SHOWN]
-    part = ratings.select(np.isin(ratings.users, raters))
+    selected = ratings.select(np.isin(ratings.users, raters))
     names = tuple(user_name(ratings, int(u)) for u in raters)
     return dataclasses.replace(
-        part,
-        users=np.searchsorted(raters, part.users).astype(np.int32),
-        public=dataclasses.replace(part.public, users=len(raters)),
+        selected,
+        users=np.searchsorted(raters, selected.users).astype(np.int32),
+        public=dataclasses.replace(selected.public, users=len(raters)),
         user_ids=names,
     )
 
@@ -165,9 +165,11 @@ def play_scenario(
 
     masks: of scenario 2; picked: how many raters the recommender of scenario 3 picks, 0: all.
     """
-    part = cast(ratings, item)
+    player_ratings = cast(ratings, item)
     cls = SCENARIOS[scenario]
-    own: dict[str, Any] = {"masks": masks} if cls is StaticUsers else {"picked": picked}
+    variant_settings: dict[str, Any] = (
+        {"masks": masks} if cls is StaticUsers else {"picked": picked}
+    )
     settings = cls(
         epsilon=epsilon,
         rank=RANK,
@@ -175,9 +177,9 @@ def play_scenario(
         phases=phases,
         shares=shares,
         leaves=Leaves(() if leaver is None else ((LEAVING_ROUND, leaver),)),
-        **own,
+        **variant_settings,
     )
-    run = ScenarioRun(settings, part, np.random.default_rng(seed), watch=item)
+    run = ScenarioRun(settings, player_ratings, np.random.default_rng(seed), watch=item)
     aborted = ""
     try:
         for _ in run.play():
@@ -195,7 +197,7 @@ def play_scenario(
         units=f"P is 2 to the {settings.modulus_bits}.",
         ending=aborted,
         run=run,
-        part=part,
+        part=player_ratings,
     )
 
 
@@ -206,8 +208,8 @@ def _meanings(settings: Scenario) -> dict[str, str]:
     mixing = ", and the random H that sets its size" if settings.shares is Shares.GAUSSIAN else ""
     mask = ", with a fresh mask" if masked else ""
     piece = " and a piece of the hidden noise" if dynamic else ""
-    own = "the piece of the hidden noise" if dynamic else "the own share of noise"
-    hidden = own + (" and the mask" if masked else ", unmasked,")
+    noise_phrase = "the piece of the hidden noise" if dynamic else "the own share of noise"
+    hidden = noise_phrase + (" and the mask" if masked else ", unmasked,")
     secret = ", takes off its secret" if dynamic else ""
     return {
         SETUP: f"The recommender tells each user how many share an item's noise{mixing}.",
@@ -241,7 +243,7 @@ def attendance_table(play: ScenarioPlay) -> Table:
     """
     settings, item = play.run.settings, play.run.wire.watch
     assert item is not None
-    found: Sequence[attacks.Recovered] = ()
+    recovered: Sequence[attacks.Recovered] = ()
     if isinstance(settings, DynamicUsers):
         leaves = tuple((2 * user + 3, user) for user in range(play.part.public.users))
         longer = dataclasses.replace(
@@ -253,14 +255,18 @@ def attendance_table(play: ScenarioPlay) -> Table:
         run = ScenarioRun(longer, play.part, np.random.default_rng(0), watch=item)
         for _ in run.play():
             pass
-        found = attacks.attendance_attack(run, item)
-    return _attack_table(found, "true gradient")
+        recovered = attacks.attendance_attack(run, item)
+    return _attack_table(recovered, "true gradient")
 
 
-def _attack_table(found: Sequence[attacks.Recovered], truth: str) -> Table:
+def _attack_table(recovered: Sequence[attacks.Recovered], truth: str) -> Table:
     rows = (
-        (f.user, *map(vector_words, (f.found, f.truth)), "yes" if f.succeeds else "no")
-        for f in found
+        (
+            attack.user,
+            *map(vector_words, (attack.found, attack.truth)),
+            "yes" if attack.succeeds else "no",
+        )
+        for attack in recovered
     )
     return columns(("user", "computed", truth, "recovered"), rows)
 
@@ -273,8 +279,10 @@ def scenario_traffic(ratings: Ratings, shares: Shares, phases: int = 1, picked: 
     _, raters = counts(ratings)
     rows = []
     for number, cls in SCENARIOS.items():
-        own: dict[str, Any] = {"picked": picked} if cls is DynamicUsers else {}
-        settings = cls(epsilon=1.0, rank=3, iterations=20, phases=phases, shares=shares, **own)
+        variant_settings: dict[str, Any] = {"picked": picked} if cls is DynamicUsers else {}
+        settings = cls(
+            epsilon=1.0, rank=3, iterations=20, phases=phases, shares=shares, **variant_settings
+        )
         sent = Traffic.total(settings.cost(raters, ratings.public.users).values())
         rows.append((f"scenario {number}", sent.messages, sent.bytes))
     return columns(("protocol", "messages", "bytes"), rows)
@@ -341,27 +349,29 @@ def corner(ratings: Ratings) -> Ratings:
 
 
 def play_federation(
-    flow: Federation, part: Ratings, *, watched: int = 0, seed: int = 0
+    flow: Federation, ratings: Ratings, *, watched: int = 0, seed: int = 0
 ) -> FederatedPlay:
     """Play the flow on (a part of) the data. Raises InvalidSetting for too many parties."""
-    run = FederatedRun(flow, part, np.random.default_rng(seed), watch=watched)
+    run = FederatedRun(flow, ratings, np.random.default_rng(seed), watch=watched)
     for _ in run.play():
         pass
-    name = (title if flow.owned is Profiles.USERS else user_name)(part, watched)
-    users = count(part.public, flow.owned)
+    name = (title if flow.owned is Profiles.USERS else user_name)(ratings, watched)
+    users = count(ratings.public, flow.owned)
     few, most = users // flow.parties, -(-users // flow.parties)
     each = f"{few}" if few == most else f"{few} or {most}"
-    shown = []
+    messages = []
     for message in run.transcript:
         profiles = message.payload["profiles"]
-        words = f"profile of {name} {vector_words(profiles[watched], '.3g')}"
-        words += f", and {len(profiles) - 1:,} more"
-        shown.append(dataclasses.replace(message, summary=words))
+        summary = f"profile of {name} {vector_words(profiles[watched], '.3g')}"
+        summary += f", and {len(profiles) - 1:,} more"
+        messages.append(dataclasses.replace(message, summary=summary))
     return FederatedPlay(
-        messages=tuple(shown),
+        messages=tuple(messages),
         parties=(SERVER, *(party.name for party in run.parties)),
         opening=f"a server and {many(flow.parties, 'party')} with {each} {flow.owned.value} each",
-        meanings=tuple(_meaning(flow, m.kind, m.round) for m in shown),
+        meanings=tuple(
+            _meaning(flow, sent_message.kind, sent_message.round) for sent_message in messages
+        ),
         units="Each number takes 8 bytes.",
         run=run,
         name=name,
@@ -394,12 +404,12 @@ def budget_rows(budget: FederatedBudget) -> dict[str, float]:
 
 def budget_table(flow: Federation, public: PublicFacts) -> Table:
     """The budget of these rounds beside that of the paper's, as columns of text."""
-    both = {"here": flow, "in the paper": dataclasses.replace(flow, **PAPER)}
+    flows = {"here": flow, "in the paper": dataclasses.replace(flow, **PAPER)}
     return {"what counts": list(budget_rows(flow.budget(public)))} | {
         f"epsilon {name}: {one.rounds:,} x {one.local:,} solves": [
             *map(epsilon_text, budget_rows(one.budget(public)).values())
         ]
-        for name, one in both.items()
+        for name, one in flows.items()
     }
 
 
@@ -412,13 +422,13 @@ def why_not_per_user(flow: Federation, public: PublicFacts) -> tuple[str, ...]:
     moved = (
         "k item profiles" if flow.mechanism.profiles is Profiles.ITEMS else "k cells of a profile"
     )
-    found = [
+    sentences = [
         "The noise of one solve hides one click: whether one user chose one item.",
         f"A user with k clicks moves {moved}, and any other row moves as many again: the budget"
         f" counts up to {cells:,.0f} times ({limit}).",
     ]
     if budget.solves > 1:
-        found += [
+        sentences += [
             f"Each party solves {budget.solves:,} times on the same clicks, so the budgets of all"
             " solves add up. Parties work side by side: every click is with one party only.",
             "Even these sums take a party's own factors for public. They are refitted to the same"
@@ -426,15 +436,15 @@ def why_not_per_user(flow: Federation, public: PublicFacts) -> tuple[str, ...]:
             " certified.",
         ]
     if flow.mechanism.profiles is Profiles.USERS:
-        found.append(
+        sentences.append(
             "Each party fits its item factors to all users' raw clicks, and everybody's scores use"
             " them without noise: nothing is certified, not even for one solve."
         )
     if math.isinf(budget.cell):
-        found.append(
+        sentences.append(
             "The largest factor is read off the data to set the noise: nothing is certified."
         )
-    return tuple(found)
+    return tuple(sentences)
 
 
 def federation_traffic(flow: Federation, public: PublicFacts) -> Table:

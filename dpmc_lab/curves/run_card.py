@@ -57,8 +57,10 @@ def methods(result: Result) -> dict[str, Mapping[str, float]]:
         result.guess: guess_name(result.guess).capitalize(),
     }
     hidden = {*registry.baselines_of(cls, result.problem.steps)} - {*roles}
-    others = {roles.get(id, id): f for id, f in result.baselines.items() if id not in hidden}
-    return {result.mechanism.name: result.metrics} | others
+    comparisons = {
+        roles.get(id, id): metrics for id, metrics in result.baselines.items() if id not in hidden
+    }
+    return {result.mechanism.name: result.metrics} | comparisons
 
 
 def metric_of(result: Result) -> Metric:
@@ -69,32 +71,36 @@ def metric_of(result: Result) -> Metric:
 def finding(result: Result) -> str:
     """What a run found, as a title. One split and one draw of noise tell no share of the gain."""
     metric, guess = metric_of(result), guess_name(result.guess)
-    names, found = (guess, WITHOUT), methods(result)
-    floor, best = (found.get(name.capitalize(), {}).get(metric.name) for name in names)
+    names, metrics_by_method = (guess, WITHOUT), methods(result)
+    baseline, reference = (
+        metrics_by_method.get(name.capitalize(), {}).get(metric.name) for name in names
+    )
     value, told = result.metrics[metric.name], []
-    if floor is not None and best is not None and metric.reached(floor, best):
+    if baseline is not None and reference is not None and metric.reached(baseline, reference):
         told.append("nothing can be learnt here")
-    elif floor is not None and (metric.reached(floor, value) or not metric.distance(value - floor)):
+    elif baseline is not None and (
+        metric.reached(baseline, value) or not metric.distance(value - baseline)
+    ):
         told.append(f"no better than {guess}")
-    elif best is not None and metric.reached(value, best):
+    elif reference is not None and metric.reached(value, reference):
         told.append("as good as without privacy")
-    ends = zip(names, (floor, best), strict=True)
+    ends = zip(names, (baseline, reference), strict=True)
     told += [f"{name} {metric.text(level)}" for name, level in ends if level is not None]
     return f"{metric.title} {metric.full(value)}: {', '.join(told)}, in this run"
 
 
-def beside(run: Run, found: Sequence[Picture] | None) -> str:
+def beside(run: Run, charts: Sequence[Picture] | None) -> str:
     """Where the curve of the run's method, settings and preparation stands at its epsilon; "" where
     none is among what came."""
     result = run.result
     settings = settings_dict(result.mechanism)
     epsilon = settings.pop("epsilon")
-    mine = (run.title, result.problem.steps, result.problem.split, settings)
-    for picture in (found or ())[:1]:
-        for line in picture.lines:
+    run_key = (run.title, result.problem.steps, result.problem.split, settings)
+    for chart in (charts or ())[:1]:
+        for line in chart.lines:
             info = line.info
-            if (info.title, info.prepare, info.split, info.settings) == mine:
-                return numbers.at_words(picture._replace(lines=(line,)), epsilon)
+            if (info.title, info.prepare, info.split, info.settings) == run_key:
+                return numbers.at_words(chart._replace(lines=(line,)), epsilon)
     return ""
 
 
@@ -128,12 +134,12 @@ class KeptRun:
         return self.film.frames[-1].top
 
 
-def keep(run: Run, about: str) -> KeptRun:
-    """What is remembered of a run; about: see `KeptRun`."""
-    result, film = run.result, run.film
-    assert film is not None  # it was watched
+def keep(run: Run, data_key: str) -> KeptRun:
+    """What is remembered of a run; data_key: see `KeptRun`."""
+    result, recording = run.result, run.film
+    assert recording is not None  # it was watched
     mechanism, problem = result.mechanism, result.problem
-    facts = {
+    details = {
         "data": run.title,
         "mechanism": mechanism.name,
         **_settings(mechanism),
@@ -142,25 +148,27 @@ def keep(run: Run, about: str) -> KeptRun:
         "seed": "not kept" if run.fresh else str(result.seed),
     }
     if result.stopped:
-        facts["stopped"] = f"after round {result.rounds}"
-    usual = {
+        details["stopped"] = f"after round {result.rounds}"
+    defaults = {
         s.name
         for s in settings_of(type(mechanism))
         if s.name != "epsilon" and getattr(mechanism, s.name) == s.default
     }
-    person = film.corner.person
-    own = result.baselines.get(registry.REFERENCES[mechanism.task], {})
+    person = recording.corner.person
+    reference_metrics = result.baselines.get(registry.REFERENCES[mechanism.task], {})
     return KeptRun(
         number=run.number,
-        about=about,
+        about=data_key,
         title=run.title,
         mechanism=mechanism.id,
-        metric=film.metric,
+        metric=recording.metric,
         metrics=result.metrics,
-        film=replace(film, reference=own.get(film.metric.name)),  # none that others reached
+        film=replace(
+            recording, reference=reference_metrics.get(recording.metric.name)
+        ),  # none that others reached
         clear=top_items(run.clear, problem.train, person) if run.clear else None,
-        facts=facts,
-        usual=frozenset(usual),
+        facts=details,
+        usual=frozenset(defaults),
         stopped=result.stopped,
     )
 
@@ -175,47 +183,52 @@ def _settings(mechanism: Mechanism) -> dict[str, str]:
     }
 
 
-def differing(one: KeptRun, other: KeptRun) -> Table:
+def differing(first: KeptRun, second: KeptRun) -> Table:
     """What decided two runs, where it differs, as columns; own settings left alone do not count."""
     names = [
         name
-        for name in {**one.facts, **other.facts}
-        if one.facts.get(name) != other.facts.get(name)
+        for name in {**first.facts, **second.facts}
+        if first.facts.get(name) != second.facts.get(name)
         and not any(
-            name not in b.facts and name in a.usual for a, b in ((one, other), (other, one))
+            name not in b.facts and name in a.usual for a, b in ((first, second), (second, first))
         )
     ]
     return {"what differs": names} | {
-        f"run {run.number}": [run.facts.get(name, "") for name in names] for run in (one, other)
+        f"run {run.number}": [run.facts.get(name, "") for name in names] for run in (first, second)
     }
 
 
-def rounds_table(one: KeptRun, other: KeptRun) -> Table:
+def rounds_table(first: KeptRun, second: KeptRun) -> Table:
     """The metric of two runs by round, as columns."""
-    shown = {
+    values_by_run = {
         f"run {run.number}": {
-            f.round: run.metric.text(f.metric) for f in run.film.frames if f.metric is not None
+            frame.round: run.metric.text(frame.metric)
+            for frame in run.film.frames
+            if frame.metric is not None
         }
-        for run in (one, other)
+        for run in (first, second)
     }
-    rounds = sorted({f.round for run in (one, other) for f in run.film.frames})
+    rounds = sorted({frame.round for run in (first, second) for frame in run.film.frames})
     return {"round": rounds} | {
-        name: [values.get(k, "") for k in rounds] for name, values in shown.items()
+        name: [values.get(round_number, "") for round_number in rounds]
+        for name, values in values_by_run.items()
     }
 
 
-def compared(one: KeptRun, other: KeptRun) -> str:
+def compared(one: KeptRun, second: KeptRun) -> str:
     """Which of two runs is better, as a title."""
-    names = " and ".join(f"run {run.number}" for run in (one, other))
-    same = [one.facts[name] == other.facts[name] for name in ("data", "preparation", "held out")]
-    if one.metric != other.metric or not all(same):
+    names = " and ".join(f"run {run.number}" for run in (one, second))
+    same_inputs = [
+        one.facts[name] == second.facts[name] for name in ("data", "preparation", "held out")
+    ]
+    if one.metric != second.metric or not all(same_inputs):
         return f"{names.capitalize()} were tested on different ratings"
-    gap = one.metric.distance(one.value - other.value)
+    gap = one.metric.distance(one.value - second.value)
     if not gap:
-        values = " and ".join(dict.fromkeys(one.metric.full(run.value) for run in (one, other)))
+        values = " and ".join(dict.fromkeys(one.metric.full(run.value) for run in (one, second)))
         return f"{names.capitalize()} are about equally good: {one.metric.spoken} {values}"
-    better, worse = (one, other)
-    if one.metric.sign * (one.value - other.value) < 0:
+    better, worse = (one, second)
+    if one.metric.sign * (one.value - second.value) < 0:
         better, worse = worse, better
     return (
         f"Run {better.number} is better by {gap}: {one.metric.spoken}"
@@ -223,11 +236,11 @@ def compared(one: KeptRun, other: KeptRun) -> str:
     )
 
 
-def metrics_table(found: Mapping[str, Mapping[str, float]]) -> Table:
+def metrics_table(metrics_by_method: Mapping[str, Mapping[str, float]]) -> Table:
     """Metrics by method as columns of text; those of the first."""
-    return {"method": list(found)} | {
-        name: [METRICS[name].text(values[name]) for values in found.values()]
-        for name in next(iter(found.values()))
+    return {"method": list(metrics_by_method)} | {
+        name: [METRICS[name].text(values[name]) for values in metrics_by_method.values()]
+        for name in next(iter(metrics_by_method.values()))
     }
 
 
@@ -241,26 +254,28 @@ def command(run: Run) -> str:
     """The `dpmc fit` command that repeats the run."""
     result = run.result
     opened = f"./{run.data}" if run.data.startswith("-") else run.data  # else an option
-    words = ["dpmc", "fit", opened, result.mechanism.id]
+    arguments = ["dpmc", "fit", opened, result.mechanism.id]
     for s in settings_of(type(result.mechanism)):
         value = getattr(result.mechanism, s.name)
         if s.name in ("epsilon", "delta"):
-            words += [f"--{s.name}", number_text(value)]
+            arguments += [f"--{s.name}", number_text(value)]
         elif value != s.default:
-            words += ["--set", f"{s.name}={'none' if value is None else show_setting(value)}"]
-    words += options_text(_reading(run), result.problem.steps, run.split)
+            arguments += ["--set", f"{s.name}={'none' if value is None else show_setting(value)}"]
+    arguments += options_text(_reading(run), result.problem.steps, run.split)
     if not run.fresh:
-        words += ["--seed", str(result.seed)]
-    return shlex.join([*words, "--json"])
+        arguments += ["--seed", str(result.seed)]
+    return shlex.join([*arguments, "--json"])
 
 
 def factors(result: Result) -> bytes | None:
     """The model's factors as an .npz file without pickles; None where it has none."""
-    found = result.model.factors
-    if found is None:
+    model_factors = result.model.factors
+    if model_factors is None:
         return None
     stream = io.BytesIO()
-    np.savez_compressed(stream, allow_pickle=False, left=found.left, right=found.right)
+    np.savez_compressed(
+        stream, allow_pickle=False, left=model_factors.left, right=model_factors.right
+    )
     return stream.getvalue()
 
 

@@ -20,22 +20,22 @@ _SIGN = re.compile(r"[\\`*_{}\[\]<>#|~$:&@]|^[-+=]")
 _NUMBER = re.compile(r"^(\d+)([.)])")
 
 
-def escape_markdown(text: str, unseen: str = "<!-- -->") -> str:
+def escape_markdown(text: str, invisible: str = "<!-- -->") -> str:
     """Markdown that is read as `text`, in one line.
 
-    What cannot be shown becomes what `printable` says. unseen: Markdown of nothing at all.
+    What cannot be shown becomes what `printable` says. invisible: Markdown of nothing at all.
     """
     text = printable(" ".join(text.split()))
     text = _FOUND_LATER.sub(rf"\g<0>{_PART}", text)
     text = _ARROW.sub(lambda arrow: _PART.join(arrow[0]), text)
     text = _NUMBER.sub(r"\1\\\2", _SIGN.sub(r"\\\g<0>", text))
-    return text.replace(_PART, unseen)
+    return text.replace(_PART, invisible)
 
 
 def columns(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> Table:
     """A table of rows by its columns."""
-    found = list(rows)
-    return {name: [row[k] for row in found] for k, name in enumerate(names)}
+    row_list = list(rows)
+    return {name: [row[index] for row in row_list] for index, name in enumerate(names)}
 
 
 def many(count: int, what: str) -> str:
@@ -56,14 +56,14 @@ table { border-collapse: collapse; } td, th { padding: .3rem .8rem; text-align: 
 """
 
 
-def page(title: str, parts: Sequence[str], style: str = "") -> str:
-    """A page with its title as its head. parts: HTML; style: CSS after the common one."""
+def page(title: str, sections: Sequence[str], style: str = "") -> str:
+    """A page with its title as its head. sections: HTML; style: CSS after the common one."""
     head = (
         "<!doctype html><html lang='en'><meta charset='utf-8'>"
         "<meta name='viewport' content='width=device-width, initial-scale=1'>"
         f"<title>{escape(title)}</title><style>{STYLE}{style}</style><h1>{escape(title)}</h1>"
     )
-    return "\n".join([head, *parts, "</html>"])
+    return "\n".join([head, *sections, "</html>"])
 
 
 def heading(text: str) -> str:

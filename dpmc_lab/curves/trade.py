@@ -86,13 +86,13 @@ class Question(NamedTuple):
     change: Change
     rated: int | None = None
 
-    def right(self, card: Guarantee) -> float:
+    def right(self, guarantee: Guarantee) -> float:
         """How often the best attacker is right; a coin is right half of the time."""
-        return self.of(card).attacker(self.change)
+        return self.of(guarantee).attacker(self.change)
 
-    def bounded(self, card: Guarantee) -> bool:
+    def bounded(self, guarantee: Guarantee) -> bool:
         """Whether any limit on the attacker is proved; certainty is not what replaces it."""
-        return math.isfinite(self.of(card).loss(self.change).epsilon)
+        return math.isfinite(self.of(guarantee).loss(self.change).epsilon)
 
     def answer(self, card: Guarantee) -> str:
         """How often the attacker is right, and the epsilon where it is not the card's own."""
@@ -104,9 +104,9 @@ class Question(NamedTuple):
         name = capital(self.short) if self.rated else "Between two such sets"
         return f"{told} {name}: {cards.spent(self.of(card), self.change)}."
 
-    def of(self, card: Guarantee) -> Guarantee:
+    def of(self, guarantee: Guarantee) -> Guarantee:
         """The card for a person of so many ratings, where all of them are asked for at once."""
-        return card if self.rated is None else capped(card, self.rated)
+        return guarantee if self.rated is None else capped(guarantee, self.rated)
 
 
 class Switches(NamedTuple):
@@ -136,12 +136,12 @@ class Switches(NamedTuple):
         return Question(short, cards.question(other, clicks=clicks), yes, other, rated)
 
 
-def questions(card: Guarantee, task: Task, rated: int) -> tuple[Question, Question]:
+def questions(guarantee: Guarantee, task: Task, rated: int) -> tuple[Question, Question]:
     """What may be asked of a person: something small, and everything.
 
     rated: how many ratings the person gave.
     """
-    if card.change.per_user:
+    if guarantee.change.per_user:
         small, count = Switches(About.PERSON, Relation.REMOVED), None
     else:
         small, count = Switches(About.RATING), rated
@@ -175,7 +175,7 @@ class Track(NamedTuple):
 
     def at(self, epsilon: float) -> Bead:
         """The bead at an epsilon, or at the nearest computed."""
-        return min(self.beads, key=lambda bead: abs(math.log(bead.epsilon / epsilon)))
+        return min(self.beads, key=lambda point: abs(math.log(point.epsilon / epsilon)))
 
 
 class Trade(NamedTuple):
@@ -188,75 +188,85 @@ class Trade(NamedTuple):
     guesses: tuple[Track, ...]
 
 
-def log_odds(right: float) -> float:
+def log_odds(success_rate: float) -> float:
     """Where it stands on the axis: a coin at 0."""
-    return math.log(right / (1 - right))
+    return math.log(success_rate / (1 - success_rate))
 
 
-def trade(picture: Picture, task: Task, asked: Switches) -> Trade:
+def trade(chart: Picture, task: Task, switches: Switches) -> Trade:
     """The lines of a picture under the question of three switches. Raises DpmcError."""
-    question, seat = asked.question(task), asked.seat
-    tracks, guesses = (
-        tuple(_track(line, question, seat) for line in side)
-        for side in (picture.lines, picture.guesses)
+    question, position = switches.question(task), switches.seat
+    trade_lines, baseline_lines = (
+        tuple(_track(line, question, position) for line in curve_lines)
+        for curve_lines in (chart.lines, chart.guesses)
     )
-    return Trade(seat, question, picture, tracks, guesses)
+    return Trade(position, question, chart, trade_lines, baseline_lines)
 
 
-def _track(line: Line, question: Question, seat: Seat) -> Track:
+def _track(line: Line, question: Question, position: Seat) -> Track:
     def card(epsilon: float) -> Guarantee:
         settings = {**line.info.settings, "epsilon": epsilon}
         return restored(line.mechanism, settings).guarantee(line.info.public)
 
-    beads = tuple(
-        _bead(epsilon, value, question.of(card(epsilon)), question, seat)
+    points = tuple(
+        _bead(epsilon, value, question.of(card(epsilon)), question, position)
         for epsilon, value in zip(line.epsilon.tolist(), line.intervals, strict=True)
     )
-    raw = any(bead.stand is Stand.RAW for bead in beads)
-    return Track(line, beads, *(() if raw else _measured(line, question, card)))
+    raw = any(point.stand is Stand.RAW for point in points)
+    return Track(line, points, *(() if raw else _measured(line, question, card)))
 
 
-def _bead(epsilon: float, value: Interval, card: Guarantee, question: Question, seat: Seat) -> Bead:
-    proved, held = card.certified(question.change), seat is Seat.READER
-    if not held and card.trust is Trust.CURATOR:
+def _bead(
+    epsilon: float, value: Interval, guarantee: Guarantee, question: Question, position: Seat
+) -> Bead:
+    proved, is_reader = guarantee.certified(question.change), position is Seat.READER
+    if not is_reader and guarantee.trust is Trust.CURATOR:
         return Bead(epsilon, value, Stand.RAW, 1.0, 1.0, None)
     # A recommender that sees shares is held off only while the third party does not side with it,
     # and by the paper's Gaussian shares not even then. Of a federation the server gets what the
     # releases cover; each party, which sees its own users' ratings, is not the server.
-    if not proved.finite or not (held or card.trust is not Trust.AGGREGATOR):
-        return Bead(epsilon, value, Stand.NONE, 1.0, 1.0, _claimed(card, question))
-    right = card.attacker(question.change)
-    stand = Stand.BOUND if right <= MOST else Stand.USELESS
-    alone = attacker_certainty(proved.epsilon, proved.delta)
-    return Bead(epsilon, value, stand, right, alone, _claimed(card, question), proved.delta)
+    if not proved.finite or not (is_reader or guarantee.trust is not Trust.AGGREGATOR):
+        return Bead(epsilon, value, Stand.NONE, 1.0, 1.0, _claimed(guarantee, question))
+    success_rate = guarantee.attacker(question.change)
+    state = Stand.BOUND if success_rate <= MOST else Stand.USELESS
+    certificate_rate = attacker_certainty(proved.epsilon, proved.delta)
+    return Bead(
+        epsilon,
+        value,
+        state,
+        success_rate,
+        certificate_rate,
+        _claimed(guarantee, question),
+        proved.delta,
+    )
 
 
-def _claimed(card: Guarantee, question: Question) -> float | None:
+def _claimed(guarantee: Guarantee, question: Question) -> float | None:
     """By the paper's epsilon and delta alone; None where it claims less than is asked about."""
-    steps = sensitivity_at({card.change: 1.0}, question.change, card.public)
-    if card.claimed is None or steps > 1:
+    steps = sensitivity_at({guarantee.change: 1.0}, question.change, guarantee.public)
+    if guarantee.claimed is None or steps > 1:
         return None
-    return attacker_certainty(card.claimed.epsilon, card.claimed.delta)
+    return attacker_certainty(guarantee.claimed.epsilon, guarantee.claimed.delta)
 
 
 def _measured(
-    line: Line, question: Question, card: Callable[[float], Guarantee]
+    line: Line, question: Question, build_guarantee: Callable[[float], Guarantee]
 ) -> tuple[Tick, float] | tuple[()]:
     """What an audit found, where what it changed is within what is asked about.
 
     It stands where the method itself would with as much noise as the audit allows at most.
     """
-    found, tick = shipped_of(line.mechanism), tick_of(line)
-    if found is None or tick is None:
+    bound, point = shipped_of(line.mechanism), tick_of(line)
+    if bound is None or point is None:
         return ()
-    here = question.of(card(found.epsilon)).public
-    if sensitivity_at({question.change: 1.0}, found.change, here) > 1:
+    public_facts = question.of(build_guarantee(bound.epsilon)).public
+    if sensitivity_at({question.change: 1.0}, bound.change, public_facts) > 1:
         return ()
-    right = attacker_certainty(found.measured, found.delta)
+    success_rate = attacker_certainty(bound.measured, bound.delta)
     with suppress(InvalidSetting):  # nothing is certified, so the law of the noise tells nothing
-        setting = calibrate(card, Budget(found.measured, found.delta), found.change)
-        right = card(setting).attacker(found.change)
-    return tick, right
+        setting = calibrate(build_guarantee, Budget(bound.measured, bound.delta), bound.change)
+        success_rate = build_guarantee(setting).attacker(bound.change)
+    return point, success_rate
 
 
 LEGEND = (
@@ -280,22 +290,22 @@ def sentences(trade: Trade, epsilon: float) -> list[str]:
     question, metric = trade.question, trade.picture.metric
     counts = f"{question.change.protects}: {question.change.relation}"
     many = f"; of a person {question.rated} ratings are counted" if question.rated else ""
-    told = [
+    text_lines = [
         f"The attacker asks “{question.text}”, {trade.seat.value} and knows everything else"
         f" ({counts}{many}). A coin flip is right 50 % of the time."
     ]
     for track in trade.tracks:
         bead = track.at(epsilon)
-        told.append(
+        text_lines.append(
             f"{track.line.label} at epsilon {bead.epsilon:g}: {metric.text(bead.value.mean)},"
             f" attacker {said(bead)}."
         )
-    stands = {bead.stand for track in trade.tracks for bead in track.beads}
-    if stands & {Stand.NONE, Stand.USELESS}:
-        told.append("No bound is a proof that is missing, not an attacker who is right.")
-    if Stand.RAW in stands:
-        told.append("A server that is trusted with raw ratings need not guess.")
-    return told
+    states = {bead.stand for track in trade.tracks for bead in track.beads}
+    if states & {Stand.NONE, Stand.USELESS}:
+        text_lines.append("No bound is a proof that is missing, not an attacker who is right.")
+    if Stand.RAW in states:
+        text_lines.append("A server that is trusted with raw ratings need not guess.")
+    return text_lines
 
 
 def words(trade: Trade, epsilon: float) -> str:
@@ -315,15 +325,17 @@ def table(trade: Trade) -> Table:
     """Every bead of every line."""
     rows = (
         (
-            track.line.label,
-            bead.epsilon,
-            of_hundred(bead.right) if bead.stand is Stand.BOUND else bead.stand.value,
-            of_hundred(bead.alone) if bead.stand is Stand.BOUND else "",
-            "" if bead.claimed is None else of_hundred(bead.claimed),
-            *map(track.line.metric.text, (bead.value.mean, bead.value.low, bead.value.high)),
+            trade_line.line.label,
+            point.epsilon,
+            of_hundred(point.right) if point.stand is Stand.BOUND else point.stand.value,
+            of_hundred(point.alone) if point.stand is Stand.BOUND else "",
+            "" if point.claimed is None else of_hundred(point.claimed),
+            *map(
+                trade_line.line.metric.text, (point.value.mean, point.value.low, point.value.high)
+            ),
         )
-        for track in trade.tracks
-        for bead in track.beads
+        for trade_line in trade.tracks
+        for point in trade_line.beads
     )
     names = ("mechanism", "epsilon", "right at most (%)", "by epsilon and delta alone (%)")
     return columns((*names, "as claimed (%)", "mean", "from", "to"), rows)
@@ -332,27 +344,29 @@ def table(trade: Trade) -> Table:
 # --- to be played in a browser -----------------------------------------------------------------
 
 
-def guess(card: Guarantee, question: Question) -> dict[str, Any] | None:
+def guess(guarantee: Guarantee, question: Question) -> dict[str, Any] | None:
     """What an attacker sees in each of the two worlds of a question, to be played in a browser.
 
     {"symbols": names, "no": chances, "yes": chances}, or {"shift": of a number whose noise has the
     scale 1, "law": "gaussian" or "laplace"}. None where nothing is proved, so nothing is a fair
     game. The releases are those of the card; a number is the one that tells most.
     """
-    if question.rated is not None or not 0.5 <= question.right(card) < 1:
+    if question.rated is not None or not 0.5 <= question.right(guarantee) < 1:
         return None
-    releases = [release for _, release in card.releases]
-    only = releases[0] if len(releases) == 1 else None
-    if isinstance(only, RandomizedResponse | SymbolChannel):
-        no, yes = only.matrix[[int(isinstance(only, SymbolChannel)), -1]].tolist()
-        return {"symbols": symbols(only, card.public), "no": no, "yes": yes}
-    if isinstance(only, ModifiedLaplace):
-        return {"law": "laplace", "shift": 2 / only.scale}
-    spent = card.loss(question.change)
+    releases = [release for _, release in guarantee.releases]
+    single_release = releases[0] if len(releases) == 1 else None
+    if isinstance(single_release, RandomizedResponse | SymbolChannel):
+        no, yes = single_release.matrix[
+            [int(isinstance(single_release, SymbolChannel)), -1]
+        ].tolist()
+        return {"symbols": symbols(single_release, guarantee.public), "no": no, "yes": yes}
+    if isinstance(single_release, ModifiedLaplace):
+        return {"law": "laplace", "shift": 2 / single_release.scale}
+    loss = guarantee.loss(question.change)
     if any(isinstance(release, LocalChannel) for release in releases):
         return None
-    if spent.epsilon == 0:
-        return {"law": "gaussian", "shift": spent.mu}
-    if spent.mu == 0 and all(isinstance(release, Additive) for release in releases):
-        return {"law": "laplace", "shift": spent.epsilon}
+    if loss.epsilon == 0:
+        return {"law": "gaussian", "shift": loss.mu}
+    if loss.mu == 0 and all(isinstance(release, Additive) for release in releases):
+        return {"law": "laplace", "shift": loss.epsilon}
     return None

@@ -65,8 +65,8 @@ def cdf(model: Model, task: Task, test: Ratings, link: Link = LOGISTIC) -> Error
 
 def top_items(model: Model, train: Ratings, user: int) -> tuple[TopItem, ...]:
     """The ten highest-scored items a user has not rated in training (ties: the lower index)."""
-    found = zip(*toplists.best(model, train, user, _TOP), strict=True)
-    return tuple(TopItem(int(i), title(train, int(i)), float(score)) for i, score in found)
+    ranked = zip(*toplists.best(model, train, user, _TOP), strict=True)
+    return tuple(TopItem(int(i), title(train, int(i)), float(score)) for i, score in ranked)
 
 
 def cdf_words(private: ErrorCdf, clear: ErrorCdf | None) -> str:
@@ -186,26 +186,26 @@ class Camera:
 
     def see(self, round: int, model: Model, metric: float | None) -> None:
         """Add a round; one that is there already is replaced."""
-        film, train = self.film, self._problem.train
-        shown = predicted(self._mechanism, model, film.corner, train.public)
-        top = top_items(model, train, film.corner.person)
-        if not film.query:  # whatever was released, it was not the ratings
+        recording, train = self.film, self._problem.train
+        predictions = predicted(self._mechanism, model, recording.corner, train.public)
+        top = top_items(model, train, recording.corner.person)
+        if not recording.query:  # whatever was released, it was not the ratings
             self.tell(released=None)
-        earlier = [f for f in film.frames if f.round < round]
+        earlier = [f for f in recording.frames if f.round < round]
         if len(earlier) == FRAMES:
             self._every *= 2
         earlier = [f for f in earlier if f.round % self._every == 0]
-        frames = [*earlier, Frame(round, shown, metric, top)]
+        frames = [*earlier, Frame(round, predictions, metric, top)]
         self.tell(frames=tuple(frames))
 
     def hear(self, publications: Iterable[Publication]) -> None:
         """Keep what the first release per rating says of the corner."""
         if self.film.query:
             return
-        for one in publications:
-            found = released(one, self.film.corner, self._problem.train)
-            if found is not None:
-                self.tell(released=found, query=one.release.query)
+        for publication in publications:
+            released_corner = released(publication, self.film.corner, self._problem.train)
+            if released_corner is not None:
+                self.tell(released=released_corner, query=publication.release.query)
                 return
 
     def tell(self, **values: Any) -> None:
@@ -213,18 +213,18 @@ class Camera:
         self.film = dataclasses.replace(self.film, **values)
 
 
-def axis(metric: Metric, floor: float | None, reference: float | None) -> tuple[float, float]:
+def axis(metric: Metric, baseline: float | None, reference: float | None) -> tuple[float, float]:
     """A range that holds the way from the floor to the reference, and room for what is worse.
 
     Where one of them is not known, the metric's own limit stands for it.
     """
     best, worst = (0.0, 1.0) if metric.lower else (1.0, 0.0)
-    start = worst if floor is None else floor
+    start = worst if baseline is None else baseline
     end = best if reference is None else reference
     ends = sorted((start, end))
     gap = max(ends[1] - ends[0], 0.05 * max(map(abs, ends)), 1e-3)
-    below, above = (0.15, 0.5) if metric.lower else (0.5, 0.15)
-    low, high = ends[0] - below * gap, ends[1] + above * gap
+    margin_below, margin_above = (0.15, 0.5) if metric.lower else (0.5, 0.15)
+    low, high = ends[0] - margin_below * gap, ends[1] + margin_above * gap
     return max(0.0, low), high if metric.lower else min(1.0, high)
 
 
@@ -232,11 +232,15 @@ def corner(task: Task, problem: Problem, data: str = "") -> Corner:
     """Which users and items are shown; held-out ratings count too, so no split changes them."""
     train = problem.train
     by_user, by_item = map(np.add, counts(train), counts(problem.test))
-    there = busiest(by_user, int(np.count_nonzero(by_user)))
-    places = np.linspace(0, len(there) - 1, min(SIDE, len(there))).round().astype(np.int64)
-    users, items = there[places], busiest(by_item, SIDE)
-    held = (train.values - train.public.low) / train.public.width
-    rated = grid(np.ones_like(held) if task is Task.RANKING else held, train, users, items)
+    active_users = busiest(by_user, int(np.count_nonzero(by_user)))
+    positions = (
+        np.linspace(0, len(active_users) - 1, min(SIDE, len(active_users))).round().astype(np.int64)
+    )
+    users, items = active_users[positions], busiest(by_item, SIDE)
+    scaled_values = (train.values - train.public.low) / train.public.width
+    rated = grid(
+        np.ones_like(scaled_values) if task is Task.RANKING else scaled_values, train, users, items
+    )
     assert rated is not None  # a value per rating
     return Corner(
         users,
@@ -246,9 +250,9 @@ def corner(task: Task, problem: Problem, data: str = "") -> Corner:
     )
 
 
-def predicted(mechanism: Mechanism, model: Model, shown: Corner, public: PublicFacts) -> Floats:
+def predicted(mechanism: Mechanism, model: Model, corner: Corner, public: PublicFacts) -> Floats:
     """What a model says of the corner, 0..1: see `Frame`; chances of +1 for BINARY."""
-    scores = model.predict(shown.users[:, None], shown.items[None, :])
+    scores = model.predict(corner.users[:, None], corner.items[None, :])
     if mechanism.task is Task.BINARY:
         return np.asarray(link_of(mechanism).probability(scores))
     if mechanism.task is Task.RANKING:
@@ -257,19 +261,20 @@ def predicted(mechanism: Mechanism, model: Model, shown: Corner, public: PublicF
     return np.clip((scores - public.low) / public.width, 0.0, 1.0)
 
 
-def released(one: Publication, shown: Corner, train: Ratings) -> Floats | None:
+def released(publication: Publication, corner: Corner, train: Ratings) -> Floats | None:
     """A publication in the corner, in the units of its ratings; None where it is not of ratings.
 
     Methods write a rating in many ways (0 and 1, a symbol, scaled to -1..1). Whatever went in as a
     straight function of the rating comes out on the same scale.
     """
     before, after = (
-        grid(values, train, shown.users, shown.items) for values in (one.private, one.published)
+        grid(values, train, corner.users, corner.items)
+        for values in (publication.private, publication.published)
     )
     if before is None or after is None:
         return None
-    both = ~np.isnan(before) & ~np.isnan(shown.rated)
-    x, y = before[both], shown.rated[both]
+    is_known = ~np.isnan(before) & ~np.isnan(corner.rated)
+    x, y = before[is_known], corner.rated[is_known]
     if not len(x) or (np.ptp(x) == 0) != (np.ptp(y) == 0):
         return None
     slope = 1.0 if np.ptp(x) == 0 else float(np.polyfit(x, y, 1)[0])
@@ -279,28 +284,37 @@ def released(one: Publication, shown: Corner, train: Ratings) -> Floats | None:
     return np.asarray(offset + slope * after)
 
 
-def film_words(film: Film) -> str:
+def film_words(recording: Film) -> str:
     """The film's curve as text."""
-    metric = film.metric
-    seen = [(f.round, f.metric) for f in film.frames if f.metric is not None]
-    ends = dict([seen[0], seen[-1]]) if seen else {}
+    metric = recording.metric
+    measured = [
+        (frame.round, frame.metric) for frame in recording.frames if frame.metric is not None
+    ]
+    ends = dict([measured[0], measured[-1]]) if measured else {}
     told = ", ".join(f"{metric.text(value)} in round {k}" for k, value in ends.items())
-    parts = [f"{metric.title}: {told or 'none yet'}"]
-    parts += [
+    phrases = [f"{metric.title}: {told or 'none yet'}"]
+    phrases += [
         f"{name} {metric.text(value)}"
-        for name, value in ((film.guess, film.floor), (film.best, film.reference))
+        for name, value in (
+            (recording.guess, recording.floor),
+            (recording.best, recording.reference),
+        )
         if value is not None
     ]
-    return "; ".join(parts) + "."
+    return "; ".join(phrases) + "."
 
 
-def film_table(film: Film) -> Table:
+def film_table(recording: Film) -> Table:
     """The film's rounds as columns: the metric, and what leads the list of the middle person."""
-    text = film.metric.text
+    text = recording.metric.text
     return columns(
-        ("round", film.metric.spoken, "first in the list"),
+        ("round", recording.metric.spoken, "first in the list"),
         (
-            (f.round, "" if f.metric is None else text(f.metric), f.top[0].title if f.top else "")
-            for f in film.frames
+            (
+                frame.round,
+                "" if frame.metric is None else text(frame.metric),
+                frame.top[0].title if frame.top else "",
+            )
+            for frame in recording.frames
         ),
     )

@@ -66,9 +66,9 @@ def _text(text: str, *values: Any, now: Table = MappingProxyType({})) -> str:
     return _Text().vformat(text, values, now)
 
 
-def _named(given: Any, now: Table) -> Any:
+def _named(value: Any, current_values: Table) -> Any:
     """A number as it is written, or by its name."""
-    return _Text().get_field(given, (), now)[0] if isinstance(given, str) else given
+    return _Text().get_field(value, (), current_values)[0] if isinstance(value, str) else value
 
 
 @cache
@@ -87,8 +87,14 @@ class Now(dict[str, Any]):
         if phrase := self._phrases.get(name):
             text = phrase if isinstance(phrase, str) else phrase[self[phrase["by"]]]
             return _text(text, now=self)
-        number, asked = NUMBERS[name], _asked(name)
-        self[name] = number(**{one: self[one] for one in asked if one in self or one in NUMBERS})
+        number, parameters = NUMBERS[name], _asked(name)
+        self[name] = number(
+            **{
+                parameter: self[parameter]
+                for parameter in parameters
+                if parameter in self or parameter in NUMBERS
+            }
+        )
         return self[name]
 
 
@@ -144,54 +150,73 @@ class Written:
 
     def __call__(self, view: View) -> Reveal | None:
         """By a room that is open, where it has something to say."""
-        found = getattr(numbers, self.of)(view)
-        return None if found is None else self.told(Now(found))
+        values = getattr(numbers, self.of)(view)
+        return None if values is None else self.told(Now(values))
 
     def told(
-        self, now: Table, over: Control | None = None, along: tuple[Table, ...] = ()
+        self,
+        current_values: Table,
+        control: Control | None = None,
+        stop_values: tuple[Table, ...] = (),
     ) -> Reveal:
-        """By numbers. along: the same ones at every stop of the control `over`."""
-        says = tuple(_text(one, now=now) for one in self.says)
-        return Reveal(says, self._drawn(now, over, along), _text(self.note, now=now))
+        """By numbers. stop_values: the same ones at every stop of the control `control`."""
+        sentences = tuple(_text(template, now=current_values) for template in self.says)
+        return Reveal(
+            sentences,
+            self._drawn(current_values, control, stop_values),
+            _text(self.note, now=current_values),
+        )
 
-    def _drawn(self, now: Table, over: Control | None, along: tuple[Table, ...]) -> Picture | None:
-        asked = self.picture
-        scale = math.log10 if asked.get("log") else float
+    def _drawn(
+        self, current_values: Table, control: Control | None, stop_values: tuple[Table, ...]
+    ) -> Picture | None:
+        spec = self.picture
+        scale = math.log10 if spec.get("log") else float
 
         def named(texts: str) -> dict[str, Any]:
-            return {_text(text, now=now): found for text, found in asked.get(texts, {}).items()}
+            return {
+                _text(text, now=current_values): content
+                for text, content in spec.get(texts, {}).items()
+            }
 
-        match asked.get("kind"):
+        match spec.get("kind"):
             case "worlds":
                 shares = {
-                    text: tuple(_named(k, now) for k in row)
+                    text: tuple(_named(k, current_values) for k in row)
                     for text, row in named("shares").items()
                 }
-                return Worlds(tuple(_text(one, now=now) for one in asked["outcomes"]), shares)
+                return Worlds(
+                    tuple(_text(entry, now=current_values) for entry in spec["outcomes"]), shares
+                )
             case "dots":
-                dots: Dots = _named(asked["of"], now)
+                dots: Dots = _named(spec["of"], current_values)
                 return dots
             case "spans":
-                rows = {text: _named(row, now) for text, row in named("rows").items()}
-                return Spans(rows, _named(asked.get("truth"), now))
-            case "bend" if over is not None:
-                form, high = asked.get("form", "{:hundred}"), asked.get("high")
+                rows = {text: _named(row, current_values) for text, row in named("rows").items()}
+                return Spans(rows, _named(spec.get("truth"), current_values))
+            case "bend" if control is not None:
+                form, high = spec.get("form", "{:hundred}"), spec.get("high")
                 return Bend(
-                    asked.get("across", over.label),
-                    tuple(map(over.name, over.values)),
+                    spec.get("across", control.label),
+                    tuple(map(control.name, control.values)),
                     {
-                        text: tuple(scale(_named(k, one)) for one in along)
+                        text: tuple(scale(_named(k, entry)) for entry in stop_values)
                         for text, k in named("lines").items()
                     },
-                    over.values.index(now[over.key]),
-                    _text(asked["up"], now=now),
+                    control.values.index(current_values[control.key]),
+                    _text(spec["up"], now=current_values),
                     lambda value: _text(form, value),
-                    scale(_named(asked.get("low", 0.0), now)),
-                    high if high is None else scale(_named(high, now)),
-                    {text: _named(level, now) for text, level in named("levels").items()},
+                    scale(_named(spec.get("low", 0.0), current_values)),
+                    high if high is None else scale(_named(high, current_values)),
+                    {
+                        text: _named(level, current_values)
+                        for text, level in named("levels").items()
+                    },
                 )
             case "cells":
-                return Cells(now["squares"].rows, asked["says"], now["squares"].marked)
+                return Cells(
+                    current_values["squares"].rows, spec["says"], current_values["squares"].marked
+                )
         return None
 
 
@@ -207,14 +232,16 @@ class Predict:
     numbers: tuple[str | float, ...] = ()
     form: str = "{:g}"
 
-    def at(self, now: Table) -> Predict:
+    def at(self, current_values: Table) -> Predict:
         """The question with its numbers."""
-        found = [_named(one, now) for one in self.numbers]
-        options, right = [_text(one, now=now) for one in self.options], self.right
-        if found:
-            options = list(dict.fromkeys(_text(self.form, one) for one in sorted(found)))
-            right = options.index(_text(self.form, found[0]))
-        return Predict(question=_text(self.question, now=now), options=tuple(options), right=right)
+        resolved = [_named(entry, current_values) for entry in self.numbers]
+        options, right = [_text(entry, now=current_values) for entry in self.options], self.right
+        if resolved:
+            options = list(dict.fromkeys(_text(self.form, entry) for entry in sorted(resolved)))
+            right = options.index(_text(self.form, resolved[0]))
+        return Predict(
+            question=_text(self.question, now=current_values), options=tuple(options), right=right
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -252,29 +279,35 @@ class Slide:
         """What is moved, before anything has been."""
         return {control.key: control.start for control in self.move}
 
-    def numbers(self, moved: Moved) -> Now:
+    def numbers(self, control_values: Moved) -> Now:
         """What the texts may name."""
-        names = {f"{one.key}_name": one.name(moved[one.key]) for one in self.move if one.options}
-        return Now({**self.given, **moved, **names}, self.phrases)
+        names = {
+            f"{one.key}_name": one.name(control_values[one.key]) for one in self.move if one.options
+        }
+        return Now({**self.given, **control_values, **names}, self.phrases)
 
-    def reveal(self, moved: Moved) -> Reveal:
+    def reveal(self, control_values: Moved) -> Reveal:
         """What comes out, by what is moved."""
-        by = self.shows.picture.get("over", "epsilon")
-        over = next((control for control in self.move if control.key == by), None)
-        stops = over.values if over and self.shows.picture.get("kind") == "bend" else ()
-        along = tuple(self.numbers({**moved, by: stop}) for stop in stops)
-        return self.shows.told(self.numbers(moved), over, along)
+        control_key = self.shows.picture.get("over", "epsilon")
+        stop_control = next((control for control in self.move if control.key == control_key), None)
+        stops = (
+            stop_control.values if stop_control and self.shows.picture.get("kind") == "bend" else ()
+        )
+        stop_values = tuple(self.numbers({**control_values, control_key: stop}) for stop in stops)
+        return self.shows.told(self.numbers(control_values), stop_control, stop_values)
 
     def opened(self) -> Slide:
         """The slide with its numbers at the start."""
-        now, after = self.numbers(self.start), self.after
+        current_values, after = self.numbers(self.start), self.after
         return replace(
             self,
-            said=_text(self.said, now=now),
-            teacher=_text(self.teacher, now=now),
-            predict=self.predict and self.predict.at(now),
+            said=_text(self.said, now=current_values),
+            teacher=_text(self.teacher, now=current_values),
+            predict=self.predict and self.predict.at(current_values),
             after=after
-            and replace(after, query={k: _text(v, now=now) for k, v in after.query.items()}),
+            and replace(
+                after, query={k: _text(v, now=current_values) for k, v in after.query.items()}
+            ),
         )
 
 
@@ -300,14 +333,17 @@ class Lesson:
         return {slide.key: slide for slide in self.slides}[key]
 
     def _slide(self, table: Table) -> Slide:
-        known = {**_CONTROLS, **self.controls}
+        control_tables = {**_CONTROLS, **self.controls}
         move = []
-        for given in table["move"]:
-            name, more = given["control"], {k: v for k, v in given.items() if k != "control"}
-            first = next(iter(known[name].get("options", [0])))
-            move.append({"key": name, "start": first, **known[name], **more})
-        whole = {**table, "move": move, "phrases": self.phrases}
-        return into(Slide, whole, f"lesson {self.id}").opened()
+        for move_table in table["move"]:
+            name, overrides = (
+                move_table["control"],
+                {k: v for k, v in move_table.items() if k != "control"},
+            )
+            first_option = next(iter(control_tables[name].get("options", [0])))
+            move.append({"key": name, "start": first_option, **control_tables[name], **overrides})
+        slide_table = {**table, "move": move, "phrases": self.phrases}
+        return into(Slide, slide_table, f"lesson {self.id}").opened()
 
 
 def _lesson(file: str) -> Lesson:

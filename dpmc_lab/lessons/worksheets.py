@@ -53,11 +53,11 @@ ul.options li::before { content: ""; display: inline-block; width: .8em; height:
 
 def worksheet() -> str:
     """Every question with room to write, and no answer."""
-    parts = ['<div class="name"><span>Name</span><span>Date</span></div>']
+    sections = ['<div class="name"><span>Name</span><span>Date</span></div>']
     for lesson in LESSONS.values():
-        parts += [_head(lesson), *map(_asked, lesson.slides)]
-        parts.append(f"<section><h3>To take home, in my own words</h3>{_LINES}</section>")
-    return text.page("Differential privacy: worksheet", parts, _STYLE)
+        sections += [_head(lesson), *map(_asked, lesson.slides)]
+        sections.append(f"<section><h3>To take home, in my own words</h3>{_LINES}</section>")
+    return text.page("Differential privacy: worksheet", sections, _STYLE)
 
 
 _LINES = '<div class="lines"><div></div><div></div></div>'
@@ -84,7 +84,7 @@ def _asked(slide: Slide) -> str:
 
 def answers() -> str:
     """The right options, what is revealed before anything is moved, and the teacher's lines."""
-    parts = [
+    blocks = [
         text.paragraphs(
             "Text and pictures are those before anything has been moved. Where a button throws,"
             " every visitor sees another throw than the one printed here."
@@ -92,26 +92,26 @@ def answers() -> str:
     ]
     for lesson in LESSONS.values():
         *slides, last = map(_answered, lesson.slides)
-        home = f"<p><b>To take home:</b> {escape(lesson.take_home)}</p>"
-        sections = [f"<section>{one}</section>" for one in (*slides, last + home)]
-        parts += [_head(lesson), *sections]
-    return text.page("Differential privacy: answer key", parts, _STYLE + pictures.STYLE)
+        take_home = f"<p><b>To take home:</b> {escape(lesson.take_home)}</p>"
+        sections = [f"<section>{one}</section>" for one in (*slides, last + take_home)]
+        blocks += [_head(lesson), *sections]
+    return text.page("Differential privacy: answer key", blocks, _STYLE + pictures.STYLE)
 
 
 def _answered(slide: Slide) -> str:
-    parts, asked = [f"<h3>{escape(slide.title)}</h3>"], slide.predict
+    blocks, asked = [f"<h3>{escape(slide.title)}</h3>"], slide.predict
     if asked is not None:
         right = "there is no right answer; a reason counts."
         right = right if asked.right is None else asked.options[asked.right]
-        parts.append(f"<p>{escape(asked.question)} <b>{escape(right)}</b></p>")
+        blocks.append(f"<p>{escape(asked.question)} <b>{escape(right)}</b></p>")
     found = slide.reveal(slide.start)
-    parts.append(text.paragraphs(*found.says))
+    blocks.append(text.paragraphs(*found.says))
     if found.picture is not None:
-        parts.append(f'<div class="picture">{pictures.drawn(found.picture)}</div>')
+        blocks.append(f'<div class="picture">{pictures.drawn(found.picture)}</div>')
     if found.note:
-        parts.append(f"<p><small>{escape(found.note)}</small></p>")
-    parts.append(f'<p class="teacher">{escape(slide.teacher)}</p>')
-    return "".join(parts)
+        blocks.append(f"<p><small>{escape(found.note)}</small></p>")
+    blocks.append(f'<p class="teacher">{escape(slide.teacher)}</p>')
+    return "".join(blocks)
 
 
 @dataclass(frozen=True)
@@ -132,7 +132,7 @@ class PlanPart:
     @property
     def slides(self) -> list[Slide]:
         slides = LESSONS[self.lesson].slides if self.lesson else ()
-        return [one for one in slides if not self.keys or one.key in self.keys]
+        return [slide for slide in slides if not self.keys or slide.key in self.keys]
 
     @property
     def alone(self) -> float:
@@ -142,14 +142,18 @@ class PlanPart:
 
 
 def _plans() -> dict[int, tuple[PlanPart, ...]]:
-    named = load("dpmc_lab.classroom", "plans.toml")
-    plans = named.pop("plans")
+    named_parts = load("dpmc_lab.classroom", "plans.toml")
+    plans = named_parts.pop("plans")
     return {
         int(minutes): tuple(
-            into(PlanPart, named[one] if isinstance(one, str) else one, f"plan {minutes}")
-            for one in parts
+            into(
+                PlanPart,
+                named_parts[part_table] if isinstance(part_table, str) else part_table,
+                f"plan {minutes}",
+            )
+            for part_table in part_tables
         )
-        for minutes, parts in plans.items()
+        for minutes, part_tables in plans.items()
     }
 
 
@@ -159,14 +163,14 @@ HOURS = tuple(_PLANS)
 
 def plan(minutes: int) -> str:
     """What the teacher and the class do, minute by minute."""
-    shown = [slide for part in _PLANS[minutes] for slide in part.slides]
+    plan_slides = [slide for plan_part in _PLANS[minutes] for slide in plan_part.slides]
     alone = []
     for lesson in LESSONS.values():
-        left = [slide.title for slide in lesson.slides if slide not in shown]
+        left = [slide.title for slide in lesson.slides if slide not in plan_slides]
         if left:
             some = "" if len(left) == len(lesson.slides) else f": {listed(left)}"
             alone.append(f"{lesson.title}{some}")
-    before = [
+    instructions = [
         "Before: start the server with make class, print a worksheet for everybody and the answer"
         " key for yourself, and open the page Learn with Projector on. Try one phone in the network"
         " of the room. If it does not arrive, let the class throw a real coin and count hands: the"
@@ -174,11 +178,11 @@ def plan(minutes: int) -> str:
         "Ask nothing that you would not ask by show of hands.",
     ]
     if alone:
-        before.append(f"Left for home, alone on the page Learn: {'; '.join(alone)}.")
+        instructions.append(f"Left for home, alone on the page Learn: {'; '.join(alone)}.")
     rows = [(f"{turn.start}-{turn.end}", *turn[2:]) for turn in schedule(minutes)]
     columns = zip(("Minute", "Step", "Teacher", "Class"), zip(*rows, strict=True), strict=True)
-    parts = [text.paragraphs(*before), text.table(dict(columns))]
-    return text.page(f"Differential privacy in {minutes} minutes", parts, _STYLE)
+    blocks = [text.paragraphs(*instructions), text.table(dict(columns))]
+    return text.page(f"Differential privacy in {minutes} minutes", blocks, _STYLE)
 
 
 class Turn(NamedTuple):
@@ -195,23 +199,23 @@ class Turn(NamedTuple):
 def schedule(minutes: int) -> Iterator[Turn]:
     """A plan row by row, the last one ending after so many minutes; what is done on the page Class
     takes its time, and slides share the rest by how long their lessons are. Raises KeyError."""
-    parts = _PLANS[minutes]
-    spent = sum(part.minutes for part in parts)
-    pace = (minutes - spent) / sum(part.alone for part in parts)
-    end, done, locked = 0, 0.0, False
-    for part in parts:
-        start, done = end, done + part.minutes + pace * part.alone
-        end, locked = round(done), locked or part.step == "Lock"
-        if not part.lesson:
-            yield Turn(start, end, part.step, part.teacher, part.all)
+    plan_parts = _PLANS[minutes]
+    spent = sum(plan_part.minutes for plan_part in plan_parts)
+    pace = (minutes - spent) / sum(plan_part.alone for plan_part in plan_parts)
+    end, elapsed, locked = 0, 0.0, False
+    for plan_part in plan_parts:
+        start, elapsed = end, elapsed + plan_part.minutes + pace * plan_part.alone
+        end, locked = round(elapsed), locked or plan_part.step == "Lock"
+        if not plan_part.lesson:
+            yield Turn(start, end, plan_part.step, plan_part.teacher, plan_part.all)
             continue
-        lesson = LESSONS[part.lesson]
+        lesson = LESSONS[plan_part.lesson]
         asks = [
             f"{slide.title}: “{slide.predict.question}”" if slide.predict else slide.title
-            for slide in part.slides
+            for slide in plan_part.slides
         ]
-        seen = locked and any(slide.in_class for slide in part.slides)
-        own = "looks at its own reports, " if seen else ""
+        sees_reports = locked and any(slide.in_class for slide in plan_part.slides)
+        own = "looks at its own reports, " if sees_reports else ""
         yield Turn(
             start,
             end,
@@ -231,54 +235,54 @@ _PIECES = re.compile(r"(?<=>)(?=<(?:div|i class=.yes))")
 def alone() -> str:
     """All lessons as one page that needs no server: by the same slides, whatever their controls can
     reveal. Each text, and each piece of a picture, is in it once."""
-    held: dict[Any, int] = {}
+    index_by_text: dict[Any, int] = {}
 
-    def hold(one: Any) -> int:
-        return held.setdefault(one, len(held))
+    def hold(element: Any) -> int:
+        return index_by_text.setdefault(element, len(index_by_text))
 
     def shown(slide: Slide, stops: list[list[Any]]) -> Iterator[tuple[tuple[int, ...], list[int]]]:
         """The picture, the note and each sentence, at all stops of those controls that change it:
         how many those are, 1 for the others, and what is held there, the last control first."""
         rows = []
         for stop in product(*stops):
-            found = slide.reveal(dict(zip(slide.start, stop, strict=True)))
-            drawing = pictures.drawn(found.picture) if found.picture else ""
-            pieces = tuple(map(hold, _PIECES.split(drawing)))
-            rows.append((pieces, found.note, *found.says))
-        for places in zip(*(map(hold, row) for row in rows), strict=True):
-            whole = np.reshape(places, [*map(len, stops)])
-            for axis in range(whole.ndim):
-                first = whole.take([0], axis)
-                whole = first if (whole == first).all() else whole
-            yield whole.shape, whole.ravel().tolist()
+            reveal = slide.reveal(dict(zip(slide.start, stop, strict=True)))
+            drawing = pictures.drawn(reveal.picture) if reveal.picture else ""
+            piece_indices = tuple(map(hold, _PIECES.split(drawing)))
+            rows.append((piece_indices, reveal.note, *reveal.says))
+        for positions in zip(*(map(hold, row) for row in rows), strict=True):
+            grid = np.reshape(positions, [*map(len, stops)])
+            for axis in range(grid.ndim):
+                first = grid.take([0], axis)
+                grid = first if (grid == first).all() else grid
+            yield grid.shape, grid.ravel().tolist()
 
     def step(slide: Slide) -> dict[str, Any]:
-        stops = [[*(one.values or one.options or range(THROWS))] for one in slide.move]
+        stops = [[*(control.values or control.options or range(THROWS))] for control in slide.move]
         move = [
             {
-                "label": one.label,
-                "kind": "range" if one.values else "radio" if one.options else "button",
-                "names": list(map(one.name, of)),
-                "ends": one.ends,
-                "start": of.index(one.start),
+                "label": control.label,
+                "kind": "range" if control.values else "radio" if control.options else "button",
+                "names": list(map(control.name, control_stops)),
+                "ends": control.ends,
+                "start": control_stops.index(control.start),
             }
-            for one, of in zip(slide.move, stops, strict=True)
+            for control, control_stops in zip(slide.move, stops, strict=True)
         ]
-        told = {name: getattr(slide, name) for name in ("key", "title", "said", "teacher")}
-        asked = slide.predict and asdict(slide.predict)
-        return {**told, "asked": asked, "move": move, "shown": list(shown(slide, stops))}
+        fields = {name: getattr(slide, name) for name in ("key", "title", "said", "teacher")}
+        question = slide.predict and asdict(slide.predict)
+        return {**fields, "asked": question, "move": move, "shown": list(shown(slide, stops))}
 
     lessons = [
         {name: getattr(lesson, name) for name in ("id", "number", "title", "minutes", "take_home")}
         | {"slides": list(map(step, lesson.slides))}
         for lesson in LESSONS.values()
     ]
-    words = {term.name: term.words for term in glossary.find()}
-    content = {"lessons": lessons, "words": words, "held": list(held)}
+    definitions = {term.name: term.words for term in glossary.find()}
+    content = {"lessons": lessons, "words": definitions, "held": list(index_by_text)}
     page = resources.files(__package__).joinpath("lessons.html").read_text("utf-8")
-    told = json.dumps(content, separators=(",", ":"), ensure_ascii=False)
+    content_json = json.dumps(content, separators=(",", ":"), ensure_ascii=False)
     page = page.replace("/* pictures */", pictures.STYLE)
-    return page.replace("{content}", told.replace("</", "<\\/"))
+    return page.replace("{content}", content_json.replace("</", "<\\/"))
 
 
 # --- the files -----------------------------------------------------------------------------------

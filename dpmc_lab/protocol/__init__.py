@@ -27,15 +27,15 @@ class Traffic(NamedTuple):
     bytes: int
 
     @classmethod
-    def on_wire(cls, messages: int, words: int) -> Traffic:
+    def on_wire(cls, messages: int, n_words: int) -> Traffic:
         """Messages of so many numbers each."""
-        return cls(messages, messages * (HEADER + WORD * words))
+        return cls(messages, messages * (HEADER + WORD * n_words))
 
     @classmethod
-    def total(cls, parts: Iterable[Traffic]) -> Traffic:
+    def total(cls, traffic: Iterable[Traffic]) -> Traffic:
         """All parts together."""
-        parts = list(parts)
-        return cls(sum(t.messages for t in parts), sum(t.bytes for t in parts))
+        traffic = list(traffic)
+        return cls(sum(t.messages for t in traffic), sum(t.bytes for t in traffic))
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,28 +98,28 @@ class Wire:
         sender: str,
         receiver: str,
         payload: Mapping[str, NDArray[Any]],
-        where: Ints,
+        indices: Ints,
         round: int,
     ) -> None:
-        """One message for each entry of `where`: pairs where a user is at one end, else items.
+        """One message for each entry of `indices`: pairs where a user is at one end, else items.
 
-        payload: arrays whose first axis runs along `where`, by name.
+        payload: arrays whose first axis runs along `indices`, by name.
         """
-        words = sum(int(np.prod(array.shape[1:])) for array in payload.values())
-        self.transcript.tally(kind, Traffic.on_wire(len(where), words))
+        n_words = sum(int(np.prod(array.shape[1:])) for array in payload.values())
+        self.transcript.tally(kind, Traffic.on_wire(len(indices), n_words))
         if self.watch is None:
             return
         with_user = USERS in (sender, receiver)
-        about = self.items[where] if with_user else where
-        for k in np.flatnonzero(about == self.watch):
-            person = self.name(int(self.users[where[k]])) if with_user else ""
+        subjects = self.items[indices] if with_user else indices
+        for k in np.flatnonzero(subjects == self.watch):
+            user_name = self.name(int(self.users[indices[k]])) if with_user else ""
             content = {name: np.array(array[k]) for name, array in payload.items()}
             self.transcript.append(
                 Message(
-                    sender=person if sender == USERS else sender,
-                    receiver=person if receiver == USERS else receiver,
+                    sender=user_name if sender == USERS else sender,
+                    receiver=user_name if receiver == USERS else receiver,
                     kind=kind,
-                    bytes=Traffic.on_wire(1, words).bytes,
+                    bytes=Traffic.on_wire(1, n_words).bytes,
                     summary=_in_words(content),
                     round=round,
                     payload=content,
@@ -133,13 +133,16 @@ class Wire:
 
 def _in_words(content: Mapping[str, NDArray[Any]]) -> str:
     """A payload in words; integers mod P as they travel."""
-    parts = []
+    texts = []
     for name, array in content.items():
         numbers = np.atleast_1d(array)
-        whole = numbers.dtype == np.uint64
-        shown, end = vector_words(numbers, "d" if whole else ".4g"), " mod P" if whole else ""
-        parts.append(f"{name} {shown if numbers.size > 1 else shown[1:-1]}{end}")
-    return "; ".join(parts)
+        is_integer = numbers.dtype == np.uint64
+        shown, end = (
+            vector_words(numbers, "d" if is_integer else ".4g"),
+            " mod P" if is_integer else "",
+        )
+        texts.append(f"{name} {shown if numbers.size > 1 else shown[1:-1]}{end}")
+    return "; ".join(texts)
 
 
 def vector_words(numbers: NDArray[Any], form: str = ".4g") -> str:
@@ -178,40 +181,40 @@ class FixedPoint:
         """The largest sum that is told apart from a negative one: P/2 steps."""
         return 2.0 ** (self.modulus_bits - 1 - self.fraction_bits)
 
-    def encode(self, values: ArrayLike, addends: ArrayLike, what: str) -> Words:
+    def encode(self, values: ArrayLike, addends: ArrayLike, value_name: str) -> Words:
         """Values as integers mod P, each one of `addends` numbers to be summed.
 
         Raises InvalidSetting where the sum of that many such values could wrap around.
         """
         array = np.asarray(values, dtype=float)
-        room = self.largest / np.asarray(addends, dtype=float) - self.step
-        wrong = ~(np.abs(array) < room)
-        if wrong.any():
-            limit = np.broadcast_to(room, array.shape)[wrong][0]
+        headroom = self.largest / np.asarray(addends, dtype=float) - self.step
+        out_of_range = ~(np.abs(array) < headroom)
+        if out_of_range.any():
+            limit = np.broadcast_to(headroom, array.shape)[out_of_range][0]
             raise InvalidSetting(
-                what,
+                value_name,
                 f"within +-{limit:.4g}, or sums would wrap around mod P",
-                float(array[wrong][0]),
+                float(array[out_of_range][0]),
                 "raise modulus_bits or lower fraction_bits",
             )
         return self.reduce(np.rint(array / self.step).astype(np.int64).astype(np.uint64))
 
-    def decode(self, words: Words) -> Floats:
+    def decode(self, integers: Words) -> Floats:
         """Integers mod P as the numbers of least absolute value they stand for."""
-        spare = np.uint64(64 - self.modulus_bits)
-        signed = (words << spare).view(np.int64) >> spare.astype(np.int64)
+        unused_bits = np.uint64(64 - self.modulus_bits)
+        signed = (integers << unused_bits).view(np.int64) >> unused_bits.astype(np.int64)
         return np.asarray(signed * self.step, dtype=np.float64)
 
-    def reduce(self, words: Words) -> Words:
+    def reduce(self, integers: Words) -> Words:
         """Any 64-bit integers mod P."""
-        return words & np.uint64(2**self.modulus_bits - 1)
+        return integers & np.uint64(2**self.modulus_bits - 1)
 
     def uniform(self, shape: tuple[int, ...], rng: Rng) -> Words:
         """Uniform integers mod P: a mask."""
         return self.reduce(rng.integers(0, 2**64 - 1, shape, dtype=np.uint64, endpoint=True))
 
-    def sums(self, words: Words, groups: Ints, count: int) -> Words:
+    def sums(self, integers: Words, groups: Ints, count: int) -> Words:
         """Sum of the rows of each group, mod P; rows x d -> count x d."""
-        totals = np.zeros((count, words.shape[1]), dtype=np.uint64)
-        np.add.at(totals, groups, words)
+        totals = np.zeros((count, integers.shape[1]), dtype=np.uint64)
+        np.add.at(totals, groups, integers)
         return self.reduce(totals)

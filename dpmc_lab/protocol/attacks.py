@@ -53,19 +53,19 @@ def difference_attack(run: ScenarioRun) -> list[Recovered]:
     cancels. Right is what is off by no more than fixed-point rounding. Empty where the kept
     transcript does not hold both answers of anyone.
     """
-    item, fixed, phase = run.wire.watch, run.settings.fixed, run.phases[0]
+    item, fixed_point, phase = run.wire.watch, run.settings.fixed, run.phases[0]
     answers = {(m.sender, m.round): m.payload["answer"] for m in run.transcript if m.kind == ANSWER}
-    found = []
+    recovered = []
     for user in run.who[run.what == item]:
-        name, own = run.wire.name(int(user)), phase.user_factors[user]
+        name, user_factor = run.wire.name(int(user)), phase.user_factors[user]
         first, second = (name, 1), (name, 2)
         if not {first, second} <= set(answers):
             continue
-        moved = phase.models[1][item] - phase.models[0][item]
-        truth = 2 * own * float(own @ moved)
-        computed = fixed.decode(fixed.reduce(answers[second] - answers[first]))
-        found.append(Recovered(name, computed, truth, 2 * fixed.step))
-    return found
+        factor_change = phase.models[1][item] - phase.models[0][item]
+        truth = 2 * user_factor * float(user_factor @ factor_change)
+        computed = fixed_point.decode(fixed_point.reduce(answers[second] - answers[first]))
+        recovered.append(Recovered(name, computed, truth, 2 * fixed_point.step))
+    return recovered
 
 
 def attendance_attack(run: ScenarioRun, item: int) -> list[Recovered]:
@@ -79,35 +79,39 @@ def attendance_attack(run: ScenarioRun, item: int) -> list[Recovered]:
     phase alone is attacked: eta and the u of another are others. Right is what is off by
     one part in a hundred at most. Empty where everybody was always there.
     """
-    own, phase = np.flatnonzero(run.what == item), run.phase
-    rounds = [t for t, (_, where) in enumerate(phase.steps) if item in where]
-    rounds = rounds[-max(1, _CELLS // (len(own) * run.items.shape[1] ** 3 + 1)) :]
+    item_pairs, phase = np.flatnonzero(run.what == item), run.phase
+    rounds = [t for t, (_, stepped_items) in enumerate(phase.steps) if item in stepped_items]
+    rounds = rounds[-max(1, _CELLS // (len(item_pairs) * run.items.shape[1] ** 3 + 1)) :]
     if not rounds:
         return []
-    there = np.array([np.isin(own, phase.steps[t][0]) for t in rounds])
-    patterns, kind, size = np.unique(there, axis=1, return_inverse=True, return_counts=True)
+    attended = np.array([np.isin(item_pairs, phase.steps[t][0]) for t in rounds])
+    patterns, pattern_index, pattern_sizes = np.unique(
+        attended, axis=1, return_inverse=True, return_counts=True
+    )
     models = np.array([phase.models[t][item] for t in rounds])
     sums = np.array([phase.sums[t][item] for t in rounds])
     centre = models.mean(axis=0)
-    spread = float(np.abs(models - centre).max()) or 1.0
-    terms = np.array([_affine((v - centre) / spread) for v in models])  # rounds x d x unknowns
+    deviation = float(np.abs(models - centre).max()) or 1.0
+    terms = np.array([_affine((v - centre) / deviation) for v in models])  # rounds x d x unknowns
     eta = np.broadcast_to(np.eye(len(centre)), (len(rounds), len(centre), len(centre)))
     blocks = [terms * column[:, None, None] for column in patterns.T]
     system = np.concatenate([*blocks, eta], axis=2).reshape(len(rounds) * len(centre), -1)
     solved = np.linalg.lstsq(system, sums.ravel(), rcond=None)[0]
     names, gradients, truths = [], [], []
-    width = terms.shape[2]
-    for pair, k in zip(own, kind.ravel(), strict=True):
-        absent = np.flatnonzero(~patterns[:, k])
-        if size[k] > 1 or not 0 < len(absent) < len(rounds):
+    n_unknowns = terms.shape[2]
+    for pair, k in zip(item_pairs, pattern_index.ravel(), strict=True):
+        absent_rounds = np.flatnonzero(~patterns[:, k])
+        if pattern_sizes[k] > 1 or not 0 < len(absent_rounds) < len(rounds):
             continue
-        at = int(absent[-1])
-        gradients.append(terms[at] @ solved[k * width : (k + 1) * width])
-        truths.append(run.users.gradient(np.array([pair]), models[at][None])[0])
+        round_index = int(absent_rounds[-1])
+        gradients.append(terms[round_index] @ solved[k * n_unknowns : (k + 1) * n_unknowns])
+        truths.append(run.users.gradient(np.array([pair]), models[round_index][None])[0])
         names.append(run.wire.name(int(run.who[pair])))
-    centred = len(np.unique(there.sum(axis=1))) == 1
+    centred = len(np.unique(attended.sum(axis=1))) == 1
     if centred and names:
-        gradients, truths = (list(one - np.mean(one, axis=0)) for one in (gradients, truths))
+        gradients, truths = (
+            list(vectors - np.mean(vectors, axis=0)) for vectors in (gradients, truths)
+        )
     return [
         Recovered(name, gradient, truth, 0.01 * float(np.abs(truth).max()), centred)
         for name, gradient, truth in zip(names, gradients, truths, strict=True)
@@ -118,12 +122,12 @@ def _affine(v: Floats) -> Floats:
     """v -> W v + w with W symmetric, as a d x (d (d + 1)/2 + d) matrix on the entries of W, w."""
     d = len(v)
     rows, columns = np.triu_indices(d)
-    place = np.arange(len(rows))
-    found = np.zeros((d, len(rows) + d))
-    found[rows, place] = v[columns]
-    found[columns, place] = v[rows]
-    found[:, len(rows) :] = np.eye(d)
-    return found
+    position = np.arange(len(rows))
+    matrix = np.zeros((d, len(rows) + d))
+    matrix[rows, position] = v[columns]
+    matrix[columns, position] = v[rows]
+    matrix[:, len(rows) :] = np.eye(d)
+    return matrix
 
 
 class SumErrors(NamedTuple):
@@ -145,10 +149,12 @@ def sum_attacks(run: ScenarioRun) -> SumErrors:
     truth, passive = true_squares(run, item), None
     if len(run.phase.sums) > 1:
         models, sums = ([row[item] for row in rows] for rows in (run.phase.models, run.phase.sums))
-        listened = passive_squares(models[: len(sums)], sums)
-        passive = float(np.abs(listened - truth).max())
-    asked = active_squares(asker(run, item), len(truth), longest_reach(run, item))
-    return SumErrors(passive, float(np.abs(asked - truth).max()), float(np.abs(truth).max()))
+        passive_estimate = passive_squares(models[: len(sums)], sums)
+        passive = float(np.abs(passive_estimate - truth).max())
+    active_estimate = active_squares(asker(run, item), len(truth), longest_reach(run, item))
+    return SumErrors(
+        passive, float(np.abs(active_estimate - truth).max()), float(np.abs(truth).max())
+    )
 
 
 def passive_squares(models: Sequence[Floats], sums: Sequence[Floats]) -> Floats:
@@ -156,21 +162,21 @@ def passive_squares(models: Sequence[Floats], sums: Sequence[Floats]) -> Floats:
 
     Differences cancel b and eta: 2 A_j (v(t) - v(t')) = s(t) - s(t'), solved by least squares.
     """
-    moved = np.diff(np.array(models), axis=0)
-    half = np.linalg.lstsq(2 * moved, np.diff(np.array(sums), axis=0), rcond=None)[0]
-    return np.asarray((half + half.T) / 2, dtype=np.float64)
+    differences = np.diff(np.array(models), axis=0)
+    estimate = np.linalg.lstsq(2 * differences, np.diff(np.array(sums), axis=0), rcond=None)[0]
+    return np.asarray((estimate + estimate.T) / 2, dtype=np.float64)
 
 
-def active_squares(ask: Callable[[Floats], Floats], rank: int, reach: float) -> Floats:
+def active_squares(query_sum: Callable[[Floats], Floats], rank: int, reach: float) -> Floats:
     """A_j by a recommender that chooses what it sends: v = 0 and `reach` times each unit vector.
 
-    ask: the noisy sum for a chosen v, through the protocol. Fixed-point rounding in the answers is
-    divided by 2 reach, so a long v reads A_j off as exactly as one likes.
+    query_sum: the noisy sum for a chosen v, through the protocol. Fixed-point rounding in the
+    answers is divided by 2 reach, so a long v reads A_j off as exactly as one likes.
     """
-    base = ask(np.zeros(rank))
-    columns = [(ask(reach * axis) - base) / (2 * reach) for axis in np.eye(rank)]
-    found = np.array(columns)
-    return (found + found.T) / 2
+    base = query_sum(np.zeros(rank))
+    columns = [(query_sum(reach * axis) - base) / (2 * reach) for axis in np.eye(rank)]
+    estimate = np.array(columns)
+    return (estimate + estimate.T) / 2
 
 
 def asker(run: ScenarioRun, item: int) -> Callable[[Floats], Floats]:
@@ -182,10 +188,12 @@ def asker(run: ScenarioRun, item: int) -> Callable[[Floats], Floats]:
     group = run.what[pairs]
 
     def ask(v: Floats) -> Floats:
-        sent = np.broadcast_to(v, (len(pairs), len(v)))
+        sent_factors = np.broadcast_to(v, (len(pairs), len(v)))
         masks = run.recommender.mask(len(pairs))
-        total = run.third_party.add(run.users.answer(pairs, sent, run.raters[group], masks), group)
-        sums = run.settings.fixed.decode(run.recommender.unmask(total, masks, group))
+        masked_total = run.third_party.add(
+            run.users.answer(pairs, sent_factors, run.raters[group], masks), group
+        )
+        sums = run.settings.fixed.decode(run.recommender.unmask(masked_total, masks, group))
         return np.asarray(sums[item])
 
     return ask
@@ -193,13 +201,13 @@ def asker(run: ScenarioRun, item: int) -> Callable[[Floats], Floats]:
 
 def true_squares(run: ScenarioRun, item: int) -> Floats:
     """A_j = sum u_i u_i' over the raters of an item: what no party is meant to learn."""
-    own = run.users.factors[run.what == item]
-    squares: Floats = own.T @ own
+    rater_factors = run.users.factors[run.what == item]
+    squares: Floats = rater_factors.T @ rater_factors
     return squares
 
 
 def longest_reach(run: ScenarioRun, item: int) -> float:
     """The longest v that passes every user's range check with room to spare, a power of two."""
-    fixed, k = run.settings.fixed, int(run.raters[item])
-    room = fixed.largest / k / 4 - float(np.abs(run.users.linear[run.what == item]).max())
-    return float(2.0 ** np.floor(np.log2(max(room / 2, 1.0))))
+    fixed_point, k = run.settings.fixed, int(run.raters[item])
+    headroom = fixed_point.largest / k / 4 - float(np.abs(run.users.linear[run.what == item]).max())
+    return float(2.0 ** np.floor(np.log2(max(headroom / 2, 1.0))))

@@ -82,18 +82,18 @@ class Federation:
         user's scores use them. A user is what the mechanism's own card protects.
         """
         solves = self.rounds * self.local
-        card = dataclasses.replace(self.mechanism, rounds=solves).guarantee(public)
-        single = dataclasses.replace(self.mechanism, rounds=1).guarantee(public)
-        one = dataclasses.replace(single, unaccounted=())  # given the fixed factors
-        all_ = one.repeated(solves)
+        guarantee = dataclasses.replace(self.mechanism, rounds=solves).guarantee(public)
+        single_guarantee = dataclasses.replace(self.mechanism, rounds=1).guarantee(public)
+        one_solve = dataclasses.replace(single_guarantee, unaccounted=())  # given the fixed factors
+        all_solves = one_solve.repeated(solves)
         return FederatedBudget(
             claimed=self.mechanism.epsilon,
             solves=solves,
-            cell=one.certified(CELL).epsilon,
-            cell_composed=all_.certified(CELL).epsilon,
-            user_composed=all_.certified(card.change).epsilon,
-            certified=card.certified().finite,
-            change=card.change,
+            cell=one_solve.certified(CELL).epsilon,
+            cell_composed=all_solves.certified(CELL).epsilon,
+            user_composed=all_solves.certified(guarantee.change).epsilon,
+            certified=guarantee.certified().finite,
+            change=guarantee.change,
         )
 
     def split(self, ratings: Ratings, rng: Rng) -> list[Ints]:
@@ -103,7 +103,7 @@ class Federation:
             raise InvalidSetting(
                 "parties", f"at most the {owned} {self.owned.value} to share out", self.parties
             )
-        return [np.sort(part) for part in np.array_split(rng.permutation(owned), self.parties)]
+        return [np.sort(share) for share in np.array_split(rng.permutation(owned), self.parties)]
 
 
 class FederatedRun:
@@ -123,14 +123,20 @@ class FederatedRun:
     ) -> None:
         self.flow, self.public, self.watch = flow, ratings.public, watch
         if watch is not None:
-            last = count(ratings.public, flow.mechanism.profiles) - 1
-            check_number("watched profile", watch, at_least=0, at_most=last, integer=True)
+            last_index = count(ratings.public, flow.mechanism.profiles) - 1
+            check_number("watched profile", watch, at_least=0, at_most=last_index, integer=True)
         matrix = binary_matrix(ratings)
         if flow.owned is Profiles.ITEMS:
             matrix = matrix.T.tocsr()
         self.parties = [
-            _Party(f"party {k + 1}", owned, matrix[owned], rng.spawn(1)[0], flow.mechanism)
-            for k, owned in enumerate(flow.split(ratings, rng))
+            _Party(
+                f"party {k + 1}",
+                owned_indices,
+                matrix[owned_indices],
+                rng.spawn(1)[0],
+                flow.mechanism,
+            )
+            for k, owned_indices in enumerate(flow.split(ratings, rng))
         ]
         self.releases = flow.mechanism.releases(matrix.shape[1])
         self.transcript = Transcript()
@@ -156,24 +162,30 @@ class FederatedRun:
         For evaluation; nobody holds it.
         """
         assert self.shared is not None
-        own = np.zeros((count(self.public, self.flow.owned), self.flow.mechanism.rank))
+        local_factors = np.zeros((count(self.public, self.flow.owned), self.flow.mechanism.rank))
         for party in self.parties:
-            own[party.owned] = party.refine(self.shared)
-        users = self.flow.owned is Profiles.USERS
-        return Factors(own, self.shared) if users else Factors(self.shared, own)
+            local_factors[party.owned] = party.refine(self.shared)
+        owns_users = self.flow.owned is Profiles.USERS
+        return (
+            Factors(local_factors, self.shared)
+            if owns_users
+            else Factors(self.shared, local_factors)
+        )
 
     def _tell(self, sender: str, receiver: str, kind: str, profiles: Floats, round: int) -> None:
-        size = WORD * profiles.size
-        self.transcript.tally(kind, Traffic(1, size))
+        n_bytes = WORD * profiles.size
+        self.transcript.tally(kind, Traffic(1, n_bytes))
         if self.watch is not None:
-            words = f"profile {self.watch}: {vector_words(profiles[self.watch], '.3g')}"
+            summary = f"profile {self.watch}: {vector_words(profiles[self.watch], '.3g')}"
             content = {"profiles": profiles}
-            self.transcript.append(Message(sender, receiver, kind, size, words, round, content))
+            self.transcript.append(
+                Message(sender, receiver, kind, n_bytes, summary, round, content)
+            )
 
 
-def count(public: PublicFacts, of: Profiles) -> int:
+def count(public: PublicFacts, axis: Profiles) -> int:
     """How many users or items there are."""
-    return public.users if of is Profiles.USERS else public.items
+    return public.users if axis is Profiles.USERS else public.items
 
 
 class FederatedBudget(NamedTuple):
@@ -197,8 +209,8 @@ class FederatedBudget(NamedTuple):
         """Plain JSON values, null for what is infinite."""
         numbers = self._asdict()
         change = numbers.pop("change")
-        found = {name: None if math.isinf(value) else value for name, value in numbers.items()}
-        return found | {"neighbours": change.neighbours}
+        values = {name: None if math.isinf(value) else value for name, value in numbers.items()}
+        return values | {"neighbours": change.neighbours}
 
 
 @dataclass(eq=False)
@@ -242,12 +254,12 @@ def build(variant: str, epsilon: float, **settings: Any) -> Federation:
     if variant not in VARIANTS:
         raise unknown_name("mechanism", variant, VARIANTS)
     names = [s.name for s in settings_of(Federation) if s.name in settings]
-    own = {name: settings.pop(name) for name in names}
+    flow_settings = {name: settings.pop(name) for name in names}
     mechanism = create(variant, epsilon=epsilon, **settings)
     assert isinstance(mechanism, Dpimf)
-    flow = Federation(mechanism=mechanism, **own)
-    counted = dataclasses.replace(mechanism, rounds=flow.rounds * flow.local)
-    return dataclasses.replace(flow, mechanism=counted)
+    flow = Federation(mechanism=mechanism, **flow_settings)
+    accounted = dataclasses.replace(mechanism, rounds=flow.rounds * flow.local)
+    return dataclasses.replace(flow, mechanism=accounted)
 
 
 def start(

@@ -105,11 +105,13 @@ class HeldUserFactors:
         """The same as scenario 1 has them; None for factors fitted on the ratings."""
         return None if self.source == "pmf" else PublicUserFactors(self.source)
 
-    def load(self, mechanism: DPMF, sides: Sides, public: PublicFacts, rng: Rng) -> Floats:
+    def load(
+        self, mechanism: DPMF, rating_matrices: Sides, public: PublicFacts, rng: Rng
+    ) -> Floats:
         """users x rank, rows of length 1 at most. Raises InvalidSetting where a file won't fit."""
         if self.public is not None:
             return self.public.load(public.users, mechanism.rank)
-        *_, (users, _) = mechanism.alternate(sides, rng)
+        *_, (users, _) = mechanism.alternate(rating_matrices, rng)
         return users
 
 
@@ -137,16 +139,21 @@ class Users:
 
     def gradient(self, pairs: Ints, items: Floats) -> Floats:
         """Each pair's gradient 2 (u'v - r) u at the item factors sent, plus any noise in it."""
-        own = self.factors[pairs]
-        slope: Floats = 2 * np.einsum("pd,pd->p", own, items)[:, None] * own + self.linear[pairs]
+        user_factors = self.factors[pairs]
+        slope: Floats = (
+            2 * np.einsum("pd,pd->p", user_factors, items)[:, None] * user_factors
+            + self.linear[pairs]
+        )
         return slope
 
-    def answer(self, pairs: Ints, items: Floats, addends: Ints, *hidden: Words) -> Words:
+    def answer(self, pairs: Ints, items: Floats, addends: Ints, *masks: Words) -> Words:
         """The gradient in fixed point plus masks or pieces, mod P."""
-        sent = self.fixed.encode(self.gradient(pairs, items), addends[:, None], "a user's gradient")
-        for words in hidden:
-            sent = self.fixed.reduce(sent + words)
-        return sent
+        message = self.fixed.encode(
+            self.gradient(pairs, items), addends[:, None], "a user's gradient"
+        )
+        for mask in masks:
+            message = self.fixed.reduce(message + mask)
+        return message
 
 
 @dataclass(eq=False)
@@ -170,22 +177,24 @@ class Recommender:
     def pieces(self, groups: Ints) -> Words:
         """The hidden noise of each item split at random among the users in `groups`."""
         assert self.noise is not None
-        pieces = self.mask(len(groups))
+        shares = self.mask(len(groups))
         present, first = np.unique(groups, return_index=True)
-        pieces[first] = 0
-        rest = self.fixed.sums(pieces, groups, len(self.items))
-        pieces[first] = self.fixed.reduce(self.noise[present] - rest[present])
-        return pieces
+        shares[first] = 0
+        remainder = self.fixed.sums(shares, groups, len(self.items))
+        shares[first] = self.fixed.reduce(self.noise[present] - remainder[present])
+        return shares
 
     def unmask(self, sums: Words, masks: Words, groups: Ints) -> Words:
         """Sums (one row per item) without the masks that this party sent to the groups' users."""
         return self.fixed.reduce(sums - self.fixed.sums(masks, groups, len(self.items)))
 
-    def step(self, gradients: Floats, where: Ints) -> None:
-        """One gradient step on the items in `where`; 2 (k + penalty) bounds the curvature."""
-        here = self.items[where]
-        slope = gradients + 2 * self.penalty * here
-        self.items[where] = here - slope / (2 * (self.raters[where] + self.penalty))[:, None]
+    def step(self, gradients: Floats, indices: Ints) -> None:
+        """One gradient step on the items in `indices`; 2 (k + penalty) bounds the curvature."""
+        factors = self.items[indices]
+        gradient = gradients + 2 * self.penalty * factors
+        self.items[indices] = (
+            factors - gradient / (2 * (self.raters[indices] + self.penalty))[:, None]
+        )
 
 
 @dataclass(eq=False)
@@ -196,9 +205,9 @@ class ThirdParty:
     fixed: FixedPoint
     rng: Rng
 
-    def add(self, words: Words, groups: Ints) -> Words:
+    def add(self, integers: Words, groups: Ints) -> Words:
         """The sum of each group, mod P."""
-        return self.fixed.sums(words, groups, len(self.secret))
+        return self.fixed.sums(integers, groups, len(self.secret))
 
 
 # --- settings -----------------------------------------------------------------------------------
@@ -222,7 +231,7 @@ class Leaves:
         """ROUND:USER,... or 'nobody'. Raises InvalidSetting."""
         if text.strip().lower() in ("", "nobody"):
             return cls()
-        found = []
+        departures = []
         for word in text.split(","):
             try:
                 round, user = map(int, word.split(":"))
@@ -230,8 +239,8 @@ class Leaves:
                 round = user = -1
             if min(round, user) < 0:
                 raise InvalidSetting("leaves", "ROUND:USER[,ROUND:USER...] or nobody", text)
-            found.append((round, user))
-        return cls(tuple(found))
+            departures.append((round, user))
+        return cls(tuple(departures))
 
 
 class Skipped(NamedTuple):
@@ -317,48 +326,55 @@ class Scenario:
     def parts(self, users: int) -> tuple[DPMF, ...]:
         """Scenario 1 with each phase's part of epsilon."""
         weights = (self.growth**k for k in range(self.phase_count(users)))
-        parts = Loss(self.epsilon).split(*weights)
-        return tuple(dataclasses.replace(self.mechanism, epsilon=part.epsilon) for part in parts)
+        budgets = Loss(self.epsilon).split(*weights)
+        return tuple(
+            dataclasses.replace(self.mechanism, epsilon=budget.epsilon) for budget in budgets
+        )
 
     def guarantee(self, public: PublicFacts) -> Guarantee:
         """Scenario 1's card with a release for each phase, the parties' trust and what they see."""
-        card: Guarantee = self.mechanism.guarantee(public)
+        base_guarantee: Guarantee = self.mechanism.guarantee(public)
         terms = self.releases(public)
-        known = (
+        gaussian_caveat = (
             "the recommender draws how large the noise is, so what it sees is Gaussian noise of"
             " known size: the claim holds for outsiders, not against the recommender"
         )
-        hardened = "each user knows the own share only; one sum holds Laplace noise to all others"
-        found = dataclasses.replace(
-            card,
+        hardened_caveat = (
+            "each user knows the own share only; one sum holds Laplace noise to all others"
+        )
+        combined = dataclasses.replace(
+            base_guarantee,
             trust=Trust.AGGREGATOR,
             source=f"HXZ15, scenario {self.number}",
             releases=LinearTerms(terms),
-            unaccounted=_REFITTED + card.unaccounted[1:]
+            unaccounted=_REFITTED + base_guarantee.unaccounted[1:]
             if self.user_factors is None
-            else card.unaccounted,
+            else base_guarantee.unaccounted,
             caveats=(
-                *card.caveats,
-                known if self.shares is Shares.GAUSSIAN else hardened,
-                *((_A_SHOWS,) if card.unaccounted else ()),
+                *base_guarantee.caveats,
+                gaussian_caveat if self.shares is Shares.GAUSSIAN else hardened_caveat,
+                *((_A_SHOWS,) if base_guarantee.unaccounted else ()),
                 "recommender and third party must not collude",
             ),
         )
-        return dataclasses.replace(found, caveats=(*_paid(found, terms), *found.caveats))
+        return dataclasses.replace(combined, caveats=(*_paid(combined, terms), *combined.caveats))
 
     def releases(self, public: PublicFacts) -> tuple[SharedLaplace, ...]:
         """Scenario 1's Laplace release in every phase, drawn by the users."""
-        own = [part.guarantee(public).releases.linear_term for part in self.parts(public.users)]
+        base_terms = [
+            phase_mechanism.guarantee(public).releases.linear_term
+            for phase_mechanism in self.parts(public.users)
+        ]
         return tuple(
             SharedLaplace(
-                query=term.query + (f", phase {k}" if len(own) > 1 else ""),
+                query=term.query + (f", phase {k}" if len(base_terms) > 1 else ""),
                 shape=term.shape,
                 sensitivity=term.sensitivity,
                 scale=term.scale,
                 shares=self.shares,
                 colluding=self.colluding,
             )
-            for k, term in enumerate(own, 1)
+            for k, term in enumerate(base_terms, 1)
         )
 
     def rounds(self, run: ScenarioRun) -> Iterator[int]:
@@ -366,19 +382,23 @@ class Scenario:
 
         Raises ProtocolAborted where a round cannot go on.
         """
-        makers, before = self._make_noise(run), run.phase.before
-        for t in range(before + 1, before + self.iterations + 1):
-            pairs = self._attending(run, t, makers)
+        members, n_prior = self._make_noise(run), run.phase.before
+        for t in range(n_prior + 1, n_prior + self.iterations + 1):
+            pairs = self._attending(run, t, members)
             sums, summed = np.zeros_like(run.items), [pairs[:0]]
-            for asked, gone, kept in self._attempts(run, pairs, t):
-                group = run.what[asked]
-                hidden = self._hidden(run, group)
-                answers = run.exchange(t, asked, gone, self.addends * run.raters[group], hidden)
-                self._left(run, t, asked[gone])
-                masks, secret = hidden.get("mask", np.zeros_like(answers)), run.third_party.secret
-                total = run.add_up(SUM, t, group[kept], answers[kept], masks[kept], -secret)
+            for queried, is_gone, is_summed in self._attempts(run, pairs, t):
+                group = run.what[queried]
+                payload = self._hidden(run, group)
+                answers = run.exchange(
+                    t, queried, is_gone, self.addends * run.raters[group], payload
+                )
+                self._left(run, t, queried[is_gone])
+                masks, secret = payload.get("mask", np.zeros_like(answers)), run.third_party.secret
+                total = run.add_up(
+                    SUM, t, group[is_summed], answers[is_summed], masks[is_summed], -secret
+                )
                 sums += self.fixed.decode(total)
-                summed.append(asked[kept])
+                summed.append(queried[is_summed])
             run.finish_round(sums, np.concatenate(summed))
             yield t
 
@@ -394,8 +414,8 @@ class Scenario:
         self, run: ScenarioRun, pairs: Ints, t: int
     ) -> Iterator[tuple[Ints, Bools, Bools]]:
         """(pairs asked, which of them leave, which are summed), till all is in."""
-        gone = run.leaving(pairs, t)
-        yield pairs, gone, ~gone
+        is_gone = run.leaving(pairs, t)
+        yield pairs, is_gone, ~is_gone
 
     def _hidden(self, run: ScenarioRun, groups: Ints) -> dict[str, Words]:
         """What users get to hide their gradients, a row for each."""
@@ -409,16 +429,20 @@ class Scenario:
 
         raters: users per item; items with too few of them cost nothing. users: all there are.
         """
-        part = raters[raters >= fewest_sharing(self.colluding)]
-        pairs, asked, items = int(part.sum()), int(self.asked(part).sum()), len(part)
+        shared_raters = raters[raters >= fewest_sharing(self.colluding)]
+        pairs, n_queried, items = (
+            int(shared_raters.sum()),
+            int(self.asked(shared_raters).sum()),
+            len(shared_raters),
+        )
         p, d = self.phase_count(users), self.rank
         t = p * self.iterations
         mixing = d if self.shares is Shares.GAUSSIAN else 0
         setup, model = self._words()
         return {
-            SETUP: Traffic.on_wire(p * asked, setup + mixing),
-            MODEL: Traffic.on_wire(t * asked, model),
-            ANSWER: Traffic.on_wire(t * asked, d),
+            SETUP: Traffic.on_wire(p * n_queried, setup + mixing),
+            MODEL: Traffic.on_wire(t * n_queried, model),
+            ANSWER: Traffic.on_wire(t * n_queried, d),
             SUM: Traffic.on_wire(t * items, d),
             PUBLISHED: Traffic.on_wire(p * pairs, d),
         }
@@ -456,12 +480,14 @@ _A_SHOWS = (
 )
 
 
-def _paid(card: Guarantee, terms: tuple[SharedLaplace, ...]) -> tuple[str, ...]:
+def _paid(guarantee: Guarantee, terms: tuple[SharedLaplace, ...]) -> tuple[str, ...]:
     """What the phases cost, each and together, where the card itself proves nothing."""
 
     def held(*releases: SharedLaplace) -> float:
-        some = dataclasses.replace(card, unaccounted=(), releases=LinearTerms(releases))
-        return some.certified().epsilon
+        partial_guarantee = dataclasses.replace(
+            guarantee, unaccounted=(), releases=LinearTerms(releases)
+        )
+        return partial_guarantee.certified().epsilon
 
     within = "with user factors held constant, as the paper's proof has them, {} epsilon"
     if len(terms) > 1:
@@ -470,7 +496,7 @@ def _paid(card: Guarantee, terms: tuple[SharedLaplace, ...]) -> tuple[str, ...]:
             f"{len(terms)} phases publish item factors, each with fresh noise:"
             f" {within.format('they spend')} {parts} = {held(*terms):.4g}",
         )
-    if card.unaccounted:
+    if guarantee.unaccounted:
         return (f"{within.format('the release spends')} {held(*terms):.4g}",)
     return ()
 
@@ -514,19 +540,23 @@ class ScenarioRun:
         *,
         watch: int | None = None,
     ) -> None:
-        public, fixed = ratings.public, settings.fixed
+        public, fixed_point = ratings.public, settings.fixed
         self.settings, self.public, self.mechanism = settings, public, settings.mechanism
-        own, self.rng, masks, secrets = rng.spawn(4)
+        user_rng, self.rng, masks, secrets = rng.spawn(4)
         self.sides: Sides = self.mechanism.sides(ratings)
-        first = self.mechanism.first_items(public.items, own)
-        held = settings.user_factors
-        self._held = None if held is None else held.load(self.mechanism, self.sides, public, own)
+        first_items = self.mechanism.first_items(public.items, user_rng)
+        held_factors = settings.user_factors
+        self._held = (
+            None
+            if held_factors is None
+            else held_factors.load(self.mechanism, self.sides, public, user_rng)
+        )
         self.parts, self.releases = settings.parts(public.users), settings.releases(public)
         self.raters = raters = np.bincount(ratings.items, minlength=public.items)
         fewest = self.releases[0].fewest
         self._silent = np.flatnonzero(np.diff(ratings.indptr) == 0)
-        part = raters[ratings.items] >= fewest
-        if not part.any():
+        is_included = raters[ratings.items] >= fewest
+        if not is_included.any():
             raise BadRatings(
                 f"every item has fewer than {fewest} raters, so nobody can hide: nothing is left to"
                 " factorize"
@@ -539,17 +569,21 @@ class ScenarioRun:
         if watch is not None and (not 0 <= watch < len(raters) or raters[watch] < fewest):
             raise InvalidSetting("watched item", f"an item with at least {fewest} raters", watch)
         # user and item of each pair that takes part, and the items
-        self.who, self.what = (ids[part].astype(np.int64) for ids in (ratings.users, ratings.items))
+        self.who, self.what = (
+            ids[is_included].astype(np.int64) for ids in (ratings.users, ratings.items)
+        )
         self._shared: Ints = np.flatnonzero(raters >= fewest)
         ids = ratings.user_ids
         names = None if ids is None else [f"user {id}" for id in ids]
         self.wire = Wire(self.who, self.what, watch, names)
-        self._deviations = ratings.values[part] - self.public.middle
+        self._deviations = ratings.values[is_included] - self.public.middle
         penalty = self.parts[0].noisy_penalty(self.public)
-        self.recommender = Recommender(first.copy(), raters, penalty, fixed, masks)
-        self.third_party = ThirdParty(np.zeros(first.shape, dtype=np.uint64), fixed, secrets)
+        self.recommender = Recommender(first_items.copy(), raters, penalty, fixed_point, masks)
+        self.third_party = ThirdParty(
+            np.zeros(first_items.shape, dtype=np.uint64), fixed_point, secrets
+        )
         self.phases: list[Phase] = []
-        self._begin(first)
+        self._begin(first_items)
 
     @property
     def phase(self) -> Phase:
@@ -572,10 +606,10 @@ class ScenarioRun:
 
     @property
     def skipped(self) -> Skipped:
-        fewest = self.releases[0].fewest
+        min_raters = self.releases[0].fewest
         return Skipped(
             np.flatnonzero(self.raters == 0),
-            np.flatnonzero((self.raters > 0) & (self.raters < fewest)),
+            np.flatnonzero((self.raters > 0) & (self.raters < min_raters)),
             self._silent,
             np.setdiff1d(self._shared, self._reached),
         )
@@ -587,19 +621,19 @@ class ScenarioRun:
 
     def play(self) -> Iterator[int]:
         """Exchange the messages, yielding the number of each finished round."""
-        everybody = np.arange(len(self.who))
+        all_pairs = np.arange(len(self.who))
         for k in range(len(self.parts)):
             if k:
                 self._begin(self.published(self.items))
             yield from self.settings.rounds(self)
             content = {"v": self.published(self.items)[self.what]}
-            self.wire.send(PUBLISHED, RECOMMENDER, USERS, content, everybody, self.rounds)
+            self.wire.send(PUBLISHED, RECOMMENDER, USERS, content, all_pairs, self.rounds)
 
     def published(self, items: Floats) -> Floats:
         """Item factors as published after a phase: zeros for items that nobody has noise for."""
-        shown = np.zeros_like(items)
-        shown[self._reached] = items[self._reached]
-        return shown
+        factors = np.zeros_like(items)
+        factors[self._reached] = items[self._reached]
+        return factors
 
     def refit(self, items: Floats) -> Floats:
         """The factors that users hold, each fitted to published item factors and own ratings."""
@@ -612,8 +646,8 @@ class ScenarioRun:
 
     def leaving(self, pairs: Ints, t: int) -> Bools:
         """Which of the pairs leave in a round, or in the set-up (0) of the first phase."""
-        gone = [user for round, user in self.settings.leaves.who if round == t]
-        return np.isin(self.who[pairs], gone if t or not self.phase.before else [])
+        leaving_users = [user for round, user in self.settings.leaves.who if round == t]
+        return np.isin(self.who[pairs], leaving_users if t or not self.phase.before else [])
 
     def set_up(self, pairs: Ints, payload: dict[str, NDArray[Any]]) -> Floats | None:
         """The recommender tells the users how many share an item's noise, and Gaussian ones H."""
@@ -627,36 +661,40 @@ class ScenarioRun:
         return mixing
 
     def exchange(
-        self, t: int, asked: Ints, gone: Bools, addends: Ints, hidden: dict[str, Words]
+        self, t: int, queried: Ints, is_gone: Bools, addends: Ints, payload: dict[str, Words]
     ) -> Words:
         """What the users asked answer in a round, who get item factors and what hides gradients;
         those who are gone compute, and send nothing."""
-        items = self.items[self.what[asked]]
-        self.wire.send(MODEL, RECOMMENDER, USERS, {"v": items, **hidden}, asked, t)
-        answers = self.users.answer(asked, items, addends, *hidden.values())
-        self.wire.send(ANSWER, USERS, THIRD_PARTY, {"answer": answers[~gone]}, asked[~gone], t)
+        items = self.items[self.what[queried]]
+        self.wire.send(MODEL, RECOMMENDER, USERS, {"v": items, **payload}, queried, t)
+        answers = self.users.answer(queried, items, addends, *payload.values())
+        self.wire.send(
+            ANSWER, USERS, THIRD_PARTY, {"answer": answers[~is_gone]}, queried[~is_gone], t
+        )
         return answers
 
     def add_up(
-        self, kind: str, t: int, group: Ints, words: Words, masks: Words, secret: Words
+        self, kind: str, t: int, group: Ints, integers: Words, masks: Words, secret: Words
     ) -> Words:
         """Sums by item, with a secret of the third party, go to the recommender, which takes its
         masks off; 0 where there is none."""
-        done = np.unique(group)
-        total = self.settings.fixed.reduce(self.third_party.add(words, group) + secret)
-        self.wire.send(kind, THIRD_PARTY, RECOMMENDER, {"sum": total[done]}, done, t)
-        found = np.zeros_like(total)
-        found[done] = self.recommender.unmask(total, masks, group)[done]
-        return found
+        summed_items = np.unique(group)
+        total = self.settings.fixed.reduce(self.third_party.add(integers, group) + secret)
+        self.wire.send(
+            kind, THIRD_PARTY, RECOMMENDER, {"sum": total[summed_items]}, summed_items, t
+        )
+        sums = np.zeros_like(total)
+        sums[summed_items] = self.recommender.unmask(total, masks, group)[summed_items]
+        return sums
 
     def finish_round(self, sums: Floats, pairs: Ints) -> None:
         """The recommender reads the sums and steps; the simulation remembers."""
-        steps, where = self.phase.steps, np.unique(self.what[pairs])
+        steps, summed_items = self.phase.steps, np.unique(self.what[pairs])
         if steps and np.array_equal(steps[-1][0], pairs):
-            pairs, where = steps[-1]  # held once
-        steps.append((pairs, where))
+            pairs, summed_items = steps[-1]  # held once
+        steps.append((pairs, summed_items))
         self.phase.sums.append(sums)
-        self.recommender.step(sums[where], where)
+        self.recommender.step(sums[summed_items], summed_items)
         self.phase.models.append(self.items.copy())
 
     def _begin(self, items: Floats) -> None:
@@ -664,7 +702,7 @@ class ScenarioRun:
         k = len(self.phases)
         user_factors, _ = clip_dense_rows(self.refit(items), 1.0)
         penalty = self.parts[k].noisy_penalty(self.public)
-        before = self.rounds if k else 0
+        n_prior_rounds = self.rounds if k else 0
         self.recommender.penalty = penalty
         self.users = Users(user_factors[self.who], self._deviations, self.settings.fixed)
         self.phases.append(
@@ -674,7 +712,7 @@ class ScenarioRun:
                 user_factors=user_factors,
                 noise=np.zeros_like(self.items),
                 active=self._shared,
-                before=before,
+                before=n_prior_rounds,
                 models=[self.items.copy()],
             )
         )
@@ -778,26 +816,28 @@ class DynamicUsers(Scenario):
         return 1 + self.rank, 3 * self.rank
 
     def cost(self, raters: Ints, users: int) -> dict[str, Traffic]:
-        found = super().cost(raters, users)
+        traffic = super().cost(raters, users)
         d = self.rank
-        return found | {
-            HIDDEN_SHARE: Traffic.on_wire(found[ANSWER].messages // self.iterations, d),
-            HIDDEN_NOISE: Traffic.on_wire(found[SUM].messages // self.iterations, d),
-            ONLINE: Traffic.on_wire(found[PUBLISHED].messages * self.iterations, 0),
+        return traffic | {
+            HIDDEN_SHARE: Traffic.on_wire(traffic[ANSWER].messages // self.iterations, d),
+            HIDDEN_NOISE: Traffic.on_wire(traffic[SUM].messages // self.iterations, d),
+            ONLINE: Traffic.on_wire(traffic[PUBLISHED].messages * self.iterations, 0),
         }
 
     def guarantee(self, public: PublicFacts) -> Guarantee:
         """The shared card, with what the same noise under changing attendance gives away."""
-        card = super().guarantee(public)
-        single = Unaccounted(
+        base_guarantee = super().guarantee(public)
+        leak = Unaccounted(
             "gradients of single users",
             "differences of sums with different attendance cancel the noise",
         )
-        within = (
+        caveat = (
             "noise hides a rating within one round only: the recommender knows who is there in each"
         )
         return dataclasses.replace(
-            card, unaccounted=(*card.unaccounted, single), caveats=(*card.caveats, within)
+            base_guarantee,
+            unaccounted=(*base_guarantee.unaccounted, leak),
+            caveats=(*base_guarantee.caveats, caveat),
         )
 
     def _attending(self, run: ScenarioRun, t: int, pairs: Ints) -> Ints:
@@ -815,26 +855,26 @@ class DynamicUsers(Scenario):
         present = self._picked(run, self._present(run, np.arange(len(run.who))))
         run.third_party.secret = self.fixed.uniform(size, run.third_party.rng)
         run.recommender.noise = np.zeros(size, dtype=np.uint64)
-        made = np.zeros(size[0], dtype=bool)
-        for asked, gone, kept in self._attempts(run, present, 0):
-            group, betas = run.what[asked], run.recommender.mask(len(asked))
-            mixing = run.set_up(asked, {"mask": betas})
+        has_noise = np.zeros(size[0], dtype=bool)
+        for queried, is_gone, is_summed in self._attempts(run, present, 0):
+            group, masks = run.what[queried], run.recommender.mask(len(queried))
+            mixing = run.set_up(queried, {"mask": masks})
             shares = phase.release.publish_shares(
-                np.zeros((len(asked), self.rank)), group, mixing, run.rng
+                np.zeros((len(queried), self.rank)), group, mixing, run.rng
             )
             members = np.bincount(group, minlength=size[0])[group]
-            words = self.fixed.encode(shares, 2 * members[:, None], "a user's share of noise")
-            sent = self.fixed.reduce(words + betas)
-            answered = {"answer": sent[~gone]}
-            run.wire.send(HIDDEN_SHARE, USERS, THIRD_PARTY, answered, asked[~gone], 0)
-            group, secret = group[kept], run.third_party.secret
+            integers = self.fixed.encode(shares, 2 * members[:, None], "a user's share of noise")
+            masked_shares = self.fixed.reduce(integers + masks)
+            payload = {"answer": masked_shares[~is_gone]}
+            run.wire.send(HIDDEN_SHARE, USERS, THIRD_PARTY, payload, queried[~is_gone], 0)
+            group, secret = group[is_summed], run.third_party.secret
             run.recommender.noise += run.add_up(
-                HIDDEN_NOISE, 0, group, sent[kept], betas[kept], secret
+                HIDDEN_NOISE, 0, group, masked_shares[is_summed], masks[is_summed], secret
             )
-            np.add.at(phase.noise, group, shares[kept])
-            made[group] = True
-        phase.active = np.flatnonzero(made)
-        return np.flatnonzero(made[run.what])
+            np.add.at(phase.noise, group, shares[is_summed])
+            has_noise[group] = True
+        phase.active = np.flatnonzero(has_noise)
+        return np.flatnonzero(has_noise[run.what])
 
     def _attempts(
         self, run: ScenarioRun, pairs: Ints, t: int
@@ -844,22 +884,22 @@ class DynamicUsers(Scenario):
         Where somebody leaves, the third party forgets what it got for the item, and the users who
         stay are asked again: for fresh shares of noise, or with fresh masks and pieces of it.
         """
-        gone = run.leaving(pairs, t)
+        is_gone = run.leaving(pairs, t)
         while len(pairs):
             group = run.what[pairs]
-            kept = ~np.isin(group, group[gone])
-            yield pairs, gone, kept
-            items = np.unique(group[gone])
+            is_summed = ~np.isin(group, group[is_gone])
+            yield pairs, is_gone, is_summed
+            items = np.unique(group[is_gone])
             missing = {"missing": np.ones((len(items), 1))}
             run.wire.send(RESTART, THIRD_PARTY, RECOMMENDER, missing, items, t)
-            pairs = self._enough(run, pairs[~kept & ~gone])
-            gone = np.zeros(len(pairs), dtype=bool)
+            pairs = self._enough(run, pairs[~is_summed & ~is_gone])
+            is_gone = np.zeros(len(pairs), dtype=bool)
 
     def _present(self, run: ScenarioRun, pairs: Ints) -> Ints:
         """The pairs whose user is online now, of items with enough of them."""
         if self.online < 1:
-            here = run.rng.random(run.public.users) < self.online
-            pairs = pairs[here[run.who[pairs]]]
+            is_online = run.rng.random(run.public.users) < self.online
+            pairs = pairs[is_online[run.who[pairs]]]
         return self._enough(run, pairs)
 
     def _picked(self, run: ScenarioRun, pairs: Ints) -> Ints:
@@ -868,8 +908,8 @@ class DynamicUsers(Scenario):
             return pairs
         order = pairs[np.lexsort((run.recommender.rng.random(len(pairs)), run.what[pairs]))]
         group = run.what[order]
-        place = np.arange(len(order)) - np.searchsorted(group, group)
-        return np.sort(order[place < self.picked])
+        rank = np.arange(len(order)) - np.searchsorted(group, group)
+        return np.sort(order[rank < self.picked])
 
     def _enough(self, run: ScenarioRun, pairs: Ints) -> Ints:
         """Without the items for which too few users are there to hide behind one another."""

@@ -77,19 +77,24 @@ def attack(run: ScenarioRun) -> Plain:
     """Every attack on the watched item of a finished run, as plain JSON values."""
     item = run.wire.watch
     assert item is not None
-    compared, attended = attacks.difference_attack(run), attacks.attendance_attack(run, item)
+    difference_results, attendance_results = (
+        attacks.difference_attack(run),
+        attacks.attendance_attack(run, item),
+    )
     sums = attacks.sum_attacks(run)
     return {
         "difference": {
-            "users": len(compared),
-            "recovered": sum(f.succeeds for f in compared),
-            "largest error": max((f.error for f in compared), default=None),
+            "users": len(difference_results),
+            "recovered": sum(f.succeeds for f in difference_results),
+            "largest error": max((f.error for f in difference_results), default=None),
         },
         "attendance": {
-            "users": len(attended),
-            "recovered": sum(f.succeeds for f in attended),
-            "centred": any(f.centred for f in attended),
-            "largest relative error": max((f.relative_error for f in attended), default=None),
+            "users": len(attendance_results),
+            "recovered": sum(f.succeeds for f in attendance_results),
+            "centred": any(f.centred for f in attendance_results),
+            "largest relative error": max(
+                (f.relative_error for f in attendance_results), default=None
+            ),
         },
         "passive": sums.passive,
         "active": sums.active,
@@ -109,12 +114,12 @@ def data_facts(problem: Problem) -> Plain:
     }
 
 
-def shown_settings(*parts: Any) -> Plain:
+def shown_settings(*sources: Any) -> Plain:
     """The settings of dataclasses as plain JSON values, by name; later ones count."""
     return {
-        s.name: show_setting(getattr(part, s.name))
-        for part in parts
-        for s in settings_of(type(part))
+        s.name: show_setting(getattr(source, s.name))
+        for source in sources
+        for s in settings_of(type(source))
     }
 
 
@@ -127,14 +132,14 @@ def measured(
         rng = generator(seed, f"evaluate on {problem.test.fingerprint}")
         return metrics.evaluate(task, model, problem.train, problem.test, rng)
 
-    found = {}
-    for other in baselines:
-        *_, last = other.fit(problem.train, generator(seed, other.id))
-        assert last.model is not None
-        found[other.id] = evaluate(last.model)
+    baseline_metrics = {}
+    for baseline in baselines:
+        *_, final_step = baseline.fit(problem.train, generator(seed, baseline.id))
+        assert final_step.model is not None
+        baseline_metrics[baseline.id] = evaluate(final_step.model)
     return {
         "metrics": evaluate(model),
-        "baselines": found,
+        "baselines": baseline_metrics,
         "evaluation": experiment.EVALUATION_ONLY,
     }
 
@@ -190,69 +195,83 @@ class Gap(NamedTuple):
 
 
 def gap(
-    settings: Scenario, problem: Problem, seed: int, tell: Tell | None = None, draws: int = DRAWS
+    settings: Scenario,
+    problem: Problem,
+    seed: int,
+    on_progress: Tell | None = None,
+    draws: int = DRAWS,
 ) -> Gap:
     """The difference from scenario 1, taken apart on a problem; raw test ratings are read.
 
-    tell: told (finished draws, draws) after each; what it raises ends the work.
+    on_progress: told (finished draws, draws) after each; what it raises ends the work.
     """
     train, public, mechanism = problem.train, problem.train.public, settings.mechanism
-    sides, parts = mechanism.sides(train), settings.parts(public.users)
+    rating_matrices, phase_mechanisms = mechanism.sides(train), settings.parts(public.users)
     start = generator(seed, f"scenario 1 on {train.fingerprint}")
-    held = fitted = None
+    held_factors = fitted = None
     if settings.user_factors is not None:
-        held = fitted = settings.user_factors.load(mechanism, sides, public, start)
+        held_factors = fitted = settings.user_factors.load(
+            mechanism, rating_matrices, public, start
+        )
     else:
-        *_, (fitted, _) = mechanism.alternate(sides, start)
+        *_, (fitted, _) = mechanism.alternate(rating_matrices, start)
 
     def error(items: Floats) -> float:
-        model = with_offsets(mechanism.fit_users(sides, items), items, public.middle)
+        model = with_offsets(mechanism.fit_users(rating_matrices, items), items, public.middle)
         return metrics.evaluate(Task.RATINGS, model, train, problem.test, start)["rmse"]
 
-    plans = [(mechanism,) * len(parts), *[parts] * (len(parts) > 1)]
-    found = np.empty((3, draws))
+    plans = [
+        (mechanism,) * len(phase_mechanisms),
+        *[phase_mechanisms] * (len(phase_mechanisms) > 1),
+    ]
+    errors = np.empty((3, draws))
     for k in range(draws):
         key = f"draw {k} on {train.fingerprint}"  # the same noise, whatever epsilon
-        items = mechanism.private_items(sides, fitted, public, generator(seed, key))
-        found[0, k] = error(items)
+        items = mechanism.private_items(rating_matrices, fitted, public, generator(seed, key))
+        errors[0, k] = error(items)
         for row, plan in enumerate(plans, 1):
             rng = generator(seed, key)
-            found[row:, k] = error(in_phases(settings, plan, sides, public, rng, held))
-        if tell is not None:
-            tell(k + 1, draws)
-    trusted, undivided, divided = found
+            errors[row:, k] = error(
+                in_phases(settings, plan, rating_matrices, public, rng, held_factors)
+            )
+        if on_progress is not None:
+            on_progress(k + 1, draws)
+    trusted, undivided, divided = errors
     return Gap(
         trusted=Spread.of(trusted),
         distributed=Spread.of(divided),
         refit=Spread.of(undivided - trusted),
         split=Spread.of(divided - undivided),
         draws=draws,
-        phases=len(parts),
-        held=held is not None,
+        phases=len(phase_mechanisms),
+        held=held_factors is not None,
     )
 
 
 def in_phases(
     settings: Scenario,
     plan: Sequence[DPMF],
-    sides: Sides,
+    rating_matrices: Sides,
     public: PublicFacts,
     rng: Rng,
-    held: Floats | None = None,
+    held_factors: Floats | None = None,
 ) -> Floats:
     """Item factors after all phases, by the law of a run of scenario 2, without messages.
 
-    plan: the mechanism of each phase, whose epsilon it spends. held: user factors held throughout.
+    plan: the mechanism of each phase, whose epsilon it spends. held_factors: user factors held
+    throughout.
     """
-    mechanism, raters = settings.mechanism, np.diff(sides.by_item.indptr)
+    mechanism, raters = settings.mechanism, np.diff(rating_matrices.by_item.indptr)
     items = mechanism.first_items(public.items, rng)
-    for part in plan:
-        users = mechanism.fit_users(sides, items) if held is None else held
-        squares, moments = normal_equations(sides.by_item, users)
-        linear = part.guarantee(public).releases.linear_term.publish(-2 * moments, rng)
-        penalty = part.noisy_penalty(public)
+    for phase_mechanism in plan:
+        users = (
+            mechanism.fit_users(rating_matrices, items) if held_factors is None else held_factors
+        )
+        squares, moments = normal_equations(rating_matrices.by_item, users)
+        linear = phase_mechanism.guarantee(public).releases.linear_term.publish(-2 * moments, rng)
+        penalty = phase_mechanism.noisy_penalty(public)
         for _ in range(settings.iterations):
-            slope = 2 * np.einsum("jkl,jl->jk", squares, items) + linear + 2 * penalty * items
-            items -= slope / (2 * (raters + penalty))[:, None]
+            gradient = 2 * np.einsum("jkl,jl->jk", squares, items) + linear + 2 * penalty * items
+            items -= gradient / (2 * (raters + penalty))[:, None]
         items[raters < fewest_sharing(settings.colluding)] = 0.0
     return items

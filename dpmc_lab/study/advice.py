@@ -33,10 +33,17 @@ class Protect(enum.Enum):
     RATING = "rating"
 
     @classmethod
-    def of(cls, card: Guarantee) -> Protect | None:
+    def of(cls, guarantee: Guarantee) -> Protect | None:
         """Whom a guarantee protects; a method that somebody chose may protect neither."""
-        asked = card.trust, card.change.per_user
-        return next((one for one in cls if (one.trust, one is cls.PERSON) == asked), None)
+        query = guarantee.trust, guarantee.change.per_user
+        return next(
+            (
+                privacy_unit
+                for privacy_unit in cls
+                if (privacy_unit.trust, privacy_unit is cls.PERSON) == query
+            ),
+            None,
+        )
 
     @property
     def trust(self) -> Trust:
@@ -88,11 +95,11 @@ def recommend(
     check_number("epsilon", epsilon, above=0)
     id, reason = _chosen(task, change, public, epsilon, trust)
 
-    def made(at: float) -> Mechanism:
-        return registry.create(id, epsilon=at, delta=delta)
+    def made(epsilon_setting: float) -> Mechanism:
+        return registry.create(id, epsilon=epsilon_setting, delta=delta)
 
-    def card(at: float) -> Guarantee:
-        return made(at).guarantee(public)
+    def card(epsilon_setting: float) -> Guarantee:
+        return made(epsilon_setting).guarantee(public)
 
     if not registry.has_setting(registry.get(id), "delta"):
         delta = 0.0
@@ -116,9 +123,9 @@ def advised(
 def _chosen(
     task: Task, change: Change, public: PublicFacts, epsilon: float, trust: Trust
 ) -> tuple[str, str]:
-    wanted = Wanted(change, epsilon, trust, public)
+    query = Wanted(change, epsilon, trust, public)
     for id in reversed(registry.noisy(task)):
-        reason = getattr(registry.get(id), "recommended", Mechanism.recommended)(wanted)
+        reason = getattr(registry.get(id), "recommended", Mechanism.recommended)(query)
         if reason:
             return id, reason
     if task is Task.BINARY:
@@ -133,16 +140,18 @@ def _chosen(
 
 
 def method_for(
-    protect: Protect, tasks: Sequence[Task], facts: Callable[[Task], PublicFacts]
+    privacy_unit: Protect, tasks: Sequence[Task], public_facts_for: Callable[[Task], PublicFacts]
 ) -> str | None:
     """The id of the method recommended for whom one protects, of the first task that has one.
 
-    Fixed at epsilon 1, so that it stays while epsilon moves. facts: of the ratings prepared for a
-    task.
+    Fixed at epsilon 1, so that it stays while epsilon moves. public_facts_for: of the ratings
+    prepared for a task.
     """
     for task in tasks:
         with suppress(DpmcError):  # ratings that cannot be prepared for it
-            id = advised(task, protect.change(task), facts(task), 1.0, protect.trust)
+            id = advised(
+                task, privacy_unit.change(task), public_facts_for(task), 1.0, privacy_unit.trust
+            )
             if id is not None:
                 return id
     return None

@@ -82,8 +82,8 @@ class Inquiry:
         check_number("times a year", self.times, at_least=1, at_most=100_000, integer=True)
         check_number("share of the gain to keep", self.keep, above=0, at_most=1)
         if self.reference is not None:
-            most = 1 if self.metric.share else None
-            check_number(self._reference, self.reference, at_least=0, at_most=most)
+            upper_limit = 1 if self.metric.share else None
+            check_number(self._reference, self.reference, at_least=0, at_most=upper_limit)
 
     @property
     def metric(self) -> Metric:
@@ -130,13 +130,13 @@ class Inquiry:
         They are rows of What if and Compare too.
         """
         method = advice.mechanism
-        own = self.delta != DELTA and registry.has_setting(type(method), "delta")
+        has_own_delta = self.delta != DELTA and registry.has_setting(type(method), "delta")
         return Grid(
             data=[data],
             mechanisms=[method.id],
             epsilons=epsilons or [_epsilon(method)],
             seeds=seeds,
-            settings={"delta": [number_text(self.delta)]} if own else {},
+            settings={"delta": [number_text(self.delta)]} if has_own_delta else {},
             steps=[str(UseFacts())] * self.facts,
             split=split,
         )
@@ -144,8 +144,8 @@ class Inquiry:
 
 def command(question: Inquiry, data: str, store: Path, *, curve: bool = True) -> list[str]:
     """The command line of a child process that runs what an answer needs into a store."""
-    words = [sys.executable, "-m", "dpmc_lab", *argv(question, data), "--store", str(store)]
-    return [*words, *["--no-curve"] * (not curve), "--progress"]
+    arguments = [sys.executable, "-m", "dpmc_lab", *argv(question, data), "--store", str(store)]
+    return [*arguments, *["--no-curve"] * (not curve), "--progress"]
 
 
 def argv(
@@ -158,13 +158,18 @@ def argv(
 
     reading: how a file is read, as `data.load` takes it.
     """
-    words = ["answer", data, "--protect", question.protect.value, "--task", question.task.value]
-    words += ["--epsilon", number_text(question.epsilon), "--delta", number_text(question.delta)]
-    words += ["--often", str(question.times), "--keep", number_text(question.keep)]
+    arguments = ["answer", data, "--protect", question.protect.value, "--task", question.task.value]
+    arguments += [
+        "--epsilon",
+        number_text(question.epsilon),
+        "--delta",
+        number_text(question.delta),
+    ]
+    arguments += ["--often", str(question.times), "--keep", number_text(question.keep)]
     if question.reference is not None:
-        words += ["--reference", number_text(question.reference)]
-    words += ["--seeds", seeds_text(seeds), *options_text(reading or {}, (), None)]
-    return [*words, *["--facts"] * question.facts]
+        arguments += ["--reference", number_text(question.reference)]
+    arguments += ["--seeds", seeds_text(seeds), *options_text(reading or {}, (), None)]
+    return [*arguments, *["--facts"] * question.facts]
 
 
 class Told(NamedTuple):
@@ -185,17 +190,19 @@ def told_apart(mechanism: Mechanism, ratings: Ratings) -> Told | None:
     None: nothing is released of items. Reads raw ratings: for the owner's eyes. No model is fitted.
     """
     ratings, _ = prepare_all(ratings, mechanism.task)
-    card = mechanism.guarantee(ratings.public)
+    guarantee = mechanism.guarantee(ratings.public)
     items = ratings.public.items
     rated = np.bincount(ratings.items, minlength=items).astype(float)
-    if (found := card.per_item) is not None:
-        counts = publications(mechanism, ratings, {found.query})[-1].private
-        scale = found.scale * (math.sqrt(2) if isinstance(found, Laplace) else 1.0)
-        return _told(counts, np.full(items, scale), found)
-    for _, release in card.releases:
+    if (per_item := guarantee.per_item) is not None:
+        counts = publications(mechanism, ratings, {per_item.query})[-1].private
+        scale = per_item.scale * (math.sqrt(2) if isinstance(per_item, Laplace) else 1.0)
+        return _told(counts, np.full(items, scale), per_item)
+    for _, release in guarantee.releases:
         if isinstance(release, LocalChannel):
-            missing, gain = release.reported_if_missing, release.reported_if_rated
-            return _told(rated, _spread(ratings.public.users, missing, gain - missing), release)
+            if_missing, if_rated = release.reported_if_missing, release.reported_if_rated
+            return _told(
+                rated, _spread(ratings.public.users, if_missing, if_rated - if_missing), release
+            )
         if isinstance(release, RandomizedResponse) and len(release.channel) == 2:
             flip = release.channel[0][1]
             if release.shape == ratings.public.shape:
@@ -205,15 +212,15 @@ def told_apart(mechanism: Mechanism, ratings: Ratings) -> Told | None:
     return None
 
 
-def _spread(reports: Floats | int, chance: float, gain: float) -> Floats:
+def _spread(n_reports: Floats | int, chance: float, debias_factor: float) -> Floats:
     """The standard deviation of a count estimated from so many randomised reports."""
-    return np.sqrt(np.asarray(reports) * chance * (1 - chance)) / gain
+    return np.sqrt(np.asarray(n_reports) * chance * (1 - chance)) / debias_factor
 
 
-def _told(counts: Floats, spread: Floats, release: Release) -> Told:
-    spread = np.broadcast_to(spread, counts.shape)
-    clear = int(np.count_nonzero(counts > CLEAR * spread))
-    return Told(clear, len(counts), release.query, float(np.median(spread)))
+def _told(counts: Floats, noise_std: Floats, release: Release) -> Told:
+    noise_std = np.broadcast_to(noise_std, counts.shape)
+    n_clear = int(np.count_nonzero(counts > CLEAR * noise_std))
+    return Told(n_clear, len(counts), release.query, float(np.median(noise_std)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -233,15 +240,15 @@ class ByUser:
         problem = result.problem
         train, test = problem.train, problem.test
         values = metrics.each(result.mechanism.task, result.model, train, test)
-        seen = ~np.isnan(values)
+        is_measured = ~np.isnan(values)
         users, items = train.public.shape
         rated = np.bincount(train.items, minlength=items)
         tail = np.ones(items, dtype=np.int64)
         tail[np.argsort(-rated, kind="stable")[: head(items)]] = 0
-        cells = 2 * test.users[seen].astype(np.int64) + tail[test.items[seen]]
+        group_index = 2 * test.users[is_measured].astype(np.int64) + tail[test.items[is_measured]]
         totals, counts = (
-            np.bincount(cells, weights, 2 * users).reshape(users, 2).astype(float)
-            for weights in (values[seen], None)
+            np.bincount(group_index, weights, 2 * users).reshape(users, 2).astype(float)
+            for weights in (values[is_measured], None)
         )
         return cls(totals, counts, np.bincount(train.users, minlength=users).astype(float))
 
@@ -278,7 +285,10 @@ class Kept:
             return
         try:
             self._folder.mkdir(mode=0o700, exist_ok=True)
-            with whole_file(self._folder / f"{key}.npz") as part, part.open("wb") as file:
+            with (
+                whole_file(self._folder / f"{key}.npz") as partial_path,
+                partial_path.open("wb") as file,
+            ):
                 np.savez_compressed(file, **vars(scores))
             os.chmod(self._folder / f"{key}.npz", 0o600)
         except OSError as error:
@@ -340,10 +350,10 @@ def _runs(
         while running:
             check_cancelled()
             for future in wait(running, TICK, FIRST_COMPLETED).done:
-                unit, found = running.pop(future), future.result()
-                if isinstance(found, str):
-                    raise DpmcError(found)
-                record = dict(found)
+                unit, outcome = running.pop(future), future.result()
+                if isinstance(outcome, str):
+                    raise DpmcError(outcome)
+                record = dict(outcome)
                 yield unit, record, record.pop("also")
     finally:
         pool.close(at_once=bool(running))
@@ -418,7 +428,7 @@ class Finding:
 
 
 def answer(
-    question: Inquiry, advice: Advice, units: Sequence[Unit], kept: Kept, ratings: Ratings
+    question: Inquiry, advice: Advice, units: Sequence[Unit], cache: Kept, ratings: Ratings
 ) -> Finding | None:
     """The answer from the seeds that are through; None before the first.
 
@@ -434,47 +444,57 @@ def answer(
         ids.append(registry.REFERENCES[task])
     seeds: dict[int, dict[str, ByUser]] = {}
     for unit in units:
-        scores = kept.get(unit.key) if unit.mechanism.id in ids else None
+        scores = cache.get(unit.key) if unit.mechanism.id in ids else None
         if scores is not None:
             seeds.setdefault(unit.seed, {})[unit.mechanism.id] = scores
-    complete = [found for found in seeds.values() if len(found) == len(ids)]
-    errors = {id: _error([found[id] for found in complete]) for id in baselines if complete}
+    complete = [
+        scores_by_method for scores_by_method in seeds.values() if len(scores_by_method) == len(ids)
+    ]
+    errors = {
+        id: _error([scores_by_method[id] for scores_by_method in complete])
+        for id in baselines
+        if complete
+    }
     ids[1 : 1 + len(baselines)] = [registry.floor_of(type(method), steps, errors)]
-    runs = [[found[id] for id in ids] for found in complete]
+    runs = [[scores_by_method[id] for id in ids] for scores_by_method in complete]
     if not runs or not any(scores.counts.any() for scores in runs[0]):
         return None
     totals, counts = (
-        np.array([[getattr(one, name).sum(axis=1) for one in run] for run in runs]).swapaxes(1, 2)
+        np.array([[getattr(basis, name).sum(axis=1) for basis in run] for run in runs]).swapaxes(
+            1, 2
+        )
         for name in ("totals", "counts")
     )
     paired = Paired.of(totals, counts, root=task is Task.RATINGS)
     if question.reference is not None:
         paired = paired.with_constant(question.reference)
-    one, sign = np.eye(3), question.metric.sign
-    keeps = paired.share(sign * (one[0] - one[1]), sign * (one[2] - one[1]))
-    beaten = question.reference is None and paired.interval(sign * (one[0] - one[2])).sign > 0
-    many = paired.seeds > 1 and paired.users > 1
+    basis, sign = np.eye(3), question.metric.sign
+    gain_share = paired.share(sign * (basis[0] - basis[1]), sign * (basis[2] - basis[1]))
+    beaten = question.reference is None and paired.interval(sign * (basis[0] - basis[2])).sign > 0
+    has_interval = paired.seeds > 1 and paired.users > 1
     noisy = [id for id in (method.id, *baselines) if registry.adds_noise(registry.get(id))]
-    card = method.guarantee(question.prepared(public))
+    guarantee = method.guarantee(question.prepared(public))
     return Finding(
         question=question,
         mechanism=method,
         public=public,
         split=GIVEN if split is None else split.told(ratings),
-        verdict=verdict(keeps, question.keep, beaten=beaten) if many else Verdict.TOO_EARLY,
+        verdict=verdict(gain_share, question.keep, beaten=beaten)
+        if has_interval
+        else Verdict.TOO_EARLY,
         beaten=beaten,
-        method=paired.interval(one[0]),
-        floor=paired.interval(one[1]),
+        method=paired.interval(basis[0]),
+        floor=paired.interval(basis[1]),
         guess=ids[1],
-        reference=paired.interval(one[2]),
-        keeps=keeps,
+        reference=paired.interval(basis[2]),
+        keeps=gain_share,
         pays=() if question.reference is not None else _payers(runs, question, public),
-        cost=_cost(question, advice, card),
-        attack=_attack(question, card),
+        cost=_cost(question, advice, guarantee),
+        attack=_attack(question, guarantee),
         users=paired.users,
         seeds=paired.seeds,
-        provisional=many and paired.seeds < len({unit.seed for unit in units}),
-        fits=sum(kept.get(u.key) is not None for u in units if u.mechanism.id in noisy),
+        provisional=has_interval and paired.seeds < len({unit.seed for unit in units}),
+        fits=sum(cache.get(u.key) is not None for u in units if u.mechanism.id in noisy),
     )
 
 
@@ -484,77 +504,79 @@ def _error(runs: Sequence[ByUser]) -> float:
     return sum(float(run.totals.sum()) for run in runs) / max(total, 1.0)
 
 
-def verdict(keeps: Bracket | None, limit: float, *, beaten: bool) -> Verdict:
+def verdict(gain_share: Bracket | None, limit: float, *, beaten: bool) -> Verdict:
     """What the share that is kept says of a limit. beaten: as in `Finding`."""
     if beaten:
         return Verdict.BEATEN
-    if keeps is None:
+    if gain_share is None:
         return Verdict.NO_GAIN
-    if keeps.low >= limit:
+    if gain_share.low >= limit:
         return Verdict.AFFORDABLE
-    return Verdict.NOT_AFFORDABLE if keeps.high < limit else Verdict.CANNOT_TELL
+    return Verdict.NOT_AFFORDABLE if gain_share.high < limit else Verdict.CANNOT_TELL
 
 
 def _payers(
     runs: Sequence[Sequence[ByUser]], question: Inquiry, public: PublicFacts
 ) -> tuple[Payer, ...]:
     """Groups that lose more than the others by a clear margin, the level shared by all asked."""
-    given = np.array([run[0].given for run in runs])  # seeds x users
-    tested = np.array([run[0].counts for run in runs])  # seeds x users x (head, tail)
+    n_training = np.array([run[0].given for run in runs])  # seeds x users
+    n_tested = np.array([run[0].counts for run in runs])  # seeds x users x (head, tail)
     few = FEW
-    if not _some(tested.sum(axis=2)[given < few].sum(), tested.sum()):
-        weights = tested.sum(axis=2).ravel()
-        order = np.argsort(given.ravel(), kind="stable")
+    if not _some(n_tested.sum(axis=2)[n_training < few].sum(), n_tested.sum()):
+        weights = n_tested.sum(axis=2).ravel()
+        order = np.argsort(n_training.ravel(), kind="stable")
         half = np.searchsorted(np.cumsum(weights[order]), weights.sum() / 2)
-        few = int(given.ravel()[order][min(half, len(order) - 1)])
-    rest = np.array([0.0, 1.0])  # of items: those outside the head
-    asked = (
-        ("users", few, (given < few)[:, :, None] * np.ones(2)),
-        ("items", head(public.items), np.broadcast_to(rest, tested.shape)),
+        few = int(n_training.ravel()[order][min(half, len(order) - 1)])
+    outside_head = np.array([0.0, 1.0])  # of items: those outside the head
+    candidates = (
+        ("users", few, (n_training < few)[:, :, None] * np.ones(2)),
+        ("items", head(public.items), np.broadcast_to(outside_head, n_tested.shape)),
     )
-    found = []
-    for by, limit, inside in asked:
-        if not _some((tested * inside).sum(), tested.sum()):
+    payers = []
+    for group_kind, limit, group_mask in candidates:
+        if not _some((n_tested * group_mask).sum(), n_tested.sum()):
             continue
-        parts = [
+        sums = [
             (
-                (np.array([run[method].totals for run in runs]) * part).sum(axis=2),
-                (tested * part).sum(axis=2),
+                (np.array([run[method].totals for run in runs]) * mask).sum(axis=2),
+                (n_tested * mask).sum(axis=2),
             )
-            for part in (inside, 1 - inside)
+            for mask in (group_mask, 1 - group_mask)
             for method in (0, 2)
         ]
-        if any((counts.sum(axis=1) == 0).any() for _, counts in parts):
+        if any((counts.sum(axis=1) == 0).any() for _, counts in sums):
             continue
-        totals, counts = (np.stack(side, axis=2) for side in zip(*parts, strict=True))
+        totals, counts = (np.stack(arrays, axis=2) for arrays in zip(*sums, strict=True))
         paired = Paired.of(totals, counts, root=question.task is Task.RATINGS)
         loss = question.metric.sign * np.array([-1.0, 1.0, 0.0, 0.0])
-        others = np.roll(loss, 2)
-        sure = 1 - 0.05 / _GROUPS
-        clear = paired.interval(loss - others, sure).sign > 0
-        if clear and paired.interval(loss, sure).sign > 0:
-            found.append(Payer(by, limit, paired.interval(loss), paired.interval(others)))
-    return tuple(found)
+        other_loss = np.roll(loss, 2)
+        level = 1 - 0.05 / _GROUPS
+        is_clear = paired.interval(loss - other_loss, level).sign > 0
+        if is_clear and paired.interval(loss, level).sign > 0:
+            payers.append(
+                Payer(group_kind, limit, paired.interval(loss), paired.interval(other_loss))
+            )
+    return tuple(payers)
 
 
-def _some(part: float, total: float) -> bool:
-    return _RARE <= part / max(total, 1.0) <= 1 - _RARE
+def _some(group_total: float, total: float) -> bool:
+    return _RARE <= group_total / max(total, 1.0) <= 1 - _RARE
 
 
-def _cost(question: Inquiry, advice: Advice, card: Guarantee) -> Cost:
+def _cost(question: Inquiry, advice: Advice, guarantee: Guarantee) -> Cost:
     change, delta = question.change, question.delta
-    replaced = card.certified(USER_REPLACED, delta).epsilon if change.per_user else None
+    replaced = guarantee.certified(USER_REPLACED, delta).epsilon if change.per_user else None
     if question.times == 1:
-        once = advice.certified.epsilon
-        return Cost(advice.certified, replaced, once, once)
+        single_epsilon = advice.certified.epsilon
+        return Cost(advice.certified, replaced, single_epsilon, single_epsilon)
 
     def at(setting: float) -> Guarantee:
         method = registry.create(advice.mechanism.id, epsilon=setting, delta=delta)
-        return method.guarantee(card.public)
+        return method.guarantee(guarantee.public)
 
     budget = Budget(question.epsilon, delta)
-    found = repeats(at, _epsilon(advice.mechanism), question.times, budget, change)
-    return Cost(advice.certified, replaced, *found)
+    repeated = repeats(at, _epsilon(advice.mechanism), question.times, budget, change)
+    return Cost(advice.certified, replaced, *repeated)
 
 
 class Repeats(NamedTuple):
@@ -566,7 +588,7 @@ class Repeats(NamedTuple):
 
 
 def repeats(
-    card_at: Callable[[float], Guarantee],
+    guarantee_at: Callable[[float], Guarantee],
     setting: float,
     times: int,
     target: Budget,
@@ -574,20 +596,25 @@ def repeats(
 ) -> Repeats:
     """What `times` publications of the same ratings add up to, each with noise of its own.
 
-    card_at: of a setting of epsilon. Raises InvalidSetting where the certified value is infinite.
+    guarantee_at: of a setting of epsilon. Raises InvalidSetting where the certified value is
+    infinite.
     """
-    total = card_at(setting).repeated(times).certified(change, target.delta).epsilon
-    alone = calibrate(lambda at: card_at(at).repeated(times), target, change)
-    return Repeats(total, card_at(alone).certified(change).epsilon)
+    total = guarantee_at(setting).repeated(times).certified(change, target.delta).epsilon
+    single_setting = calibrate(
+        lambda epsilon_setting: guarantee_at(epsilon_setting).repeated(times), target, change
+    )
+    return Repeats(total, guarantee_at(single_setting).certified(change).epsilon)
 
 
-def _attack(question: Inquiry, card: Guarantee) -> Attack:
-    (_, first), *more = card.releases
-    bit = not more and isinstance(first, RandomizedResponse) and len(first.channel) == 2
-    exact = bit or card.loss(question.change).epsilon == 0
-    return Attack(card.attacker(question.change), exact)
+def _attack(question: Inquiry, guarantee: Guarantee) -> Attack:
+    (_, first), *remaining = guarantee.releases
+    is_single_bit = (
+        not remaining and isinstance(first, RandomizedResponse) and len(first.channel) == 2
+    )
+    exact = is_single_bit or guarantee.loss(question.change).epsilon == 0
+    return Attack(guarantee.attacker(question.change), exact)
 
 
 def _epsilon(method: Mechanism) -> float:
-    found: float = method.epsilon  # type: ignore[attr-defined]  # every private method has one
-    return found
+    epsilon: float = method.epsilon  # type: ignore[attr-defined]  # every private method has one
+    return epsilon

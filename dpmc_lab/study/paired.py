@@ -59,35 +59,35 @@ class Paired:
 
         Needs a rating of every method in every seed.
         """
-        seen = counts.any(axis=(0, 2))
-        totals, counts = totals[:, seen], counts[:, seen]
+        has_ratings = counts.any(axis=(0, 2))
+        totals, counts = totals[:, has_ratings], counts[:, has_ratings]
         seeds, users, methods = totals.shape
-        number = counts.sum(axis=1, keepdims=True)
-        means = totals.sum(axis=1, keepdims=True) / number
-        influence = users * (totals - means * counts) / number
+        n_ratings = counts.sum(axis=1, keepdims=True)
+        means = totals.sum(axis=1, keepdims=True) / n_ratings
+        influence = users * (totals - means * counts) / n_ratings
         values = means[:, 0]
         if root:
             values = np.sqrt(values)
             influence /= 2 * np.maximum(values, np.finfo(float).tiny)[:, None]
-        mine = influence.mean(axis=0)
+        user_influence = influence.mean(axis=0)
         by_user = by_both = by_seed = np.zeros((methods, methods))
         if users > 1:
-            by_user = mine.T @ mine / (users * (users - 1))
+            by_user = user_influence.T @ user_influence / (users * (users - 1))
         if seeds > 1:
-            apart = values - values.mean(axis=0)
-            by_seed = apart.T @ apart / (seeds * (seeds - 1))
+            deviations = values - values.mean(axis=0)
+            by_seed = deviations.T @ deviations / (seeds * (seeds - 1))
         if users > 1 and seeds > 1:
-            rest = (influence - mine).reshape(-1, methods)
-            by_both = rest.T @ rest / (seeds * (seeds - 1) * users * (users - 1))
+            residuals = (influence - user_influence).reshape(-1, methods)
+            by_both = residuals.T @ residuals / (seeds * (seeds - 1) * users * (users - 1))
         return cls(values.mean(axis=0), by_user, by_seed, by_both, users, seeds)
 
     def with_constant(self, value: float) -> Paired:
         """One more method, whose metric is known: it does not vary."""
-        user, seed, both = (
+        user, seed, interaction = (
             np.pad(matrix, ((0, 1), (0, 1)))
             for matrix in (self.by_user, self.by_seed, self.by_both)
         )
-        return Paired(np.append(self.mean, value), user, seed, both, self.users, self.seeds)
+        return Paired(np.append(self.mean, value), user, seed, interaction, self.users, self.seeds)
 
     def interval(self, weights: Floats, level: float = LEVEL) -> Bracket:
         """Of a weighted sum of the metrics."""
@@ -95,15 +95,15 @@ class Paired:
         half = self._half(weights, level)
         return Bracket(value, value - half, value + half)
 
-    def share(self, part: Floats, whole: Floats) -> Bracket | None:
+    def share(self, numerator: Floats, denominator: Floats) -> Bracket | None:
         """Of one weighted sum in another; None where the other is not clearly above 0."""
-        gain = self.interval(whole)
-        if gain.sign < 1:
+        total = self.interval(denominator)
+        if total.sign < 1:
             return None
-        share = float(part @ self.mean) / gain.value
+        share = float(numerator @ self.mean) / total.value
 
         def possible(r: float) -> bool:
-            weights = part - r * whole
+            weights = numerator - r * denominator
             return abs(float(weights @ self.mean)) <= self._half(weights, LEVEL)
 
         return Bracket(share, _end(possible, share, -1.0), _end(possible, share, 1.0))
@@ -113,25 +113,25 @@ class Paired:
         Satterthwaite."""
         if self.seeds < 2 or self.users < 2:
             return math.inf
-        user, seed, both = (
+        user, seed, interaction = (
             max(float(weights @ matrix @ weights), 0.0)
             for matrix in (self.by_user, self.by_seed, self.by_both)
         )
-        variance = max(user + seed - both, user, seed)
+        variance = max(user + seed - interaction, user, seed)
         if variance == 0:
             return 0.0
-        free = variance**2 / (user**2 / (self.users - 1) + seed**2 / (self.seeds - 1))
-        return float(stdtrit(free, 0.5 + level / 2)) * math.sqrt(variance)
+        degrees_of_freedom = variance**2 / (user**2 / (self.users - 1) + seed**2 / (self.seeds - 1))
+        return float(stdtrit(degrees_of_freedom, 0.5 + level / 2)) * math.sqrt(variance)
 
 
 def _end(possible: Callable[[float], bool], start: float, sign: float) -> float:
     """How far a condition that holds at the start holds in one direction."""
-    near, far = 0.0, 1e-6
-    while possible(start + sign * far):
-        near, far = far, 2 * far
-        if far > _FARTHEST:
+    lower, upper = 0.0, 1e-6
+    while possible(start + sign * upper):
+        lower, upper = upper, 2 * upper
+        if upper > _FARTHEST:
             return sign * math.inf
-    while far - near > 1e-9 * far:
-        middle = (near + far) / 2
-        near, far = (middle, far) if possible(start + sign * middle) else (near, middle)
-    return start + sign * near
+    while upper - lower > 1e-9 * upper:
+        middle = (lower + upper) / 2
+        lower, upper = (middle, upper) if possible(start + sign * middle) else (lower, middle)
+    return start + sign * lower

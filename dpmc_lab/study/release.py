@@ -125,30 +125,32 @@ def _raised(release: Release, count: int, sensitivity: float) -> float:
     if type(release) is Gaussian:
         return release.scale * exact_noise.gaussian_mu(release.scale, count, sensitivity)
     assert isinstance(release, CHANNELS)
-    once = dataclasses.replace(release, times=1).loss(1.0).epsilon
-    return sensitivity * (exact_noise.channel_epsilon(release.matrix) / once if once > 0 else 1)
+    single_loss = dataclasses.replace(release, times=1).loss(1.0).epsilon
+    return sensitivity * (
+        exact_noise.channel_epsilon(release.matrix) / single_loss if single_loss > 0 else 1
+    )
 
 
 def counted(guarantee: Guarantee, observed: int) -> Counter[tuple[str, float, int]]:
     """What a `SecureSource` may draw under the card, as its `drawn` counts it."""
-    found: Counter[tuple[str, float, int]] = Counter()
+    draws: Counter[tuple[str, float, int]] = Counter()
     for _, release in guarantee.releases:
         count = coordinates(release, observed)
         if isinstance(release, ADDITIVE):
             kind = "laplace" if isinstance(release, Laplace) else "gaussian"
-            found[kind, release.scale, count] += release.times
+            draws[kind, release.scale, count] += release.times
             if isinstance(release, SampledLaplace):
-                found["coin", 0.0, 1] += release.times * observed
+                draws["coin", 0.0, 1] += release.times * observed
         else:
-            found["channel", 0.0, 1] += release.times * count
-    return found
+            draws["channel", 0.0, 1] += release.times * count
+    return draws
 
 
 def _draws(guarantee: Guarantee, observed: int) -> tuple[int, int]:
     """(values of Laplace and Gaussian noise, cells of channels and coins) that are drawn."""
-    drawn = counted(guarantee, observed)
-    cells = drawn.pop(("channel", 0.0, 1), 0) + drawn.pop(("coin", 0.0, 1), 0)
-    return sum(count * times for (_, _, count), times in drawn.items()), cells
+    draws = counted(guarantee, observed)
+    cells = draws.pop(("channel", 0.0, 1), 0) + draws.pop(("coin", 0.0, 1), 0)
+    return sum(count * times for (_, _, count), times in draws.items()), cells
 
 
 @dataclass(frozen=True, eq=False)
@@ -264,13 +266,15 @@ def canonical(
 ) -> tuple[list[str], str]:
     """The preparation, in which item features have their names and digest; and the condition on
     which a certificate rests then."""
-    used = by_name(public, columns)
-    step = str(UseFacts(tuple(used), mark := digest(used)))
-    places = [k for k, text in enumerate(steps) if isinstance(parse_step(text), UseFacts)]
-    named = [step if k in places else t for k, t in enumerate(steps) if k not in places[:-1]]
+    features = by_name(public, columns)
+    step = str(UseFacts(tuple(features), mark := digest(features)))
+    positions = [k for k, text in enumerate(steps) if isinstance(parse_step(text), UseFacts)]
+    canonical_steps = [
+        step if k in positions else t for k, t in enumerate(steps) if k not in positions[:-1]
+    ]
     known = ", ".join(f"{name} ({count})" for name, count in public.features)
     condition = "certified given that these features of the items (and their columns) are public:"
-    return named, f"{condition} {known}; digest {mark}"
+    return canonical_steps, f"{condition} {known}; digest {mark}"
 
 
 def check_steps(reads: Iterable[str], guarantee: Guarantee) -> None:
@@ -331,89 +335,93 @@ def export(
     if not source.drawn <= expected:
         raise CannotRelease(f"{mechanism.id} drew other noise than its card counts: a fault here")
     arrays = _reports(ratings, outputs) if local else _of_model(mechanism, plain, model)
-    parts, formula = parts_of(mechanism, plain, ratings.catalogue, len(ratings), arrays)
+    specs, formula = parts_of(mechanism, plain, ratings.catalogue, len(ratings), arrays)
     arrays |= {
         name: np.array(ids, dtype=str)
         for name, ids in zip(NAMES, (ratings.item_ids, ratings.user_ids), strict=True)
-        if name in parts and ids is not None
+        if name in specs and ids is not None
     }
     if ratings.public.features:
         arrays[FEATURES] = ratings.features
-    faults = array_faults(parts, arrays)
+    faults = array_faults(specs, arrays)
     if faults:
         raise CannotRelease("; ".join(faults))
-    guarantee, card = card_of(
+    guarantee, release_card = card_of(
         *(mechanism, ratings.public, len(ratings), steps, ratings.catalogue),
-        *(arrays, parts, formula),
+        *(arrays, specs, formula),
     )
     if ratings.columns.names:
-        card["columns"] = dict(ratings.columns.names)
-    card["versions"] = {"dpmc-lab": version()} | {p: metadata.version(p) for p in PACKAGES}
-    return Export(arrays, card | {"sha256": card_digest(card)}, guarantee)
+        release_card["columns"] = dict(ratings.columns.names)
+    release_card["versions"] = {"dpmc-lab": version()} | {p: metadata.version(p) for p in PACKAGES}
+    return Export(arrays, release_card | {"sha256": card_digest(release_card)}, guarantee)
 
 
 def parts_of(
-    mechanism: Mechanism, plain: Guarantee, catalogue: Catalogue, observed: int, found: Found
+    mechanism: Mechanism, plain: Guarantee, catalogue: Catalogue, observed: int, arrays: Found
 ) -> tuple[Parts, str]:
     """What a release of the mechanism consists of, and the formula of a user's own predictions.
 
-    found: its arrays, of which only the columns of item factors are looked at, and the form of a
+    arrays: its arrays, of which only the columns of item factors are looked at, and the form of a
     model that does not say its own. Raises CannotRelease where there is nothing to write.
     """
     users, items = plain.public.shape
-    named = {
+    named_specs = {
         "item_ids": ArrayPart((items,), "id of each item", "text", optional=True),
         "user_ids": ArrayPart((users,), "id of each user", "text", optional=True),
     }
     if catalogue.origin is Origin.GIVEN:  # which has them all
-        named = {name: dataclasses.replace(part, optional=False) for name, part in named.items()}
-    formula, parts = "", {}
+        named_specs = {
+            name: dataclasses.replace(spec, optional=False) for name, spec in named_specs.items()
+        }
+    formula, specs = "", {}
     if plain.trust is Trust.LOCAL:
-        parts = _report_parts(mechanism, plain, observed)
+        specs = _report_parts(mechanism, plain, observed)
     elif plain.publishes is Publishes.ONE_NUMBER:
-        parts = {"number": ArrayPart((1,), "the prediction for every cell")}
+        specs = {"number": ArrayPart((1,), "the prediction for every cell")}
         formula = "everybody's prediction is the number"
-        del named["item_ids"]
+        del named_specs["item_ids"]
     elif plain.publishes is Publishes.MATRIX:
-        if getattr(mechanism, "dense", "matrix" in found):
-            parts = {"matrix": ArrayPart((users, items), "completed matrix, users x items")}
+        if getattr(mechanism, "dense", "matrix" in arrays):
+            specs = {"matrix": ArrayPart((users, items), "completed matrix, users x items")}
             formula = "the prediction for user i and item j is matrix_ij"
         else:
-            most = max(_MOST_FACTORS, min(users, items))
+            max_rank = max(_MOST_FACTORS, min(users, items))
             words = "users x r: the completed matrix is left right'"
-            parts = {
-                "left": ArrayPart((users, "r"), words, most=most),
-                "right": ArrayPart((items, "r"), "items x r", most=most),
+            specs = {
+                "left": ArrayPart((users, "r"), words, most=max_rank),
+                "right": ArrayPart((items, "r"), "items x r", most=max_rank),
             }
             formula = "the prediction for user i and item j is left_i . right_j"
     else:
-        shape = found["items"].shape if "items" in found else ()
+        shape = arrays["items"].shape if "items" in arrays else ()
         columns = shape[-1] if shape else 0
-        own = _own_side(mechanism, plain.public, columns)
-        if columns not in own.columns:
-            if not own.columns:
+        own_side = _own_side(mechanism, plain.public, columns)
+        if columns not in own_side.columns:
+            if not own_side.columns:
                 raise CannotRelease(_NO_FACTORS.format(mechanism.id))
-            columns = max(own.columns)
-            own = _own_side(mechanism, plain.public, columns)
+            columns = max(own_side.columns)
+            own_side = _own_side(mechanism, plain.public, columns)
         words = "a user's scores are the own factors times these; the own ones stay with the user"
         words = words if plain.notion is Notion.JOINT else plain.publishes.value
-        parts = {"items": ArrayPart((items, columns), f"items x r: {words}"), **own.arrays}
-        formula = own.formula
+        specs = {"items": ArrayPart((items, columns), f"items x r: {words}"), **own_side.arrays}
+        formula = own_side.formula
     if not catalogue.named:
-        named = {}
-    elif not (catalogue.users_listed and USER_ROWS & set(parts)):
-        named.pop("user_ids")
+        named_specs = {}
+    elif not (catalogue.users_listed and USER_ROWS & set(specs)):
+        named_specs.pop("user_ids")
     if plain.public.features:
-        what = "features of each item that the method used, public"
-        named[FEATURES] = ArrayPart((items, plain.public.columns), what)
-    return {**parts, **named}, formula
+        description = "features of each item that the method used, public"
+        named_specs[FEATURES] = ArrayPart((items, plain.public.columns), description)
+    return {**specs, **named_specs}, formula
 
 
 def _own_side(mechanism: Mechanism, public: PublicFacts, columns: int) -> OwnSide:
-    none = "the method gives no formula for the own predictions"
-    side = getattr(mechanism, "own_side", lambda *_: OwnSide(none, range(1, public.items + 1)))
-    found: OwnSide = side(public, columns)
-    return found
+    no_formula = "the method gives no formula for the own predictions"
+    build_own_side = getattr(
+        mechanism, "own_side", lambda *_: OwnSide(no_formula, range(1, public.items + 1))
+    )
+    own_side: OwnSide = build_own_side(public, columns)
+    return own_side
 
 
 def _report_parts(mechanism: Mechanism, plain: Guarantee, observed: int) -> dict[str, ArrayPart]:
@@ -441,21 +449,21 @@ def _report_parts(mechanism: Mechanism, plain: Guarantee, observed: int) -> dict
     return {name: ArrayPart((count,), *row) for name, row in rows.items()}
 
 
-def array_faults(parts: Parts, arrays: Found) -> list[str]:
+def array_faults(specs: Parts, arrays: Found) -> list[str]:
     """What keeps arrays from being exactly these parts; names first, and then alone."""
     faults = [
-        f"arrays.{name} is in the file and does not belong there" for name in arrays.keys() - parts
+        f"arrays.{name} is in the file and does not belong there" for name in arrays.keys() - specs
     ]
     faults += [
         f"arrays.{name} is not in the file"
-        for name, part in parts.items()
-        if name not in arrays and not part.optional
+        for name, spec in specs.items()
+        if name not in arrays and not spec.optional
     ]
     sizes: dict[str, int] = {}
     return faults or [
         f"arrays.{name} {fault}"
-        for name, part in parts.items()
-        if name in arrays and (fault := _fault(part, arrays[name], sizes))
+        for name, spec in specs.items()
+        if name in arrays and (fault := _fault(spec, arrays[name], sizes))
     ]
 
 
@@ -514,15 +522,15 @@ def _of_model(
     mechanism: Mechanism, guarantee: Guarantee, model: Model | None
 ) -> dict[str, NDArray[Any]]:
     """The parts of a model that its card publishes: user factors only with a completed matrix."""
-    whole = guarantee.publishes is Publishes.MATRIX
-    if isinstance(model, Dense) and whole:
+    is_matrix = guarantee.publishes is Publishes.MATRIX
+    if isinstance(model, Dense) and is_matrix:
         return {"matrix": model.matrix}
     if isinstance(model, Constant):
         return {"number": np.array([model.value])}
     factors = None if model is None else model.factors
     if factors is None:
         raise CannotRelease(_NO_FACTORS.format(mechanism.id))
-    if whole:
+    if is_matrix:
         return {"left": factors.left, "right": factors.right}
     return {"items": factors.right, **factors.own}
 
@@ -534,8 +542,8 @@ def direct(guarantee: Guarantee, name: str) -> Additive | None:
     if name == "items" and guarantee.publishes is Publishes.ITEM_COUNTS:
         return None if guarantee.public.features else guarantee.per_item  # logarithms, with them
     shape = guarantee.public.shape if name == "matrix" else None
-    found = (release for _, release in guarantee.releases if release.shape == shape)
-    return next((release for release in found if isinstance(release, Additive)), None)
+    candidates = (release for _, release in guarantee.releases if release.shape == shape)
+    return next((release for release in candidates if isinstance(release, Additive)), None)
 
 
 def on_grid(release: Additive, array: NDArray[Any]) -> bool:
@@ -552,24 +560,24 @@ def card_of(
     steps: Sequence[str],
     catalogue: Catalogue,
     arrays: Found,
-    parts: Parts,
+    specs: Parts,
     formula: str,
 ) -> tuple[Guarantee, Plain]:
     """The guarantee and the card but for what only its writer knows: versions and a digest.
 
     No seed, no measure, no fingerprint, which would all tell of raw ratings. observed: the number
-    of ratings, which matters where it is public; parts, formula: of `parts_of`, which arrays fit.
+    of ratings, which matters where it is public; specs, formula: of `parts_of`, which arrays fit.
     """
     plain = mechanism.guarantee(public)
     existence = plain.change.covers_existence
-    known = [catalogue.condition] if existence else []
+    conditions = [catalogue.condition] if existence else []
     if public.features:
         steps, condition = canonical(steps, public, arrays[FEATURES])
-        known.append(condition)
+        conditions.append(condition)
     guarantee = dataclasses.replace(
-        secured(plain, observed), caveats=(*plain.caveats, *known, *LIMITS)
+        secured(plain, observed), caveats=(*plain.caveats, *conditions, *LIMITS)
     )
-    card = {
+    release_card = {
         "mechanism": mechanism.id,
         "revision": mechanism.revision,
         "task": mechanism.task.value,
@@ -593,7 +601,7 @@ def card_of(
             name: {
                 "shape": list(array.shape),
                 "type": str(array.dtype),
-                "what": parts[name].what,
+                "what": specs[name].what,
                 "sha256": hashlib.sha256(np.ascontiguousarray(array).tobytes()).hexdigest(),
             }
             for name, array in arrays.items()
@@ -601,13 +609,13 @@ def card_of(
         "rows": _rows(catalogue, set(arrays), existence),
         "predictions": formula,
     }
-    return guarantee, card
+    return guarantee, release_card
 
 
-def card_digest(card: Mapping[str, Any]) -> str:
+def card_digest(release_card: Mapping[str, Any]) -> str:
     """SHA-256 of a card without its own entry, so that no edit goes unnoticed."""
-    rest = {name: value for name, value in card.items() if name != "sha256"}
-    return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
+    content = {name: value for name, value in release_card.items() if name != "sha256"}
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 def _rows(catalogue: Catalogue, arrays: Collection[str], existence: bool) -> dict[str, str]:
@@ -617,9 +625,9 @@ def _rows(catalogue: Catalogue, arrays: Collection[str], existence: bool) -> dic
         Origin.DECLARED: "by the index that came with the ratings",
         Origin.PUBLIC: "1, 2, ... of the set",
     }.get(catalogue.origin, f"{sorted_ids}; the ids are not in the file")
-    found = {}
+    row_orders = {}
     if "number" not in arrays:
-        found["items"] = "in the order of item_ids" if "item_ids" in arrays else order
+        row_orders["items"] = "in the order of item_ids" if "item_ids" in arrays else order
     if USER_ROWS & set(arrays):
         if "user_ids" in arrays:
             order = "in the order of user_ids"
@@ -627,8 +635,8 @@ def _rows(catalogue: Catalogue, arrays: Collection[str], existence: bool) -> dic
             order = f"{sorted_ids}, then the others"
             if existence:  # see `on_catalogue`
                 order = "at places drawn at random, which nobody kept"
-        found["users"] = order
-    return found
+        row_orders["users"] = order
+    return row_orders
 
 
 def _line(name: str, plain: Release, exact: Release, guarantee: Guarantee, observed: int) -> Plain:
@@ -656,8 +664,8 @@ def _line(name: str, plain: Release, exact: Release, guarantee: Guarantee, obser
         noise = {"noise": "channel, chances rounded to multiples of 2^-62"}
         noise["channel"] = [list(row) for row in plain.channel]
     loss = exact.loss(spent)
-    worth = {"mu": loss.mu} if isinstance(plain, Gaussian) else {"epsilon": loss.epsilon}
-    return line | noise | worth
+    loss_entry = {"mu": loss.mu} if isinstance(plain, Gaussian) else {"epsilon": loss.epsilon}
+    return line | noise | loss_entry
 
 
 def check_path(path: Path) -> None:
@@ -667,7 +675,7 @@ def check_path(path: Path) -> None:
     check_new(path)
 
 
-def write(found: Export, path: Path) -> None:
+def write(exported: Export, path: Path) -> None:
     """Write an .npz file without pickles: the arrays, and `card` as JSON text; whole or not at all.
 
     Row k of an array belongs to the k-th of `item_ids` or `user_ids`, where these are written; else
@@ -675,19 +683,19 @@ def write(found: Export, path: Path) -> None:
     json.loads(str(file["card"])) is the card.
     """
     check_path(path)
-    card = np.array(json.dumps(found.card, allow_nan=False))
-    with whole_file(path) as part, part.open("wb") as stream:
-        np.savez_compressed(stream, allow_pickle=False, card=card, **found.arrays)
+    card_text = np.array(json.dumps(exported.card, allow_nan=False))
+    with whole_file(path) as partial_path, partial_path.open("wb") as stream:
+        np.savez_compressed(stream, allow_pickle=False, card=card_text, **exported.arrays)
 
 
-def reading_lines(found: Export, path: Path) -> list[str]:
+def reading_lines(exported: Export, path: Path) -> list[str]:
     """Lines of Python that read a release and recommend for one user; none where the formula on the
     card takes more than ten."""
-    arrays, formula = found.arrays, found.card["predictions"]
+    arrays, formula = exported.arrays, exported.card["predictions"]
     scores = next((lines for start, lines in _LINES.items() if formula.startswith(start)), ())
     if not scores:
         return []
-    data = found.card["data"]
+    data = exported.card["data"]
     ids = 'file["item_ids"][best]' if "item_ids" in arrays else "best"
     return [
         "import numpy as np",

@@ -79,32 +79,32 @@ def verify(path: str | Path) -> Verified:
     Raises NotVerified with every field that is not as it follows from the others, DpmcError where
     the file is no release at all.
     """
-    place = Path(path)
-    card, found = _read(place)
+    file_path = Path(path)
+    card, arrays = _read(file_path)
     try:
-        mechanism, guarantee, faults = _held(card, found)
+        mechanism, guarantee, faults = _held(card, arrays)
     except NotVerified as error:
         faults = list(error.faults)
     if not faults and card.get("sha256") != card_digest(card):
         faults = [f"sha256 is {shown(card.get('sha256'))}, which is not that of the card"]
     if faults:
-        raise NotVerified(place.name, [_escaped(fault) for fault in faults])
+        raise NotVerified(file_path.name, [_escaped(fault) for fault in faults])
     written = str(card["versions"]["dpmc-lab"])
     notes = () if written == version() else (f"written by version {written}, this is {version()}",)
     return Verified(mechanism, guarantee, card, notes)
 
 
-def unnoticed(found: Verified) -> tuple[str, ...]:
+def unnoticed(verified: Verified) -> tuple[str, ...]:
     """What no look at a file can tell, a sentence each; the first is void where it is signed."""
-    arrays, guarantee = found.card["arrays"], found.guarantee
-    answers = all(name in NAMES or direct(guarantee, name) for name in arrays)
+    arrays, guarantee = verified.card["arrays"], verified.guarantee
+    only_answers = all(name in NAMES or direct(guarantee, name) for name in arrays)
     users = "" if USER_ROWS & set(arrays) else ", of whom no row here is one's own"
-    told = (
+    sentences = (
         "digests notice accidents, not forgers: sign the file",
         "whether the noise was drawn as the card says: less of it, or noise from a seed that"
         " somebody kept, looks the same",
         ""
-        if answers or guarantee.trust is Trust.LOCAL
+        if only_answers or guarantee.trust is Trust.LOCAL
         else "what a forger hides in numbers that were computed from noisy answers: these are not"
         " computed again",
         "whose ratings they were, whether real ones, and whether somebody is in them twice",
@@ -112,7 +112,7 @@ def unnoticed(found: Verified) -> tuple[str, ...]:
         " before any rating was read",
         "what else was released of the same ratings, which spends its budget again",
     )
-    return tuple(filter(None, told))
+    return tuple(filter(None, sentences))
 
 
 def sign_lines(name: str) -> tuple[str, str]:
@@ -154,21 +154,21 @@ def signed(path: Path, allowed: Path, signer: str | None = None) -> str:
 
 
 def _keygen(
-    command: str, signature: Path, allowed: Path, *more: str, of: Path | None = None
+    command: str, signature: Path, allowed: Path, *options: str, of: Path | None = None
 ) -> tuple[int, str]:
     """Exit status and words of ssh-keygen. Raises DpmcError where it does not run."""
-    words = ("ssh-keygen", "-Y", command, "-s", str(signature), "-f", str(allowed), *more)
+    arguments = ("ssh-keygen", "-Y", command, "-s", str(signature), "-f", str(allowed), *options)
     try:
         with Path(of or os.devnull).open("rb") as content:
-            done = subprocess.run(
-                words, stdin=content, capture_output=True, timeout=60, check=False
+            process = subprocess.run(
+                arguments, stdin=content, capture_output=True, timeout=60, check=False
             )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise DpmcError(
             f"a signature is checked by ssh-keygen of OpenSSH, which does not run here ({error})"
         ) from None
-    told = done.stderr if done.returncode else done.stdout
-    return done.returncode, told.decode(errors="backslashreplace").strip()
+    output = process.stderr if process.returncode else process.stdout
+    return process.returncode, output.decode(errors="backslashreplace").strip()
 
 
 def _read(path: Path) -> tuple[dict[str, Any], Found]:
@@ -176,29 +176,29 @@ def _read(path: Path) -> tuple[dict[str, Any], Found]:
         raise DpmcError(f"there is no file {path}")
     wrong = f"{path} is no file that 'dpmc release' wrote: it has no card to verify"
     try:
-        found = archives.arrays(path, alone=True)
-        text = found.pop("card", np.array(""))
-        card = archives.read_json(str(text))
-        if np.array(json.dumps(card)).tobytes() != text.tobytes():
+        arrays = archives.arrays(path, alone=True)
+        text = arrays.pop("card", np.array(""))
+        release_card = archives.read_json(str(text))
+        if np.array(json.dumps(release_card)).tobytes() != text.tobytes():
             raise ValueError("it is not written as there")
     except archives.BadArchive as error:
         raise DpmcError(f"{wrong} ({error.reason})") from None
     except ValueError as error:
         raise DpmcError(f"{wrong} ({error})") from None
-    if not isinstance(card, dict):
+    if not isinstance(release_card, dict):
         raise DpmcError(wrong)
-    return card, found
+    return release_card, arrays
 
 
-def _held(card: Mapping[str, Any], arrays: Found) -> tuple[Mechanism, Guarantee, list[str]]:
+def _held(release_card: Mapping[str, Any], arrays: Found) -> tuple[Mechanism, Guarantee, list[str]]:
     """The mechanism and guarantee that the card names, and what does not follow from them.
 
     Raises NotVerified where nothing can be computed.
     """
-    mechanism = _part("mechanism", lambda: _mechanism(card))
-    public = _part("data", lambda: _facts(card["data"]))
-    catalogue = _part("catalogue", lambda: _catalogue(card["catalogue"], public))
-    steps = _part("data.prepare", lambda: _steps(card["data"]))
+    mechanism = _part("mechanism", lambda: _mechanism(release_card))
+    public = _part("data", lambda: _facts(release_card["data"]))
+    catalogue = _part("catalogue", lambda: _catalogue(release_card["catalogue"], public))
+    steps = _part("data.prepare", lambda: _steps(release_card["data"]))
     _part("data", lambda: check_facts(mechanism, public, steps))
     if public.features and FEATURES not in arrays:
         raise NotVerified(
@@ -211,30 +211,34 @@ def _held(card: Mapping[str, Any], arrays: Found) -> tuple[Mechanism, Guarantee,
     plain = _part("settings", lambda: mechanism.guarantee(public))
     _part("data.prepare", lambda: check_steps(reads_of(steps), plain))
     _part("mechanism", lambda: check_covered(mechanism, plain))
-    observed = _part("releases", lambda: _observed(card, plain, arrays))
-    parts, formula = _part(
+    observed = _part("releases", lambda: _observed(release_card, plain, arrays))
+    specs, formula = _part(
         "settings", lambda: parts_of(mechanism, plain, catalogue, observed, arrays)
     )
-    of_arrays = array_faults(parts, arrays)
+    array_problems = array_faults(specs, arrays)
     if public.features:
-        of_arrays = of_arrays or [*_feature_faults(public, arrays)]
-    if not arrays.keys() <= parts.keys() or (public.features and of_arrays):
-        raise NotVerified("", of_arrays)
-    rest = (steps, catalogue, arrays, parts, formula)
-    guarantee, wanted = _part("releases", lambda: card_of(mechanism, public, observed, *rest))
+        array_problems = array_problems or [*_feature_faults(public, arrays)]
+    if not arrays.keys() <= specs.keys() or (public.features and array_problems):
+        raise NotVerified("", array_problems)
+    card_inputs = (steps, catalogue, arrays, specs, formula)
+    guarantee, expected = _part(
+        "releases", lambda: card_of(mechanism, public, observed, *card_inputs)
+    )
     # Of the versions any is right that can be one.
-    given = card.get("versions")
-    of = given if isinstance(given, dict) else {}
-    wanted["versions"] = {
-        name: of[name] if _VERSION.fullmatch(json.dumps(of.get(name))) else "a version"
+    claimed_versions = release_card.get("versions")
+    versions_by_name = claimed_versions if isinstance(claimed_versions, dict) else {}
+    expected["versions"] = {
+        name: versions_by_name[name]
+        if _VERSION.fullmatch(json.dumps(versions_by_name.get(name)))
+        else "a version"
         for name in ("dpmc-lab", *PACKAGES)
     }
-    columns = card.get("columns")
+    columns = release_card.get("columns")
     if isinstance(columns, dict) and columns and columns.keys() <= ROLES:
-        wanted["columns"] = {role: n if is_name(n) else "a name" for role, n in columns.items()}
-    told = {name: value for name, value in card.items() if name != "sha256"}
-    faults = [*_differences(told, json.loads(json.dumps(wanted)), ""), *of_arrays]
-    if not of_arrays:
+        expected["columns"] = {role: n if is_name(n) else "a name" for role, n in columns.items()}
+    claimed = {name: value for name, value in release_card.items() if name != "sha256"}
+    faults = [*_differences(claimed, json.loads(json.dumps(expected)), ""), *array_problems]
+    if not array_problems:
         for name, array in arrays.items():
             release = direct(guarantee, name)
             if release is not None and not on_grid(release, array):
@@ -250,10 +254,10 @@ def _escaped(text: str) -> str:
     return plain if len(text) <= _LONGEST else f"{plain}..."
 
 
-def _part(field: str, made: Any) -> Any:
+def _part(field: str, parse: Any) -> Any:
     """What a part of the card gives. Raises NotVerified that names the field."""
     try:
-        return made()
+        return parse()
     except NotVerified:
         raise
     except KeyError as error:
@@ -291,8 +295,8 @@ def _mechanism(card: Mapping[str, Any]) -> Mechanism:
 def _facts(data: Mapping[str, Any]) -> PublicFacts:
     for name in ("users", "items"):
         check_number(name, data[name], at_least=1, at_most=MOST, integer=True)
-    facts = {name: data[name] for name in ("users", "items", "low", "high", "cap")}
-    return PublicFacts(**facts, features=data.get("features", ()))
+    fields = {name: data[name] for name in ("users", "items", "low", "high", "cap")}
+    return PublicFacts(**fields, features=data.get("features", ()))
 
 
 def _steps(data: Mapping[str, Any]) -> list[str]:
@@ -300,8 +304,8 @@ def _steps(data: Mapping[str, Any]) -> list[str]:
     return [str(parse_step(text)) for text in data["prepare"]]
 
 
-def _catalogue(found: Mapping[str, Any], public: PublicFacts) -> Catalogue:
-    origin, source, listed = (found[name] for name in ("origin", "source", "users_listed"))
+def _catalogue(record: Mapping[str, Any], public: PublicFacts) -> Catalogue:
+    origin, source, listed = (record[name] for name in ("origin", "source", "users_listed"))
     catalogue = Catalogue(Origin(origin), source, listed)
     if catalogue.origin is Origin.READ:
         raise DpmcError(
@@ -310,16 +314,19 @@ def _catalogue(found: Mapping[str, Any], public: PublicFacts) -> Catalogue:
     known = public_sources() if catalogue.origin is Origin.PUBLIC else {"": None}
     if source not in known:
         raise DpmcError(f"source is {shown(source)}, which names no such set")
-    if any(given > most for given, most in zip(public.shape, known[source] or (), strict=False)):
+    if any(
+        count > max_count
+        for count, max_count in zip(public.shape, known[source] or (), strict=False)
+    ):
         raise DpmcError(f"{source} has {known[source]} users and items, got {public.shape}")
     if listed is not True and (listed is not False or catalogue.origin is not Origin.GIVEN):
         raise DpmcError(f"users_listed is {shown(listed)}")
     return catalogue
 
 
-def _observed(card: Mapping[str, Any], plain: Guarantee, arrays: Found) -> int:
+def _observed(release_card: Mapping[str, Any], plain: Guarantee, arrays: Found) -> int:
     """The number of ratings, where the shape of a release shows it; else any number does."""
-    for (_, release), line in zip(plain.releases, card["releases"], strict=True):
+    for (_, release), line in zip(plain.releases, release_card["releases"], strict=True):
         if None in release.shape:
             count = len(arrays["symbols"]) if "symbols" in arrays else line["coordinates"]
             users, items = plain.public.shape
@@ -341,20 +348,20 @@ def _differences(told: Any, wanted: Any, place: str) -> Iterator[str]:
             else:
                 yield from _differences(told[name], wanted[name], at)
     elif isinstance(wanted, list) and isinstance(told, list) and len(wanted) == len(told):
-        for k, (one, other) in enumerate(zip(told, wanted, strict=True)):
-            name = other.get("name", k) if isinstance(other, dict) else k
-            yield from _differences(one, other, f"{place}[{name}]")
+        for k, (claimed_item, expected_item) in enumerate(zip(told, wanted, strict=True)):
+            name = expected_item.get("name", k) if isinstance(expected_item, dict) else k
+            yield from _differences(claimed_item, expected_item, f"{place}[{name}]")
     elif not _same(told, wanted):
         yield f"{place} is {shown(told)} where {shown(wanted)} follows"
 
 
-def _same(told: Any, wanted: Any) -> bool:
+def _same(claimed: Any, expected: Any) -> bool:
     """Equal, of one type: 3.0 is not 3, and True not 1. Numbers that were calibrated may differ a
     little."""
-    if type(told) is not type(wanted):
+    if type(claimed) is not type(expected):
         return False
-    near = isinstance(wanted, float) and math.isclose(told, wanted, rel_tol=_CLOSE)
-    return near or bool(told == wanted)
+    is_close = isinstance(expected, float) and math.isclose(claimed, expected, rel_tol=_CLOSE)
+    return is_close or bool(claimed == expected)
 
 
 def _feature_faults(public: PublicFacts, arrays: Found) -> Iterator[str]:
@@ -367,8 +374,8 @@ def _feature_faults(public: PublicFacts, arrays: Found) -> Iterator[str]:
     if "items" in arrays and arrays["items"].ndim == 2:
         basis = np.column_stack([np.ones(public.items), arrays[FEATURES]])
         items = arrays["items"]
-        rest = items - basis @ np.linalg.lstsq(basis, items, rcond=None)[0]
-        norms = (np.linalg.norm(one, axis=0) for one in (rest, items))
+        residuals = items - basis @ np.linalg.lstsq(basis, items, rcond=None)[0]
+        norms = (np.linalg.norm(matrix, axis=0) for matrix in (residuals, items))
         if sum(a <= 1e-6 * b for a, b in zip(*norms, strict=True)) < public.columns:
             yield f"arrays.items was made of other features than arrays.{FEATURES} holds"
 

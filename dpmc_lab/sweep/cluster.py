@@ -42,8 +42,8 @@ _ADDRESS = re.compile(r"(tcp|tls)://(\[[\w:.%]+\]|[^\s:/@\[\]]+):(\d{1,5})")
 
 def check_address(address: str) -> None:
     """Raise InvalidSetting unless it is the address of a scheduler as Dask prints it."""
-    found = _ADDRESS.fullmatch(address)
-    if found is None or not 0 < int(found[3]) < 2**16:
+    match = _ADDRESS.fullmatch(address)
+    if match is None or not 0 < int(match[3]) < 2**16:
         raise InvalidSetting("--cluster", "tcp://HOST:PORT or tls://HOST:PORT", address)
 
 
@@ -51,8 +51,8 @@ def connect(address: str) -> Any:
     """A client of a running Dask scheduler whose workers have this program. Raises DpmcError."""
     check_address(address)
     # Dask reports every lost connection at length.
-    quiet = dict.fromkeys(("distributed", "distributed.client"), "critical")
-    os.environ.setdefault("DASK_DISTRIBUTED__LOGGING", repr(quiet))
+    log_levels = dict.fromkeys(("distributed", "distributed.client"), "critical")
+    os.environ.setdefault("DASK_DISTRIBUTED__LOGGING", repr(log_levels))
     try:
         from distributed import Client
     except ImportError:
@@ -81,8 +81,8 @@ class ClusterPool:
         try:
             self.size = sum(self._client.nthreads().values())
             self._data = {
-                mark: self._client.scatter(source, broadcast=True, hash=False)
-                for mark, source in sources.items()
+                fingerprint: self._client.scatter(source, broadcast=True, hash=False)
+                for fingerprint, source in sources.items()
             }
         except BaseException:
             self._client.close()
@@ -91,24 +91,24 @@ class ClusterPool:
 
     def submit(self, unit: Unit) -> Future[Record | str]:
         # Dask's own executor never answers where the scheduler is lost before a result arrives.
-        answer: Future[Record | str] = Future()
+        future: Future[Record | str] = Future()
 
         def finish(task: Any) -> None:
-            self._running.pop(answer, None)
+            self._running.pop(future, None)
             try:
                 if task.status == "error":
-                    answer.set_exception(task.exception(timeout=REACHING))
+                    future.set_exception(task.exception(timeout=REACHING))
                 else:
-                    answer.set_result(task.result(timeout=REACHING))
+                    future.set_result(task.result(timeout=REACHING))
             except Exception:  # cancelled, or no longer to be had
-                answer.set_exception(CancelledError())
+                future.set_exception(CancelledError())
 
         task = self._client.submit(run_unit, unit, self._data[unit.source], True, pure=False)
         if self._client.status != "running":  # looking for its scheduler; this one got lost
             raise BrokenExecutor("the connection to the cluster was lost")
-        self._running[answer] = task
+        self._running[future] = task
         task.add_done_callback(finish)
-        return answer
+        return future
 
     def close(self, *, at_once: bool) -> None:
         with suppress(Exception):  # the scheduler may be gone
@@ -165,9 +165,12 @@ class Parts(Here):
 
     def map(self, function: Callable[..., Any], *state: Any) -> Parts:
         # State is a task of its own: it travels once, and is there again where a worker is lost.
-        sent = _submit(self.client, pickle.loads, pickle.dumps((function, state)))
+        call = _submit(self.client, pickle.loads, pickle.dumps((function, state)))
         return replace(
-            self, parts=[_submit(self.client, partitions.apply, p, sent) for p in self.parts]
+            self,
+            parts=[
+                _submit(self.client, partitions.apply, partition, call) for partition in self.parts
+            ],
         )
 
     def total(self, function: Callable[..., Any], *state: Any) -> Any:
@@ -224,7 +227,11 @@ def partitioned(
 
     Only ids of users and items, and sums, come from there. Raises DpmcError.
     """
-    files = [part.path for part in Source("", path=Path(data)).parts if part.path is not None]
+    files = [
+        source_part.path
+        for source_part in Source("", path=Path(data)).parts
+        if source_part.path is not None
+    ]
     if not mechanism.partitioned:
         known = ", ".join(id for id, cls in registry.MECHANISMS.items() if cls.partitioned)
         raise InvalidSetting("--cluster", f"left out, or used with one of {known}", mechanism.id)
@@ -234,8 +241,8 @@ def partitioned(
         raise InvalidSetting("--items", "left out with --cluster", reading["items"])
     client = connect(address)
     try:
-        whole = spread(client, files, mechanism.task, reading)
-        yield problem(whole, Path(data).name, mechanism.task, split, seed)
+        all_ratings = spread(client, files, mechanism.task, reading)
+        yield problem(all_ratings, Path(data).name, mechanism.task, split, seed)
     finally:
         with suppress(Exception):  # the scheduler may be gone
             client.close()
@@ -244,18 +251,23 @@ def partitioned(
 def spread(client: Any, files: Sequence[Path], task: Task, reading: Mapping[str, Any]) -> Parts:
     """Ratings of a folder's files over one list of users and items, in the form of the task."""
     options = ReadOptions(**reading)
-    read = [
+    loaded = [
         _submit(client, partitions.read_file, str(p.resolve()), options, partitions.stamp(p))
         for p in files
     ]
-    found = list(map(_result, [_submit(client, partitions.CATALOGUE, part) for part in read]))
-    users, items = partitions.joined(files, found)
-    _, _, first, columns = found[0]
+    summaries = list(
+        map(_result, [_submit(client, partitions.CATALOGUE, partition) for partition in loaded])
+    )
+    users, items = partitions.joined(files, summaries)
+    _, _, first_facts, columns = summaries[0]
     parts = []
-    for part, (ids, rated, *_) in zip(read, found, strict=True):
-        places, cells = (np.array([users[id] for id in ids]), np.array([items[id] for id in rated]))
-        parts.append(_submit(client, partitions.placed, part, places, cells, len(items), task))
-    public = prepared_facts(replace(first, users=len(users), items=len(items)), task)
+    for partition, (user_names, item_names, *_) in zip(loaded, summaries, strict=True):
+        places, cells = (
+            np.array([users[id] for id in user_names]),
+            np.array([items[id] for id in item_names]),
+        )
+        parts.append(_submit(client, partitions.placed, partition, places, cells, len(items), task))
+    public = prepared_facts(replace(first_facts, users=len(users), items=len(items)), task)
     return with_count(Parts(client, parts, public, columns=columns))
 
 
@@ -286,15 +298,15 @@ def problem(whole: Parts, name: str, task: Task, split: Split | None, seed: int)
         share, words = chosen.share, f"a random {number_text(chosen.share)} of every user's ratings"
         check_number("share of test ratings", share, above=0, below=1)
     key = int(generator(seed, f"split {words} of {whole.fingerprint}").integers(2**63))
-    both = whole.map(partitions.split_ratings, share, key)
-    train, test = (with_count(both.map(itemgetter(k))) for k in (0, 1))
-    ratings, held = cast("Any", (train, replace(both, count=test.count)))
+    halves = whole.map(partitions.split_ratings, share, key)
+    train, test = (with_count(halves.map(itemgetter(k))) for k in (0, 1))
+    ratings, held_out = cast("Any", (train, replace(halves, count=test.count)))
     steps = (str(Implicit()),) if task is Task.RANKING else ()
-    return PartsProblem(ratings, held, name, steps, words)
+    return PartsProblem(ratings, held_out, name, steps, words)
 
 
 def with_count(parts: Parts) -> Parts:
     """With how many ratings there are, and their fingerprint."""
-    count, content = parts.total(partitions.content_of)
-    mark = digest("partitions", parts.public.as_dict(), int(content[0]))[:16]
-    return replace(parts, count=count, fingerprint=mark)
+    count, entry_hash_sum = parts.total(partitions.content_of)
+    fingerprint = digest("partitions", parts.public.as_dict(), int(entry_hash_sum[0]))[:16]
+    return replace(parts, count=count, fingerprint=fingerprint)

@@ -71,15 +71,15 @@ class Memory:
         self.size, self._lock = size, threading.RLock()
         self._kept: OrderedDict[Hashable, Any] = OrderedDict()
 
-    def get(self, key: Hashable, make: Callable[[], T]) -> T:
+    def get(self, key: Hashable, compute: Callable[[], T]) -> T:
         with self._lock:
             if key not in self._kept:
                 while len(self._kept) >= self.size:  # before the new one takes its room
                     self._kept.popitem(last=False)
-                self._kept[key] = make()
+                self._kept[key] = compute()
             self._kept.move_to_end(key)
-            found: T = self._kept[key]
-            return found
+            value: T = self._kept[key]
+            return value
 
 
 _sources: dict[str, SweepData] = {}
@@ -103,9 +103,9 @@ class Shared:
 
     def open(self) -> dict[str, SweepData]:
         """The data sets; what reads their arrays reads the common memory, and cannot write it."""
-        parts = [memoryview(array).toreadonly() for array in self._arrays]
-        found: dict[str, SweepData] = pickle.loads(self._rest, buffers=parts)
-        return found
+        buffers = [memoryview(array).toreadonly() for array in self._arrays]
+        sources: dict[str, SweepData] = pickle.loads(self._rest, buffers=buffers)
+        return sources
 
 
 def start(sources: Shared, lifeline: Connection, files: Mapping[str, bytes]) -> None:
@@ -294,20 +294,22 @@ def _birth() -> Iterator[None]:
     """Processes started inside the block have one thread of linear algebra, and no Ctrl-C."""
     if os.name == "posix":
         resource_tracker.ensure_running()  # first, because its start lets Ctrl-C through again
-    before = {name: os.environ.get(name) for name in THREADS}
+    previous = {name: os.environ.get(name) for name in THREADS}
     os.environ.update(dict.fromkeys(THREADS, "1"))
-    masks = hasattr(signal, "pthread_sigmask")
-    held = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT}) if masks else set()
+    can_mask = hasattr(signal, "pthread_sigmask")
+    blocked_signals = (
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT}) if can_mask else set()
+    )
     try:
         yield
     finally:
-        for name, value in before.items():
+        for name, value in previous.items():
             if value is None:
                 del os.environ[name]
             else:
                 os.environ[name] = value
-        if masks:
-            signal.pthread_sigmask(signal.SIG_SETMASK, held)
+        if can_mask:
+            signal.pthread_sigmask(signal.SIG_SETMASK, blocked_signals)
 
 
 # --- running all of them -------------------------------------------------------------------------
@@ -359,9 +361,9 @@ def run(
     own, and reported as failed if that kills its worker too. Once `stop()` is true the units
     running are dropped. Raises StoreError where rows cannot be written; what was written stays.
     """
-    present = store.present(unit.key for unit in units)
-    report = SweepReport(total=len(units), skipped=sum(unit.key in present for unit in units))
-    todo = deque(unit for unit in units if unit.key not in present)
+    stored_keys = store.present(unit.key for unit in units)
+    report = SweepReport(total=len(units), skipped=sum(unit.key in stored_keys for unit in units))
+    todo = deque(unit for unit in units if unit.key not in stored_keys)
     on_progress(report)
     if not todo:
         return report
@@ -370,7 +372,7 @@ def run(
         sweep = _Sweep(todo, store, report, claims, on_progress, stop)
         try:
             while todo and not report.stopped:
-                before = sweep.finished, len(report.failed)
+                prior_counts = sweep.finished, len(report.failed)
                 pool = open_pool()
                 try:
                     broken = sweep.drain(pool)
@@ -380,8 +382,10 @@ def run(
                 pool.close(at_once=report.stopped or broken)
                 sweep.sort_out()
                 finished = sweep.finished
-                onward = finished > before[0] or (finished and len(report.failed) > before[1])
-                breaks = breaks + 1 if broken and not onward else 0
+                made_progress = finished > prior_counts[0] or (
+                    finished and len(report.failed) > prior_counts[1]
+                )
+                breaks = breaks + 1 if broken and not made_progress else 0
                 if breaks == BREAKS:
                     raise DpmcError(
                         f"the worker processes ended {BREAKS} times before any unit was through:"
@@ -434,18 +438,21 @@ class _Sweep:
             try:
                 for _ in range(0 if report.stopped else len(todo)):  # one look at each
                     # A unit that was there twice when a worker died runs with no other beside it.
-                    there = (todo[0], *running.values())
-                    fragile = running and max(self._lost[one.key] for one in there) >= COMPANY
+                    candidates = (todo[0], *running.values())
+                    fragile = (
+                        running
+                        and max(self._lost[candidate.key] for candidate in candidates) >= COMPANY
+                    )
                     # One more than there are workers, so that none waits while a row is written.
                     if len(running) > pool.size or fragile:
                         break
                     if not self._claims.take(todo[0].key):
                         todo.rotate(-1)
                         continue
-                    known = set[str]()
+                    stored = set[str]()
                     with suppress(StoreLocked):  # at worst it is computed twice
-                        known = self._store.present([todo[0].key])
-                    if known:  # looked up once nobody else can write it
+                        stored = self._store.present([todo[0].key])
+                    if stored:  # looked up once nobody else can write it
                         self._claims.drop(todo[0].key)
                         report.skipped += 1
                     else:
@@ -456,9 +463,9 @@ class _Sweep:
             elsewhere = bool(todo) and not running and not broken and not report.stopped
             if elsewhere:
                 time.sleep(TICK)
-            done, _ = wait(running, 0 if report.stopped else TICK, FIRST_COMPLETED)
+            finished_futures, _ = wait(running, 0 if report.stopped else TICK, FIRST_COMPLETED)
             cut_off = False
-            for future in done:
+            for future in finished_futures:
                 unit = running.pop(future)
                 try:
                     outcome = future.result()
@@ -536,11 +543,11 @@ class _Sweep:
             stamp = self._store.stamp()
             if stamp == self._seen:
                 return
-            there = self._store.present(unit.key for unit in self._todo)
-            left = [unit for unit in self._todo if unit.key not in there]
-            self._report.skipped += len(self._todo) - len(left)
+            stored_keys = self._store.present(unit.key for unit in self._todo)
+            remaining = [unit for unit in self._todo if unit.key not in stored_keys]
+            self._report.skipped += len(self._todo) - len(remaining)
             self._todo.clear()
-            self._todo.extend(left)
+            self._todo.extend(remaining)
             self._seen = stamp
         self._look = start + SPARING * (time.monotonic() - start)
 
@@ -549,7 +556,7 @@ class _Sweep:
         if not self._waiting or time.monotonic() < self._again:
             return
         try:
-            new = self._store.add(self._waiting)
+            n_new = self._store.add(self._waiting)
         except StoreLocked as error:
             self._report.note = f"{error}; waiting with {_rows(self._waiting)}"
             self._again = time.monotonic() + 1.0
@@ -560,8 +567,8 @@ class _Sweep:
             raise StoreError(f"{error} ({lost} could not be written)") from None
         for record in self._waiting:
             self._claims.drop(record["key"])
-        self._report.done += new
-        self._report.skipped += len(self._waiting) - new
+        self._report.done += n_new
+        self._report.skipped += len(self._waiting) - n_new
         self._waiting.clear()
         self._report.note = ""
 

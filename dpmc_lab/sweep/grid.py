@@ -86,23 +86,23 @@ class Grid:
 
     def argv(self) -> list[str]:
         """The arguments of `dpmc sweep`, as a researcher would type them."""
-        words = ["--data", *self.data, "--mechanisms", ",".join(self.mechanisms)]
+        arguments = ["--data", *self.data, "--mechanisms", ",".join(self.mechanisms)]
         if self.epsilons:
-            words += ["--epsilons", ",".join(map(number_text, self.epsilons))]
-        words += ["--seeds", seeds_text(self.seeds)]
+            arguments += ["--epsilons", ",".join(map(number_text, self.epsilons))]
+        arguments += ["--seeds", seeds_text(self.seeds)]
         for name, texts in self.settings.items():
-            words += ["--set", f"{name}={','.join(texts)}"]
-        words += options_text(self.reading, self.steps, self.split)
-        return [*words, "--test", *self.tests] if self.tests else words
+            arguments += ["--set", f"{name}={','.join(texts)}"]
+        arguments += options_text(self.reading, self.steps, self.split)
+        return [*arguments, "--test", *self.tests] if self.tests else arguments
 
     def as_published(self) -> Grid:
         """The same with the settings of the papers, but for those that are given."""
-        found = dict(self.settings)
+        settings = dict(self.settings)
         for id in self.mechanisms:
             for name, value in registry.published(id).settings.items():
                 if not {name, f"{id}.{name}"} & set(self.settings):
-                    found[f"{id}.{name}"] = (setting_text(value),)
-        return replace(self, settings=found)
+                    settings[f"{id}.{name}"] = (setting_text(value),)
+        return replace(self, settings=settings)
 
     def opened(self) -> list[SweepData]:
         """The data, read. Raises DpmcError or OSError."""
@@ -114,33 +114,37 @@ class Grid:
         ]
 
     def _check_setting(self, name: str, texts: Sequence[str]) -> None:
-        only, _, plain = name.rpartition(".")
-        if only and only not in self.mechanisms:
-            raise unknown_name("mechanism of a setting", only, self.mechanisms)
+        mechanism_id, _, setting_name = name.rpartition(".")
+        if mechanism_id and mechanism_id not in self.mechanisms:
+            raise unknown_name("mechanism of a setting", mechanism_id, self.mechanisms)
         if not any(_applies(name, id) for id in self.mechanisms):
-            ids = [only] if only else self.mechanisms
-            known = {s.name for id in ids for s in settings_of(registry.get(id))} - {"epsilon"}
-            raise unknown_name(f"setting of {' or '.join(ids)}", plain, sorted(known))
+            ids = [mechanism_id] if mechanism_id else self.mechanisms
+            setting_names = {s.name for id in ids for s in settings_of(registry.get(id))} - {
+                "epsilon"
+            }
+            raise unknown_name(
+                f"setting of {' or '.join(ids)}", setting_name, sorted(setting_names)
+            )
         if not texts:
             raise InvalidSetting(name, "given at least one value", "none")
 
     def values_of(self, id: str) -> dict[str, list[Any]]:
         """The values to try of a mechanism's settings: its own, else those given for all."""
-        found = {}
+        values = {}
         for name, texts in self.settings.items():
-            only, _, plain = name.rpartition(".")
-            if _applies(name, id) and (only or f"{id}.{plain}" not in self.settings):
-                found[plain] = [parse_setting(registry.get(id), plain, text) for text in texts]
-        return found
+            mechanism_id, _, plain = name.rpartition(".")
+            if _applies(name, id) and (mechanism_id or f"{id}.{plain}" not in self.settings):
+                values[plain] = [parse_setting(registry.get(id), plain, text) for text in texts]
+        return values
 
     def variants(self, id: str) -> Iterator[Mechanism]:
         """A mechanism at every epsilon, where it has one, and all its settings to try."""
         values = self.values_of(id)
         epsilons: Sequence[float | None] = list(self.epsilons) if _noisy(id) else [None]
-        for epsilon, *chosen in itertools.product(epsilons, *values.values()):
-            settings = dict(zip(values, chosen, strict=True))
-            at = None if epsilon is None else float(epsilon)
-            yield registry.create(id, epsilon=at, **settings)
+        for epsilon, *combination in itertools.product(epsilons, *values.values()):
+            settings = dict(zip(values, combination, strict=True))
+            budget = None if epsilon is None else float(epsilon)
+            yield registry.create(id, epsilon=budget, **settings)
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,8 +183,8 @@ class Unit:
 
     @property
     def _fixed(self) -> tuple[str, list[str], str, str, int]:
-        method = self.mechanism
-        return self.source, list(self.steps), self.tested, method.id, method.revision
+        mechanism = self.mechanism
+        return self.source, list(self.steps), self.tested, mechanism.id, mechanism.revision
 
     def __str__(self) -> str:
         at = "" if self.epsilon is None else f" at epsilon {self.epsilon:g}"
@@ -216,56 +220,62 @@ def plan(grid: Grid, data: Sequence[SweepData] | None = None) -> Plan:
     quarters. data: what the grid names, where it has been read already. Raises DpmcError where the
     data cannot be read or the preparation does not fit them, OSError.
     """
-    opened = {s.fingerprint: s for s in (grid.opened() if data is None else data)}
+    source_by_fingerprint = {s.fingerprint: s for s in (grid.opened() if data is None else data)}
     methods = [list(grid.variants(id)) for id in grid.mechanisms]
-    count = sum(map(len, methods)) * len(grid.seeds) * len(opened)
+    count = sum(map(len, methods)) * len(grid.seeds) * len(source_by_fingerprint)
     if count > MOST_UNITS:
         raise InvalidSetting("size of the grid", f"<= {MOST_UNITS:,} units", f"{count:,}")
-    order = list(_spread([m for variants in methods for m in variants], grid))
+    ordered_methods = list(_spread([m for variants in methods for m in variants], grid))
 
     @cache
-    def settled(mark: str, task: Task, facts: bool) -> tuple[tuple[str, ...], Split | None, str]:
-        return _settle(grid, opened[mark], task, facts)
+    def settled(
+        fingerprint: str, task: Task, takes_item_features: bool
+    ) -> tuple[tuple[str, ...], Split | None, str]:
+        return _settle(grid, source_by_fingerprint[fingerprint], task, takes_item_features)
 
     units: dict[str, Unit] = {}
-    for seed, (mark, source), mechanism in itertools.product(grid.seeds, opened.items(), order):
-        about = settled(mark, mechanism.task, registry.takes_facts(type(mechanism)))
-        unit = Unit(mark, source.name, *about, mechanism, seed)
+    for seed, (fingerprint, source), mechanism in itertools.product(
+        grid.seeds, source_by_fingerprint.items(), ordered_methods
+    ):
+        preparation = settled(fingerprint, mechanism.task, registry.takes_facts(type(mechanism)))
+        unit = Unit(fingerprint, source.name, *preparation, mechanism, seed)
         units.setdefault(unit.key, unit)
-    return Plan(tuple(units.values()), opened)
+    return Plan(tuple(units.values()), source_by_fingerprint)
 
 
 def _settle(
-    grid: Grid, source: SweepData, task: Task, facts: bool
+    grid: Grid, source: SweepData, task: Task, takes_item_features: bool
 ) -> tuple[tuple[str, ...], Split | None, str]:
     """The whole preparation of a task, the split and its words, tried out before anything runs.
 
-    facts: whether a method uses them. Tiny data may have splits that cannot be prepared: a few
-    seeds get their chance.
+    takes_item_features: whether a method uses them. Tiny data may have splits that cannot be
+    prepared: a few seeds get their chance.
     """
-    first: DpmcError | None = None
+    first_error: DpmcError | None = None
     for seed in grid.seeds[:_TRIES]:
         ratings = source.at(seed)
         split = None if isinstance(ratings, tuple) else grid.split or default_split(task)
         if isinstance(ratings, tuple) and grid.split is not None:
             limit = f"left out: {source.name} has test ratings"
             raise InvalidSetting("split", limit, str(grid.split))
-        steps = [parse_step(step) for step in grid.steps if facts or not uses_facts([step])]
+        steps = [
+            parse_step(step) for step in grid.steps if takes_item_features or not uses_facts([step])
+        ]
         try:
             problem = build_problem(ratings, task, steps=steps, split=split, seed=seed)
         except DpmcError as error:
-            first = first or error
+            first_error = first_error or error
             continue
         return problem.steps, split, problem.split
-    assert first is not None  # a grid has seeds
-    raise first
+    assert first_error is not None  # a grid has seeds
+    raise first_error
 
 
 def _applies(name: str, id: str) -> bool:
-    only, _, plain = name.rpartition(".")
-    if plain == "epsilon" or only not in ("", id):
+    mechanism_id, _, setting_name = name.rpartition(".")
+    if setting_name == "epsilon" or mechanism_id not in ("", id):
         return False
-    return registry.has_setting(registry.get(id), plain)
+    return registry.has_setting(registry.get(id), setting_name)
 
 
 def _noisy(id: str) -> bool:
@@ -275,11 +285,13 @@ def _noisy(id: str) -> bool:
 def _spread(methods: Sequence[Mechanism], grid: Grid) -> Iterator[Mechanism]:
     """Whatever has no epsilon, then the others from coarse to fine, each behind its floor."""
     by_epsilon: dict[float, list[Mechanism]] = {}
-    for m in itertools.chain.from_iterable((*baselines_of(m, grid.steps), m) for m in methods):
-        if not _noisy(m.id):
-            yield m
+    for method in itertools.chain.from_iterable(
+        (*baselines_of(method, grid.steps), method) for method in methods
+    ):
+        if not _noisy(method.id):
+            yield method
         else:
-            by_epsilon.setdefault(m.epsilon, []).append(m)  # type: ignore[attr-defined]
+            by_epsilon.setdefault(method.epsilon, []).append(method)  # type: ignore[attr-defined]
     for epsilon in coarse_to_fine(grid.epsilons):
         yield from by_epsilon.pop(float(epsilon), [])
 
@@ -297,28 +309,28 @@ def coarse_to_fine(values: Sequence[float]) -> Iterator[float]:
             gaps += [(low, middle), (middle, high)]
 
 
-def parse_epsilons(words: Sequence[str], name: str = "--epsilons") -> tuple[float, ...]:
+def parse_epsilons(texts: Sequence[str], name: str = "--epsilons") -> tuple[float, ...]:
     """0.5,1,2 or LO:HI:COUNT, spaced evenly in the logarithm and rounded to 3 digits.
 
     name: what people know the list by. Raises InvalidSetting.
     """
-    found: list[float] = []
-    for word in pieces(words):
+    epsilons: list[float] = []
+    for word in pieces(texts):
         if ":" in word:
-            found += _log_spaced(word, name)
+            epsilons += _log_spaced(word, name)
         else:
-            found.append(parsed(float, word, name, NUMBERS))
-            check_number("epsilon", found[-1], above=0)
-    if not found:
-        raise InvalidSetting(name, "at least one number", " ".join(words))
-    return tuple(sorted(dict.fromkeys(found)))
+            epsilons.append(parsed(float, word, name, NUMBERS))
+            check_number("epsilon", epsilons[-1], above=0)
+    if not epsilons:
+        raise InvalidSetting(name, "at least one number", " ".join(texts))
+    return tuple(sorted(dict.fromkeys(epsilons)))
 
 
-def parse_seeds(words: Sequence[str]) -> tuple[int, ...]:
+def parse_seeds(texts: Sequence[str]) -> tuple[int, ...]:
     """--seeds 1,2,3 or FIRST:LAST, both included. Raises InvalidSetting."""
     name = "--seeds"
-    found: list[int] = []
-    for word in pieces(words):
+    seeds: list[int] = []
+    for word in pieces(texts):
         first, colon, last = word.partition(":")
         limit = INTEGERS.format("FIRST:LAST")
         low = parsed(int, first, name, limit)
@@ -326,23 +338,23 @@ def parse_seeds(words: Sequence[str]) -> tuple[int, ...]:
         if not low <= high < low + MOST_VALUES:
             limit = f"FIRST:LAST with FIRST <= LAST, {MOST_VALUES:,} at most"
             raise InvalidSetting(name, limit, word)
-        found += range(low, high + 1)
-    if not found:
-        raise InvalidSetting(name, "at least one integer", " ".join(words))
-    return tuple(dict.fromkeys(found))
+        seeds += range(low, high + 1)
+    if not seeds:
+        raise InvalidSetting(name, "at least one integer", " ".join(texts))
+    return tuple(dict.fromkeys(seeds))
 
 
-def pieces(words: Sequence[str]) -> list[str]:
+def pieces(texts: Sequence[str]) -> list[str]:
     """What is separated by commas or spaces."""
-    return [piece for word in words for piece in word.replace(",", " ").split()]
+    return [value for text in texts for value in text.replace(",", " ").split()]
 
 
 def _log_spaced(word: str, name: str) -> list[float]:
-    parts = word.split(":")
-    if len(parts) != 3:
+    texts = word.split(":")
+    if len(texts) != 3:
         raise InvalidSetting(name, "numbers or LO:HI:COUNT, for example 0.1:10:11", word)
-    low, high = (parsed(float, part, name, NUMBERS) for part in parts[:2])
-    count = parsed(int, parts[2], name, INTEGERS.format("LO:HI:COUNT"))
+    low, high = (parsed(float, text, name, NUMBERS) for text in texts[:2])
+    count = parsed(int, texts[2], name, INTEGERS.format("LO:HI:COUNT"))
     check_number("epsilon", low, above=0)
     check_number("epsilon", high, above=0)
     check_number(f"COUNT of {name}", count, at_least=2, at_most=MOST_VALUES, integer=True)
@@ -353,12 +365,14 @@ def _log_spaced(word: str, name: str) -> list[float]:
 
 def seeds_text(seeds: Sequence[int]) -> str:
     """Seeds as they are typed: the inverse of `parse_seeds`."""
-    whole = len(seeds) > 1 and tuple(seeds) == tuple(range(seeds[0], seeds[-1] + 1))
-    return f"{seeds[0]}:{seeds[-1]}" if whole else ",".join(map(str, seeds))
+    is_range = len(seeds) > 1 and tuple(seeds) == tuple(range(seeds[0], seeds[-1] + 1))
+    return f"{seeds[0]}:{seeds[-1]}" if is_range else ",".join(map(str, seeds))
 
 
 def command(grid: Grid, *, store: Path | None = None, jobs: int | None = None) -> list[str]:
     """The command line of a child process that sweeps a grid and reports on standard output."""
-    more = {"--store": store, "--jobs": jobs}
-    words = (word for name, v in more.items() if v is not None for word in (name, str(v)))
-    return [sys.executable, "-m", "dpmc_lab", "sweep", *grid.argv(), *words, "--json"]
+    options = {"--store": store, "--jobs": jobs}
+    arguments = (
+        word for name, value in options.items() if value is not None for word in (name, str(value))
+    )
+    return [sys.executable, "-m", "dpmc_lab", "sweep", *grid.argv(), *arguments, "--json"]

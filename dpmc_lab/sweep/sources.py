@@ -53,8 +53,8 @@ class Whole:
     @cached_property
     def fingerprint(self) -> str:
         truth = self.dataset.truth
-        known = None if truth is None else [_hash(truth.left), _hash(truth.right)]
-        return digest("whole", _content(self.dataset.ratings), known)[:16]
+        truth_hashes = None if truth is None else [_hash(truth.left), _hash(truth.right)]
+        return digest("whole", _content(self.dataset.ratings), truth_hashes)[:16]
 
     def at(self, seed: int) -> Dataset:  # noqa: ARG002
         return self.dataset
@@ -100,8 +100,8 @@ class Drawn:
     @cached_property
     def fingerprint(self) -> str:
         # One draw stands for the generator: were that changed, old results would not be mixed in.
-        shown = {name: str(value) for name, value in self.options.items()}
-        return digest("drawn", shown, _content(self.at(0).ratings))[:16]
+        option_texts = {name: str(value) for name, value in self.options.items()}
+        return digest("drawn", option_texts, _content(self.at(0).ratings))[:16]
 
     def at(self, seed: int) -> Dataset:
         return datasets.load(self.sample, seed=seed, **self.options)
@@ -115,8 +115,8 @@ SweepData = Whole | Pair | Drawn
 
 def ratings_of(source: SweepData, seed: int = 0) -> Ratings:
     """What is learned from, of a data set or of an official pair."""
-    found = source.at(seed)
-    return found.ratings if isinstance(found, Dataset) else found[0]
+    loaded = source.at(seed)
+    return loaded.ratings if isinstance(loaded, Dataset) else loaded[0]
 
 
 def open_source(data: str, test: str | None = None, **options: Any) -> SweepData:
@@ -133,16 +133,16 @@ def open_source(data: str, test: str | None = None, **options: Any) -> SweepData
         pair = read_pair(train, tested_on, **options)
         name = f"{train.resolve().parent.name}/{train.stem if fold else train.name}"
         return lean(Pair(*pair, name, f"{name}, tested on {tested_on.name}"))
-    if (anew := datasets.drawn(data)) is not None:
-        sample, given = anew
-        if given.get("seed") == EACH:
-            del given["seed"]
-            drawn = Drawn(sample, given)
-            drawn.at(0)  # a wrong option is told now
-            return drawn
-        plain = ",".join(f"{name}={value}" for name, value in given.items())
-        found = datasets.load(sample, **given)
-        return lean(Whole(dataclasses.replace(found, name=f"{sample}:{plain}")))
+    if (generated := datasets.drawn(data)) is not None:
+        sample, sample_options = generated
+        if sample_options.get("seed") == EACH:
+            del sample_options["seed"]
+            source = Drawn(sample, sample_options)
+            source.at(0)  # a wrong option is told now
+            return source
+        plain = ",".join(f"{name}={value}" for name, value in sample_options.items())
+        dataset = datasets.load(sample, **sample_options)
+        return lean(Whole(dataclasses.replace(dataset, name=f"{sample}:{plain}")))
     if data.endswith(SNAPSHOT) and Path(data).is_file():
         return lean(Whole(read_snapshot(Path(data))))
     return lean(Whole(datasets.load(data, **options)))
@@ -163,12 +163,12 @@ def write_snapshot(dataset: Dataset, path: Path) -> None:
     out. The file must not exist yet.
     """
     ratings = dataset.ratings
-    named: dict[str, Any] = {"name": dataset.name, "title": dataset.title}
-    named |= {"prepared": ratings.prepared, "told": ratings.told}
-    found = {name: getattr(ratings, name) for name in _COLUMNS}
-    arrays = {name: array for name, array in found.items() if array is not None}
+    metadata: dict[str, Any] = {"name": dataset.name, "title": dataset.title}
+    metadata |= {"prepared": ratings.prepared, "told": ratings.told}
+    optional_arrays = {name: getattr(ratings, name) for name in _COLUMNS}
+    arrays = {name: array for name, array in optional_arrays.items() if array is not None}
     arrays |= {f"known {name}": columns for name, columns in ratings.known.items()}
-    arrays["facts"] = np.array(json.dumps(named | ratings.public.as_dict()))
+    arrays["facts"] = np.array(json.dumps(metadata | ratings.public.as_dict()))
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "wb") as file:
         np.savez(file, allow_pickle=False, **arrays)
@@ -177,15 +177,17 @@ def write_snapshot(dataset: Dataset, path: Path) -> None:
 def read_snapshot(path: Path) -> Dataset:
     """The inverse of `write_snapshot`. Raises BadRatings where the file is not one of ours."""
     try:
-        parts = archives.arrays(path)
-        facts = dict(archives.read_json(str(parts["facts"])))
-        name, title, prepared = (facts.pop(one) for one in ("name", "title", "prepared"))
-        told = facts.pop("told")
-        columns: dict[str, Any] = {name: parts.get(name) for name in _COLUMNS}
-        public = PublicFacts(**facts)
+        arrays = archives.arrays(path)
+        metadata = dict(archives.read_json(str(arrays["facts"])))
+        name, title, prepared = (metadata.pop(key) for key in ("name", "title", "prepared"))
+        table_digest = metadata.pop("told")
+        columns: dict[str, Any] = {name: arrays.get(name) for name in _COLUMNS}
+        public = PublicFacts(**metadata)
         ratings = Ratings.build(**columns, public=public, prepared=tuple(map(str, prepared)))
-        known = {name.removeprefix("known "): parts[name] for name in parts if " " in name}
-        ratings = ratings.knowing(known, told=told)
+        item_features = {
+            name.removeprefix("known "): arrays[name] for name in arrays if " " in name
+        }
+        ratings = ratings.knowing(item_features, told=table_digest)
     except BadRatings:
         raise
     except (archives.BadArchive, LookupError, TypeError, ValueError, ArithmeticError) as error:
@@ -252,37 +254,37 @@ class PrivateFolder:
     @classmethod
     def orphans(cls) -> list[PrivateFolder]:
         """The folders that killed processes of this user left, held by this one from now on."""
-        found = []
+        folders = []
         for path in Path(tempfile.gettempdir()).glob(_NAME.format("*")):
             folder = cls(None, path.name)
             with suppress(OSError):
                 if locks.AVAILABLE and _NAMES.fullmatch(path.name) and _is_mine(path):
                     folder._lock = locks.hold(_owner(path))
             if folder._lock is not None:
-                found.append(folder)
-        return found
+                folders.append(folder)
+        return folders
 
     @property
     def environment(self) -> dict[str, str]:
         """The variables of the child: its home and its temporary files are here too."""
-        here = str(self.path)
+        folder = str(self.path)
         names = (locks.OWNED, "DPMC_HOME", "TMPDIR", "TEMP", "TMP")
-        return {**os.environ, **dict.fromkeys(names, here)}
+        return {**os.environ, **dict.fromkeys(names, folder)}
 
     def write(self) -> None:
         """Put the ratings there, unless they are: folders 0700, files 0600. Raises OSError."""
         if self._lock is not None or self.dataset is None:
             return
-        making = self.path.with_name(f".{self.path.name}")  # no orphan before it is locked
-        making.mkdir(mode=0o700)
+        staging = self.path.with_name(f".{self.path.name}")  # no orphan before it is locked
+        staging.mkdir(mode=0o700)
         try:
-            self._lock = locks.hold(_owner(making))
-            making.rename(self.path)
+            self._lock = locks.hold(_owner(staging))
+            staging.rename(self.path)
             write_snapshot(self.dataset, self.data)
             self.store.touch(mode=0o600, exist_ok=False)  # SQLite's other files take its mode
         except BaseException:
             self.close()
-            locks.remove(making)
+            locks.remove(staging)
             raise
         if locks.AVAILABLE:
             self._watch = subprocess.Popen(

@@ -23,23 +23,23 @@ def best(model: Model, train: Ratings, user: int, length: int) -> tuple[Ints, Fl
     """
     items = np.arange(train.public.items)
     scores = np.array(model.predict(np.full(len(items), user), items), dtype=float)
-    found = _unrated(scores, train, user, length)
-    return found, scores[found]
+    best_items = _unrated(scores, train, user, length)
+    return best_items, scores[best_items]
 
 
 def sample(train: Ratings) -> Ints:
     """Users with ratings whose lists are kept: at most 300, spread evenly over all of them."""
-    rated = np.flatnonzero(np.diff(train.indptr))
-    return rated[np.linspace(0, len(rated) - 1, min(MOST_USERS, len(rated))).astype(np.int64)]
+    raters = np.flatnonzero(np.diff(train.indptr))
+    return raters[np.linspace(0, len(raters) - 1, min(MOST_USERS, len(raters))).astype(np.int64)]
 
 
 def of(model: Model, train: Ratings) -> list[list[int]]:
     """The lists of the sampled users, in their order."""
-    found = []
+    lists = []
     for user in sample(train):
         check_cancelled()
-        found.append(best(model, train, int(user), LENGTH)[0].tolist())
-    return found
+        lists.append(best(model, train, int(user), LENGTH)[0].tolist())
+    return lists
 
 
 def popular(train: Ratings) -> list[list[int]]:
@@ -51,10 +51,13 @@ def popular(train: Ratings) -> list[list[int]]:
 def _unrated(scores: Floats, train: Ratings, user: int, length: int) -> Ints:
     scores = scores.copy()
     scores[train.items[train.indptr[user] : train.indptr[user + 1]]] = -np.inf
-    found = np.argsort(-scores, kind="stable")[:length]
-    return found[scores[found] > -np.inf]
+    ranked = np.argsort(-scores, kind="stable")[:length]
+    return ranked[scores[ranked] > -np.inf]
 
 
-def shared(some: Iterable[Sequence[int]], others: Iterable[Sequence[int]]) -> list[int]:
+def shared(lists: Iterable[Sequence[int]], other_lists: Iterable[Sequence[int]]) -> list[int]:
     """How many items each user's two lists have in common."""
-    return [len({*one} & {*other}) for one, other in zip(some, others, strict=True)]
+    return [
+        len({*items} & {*other_items})
+        for items, other_items in zip(lists, other_lists, strict=True)
+    ]

@@ -24,14 +24,14 @@ def audit(mechanism: Mechanism, seed: int) -> Work:
     """Try to refute a mechanism on small invented ratings; what is there so far is shown."""
 
     def work(report: Tell, stopped: Callable[[], bool]) -> Audited:
-        def tell(done: int, total: int, label: str, found: Report) -> None:
-            report(done, total, label, shown=Audited(found))
+        def tell(n_done: int, total: int, label: str, partial_report: Report) -> None:
+            report(n_done, total, label, shown=Audited(partial_report))
 
         report(0, 0, "the first pair")
-        found = refute(mechanism, seed=seed, tell=tell, stop=stopped)
-        if found.stopped or not isinstance(mechanism, Output):
-            return Audited(found)
-        report(0, 0, "one rating turned to the other sign", shown=Audited(found))
-        return Audited(found, lights(*known_instance(mechanism.epsilon)))
+        result = refute(mechanism, seed=seed, tell=tell, stop=stopped)
+        if result.stopped or not isinstance(mechanism, Output):
+            return Audited(result)
+        report(0, 0, "one rating turned to the other sign", shown=Audited(result))
+        return Audited(result, lights(*known_instance(mechanism.epsilon)))
 
     return work

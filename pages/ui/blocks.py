@@ -44,8 +44,8 @@ class _Ready(BaseFigure):
         vars(self)["drawn"] = drawn
 
     def to_dict(self) -> dict[str, Any]:
-        drawn: dict[str, Any] = self.drawn
-        return drawn
+        figure_dict: dict[str, Any] = self.drawn
+        return figure_dict
 
 
 def heading(title: str, sentence: str) -> None:
@@ -73,13 +73,13 @@ def show_safely(part: str, body: Callable[..., Any], *args: Any) -> Any:
         return None
 
 
-def log_once(part: str, error: Exception) -> None:
+def log_once(section: str, error: Exception) -> None:
     """Log what took a part of a page away, unless the same fault is in the log."""
-    place = traceback.extract_tb(error.__traceback__)[-1]
-    fault = part, place.filename, place.lineno
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    fault = section, frame.filename, frame.lineno
     if fault not in _logged:
         _logged.add(fault)
-        logging.getLogger(__name__).error("%s of a page failed", part, exc_info=error)
+        logging.getLogger(__name__).error("%s of a page failed", section, exc_info=error)
 
 
 _logged: set[tuple[object, ...]] = set()  # faults
@@ -102,8 +102,8 @@ def picture(
     **options: Any,
 ) -> None:
     """A chart alone, where its words and numbers stand beside it."""
-    drawn = _Ready(fig.on(state.theme()))
-    st.plotly_chart(drawn, theme=None, alt=alt, config=dict(config), key=key, **options)
+    prebuilt = _Ready(fig.on(state.theme()))
+    st.plotly_chart(prebuilt, theme=None, alt=alt, config=dict(config), key=key, **options)
 
 
 def chart(
@@ -139,62 +139,74 @@ def numbers(
     folded(label, unfolded, key=key and f"{key} table", type="compact")
 
 
-def beside(parts: Sequence[Exhibit]) -> None:
+def beside(exhibits: Sequence[Exhibit]) -> None:
     """Charts side by side, each under its question."""
-    for column, one in zip(st.columns(len(parts), gap="large"), parts, strict=True):
+    for column, exhibit in zip(st.columns(len(exhibits), gap="large"), exhibits, strict=True):
         with column:
-            if one.question:
-                st.subheader(escape(one.question), anchor=False)
-            if one.fig is None:
-                st.caption(escape(one.caption))
+            if exhibit.question:
+                st.subheader(escape(exhibit.question), anchor=False)
+            if exhibit.fig is None:
+                st.caption(escape(exhibit.caption))
             else:
-                chart(one.fig, alt=one.alt, key=one.key, caption=one.caption, table=one.table)
+                chart(
+                    exhibit.fig,
+                    alt=exhibit.alt,
+                    key=exhibit.key,
+                    caption=exhibit.caption,
+                    table=exhibit.table,
+                )
 
 
 def folded(
-    label: str, body: Callable[[], object], *, key: str | None, holds: str = "", **look: Any
+    label: str, body: Callable[[], object], *, key: str | None, holds: str = "", **options: Any
 ) -> None:
     """What few need; with a key it is made only when it is unfolded.
 
     holds: a choice in it: a link with that finds it unfolded.
     """
-    look["expanded"] = bool(holds) and (holds in st.session_state or holds in st.query_params)
-    one = st.expander(label, key=key, on_change="rerun" if key else "ignore", **look)
-    if key is None or one.open:
-        with one:
+    options["expanded"] = bool(holds) and (holds in st.session_state or holds in st.query_params)
+    expander = st.expander(label, key=key, on_change="rerun" if key else "ignore", **options)
+    if key is None or expander.open:
+        with expander:
             body()
 
 
 def show_table(columns: Mapping[str, Sequence[Any]], *, place: Any = st, **options: Any) -> None:
     """A table by its columns, which people may take along as CSV."""
-    shown = {guarded(name): [guarded(v) for v in values] for name, values in columns.items()}
-    for name, look in options.get("column_config", {}).items():
-        if isinstance(look.get("width"), int):  # its head is never cut off
-            look["width"] = max(look["width"], 20 + 7 * len(name))
-    place.dataframe(shown, hide_index=True, **options)
+    safe_columns = {guarded(name): [guarded(v) for v in values] for name, values in columns.items()}
+    for name, column_options in options.get("column_config", {}).items():
+        if isinstance(column_options.get("width"), int):  # its head is never cut off
+            column_options["width"] = max(column_options["width"], 20 + 7 * len(name))
+    place.dataframe(safe_columns, hide_index=True, **options)
 
 
-def guarantee(card: Guarantee, id: str) -> None:
+def guarantee(privacy_guarantee: Guarantee, id: str) -> None:
     """The card of a mechanism: what is protected, claimed, certified and measured, and what that
     means for an attacker."""
     shown, found = (
-        cards.card(card, columns=sources.columns()),
-        measured(id, card.claimed.epsilon if card.claimed else 1.0),
+        cards.card(privacy_guarantee, columns=sources.columns()),
+        measured(id, privacy_guarantee.claimed.epsilon if privacy_guarantee.claimed else 1.0),
     )
     st.markdown(f"**{shown.protects}**")
-    own, unit = card.certified(), card.change.label
-    proved = cards.budget_text(own.epsilon, own.delta)
+    certified_budget, unit = privacy_guarantee.certified(), privacy_guarantee.change.label
+    proved = cards.budget_text(certified_budget.epsilon, certified_budget.delta)
     if shown.upheld:
         st.badge(f"certified: epsilon {proved} {unit}", icon=":material/verified:", color="green")
     else:
-        claimed = cards.budget_text(*dataclasses.astuple(card.claimed)) if card.claimed else "none"
+        claimed = (
+            cards.budget_text(*dataclasses.astuple(privacy_guarantee.claimed))
+            if privacy_guarantee.claimed
+            else "none"
+        )
         refuted = any(map(measurements.refuted, attacks(id)))
         st.badge(
             f"{'refuted: ' * refuted}claimed {claimed}, certified {proved} {unit}",
             icon=":material/cancel:" if refuted else ":material/radio_button_unchecked:",
             color="red" if refuted else "orange",
         )
-    for name, text in shown.facts[2 if own.finite else 1 :]:  # the badge says the first ones
+    for name, text in shown.facts[
+        2 if certified_budget.finite else 1 :
+    ]:  # the badge says the first ones
         st.caption(f"**{capital(name)}**: {escape(sentence(text))}")
     if found is not None:
         st.caption(
@@ -204,16 +216,18 @@ def guarantee(card: Guarantee, id: str) -> None:
 
 def attacks(id: str) -> list[Shipped]:
     """What attacks found of a mechanism: the one that ships, then this session's."""
-    here: dict[object, Shipped] = st.session_state.get(ATTACKS, {})
-    found = (measurements.shipped_of(id), *here.values())
-    return [one for one in found if one is not None and one.mechanism == id]
+    session_attacks: dict[object, Shipped] = st.session_state.get(ATTACKS, {})
+    candidates = (measurements.shipped_of(id), *session_attacks.values())
+    return [attack for attack in candidates if attack is not None and attack.mechanism == id]
 
 
 def measured(id: str, epsilon: float) -> Shipped | None:
     """What the last attack found at an epsilon, else what ships of another one."""
-    found = attacks(id)
-    here = [one for one in found if one.epsilon == epsilon] or found[:1]
-    return here[-1] if here else None
+    matching_attacks = attacks(id)
+    at_epsilon = [
+        attack for attack in matching_attacks if attack.epsilon == epsilon
+    ] or matching_attacks[:1]
+    return at_epsilon[-1] if at_epsilon else None
 
 
 class File(NamedTuple):
@@ -230,7 +244,7 @@ def download(one: File) -> None:
 
     The file is made in a thread without the session, while the page is drawn again for the click.
     """
-    ended: SimpleQueue[str] = state.kept(f"download {one.label}", None, SimpleQueue)
+    messages: SimpleQueue[str] = state.kept(f"download {one.label}", None, SimpleQueue)
 
     def make() -> str | bytes:
         message = "Something went wrong inside the program; the server's log has details."
@@ -240,12 +254,12 @@ def download(one: File) -> None:
             message = sentence(str(error))
             raise
         finally:
-            ended.put(message)
+            messages.put(message)
         return content
 
     pressed = st.download_button(one.label, make, one.name, one.mime, width="stretch")
     with suppress(Empty):
-        if message := ended.get(pressed, _NEWS):  # of an earlier one at least
+        if message := messages.get(pressed, _NEWS):  # of an earlier one at least
             st.error(escape(f"{one.label} could not be made. {message}"))
 
 
@@ -265,11 +279,11 @@ def take(
     if not classroom.allowed():
         return
     stem = files[0].name.rpartition(".")[0] if files else "curve"
-    offered = [*files]
+    all_files = [*files]
     curves = picture is not None and picture.lines
     if curves:
-        placed = [lines.place(one, Count.PAPER) for one in picture.lines]
-        more = [
+        placed_lines = [lines.place(entry, Count.PAPER) for entry in picture.lines]
+        curve_files = [
             File(
                 "Picture (HTML)",
                 f"{stem}-picture.html",
@@ -280,13 +294,15 @@ def take(
                 "Numbers (CSV)",
                 f"{stem}.csv",
                 "text/csv",
-                lambda: report.csv(lines.table(placed, bare=True)),
+                lambda: report.csv(lines.table(placed_lines, bare=True)),
             ),
         ]
-        offered += [one for one in more if one.name not in {file.name for file in files}]
+        all_files += [
+            entry for entry in curve_files if entry.name not in {file.name for file in files}
+        ]
     with st.popover("Take it away", icon=":material/download:"):
-        for one in offered:
-            download(one)
+        for entry in all_files:
+            download(entry)
         if note:
             st.caption(escape(note))
         if argv:
@@ -324,15 +340,15 @@ def progress_or_problem(now: Snapshot) -> None:
             (st.error if now.state == "failed" else st.warning)(escape(now.message))
         return
     if now.stopping:
-        words = f"stopping … {label}".strip()
+        message = f"stopping … {label}".strip()
     elif now.state == "queued":
-        words = f"place {now.ahead + 1} in the queue: {AT_ONCE} run at a time"
+        message = f"place {now.ahead + 1} in the queue: {AT_ONCE} run at a time"
     elif now.paused:
-        words = f"paused · {label}"
+        message = f"paused · {label}"
     else:
         left = "" if now.left is None else f" · at most about {duration(now.left)} left"
-        words = f"{label or 'starting'}{left}"
-    st.progress(now.share, text=words)
+        message = f"{label or 'starting'}{left}"
+    st.progress(now.share, text=message)
 
 
 def duration(seconds: float) -> str:
@@ -340,7 +356,7 @@ def duration(seconds: float) -> str:
     return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min"
 
 
-def ticking(job: Job | None, first: Snapshot, body: Callable[[Snapshot], None]) -> None:
+def ticking(job: Job | None, first: Snapshot, draw: Callable[[Snapshot], None]) -> None:
     """Draw `body(snapshot)` every half second while a job runs, and once after it.
 
     first: what the page around it shows. The page is drawn anew when the job has a first result,
@@ -349,13 +365,13 @@ def ticking(job: Job | None, first: Snapshot, body: Callable[[Snapshot], None]) 
     if job is None:
         return
     running = first.active
-    pace = 0.5 if first.result is None else 1.0  # every tick takes time from the job
+    interval = 0.5 if first.result is None else 1.0  # every tick takes time from the job
 
-    @st.fragment(run_every=pace if running else None)
+    @st.fragment(run_every=interval if running else None)
     def panel() -> None:
         now = job.snapshot()
         if running and (not now.active or (first.result is None and now.result is not None)):
             st.rerun()
-        body(now)
+        draw(now)
 
     panel()

@@ -70,9 +70,9 @@ class _Server:
 
     def put(self, room: Room | None) -> None:
         with self.lock:
-            before, self.room = self.room, room
-        if before is not None:
-            before.end()
+            previous, self.room = self.room, room
+        if previous is not None:
+            previous.end()
 
 
 _server = _Server()
@@ -87,8 +87,8 @@ def room() -> Room | None:
     """The one room of this server; outside class mode that of this session."""
     if on():
         return _server.room
-    own: Room | None = st.session_state.get("own room")
-    return own
+    session_room: Room | None = st.session_state.get("own room")
+    return session_room
 
 
 def begin(questions: Sequence[str], epsilon: float = EPSILON, expected: int = CLASS) -> Room:
@@ -96,9 +96,9 @@ def begin(questions: Sequence[str], epsilon: float = EPSILON, expected: int = CL
     from dpmc_lab.classroom.room import Room  # when a class begins
 
     _only_the_teacher()
-    made = Room(questions, epsilon, expected=expected)
-    _put(made)
-    return made
+    new_room = Room(questions, epsilon, expected=expected)
+    _put(new_room)
+    return new_room
 
 
 def close() -> None:
@@ -155,19 +155,19 @@ def _only_the_teacher() -> None:
         raise NotTheTeacher("Only the teacher may do this: open the link printed at the start.")
 
 
-def _is_secret(given: object) -> bool:
-    return isinstance(given, str) and hmac.compare_digest(given.encode(), secret().encode())
+def _is_secret(text: object) -> bool:
+    return isinstance(text, str) and hmac.compare_digest(text.encode(), secret().encode())
 
 
 @cache
 def secret() -> str:
     """Of the teacher's link: new at every start, or DPMC_CLASS_SECRET (at least 16 letters, digits,
     - and _), for tests and for teachers who want a link that stays."""
-    given = os.environ.get("DPMC_CLASS_SECRET", "")
-    if given and not _SECRET.fullmatch(given):
+    configured = os.environ.get("DPMC_CLASS_SECRET", "")
+    if configured and not _SECRET.fullmatch(configured):
         say("DPMC_CLASS_SECRET is not used: it needs at least 16 letters, digits, - or _.")
-        given = ""
-    return given or secrets.token_urlsafe(16)
+        configured = ""
+    return configured or secrets.token_urlsafe(16)
 
 
 def say(text: str) -> None:
@@ -186,9 +186,9 @@ def phone_link() -> str:
 
 def _site(host: str) -> str:
     """The app's address at a host; DPMC_CLASS_URL where something else serves it, with TLS say."""
-    given = os.environ.get("DPMC_CLASS_URL", "").rstrip("/")
-    if given:
-        return given
+    configured = os.environ.get("DPMC_CLASS_URL", "").rstrip("/")
+    if configured:
+        return configured
     scheme = "https" if st.get_option("server.sslCertFile") else "http"
     base = (st.get_option("server.baseUrlPath") or "").strip("/")
     return f"{scheme}://{host}:{st.get_option('server.port')}" + (f"/{base}" if base else "")
@@ -196,12 +196,12 @@ def _site(host: str) -> str:
 
 def _address() -> str:
     """This machine in its network; nothing is sent to find out."""
-    given = st.get_option("server.address")
-    if given not in _EVERYWHERE:
-        return str(given)
-    looks = (_outwards, _own_name)  # the second may wait for a name server
-    found = (one for look in looks for one in look())
-    return next((one for one in found if not one.startswith("127.")), "127.0.0.1")
+    configured = st.get_option("server.address")
+    if configured not in _EVERYWHERE:
+        return str(configured)
+    finders = (_outwards, _own_name)  # the second may wait for a name server
+    addresses = (address for finder in finders for address in finder())
+    return next((address for address in addresses if not address.startswith("127.")), "127.0.0.1")
 
 
 def _outwards() -> list[str]:
@@ -235,12 +235,12 @@ class Limit:
 
     def passes(self, address: str, now: float | None = None) -> bool:
         now = time.monotonic() if now is None else now
-        left, then = self._left.pop(address, (self._burst, now))
-        left = min(self._burst, left + (now - then) * self._rate)
+        tokens, last_time = self._left.pop(address, (self._burst, now))
+        tokens = min(self._burst, tokens + (now - last_time) * self._rate)
         if len(self._left) >= self.MOST:
             del self._left[next(iter(self._left))]
-        self._left[address] = max(left - 1, 0) if left >= 1 else left, now
-        return left >= 1
+        self._left[address] = max(tokens - 1, 0) if tokens >= 1 else tokens, now
+        return tokens >= 1
 
 
 _HEADERS = {
@@ -275,7 +275,7 @@ def routes(base: str) -> list[Route]:
 Answer = Callable[[Request], Awaitable[Response]]
 
 
-def _in_a_class(answer: Answer) -> Answer:
+def _in_a_class(handler: Answer) -> Answer:
     """Around what answers a request; whoever is refused is told why, in a sentence."""
 
     async def answered(request: Request) -> Response:
@@ -284,13 +284,13 @@ def _in_a_class(answer: Answer) -> Answer:
         try:
             if not on():
                 raise NotServed(404, "This server holds no class; `make class` starts one.")
-            return await answer(request)
-        except NotServed as why:
-            return _json(why.status, error=str(why))
-        except Waits as why:
-            return _json(409, error=str(why), waits=True)
-        except NotTaken as why:
-            return _json(400 if isinstance(why, Malformed) else 409, error=str(why))
+            return await handler(request)
+        except NotServed as error:
+            return _json(error.status, error=str(error))
+        except Waits as error:
+            return _json(409, error=str(error), waits=True)
+        except NotTaken as error:
+            return _json(400 if isinstance(error, Malformed) else 409, error=str(error))
 
     return answered
 
@@ -306,14 +306,14 @@ def _caller(request: Request) -> str:
 
 
 def _here() -> Room:
-    found = _server.room
-    if found is None:
+    open_room = _server.room
+    if open_room is None:
         raise NotServed(404, "No class is open here at the moment.")
-    return found
+    return open_room
 
 
-def _json(status: int, **told: Any) -> Response:
-    return JSONResponse(told, status, _HEADERS)
+def _json(status: int, **fields: Any) -> Response:
+    return JSONResponse(fields, status, _HEADERS)
 
 
 @_in_a_class
@@ -348,8 +348,8 @@ async def _asking(request: Request) -> Response:
 async def _report(request: Request) -> Response:
     """Take a report; nothing of it, nor of who sent it, is written down."""
     _pace(_phones, request)
-    told = await _body(request)
-    return _json(200, receipt=_here().report(**told, address=_caller(request)).value)
+    report = await _body(request)
+    return _json(200, receipt=_here().report(**report, address=_caller(request)).value)
 
 
 async def _body(request: Request) -> dict[str, Any]:
@@ -358,18 +358,22 @@ async def _body(request: Request) -> dict[str, Any]:
         raise NotServed(415, "A report is sent as application/json.")
     body = b""
     try:
-        async for part in request.stream():
-            body += part
+        async for chunk in request.stream():
+            body += chunk
             if len(body) > LARGEST:
                 raise NotServed(413, f"A report has at most {LARGEST} bytes.")
-        told = json.loads(body)
+        report = json.loads(body)
     except (ValueError, RecursionError, ClientDisconnect):
-        told = None
-    if not isinstance(told, dict) or told.keys() - {"bit", "picks"} != {"room", "asking", "token"}:
+        report = None
+    if not isinstance(report, dict) or report.keys() - {"bit", "picks"} != {
+        "room",
+        "asking",
+        "token",
+    }:
         raise NotServed(
             400, "A report is an object of JSON with room, asking, token and bit or picks."
         )
-    return told
+    return report
 
 
 @_in_a_class
@@ -378,8 +382,8 @@ async def _teacher(request: Request) -> Response:
     if not _is_secret(request.path_params["secret"]):
         _pace(_guesses, request)  # of wrong ones alone: nobody locks the right one out
         raise NotServed(403, "This is not the teacher's link; it was printed at the start.")
-    answer = RedirectResponse(f"../{PAGE}", 303, _HEADERS)
-    answer.set_cookie(
+    response = RedirectResponse(f"../{PAGE}", 303, _HEADERS)
+    response.set_cookie(
         COOKIE,
         secret(),
         path=request.url.path.split("/teacher/")[0] or "/",
@@ -387,7 +391,7 @@ async def _teacher(request: Request) -> Response:
         samesite="strict",
         secure=request.url.scheme == "https",
     )
-    return answer
+    return response
 
 
 class Guard:
@@ -410,8 +414,8 @@ class Guard:
 
 def start() -> None:
     """Tell whoever started the server where the class is; open a room where one was prepared."""
-    link, own = phone_link(), st.get_option("server.address")
-    beside = _site("localhost" if own in _EVERYWHERE else own)
+    link, configured_address = phone_link(), st.get_option("server.address")
+    beside = _site("localhost" if configured_address in _EVERYWHERE else configured_address)
     say("\n  The class is on. Phones in this network:\n")
     say(_in_the_terminal(link))
     say(f"  {link}\n")
@@ -446,10 +450,10 @@ def _in_the_terminal(link: str) -> str:
     """A QR code in characters; nothing where they cannot be written."""
     import segno  # only a class needs it, and every start would wait for it
 
-    drawn = io.StringIO()
-    segno.make(link, micro=False).terminal(drawn, compact=True)
+    output = io.StringIO()
+    segno.make(link, micro=False).terminal(output, compact=True)
     try:
-        drawn.getvalue().encode(sys.stdout.encoding or "ascii")
+        output.getvalue().encode(sys.stdout.encoding or "ascii")
     except UnicodeEncodeError:
         return ""
-    return drawn.getvalue()
+    return output.getvalue()

@@ -37,21 +37,21 @@ _HOST = re.compile(r"(?:\[([0-9a-f.]*:[0-9a-f:.]*)\]|([a-z0-9_.-]+))(?::[0-9]{0,
 
 def host_of(text: str) -> str | None:
     """The name or address in `name`, `name:port` or `[address]:port`; None where there is none."""
-    found = _HOST.fullmatch(text.lower())
-    if found is None:
+    match = _HOST.fullmatch(text.lower())
+    if match is None:
         return None
-    name = found[1] or found[2].removesuffix(".")
+    name = match[1] or match[2].removesuffix(".")
     address = _address(name)
-    return str(address) if address else (not found[1] and name) or None
+    return str(address) if address else (not match[1] and name) or None
 
 
 def _address(text: str) -> IPv4Address | IPv6Address | None:
     """An address in its one form; without the name of the network card that some end with."""
     try:
-        found = ip_address(text.partition("%")[0])
+        parsed = ip_address(text.partition("%")[0])
     except ValueError:
         return None
-    return getattr(found, "ipv4_mapped", None) or found
+    return getattr(parsed, "ipv4_mapped", None) or parsed
 
 
 def named() -> Iterator[str]:
@@ -87,10 +87,10 @@ class Door:
         try:
             if scope["type"] in ("http", "websocket"):
                 self._check(scope)
-        except NotServed as why:
-            self._log(str(why))
+        except NotServed as error:
+            self._log(str(error))
             if scope["type"] == "http" or "websocket.http.response" in scope.get("extensions", {}):
-                await _refusal(why, scope)(scope, receive, unframed)
+                await _refusal(error, scope)(scope, receive, unframed)
             else:
                 await send({"type": "websocket.close", "code": 1008})
             return
@@ -135,7 +135,7 @@ class Door:
 
 def _refusal(why: NotServed, scope: Scope) -> Response:
     """A page where a browser asks for one, else a line of text."""
-    kept = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
+    headers = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
     if "text/html" not in Headers(scope=scope).get("accept", ""):
-        return PlainTextResponse(f"{why}\n", why.status, kept)
-    return HTMLResponse(PAGE.format(html.escape(str(why))), why.status, kept)
+        return PlainTextResponse(f"{why}\n", why.status, headers)
+    return HTMLResponse(PAGE.format(html.escape(str(why))), why.status, headers)

@@ -52,42 +52,46 @@ def sample(data: str, ids: Sequence[str] = ()) -> str:
 
     Raises DpmcError, OSError.
     """
-    found = [_came(data, id) for id in ids or _recommended(data)]
-    if not found:
+    scenes = [_came(data, id) for id in ids or _recommended(data)]
+    if not scenes:
         raise DpmcError(f"no curve of a recommended method came with '{data}'")
-    return html(data, SAMPLES[data].title, found, START)
+    return html(data, SAMPLES[data].title, scenes, START)
 
 
-def others(data: str, shown: Scene) -> list[Scene]:
-    """Beside what is shown: the recommended methods of the other promises, as they came.
+def others(data: str, displayed_scene: Scene) -> list[Scene]:
+    """Beside what is displayed_scene: the recommended methods of the other promises, as they came.
 
     Raises DpmcError, OSError.
     """
     if data not in SAMPLES:
         return []
-    own = _protects(shown)
-    found = (_came(data, id) for id in _recommended(data))
-    return [one for one in found if own is not None and _protects(one) is not own]
+    displayed_unit = _protects(displayed_scene)
+    candidates = (_came(data, id) for id in _recommended(data))
+    return [
+        candidate
+        for candidate in candidates
+        if displayed_unit is not None and _protects(candidate) is not displayed_unit
+    ]
 
 
 def _came(data: str, id: str) -> Scene:
-    found = scene.came(data, id)
-    if found is None:
+    shipped_scene = scene.came(data, id)
+    if shipped_scene is None:
         raise DpmcError(f"no curve of '{id}' came with the sample '{data}'")
-    return found
+    return shipped_scene
 
 
 def _recommended(data: str) -> list[str]:
     """The method of each promise that came with a curve."""
     public, sample = datasets.load(data).ratings.public, SAMPLES[data]
     tasks = registry.tasks(registry.offered(clicks=sample.clicks))
-    facts = functools.partial(prepared_facts, public)
-    found = (method_for(protect, tasks, facts) for protect in PROTECT)
-    return [id for id in dict.fromkeys(found) if id and lines.shipped(data, id)]
+    get_public_facts = functools.partial(prepared_facts, public)
+    method_ids = (method_for(privacy_unit, tasks, get_public_facts) for privacy_unit in PROTECT)
+    return [id for id in dict.fromkeys(method_ids) if id and lines.shipped(data, id)]
 
 
-def _protects(shown: Scene) -> Protect | None:
-    return Protect.of(shown.cards()[0])
+def _protects(displayed_scene: Scene) -> Protect | None:
+    return Protect.of(displayed_scene.cards()[0])
 
 
 # --- the file --------------------------------------------------------------------------------
@@ -97,7 +101,7 @@ def html(
     data: str,
     title: str,
     scenes: Sequence[Scene],
-    stands: Mapping[str, Any],
+    state: Mapping[str, Any],
     *,
     private: bool = False,
 ) -> str:
@@ -105,9 +109,15 @@ def html(
 
     data: as the command line takes them. private: an upload, whose file has no name to type.
     """
-    content = {"views": [_view(one) for one in scenes], "stands": dict(stands)}
+    content = {
+        "views": [_view(displayed_scene) for displayed_scene in scenes],
+        "stands": dict(state),
+    }
     asked = "What does privacy cost?"
-    notes = [_note(one, data="YOUR_FILE" if private else data, private=private) for one in scenes]
+    notes = [
+        _note(displayed_scene, data="YOUR_FILE" if private else data, private=private)
+        for displayed_scene in scenes
+    ]
     return _PAGE.format(
         head=escape(f"{asked} {title}"),
         alone=_ALONE,
@@ -126,34 +136,34 @@ def html(
     )
 
 
-def _view(shown: Scene) -> dict[str, Any]:
+def _view(displayed_scene: Scene) -> dict[str, Any]:
     """What the instrument draws by day, what differs by night, and the card at each stop."""
-    light, dark = scene.view(shown, LIGHT), scene.view(shown, DARK)
+    light, dark = scene.view(displayed_scene, LIGHT), scene.view(displayed_scene, DARK)
     return {
-        "mechanism": shown.id,
+        "mechanism": displayed_scene.id,
         "light": light,
         "dark": {name: value for name, value in dark.items() if value != light[name]},
-        "cards": [_card(one) for one in shown.cards()],
+        "cards": [_card(guarantee) for guarantee in displayed_scene.cards()],
     }
 
 
 def _card(guarantee: Guarantee) -> list[tuple[str, str]]:
     """The sentence of a card and its facts: what is covered, and what is not."""
-    shown = cards.card(guarantee)
-    counted = f"{guarantee.change.label}: {guarantee.change.relation}"
-    facts = [("the promise", shown.protects), ("counts", counted), *shown.facts]
-    if shown.upheld:
-        facts = [(name, text) for name, text in facts if name != "claimed"]  # the same number
-    return [(capital(name), sentence(text)) for name, text in facts]
+    description = cards.card(guarantee)
+    unit_text = f"{guarantee.change.label}: {guarantee.change.relation}"
+    rows = [("the promise", description.protects), ("counts", unit_text), *description.facts]
+    if description.upheld:
+        rows = [(name, text) for name, text in rows if name != "claimed"]  # the same number
+    return [(capital(name), sentence(text)) for name, text in rows]
 
 
 def _labels(scenes: Iterable[Scene]) -> list[str]:
     """Whom each protects, where that tells them apart; else the methods' names."""
-    found = list(scenes)
-    whom = [_protects(one) for one in found]
-    if None in whom or len(set(whom)) < len(found):
-        return [registry.get(one.id).name for one in found]
-    return [f"Protect {PROTECT[one]}" for one in whom if one is not None]
+    scene_list = list(scenes)
+    privacy_units = [_protects(one) for one in scene_list]
+    if None in privacy_units or len(set(privacy_units)) < len(scene_list):
+        return [registry.get(one.id).name for one in scene_list]
+    return [f"Protect {PROTECT[one]}" for one in privacy_units if one is not None]
 
 
 def _switch(names: Sequence[str]) -> str:
@@ -166,13 +176,13 @@ def _switch(names: Sequence[str]) -> str:
     return f"<fieldset><legend>Whom to protect</legend>{''.join(radios)}</fieldset>"
 
 
-def _note(shown: Scene, *, data: str, private: bool) -> str:
+def _note(displayed_scene: Scene, *, data: str, private: bool) -> str:
     """Below the instrument: what the numbers are, how they were made, and all of them."""
-    picture = shown.picture
+    picture = displayed_scene.picture
     line = picture.lines[0]
     seeds = line.seeds.tolist()
-    grid = scene.grid(data, shown.id, seeds)
-    if not any("estimator" in one.info.settings for one in picture.lines):
+    grid = scene.grid(data, displayed_scene.id, seeds)
+    if not any("estimator" in curve_line.info.settings for curve_line in picture.lines):
         grid = replace(grid, settings={})
     command = shlex.join(["dpmc", "sweep", *grid.argv()])
     said = [*lines.measured_words(picture), *([_SPENT] if private else [])]
@@ -191,8 +201,11 @@ def _font() -> str:
 
     Source Sans, SIL Open Font License 1.1. Where Streamlit keeps it elsewhere, the browser's own.
     """
-    found = find_spec("streamlit")
-    media = Path(found.origin if found and found.origin else "").parent / "static/static/media"
+    package_spec = find_spec("streamlit")
+    media = (
+        Path(package_spec.origin if package_spec and package_spec.origin else "").parent
+        / "static/static/media"
+    )
     for file in media.glob("SourceSansVF-Upright.*.woff2"):
         return (
             "/* Source Sans, (c) Adobe, SIL Open Font License 1.1 */\n"

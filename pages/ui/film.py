@@ -83,7 +83,7 @@ def data_of(film: Film, live: bool, theme: Theme) -> dict[str, Any]:
         "waits": "before round 1" if frames or not film.total else "no model before the noise",
         "metric": metric.panel + (", lower is better" if metric.lower else ""),
         "axis": film.axis,
-        "ticks": [(at, format(at, metric.ticks or ".3g")) for at in _ticks(film.axis)],
+        "ticks": [(tick, format(tick, metric.ticks or ".3g")) for tick in _ticks(film.axis)],
         "lines": _lines(film, theme),
         "words": film_words(film),
         "colors": {
@@ -99,13 +99,13 @@ def data_of(film: Film, live: bool, theme: Theme) -> dict[str, Any]:
 def _frame(film: Film, frame: Frame) -> dict[str, Any]:
     value = frame.metric
     levels = [level for level in (film.floor, film.reference) if level is not None]
-    near = min(levels, key=lambda level: abs(level - (value or 0.0)), default=0.0)
+    nearest_level = min(levels, key=lambda level: abs(level - (value or 0.0)), default=0.0)
     return {
         "round": frame.round,
         "cells": _bytes(frame.predicted),
         "value": value,
         "text": "" if value is None else film.metric.text(value),
-        "below": value is not None and value < near,  # its label keeps clear of the line
+        "below": value is not None and value < nearest_level,  # its label keeps clear of the line
         "top": [item.item for item in frame.top],
     }
 
@@ -113,8 +113,8 @@ def _frame(film: Film, frame: Frame) -> dict[str, Any]:
 def _bytes(cells: Floats) -> str:
     """Places in the range as one byte each."""
     scaled = np.clip(np.nan_to_num(cells), 0, 1) * (_MISSING - 1)
-    packed = np.where(np.isnan(cells), _MISSING, scaled.round()).astype(np.uint8)
-    return base64.b64encode(packed.tobytes()).decode("ascii")
+    codes = np.where(np.isnan(cells), _MISSING, scaled.round()).astype(np.uint8)
+    return base64.b64encode(codes.tobytes()).decode("ascii")
 
 
 def _colors(task: Task, theme: Theme) -> tuple[str, ...]:
@@ -124,12 +124,14 @@ def _colors(task: Task, theme: Theme) -> tuple[str, ...]:
 
 def _scale(task: Task, theme: Theme) -> list[str]:
     """The colour of each byte."""
-    known = np.array(
+    anchors = np.array(
         [[int(color[k : k + 2], 16) for k in (1, 3, 5)] for color in _colors(task, theme)]
     )
-    at = np.linspace(0, len(known) - 1, _MISSING)
-    mixed = np.stack([np.interp(at, np.arange(len(known)), one) for one in known.T], axis=1)
-    return [f"#{r:02x}{g:02x}{b:02x}" for r, g, b in mixed.round().astype(int)]
+    positions = np.linspace(0, len(anchors) - 1, _MISSING)
+    interpolated = np.stack(
+        [np.interp(positions, np.arange(len(anchors)), channel) for channel in anchors.T], axis=1
+    )
+    return [f"#{r:02x}{g:02x}{b:02x}" for r, g, b in interpolated.round().astype(int)]
 
 
 def _legend(task: Task, theme: Theme) -> list[tuple[str, str]]:
@@ -150,11 +152,13 @@ def _ticks(axis: tuple[float, float]) -> list[float]:
 
 def _lines(film: Film, theme: Theme) -> list[dict[str, Any]]:
     """Guessing and no privacy, each named on its outer side."""
-    floor, best = film.floor, film.reference
-    over = floor is not None and (floor > best if best is not None else film.metric.lower)
-    found = (
-        (film.guess, floor, theme.muted, "2 4", over),
-        (film.best, best, theme.ink, "7 5", not over),
+    baseline, reference = film.floor, film.reference
+    baseline_above = baseline is not None and (
+        baseline > reference if reference is not None else film.metric.lower
+    )
+    levels = (
+        (film.guess, baseline, theme.muted, "2 4", baseline_above),
+        (film.best, reference, theme.ink, "7 5", not baseline_above),
     )
     return [
         {
@@ -164,6 +168,6 @@ def _lines(film: Film, theme: Theme) -> list[dict[str, Any]]:
             "dash": dash,
             "above": above,
         }
-        for name, value, color, dash, above in found
+        for name, value, color, dash, above in levels
         if value is not None
     ]

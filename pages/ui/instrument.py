@@ -27,5 +27,5 @@ _component = st.components.v2.component(
 
 def show(view: Mapping[str, Any], *, key: str, on_change: Callable[[], None]) -> None:
     """The instrument over a view; where it stands is in the session under the key, by `STATES`."""
-    told = {f"on_{name}_change": on_change for name in STATES}
-    _component(data=dict(view), key=key, **told)
+    callbacks = {f"on_{name}_change": on_change for name in STATES}
+    _component(data=dict(view), key=key, **callbacks)

@@ -54,10 +54,10 @@ class Snapshot:
     @property
     def left(self) -> float | None:
         """Seconds left at the pace so far; None while there is no ground for an estimate."""
-        seconds, done = self.seconds - self.since[0], self.done - self.since[1]
-        if not self.total or done < _GROUND[0] or seconds < _GROUND[1]:
+        seconds, n_done = self.seconds - self.since[0], self.done - self.since[1]
+        if not self.total or n_done < _GROUND[0] or seconds < _GROUND[1]:
             return None
-        return max(0.0, seconds * (self.total - self.done) / done)
+        return max(0.0, seconds * (self.total - self.done) / n_done)
 
 
 Tell = Callable[..., None]  # how work says where it is, see Job._report
@@ -170,11 +170,11 @@ class Job:
         if now.state == "running" and not now.paused:
             now = replace(now, seconds=time.monotonic() - self._started)
         elif now.state == "queued":
-            before = itertools.takewhile(lambda job: job is not self, list(_active))
-            waiting = [job for job in before if job.places is self.places]
+            earlier_jobs = itertools.takewhile(lambda job: job is not self, list(_active))
+            waiting = [job for job in earlier_jobs if job.places is self.places]
             now = replace(now, ahead=sum(job._now.state == "queued" for job in waiting))
-        stopping, held = self._stop.is_set(), not self._free
-        return replace(now, stopping=now.active and stopping, held=now.active and held)
+        stopping, is_held = self._stop.is_set(), not self._free
+        return replace(now, stopping=now.active and stopping, held=now.active and is_held)
 
     def _change(self, **values: Any) -> None:
         self._now = replace(self._now, **values)
@@ -207,14 +207,14 @@ class Job:
 
     def _wait(self) -> None:
         """Wait for a person: to go on, to go on once, or to stop; that time is not counted."""
-        begun = time.monotonic()
+        wait_start = time.monotonic()
         self.places.leave()
         with self._turn:
-            self._change(paused=True, seconds=begun - self._started)
+            self._change(paused=True, seconds=wait_start - self._started)
             self._turn.notify_all()
             self._turn.wait_for(lambda: self._free or self._once or self._stop.is_set())
             self._once = False
-            self._started += time.monotonic() - begun
+            self._started += time.monotonic() - wait_start
             self._change(paused=False)
         self.places.queue(self, first=True)
         self.places.enter(self, self._stop.is_set)
@@ -280,12 +280,12 @@ class Jobs:
         work: Work,
         about: str = "",
         places: Places = PLACES,
-        held: bool = False,
+        start_paused: bool = False,
     ) -> Job:
         """about: the data it works on, so that it can be forgotten with it."""
         if name in self._jobs:
             self._jobs[name].cancel()
-        self._jobs[name] = Job(work, about, places, held)
+        self._jobs[name] = Job(work, about, places, start_paused)
         return self._jobs[name]
 
     def drop(self, name: str) -> None:

@@ -59,8 +59,10 @@ def pictures(run: Run) -> list[Exhibit]:
 def html(run: Run) -> str:
     """A run as one file, charts and their library included."""
     found = run.result
-    shown = cards.card(found.guarantee, columns=found.problem.train.columns)
-    drawn = [(one.title, one.fig) for one in pictures(run) if one.fig is not None]
+    description = cards.card(found.guarantee, columns=found.problem.train.columns)
+    titled_figures = [
+        (exhibit.title, exhibit.fig) for exhibit in pictures(run) if exhibit.fig is not None
+    ]
     return report.page(
         f"{found.mechanism.name} on {run.title}",
         [
@@ -69,8 +71,10 @@ def html(run: Run) -> str:
             ),
             text.table(run_card.metrics_table(run_card.methods(found))),
             text.heading("Guarantee"),
-            text.paragraphs(shown.protects, *(f"{name}: {text}" for name, text in shown.facts)),
-            *report.charts(drawn),
+            text.paragraphs(
+                description.protects, *(f"{name}: {text}" for name, text in description.facts)
+            ),
+            *report.charts(titled_figures),
         ],
         run_card.command(run),
         "" if run.fresh else run_card.SEED_NOTE,

@@ -61,7 +61,7 @@ def controls(
         )
     # Clicks come in time, ratings at any time: each kind has its default, so each has its choice.
     default = "last" if default_split(task) == LeaveLast() else "share"
-    held = widgets.choose(
+    holdout = widgets.choose(
         "Held out for testing",
         "the hold-out",
         {
@@ -73,6 +73,6 @@ def controls(
         place=grid,
         help=glossary.help("held_out"),
     )
-    asked = ((TopItems, top), (CapPerUser, cap), (Binarise, threshold))
-    steps: list[Transform] = [step(value) for step, value in asked if value is not None]
-    return steps, LeaveLast() if held == "last" else RandomShare()
+    requested_steps = ((TopItems, top), (CapPerUser, cap), (Binarise, threshold))
+    steps: list[Transform] = [step(value) for step, value in requested_steps if value is not None]
+    return steps, LeaveLast() if holdout == "last" else RandomShare()

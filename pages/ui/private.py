@@ -42,8 +42,8 @@ class Private:
 @atexit.register
 def end() -> None:
     """The end of the server is the end of every upload."""
-    for one in list(sessions):
-        one.close()
+    for upload_folder in list(sessions):
+        upload_folder.close()
 
 
 def remove_orphans() -> None:

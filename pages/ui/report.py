@@ -34,14 +34,14 @@ class Exhibit(NamedTuple):
 
 def comparison(
     title: str,
-    drawn: Sequence[tuple[str, Figure]],
-    words: Sequence[str],
+    titled_figures: Sequence[tuple[str, Figure]],
+    sentences: Sequence[str],
     table: Mapping[str, Sequence[object]],
     command: str,
 ) -> str:
     """A comparison as one file: charts by their titles, sentences, numbers and the command."""
-    told = text.paragraphs(*words), text.heading("Numbers"), text.table(table)
-    return page(title, [*charts(drawn), *told], command)
+    sections = text.paragraphs(*sentences), text.heading("Numbers"), text.table(table)
+    return page(title, [*charts(titled_figures), *sections], command)
 
 
 # --- what a curve is taken along as -----------------------------------------------------------
@@ -54,22 +54,23 @@ def picture_page(picture: Picture, command: str) -> str:
     from pages.ui.charts import compare  # a page that shows no such chart need not load it
 
     first, metric = picture.lines[0], picture.metric
-    placed, guesses = (
-        [lines.place(one, Count.PAPER) for one in side] for side in (picture.lines, picture.guesses)
+    placed_lines, baseline_lines = (
+        [lines.place(curve_line, Count.PAPER) for curve_line in line_group]
+        for line_group in (picture.lines, picture.guesses)
     )
-    epsilons = [float(x) for one in placed for x in one.x]
+    epsilons = [float(x) for curve_line in placed_lines for x in curve_line.x]
     ends = min(epsilons), max(epsilons)
     title = f"{first.info.title}: {metric.title} against epsilon"
     promises = {
-        registry.get(one.mechanism).name: cards.protects(
-            registry.create(one.mechanism, epsilon=1.0).guarantee(one.info.public)
+        registry.get(curve_line.mechanism).name: cards.protects(
+            registry.create(curve_line.mechanism, epsilon=1.0).guarantee(curve_line.info.public)
         )
-        for one in picture.lines
+        for curve_line in picture.lines
     }
     sentences = [f"{name}: {promise}" for name, promise in promises.items()]
     measured = f"Tested on {split_words(first.info.split)}; {lines.band_words(first.band)}."
     sentences += [f"{measured} Filled: certified; hollow: only claimed.", SAVES]
-    fig = compare.roomy(compare.compare(picture, placed, ends, guesses=guesses))
+    fig = compare.roomy(compare.compare(picture, placed_lines, ends, guesses=baseline_lines))
     return page(title, [*charts([("", fig)]), text.paragraphs(*sentences)], command)
 
 
@@ -92,18 +93,18 @@ def cited(picture: Picture, command: str) -> str:
         "note": command,
     }
     own = ",\n".join(f"  {name} = {{{value}}}" for name, value in fields.items())
-    papers = (one.bibtex for one in citation.citing(methods))
+    papers = (paper.bibtex for paper in citation.citing(methods))
     entries = [f"@software{{dpmc-lab,\n{own}\n}}", *papers]
     return "\n\n".join(entries)
 
 
-def page(title: str, parts: Sequence[str], command: str, note: str = "") -> str:
-    """A page that opens anywhere, without a network. parts: HTML; the rest plain text."""
+def page(title: str, sections: Sequence[str], command: str, note: str = "") -> str:
+    """A page that opens anywhere, without a network. sections: HTML; the rest plain text."""
     repeat = f"{text.heading('Repeat it')}<pre>{escape(command)}</pre>"
-    return text.page(title, [*parts, repeat, text.paragraphs(note) if note else ""])
+    return text.page(title, [*sections, repeat, text.paragraphs(note) if note else ""])
 
 
-def charts(drawn: Sequence[tuple[str, Figure]]) -> list[str]:
+def charts(titled_figures: Sequence[tuple[str, Figure]]) -> list[str]:
     """Headed charts; the first brings the library along."""
     import plotly.io as pio  # no first page need wait for it
 
@@ -116,5 +117,5 @@ def charts(drawn: Sequence[tuple[str, Figure]]) -> list[str]:
             config={"displaylogo": False, "toImageButtonOptions": {"format": "svg"}},
             validate=False,
         )
-        for number, (title, fig) in enumerate(drawn)
+        for number, (title, fig) in enumerate(titled_figures)
     ]

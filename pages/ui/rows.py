@@ -75,17 +75,26 @@ def place(name: str) -> Place:
     """The shared store, or for an upload a folder that `start` makes and its session removes."""
     if name != sources.UPLOAD:
         return Place(name, name, default_path(), paths.home() / "sweeps")
-    own = state.private().folder(sources.get(name))
-    return Place(name, str(own.data), own.store, own.path / "sweeps", own.environment, True)
+    upload_folder = state.private().folder(sources.get(name))
+    return Place(
+        name,
+        str(upload_folder.data),
+        upload_folder.store,
+        upload_folder.path / "sweeps",
+        upload_folder.environment,
+        True,
+    )
 
 
-def keys(grid: Grid, where: Place) -> Keys:
+def keys(grid: Grid, location: Place) -> Keys:
     """The keys of a grid's units and curves; planned once. Raises DpmcError."""
     name = " ".join(grid.argv())
-    if not where.private:
+    if not location.private:
         return _shared_keys(name, grid)
-    whole = sweep.Whole(sources.get(where.name))
-    return state.kept("upload keys", name, lambda: sweep.plan(grid, [sweep.lean(whole)]).keys)
+    full_dataset = sweep.Whole(sources.get(location.name))
+    return state.kept(
+        "upload keys", name, lambda: sweep.plan(grid, [sweep.lean(full_dataset)]).keys
+    )
 
 
 @st.cache_resource(max_entries=20, show_spinner="Planning the runs")
@@ -93,56 +102,62 @@ def _shared_keys(name: str, _grid: Grid) -> Keys:  # noqa: ARG001
     return sweep.plan(_grid).keys
 
 
-def link(grid: Grid, where: Place) -> dict[str, Any]:
+def link(grid: Grid, location: Place) -> dict[str, Any]:
     """What an address of Compare must hold to open a grid of seeds 1, 2, ..."""
-    named = next((name for name, values in GRIDS.items() if values == grid.epsilons), OWN)
-    own = {"epsilons": ", ".join(f"{e:g}" for e in grid.epsilons)} if named == OWN else {}
+    grid_name = next((name for name, values in GRIDS.items() if values == grid.epsilons), OWN)
+    custom_epsilons = (
+        {"epsilons": ", ".join(f"{e:g}" for e in grid.epsilons)} if grid_name == OWN else {}
+    )
     task = registry.get(grid.mechanisms[0]).task
     return {
-        "data": where.name,
-        **({"task": task.value} if len(sources.tasks(where.name)) > 1 else {}),
+        "data": location.name,
+        **({"task": task.value} if len(sources.tasks(location.name)) > 1 else {}),
         "mechanisms": list(grid.mechanisms),
-        "grid": named,
-        **own,
+        "grid": grid_name,
+        **custom_epsilons,
         "seeds": len(grid.seeds),
     }
 
 
-def typed(grid: Grid, where: Place) -> Grid:
+def typed(grid: Grid, location: Place) -> Grid:
     """A grid as one types it in a terminal, where an upload is a file that is read again."""
-    if not where.private:
+    if not location.private:
         return grid
-    return replace(grid, data=["YOUR_FILE"], reading=sources.get(where.name).reading)
+    return replace(grid, data=["YOUR_FILE"], reading=sources.get(location.name).reading)
 
 
-def start(grid: Grid, where: Place, wanted: Keys) -> None:
+def start(grid: Grid, location: Place, grid_keys: Keys) -> None:
     """Run in the background what is there of a grid neither in the store nor with the app.
 
     Raises DpmcError, OSError.
     """
-    command = sweep.command(grid, store=where.store if where.private else None)
-    about = {"title": sources.names()[where.name], "link": link(grid, where)}
-    begin(where, wanted.name, [*command, "--skip-shipped"], about)
+    command = sweep.command(grid, store=location.store if location.private else None)
+    description = {"title": sources.names()[location.name], "link": link(grid, location)}
+    begin(location, grid_keys.name, [*command, "--skip-shipped"], description)
 
 
-def begin(where: Place, name: str, command: Sequence[str], about: Mapping[str, Any]) -> None:
+def begin(
+    location: Place, name: str, command: Sequence[str], description: Mapping[str, Any]
+) -> None:
     """Run a command in the background on the data of a place. Raises DpmcError, OSError."""
     classroom.check_allowed()
-    if where.private:
+    if location.private:
         sweeps.check()
-        state.private().folder(sources.get(where.name)).write()
-    sweeps.start(where.folder, name, command, about=about, environment=where.environment)
+        state.private().folder(sources.get(location.name)).write()
+    sweeps.start(
+        location.folder, name, command, about=description, environment=location.environment
+    )
 
 
-def cancel(where: Place, name: str) -> None:
+def cancel(location: Place, name: str) -> None:
     """End what was begun. Raises DpmcError."""
     classroom.check_allowed()
-    sweeps.cancel(where.folder, name)
+    sweeps.cancel(location.folder, name)
 
 
 def read(
-    where: Place,
-    wanted: Keys,
+    location: Place,
+    grid_keys: Keys,
     mechanisms: Sequence[str],
     metrics: Sequence[Metric],
     epsilons: Collection[float],
@@ -153,35 +168,43 @@ def read(
     Read again only when something has arrived. Raises StoreError.
     """
     names = [metric.name for metric in metrics]
-    marks = (wanted.name, names, tuple(epsilons), tuple(seeds))
+    dependencies = (grid_keys.name, names, tuple(epsilons), tuple(seeds))
 
-    def drawn(file: Store | None, last: int) -> GridRows:
-        own: dict[str, lines.CurveRows] = {}
-        came: dict[str, lines.CurveRows] = {}
+    def drawn(results_store: Store | None, last: int) -> GridRows:
+        stored_curves: dict[str, lines.CurveRows] = {}
+        shipped_curves: dict[str, lines.CurveRows] = {}
         present: Collection[str] = ()
-        if file is not None:
-            only = {"keys": wanted.curves, "epsilons": epsilons, "seeds": seeds}
-            own = lines.stored(file, mechanisms, metrics, **only)
-            present = file.present(wanted.units)
+        if results_store is not None:
+            filters = {"keys": grid_keys.curves, "epsilons": epsilons, "seeds": seeds}
+            stored_curves = lines.stored(results_store, mechanisms, metrics, **filters)
+            present = results_store.present(grid_keys.units)
         for id in mechanisms:
-            whole = shipped_rows(where.name, id)
-            facts = registry.uses_facts(where.steps)
-            other = {
+            curve_rows = shipped_rows(location.name, id)
+            with_features = registry.uses_facts(location.steps)
+            mismatched_keys = {
                 key
-                for key, one in whole.items()
-                if one.info.mechanism != id and lines.uses_facts(one) == facts
+                for key, rows in curve_rows.items()
+                if rows.info.mechanism != id and lines.uses_facts(rows) == with_features
             }
-            if any(key in wanted.curves for key in whole.keys() - other):
-                came |= {k: whole[k].only(seeds) for k in whole if k in other or k in wanted.curves}
-        more = shipped_units(where.name, registry.get(mechanisms[0]).task) & {*wanted.units}
-        pictures = tuple(lines.picture(own, mechanisms, metric, came) for metric in metrics)
-        return GridRows(last, len(present), pictures, len(more.difference(present)))
+            if any(key in grid_keys.curves for key in curve_rows.keys() - mismatched_keys):
+                shipped_curves |= {
+                    k: curve_rows[k].only(seeds)
+                    for k in curve_rows
+                    if k in mismatched_keys or k in grid_keys.curves
+                }
+        shipped_only = shipped_units(location.name, registry.get(mechanisms[0]).task) & {
+            *grid_keys.units
+        }
+        pictures = tuple(
+            lines.picture(stored_curves, mechanisms, metric, shipped_curves) for metric in metrics
+        )
+        return GridRows(last, len(present), pictures, len(shipped_only.difference(present)))
 
-    return looked("rows", where.store, marks, drawn)
+    return looked("rows", location.store, dependencies, drawn)
 
 
 def looked(
-    name: str, path: Path | None, marks: object, make: Callable[[Store | None, int], T]
+    name: str, path: Path | None, dependencies: object, make: Callable[[Store | None, int], T]
 ) -> T:
     """What is made of a store and the number of its last row, None and 0 before there is one.
 
@@ -191,8 +214,8 @@ def looked(
         if path is not None:
             with Store(path, read_only=True) as file:
                 last = store.last_row(file)
-                return state.kept(name, (path, marks, last), lambda: make(file, last))
-    return state.kept(name, (path, marks, 0), lambda: make(None, 0))
+                return state.kept(name, (path, dependencies, last), lambda: make(file, last))
+    return state.kept(name, (path, dependencies, 0), lambda: make(None, 0))
 
 
 cached = st.cache_resource(max_entries=100, show_spinner=False)  # what came with the app
@@ -202,8 +225,8 @@ shipped_units = cached(files.units)
 
 def usual_seeds(name: str, task: Task) -> int:
     """How many seeds the curves of a data set rest on, where nobody says."""
-    found = next(filter(None, (shipped(name, id) for id in registry.noisy(task))), None)
-    return USUAL_SEEDS if found is None else len(found[0].lines[0].seeds)
+    first_shipped = next(filter(None, (shipped(name, id) for id in registry.noisy(task))), None)
+    return USUAL_SEEDS if first_shipped is None else len(first_shipped[0].lines[0].seeds)
 
 
 @cached
@@ -214,42 +237,42 @@ def ready(name: str) -> frozenset[str]:
 
 def keys_of(picture: Picture) -> Keys:
     """The keys of the curves of a picture, to look for them in another store."""
-    drawn = [*picture.lines, *picture.guesses, *(level for _, level in picture.levels)]
-    curves = {one.key: one.mechanism for one in drawn}
+    all_lines = [*picture.lines, *picture.guesses, *(level for _, level in picture.levels)]
+    curves = {curve_line.key: curve_line.mechanism for curve_line in all_lines}
     return Keys(" ".join(curves), (), curves)
 
 
 # --- runs on a page ----------------------------------------------------------------------------
 
 
-def runs(where: Place, name: str) -> bool:
+def runs(location: Place, name: str) -> bool:
     """Whether what has this name runs, whoever began it."""
-    now = sweeps.look(where.folder, name)
-    return now is not None and now.running
+    current = sweeps.look(location.folder, name)
+    return current is not None and current.running
 
 
-def steer(where: Place, grid: Grid, wanted: Keys, there: GridRows, label: str) -> bool:
+def steer(location: Place, grid: Grid, grid_keys: Keys, grid_rows: GridRows, label: str) -> bool:
     """The button that ends the runs of a grid, or begins or continues them; whether they run."""
-    running = runs(where, wanted.name)
+    running = runs(location, grid_keys.name)
     if running:
         if st.button("Stop", icon=":material/stop:"):
-            cancel(where, wanted.name)
+            cancel(location, grid_keys.name)
             st.rerun()
     elif (
-        there.done < len(wanted.units)
+        grid_rows.done < len(grid_keys.units)
         and classroom.allowed()
         and st.button(label, type="primary", icon=":material/play_arrow:")
     ):
-        start(grid, where, wanted)
+        start(grid, location, grid_keys)
         st.rerun()
     return running
 
 
-def watch(where: Place, name: str, draw: Callable[[], None], *, running: bool) -> None:
+def watch(location: Place, name: str, draw: Callable[[], None], *, running: bool) -> None:
     """A part of the page that is drawn again and again while runs go on; then the whole page is."""
 
     def look() -> None:
-        if running and not runs(where, name):
+        if running and not runs(location, name):
             st.rerun()
         try:
             draw()
@@ -268,11 +291,11 @@ def progress(running: Sweep, done: int, total: int, of: str = "runs") -> None:
         st.warning(blocks.escape(sentence(running.counts["note"])))
 
 
-def standing(where: Place, name: str, there: GridRows, total: int, press: str) -> None:
+def standing(location: Place, name: str, there: GridRows, total: int, press: str) -> None:
     """How far the runs of a grid are, and how the last attempt ended. press: what begins them."""
-    now = sweeps.look(where.folder, name)
-    if now is not None and now.running:
-        progress(now, there.done, total)
+    current = sweeps.look(location.folder, name)
+    if current is not None and current.running:
+        progress(current, there.done, total)
     elif there.done < total:
         barred = blocks.reserved("compute it", "What is there is drawn for everybody.")
         st.info(
@@ -282,8 +305,8 @@ def standing(where: Place, name: str, there: GridRows, total: int, press: str) -
             else f"This has not been computed here yet: it takes"
             f" {many(total, 'short training run')}. The first points appear within seconds."
         )
-        if where.private:
+        if location.private:
             spends = "On real data every run spends its epsilon again: publish none of it."
             st.caption(f"{spends} {ON_DISK}")
-        if now is not None and now.message:
-            blocks.problem(DpmcError(now.message))
+        if current is not None and current.message:
+            blocks.problem(DpmcError(current.message))

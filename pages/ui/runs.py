@@ -47,7 +47,7 @@ def train(
     number: int = 0,
     film: str = "",
     reference: Sequence[Any] = (),
-    **about: Any,
+    **run_fields: Any,
 ) -> Work:
     """Prepare the data, fit the floor, the mechanism, then its twins, reporting every round.
 
@@ -62,21 +62,27 @@ def train(
         report(0, 0, "preparing the data")
         with stopping(stopped):
             problem = make()
-        known: dict[str, Mapping[str, float]] = {}
-        beside = {one.id: one for one in experiment.baselines_of(mechanism, problem.steps)}
+        baseline_metrics: dict[str, Mapping[str, float]] = {}
+        baselines = {
+            baseline.id: baseline for baseline in experiment.baselines_of(mechanism, problem.steps)
+        }
         # They are cheap, and the picture of the run starts from one of them.
         for id in registry.baselines_of(type(mechanism), problem.steps):
-            if guess := beside.get(id):
+            if guess := baselines.get(id):
                 report(0, 0, f"{guess.name}, for comparison: starting")
-                alone = experiment.run(guess, problem, seed, stop=stopped, with_baselines=False)
-                known[id] = alone.metrics
-        errors = {id: found[metric] for id, found in known.items()}
-        floor = registry.floor_of(type(mechanism), problem.steps, errors)
-        least = errors.get(floor)
-        told = (film or f"run {number}", least, *reference)
-        camera = Camera(mechanism, problem, *told, data=about.get("data", ""), floor_id=floor)
+                baseline_result = experiment.run(
+                    guess, problem, seed, stop=stopped, with_baselines=False
+                )
+                baseline_metrics[id] = baseline_result.metrics
+        errors = {id: method_metrics[metric] for id, method_metrics in baseline_metrics.items()}
+        baseline_id = registry.floor_of(type(mechanism), problem.steps, errors)
+        baseline_error = errors.get(baseline_id)
+        camera_args = (film or f"run {number}", baseline_error, *reference)
+        camera = Camera(
+            mechanism, problem, *camera_args, data=run_fields.get("data", ""), floor_id=baseline_id
+        )
         models: dict[str, Model] = {}
-        begun = time.monotonic()
+        training_start = time.monotonic()
         looked = 0.0
         report(0, 0, f"{mechanism.name}: starting", shown=camera.film)
 
@@ -85,30 +91,32 @@ def train(
             nonlocal looked
             start = time.monotonic()
             last = step.final or step.index == step.total
-            if stopped() or not (last or looked < _LOOKS + _LOOK_SHARE * (start - begun)):
+            if stopped() or not (last or looked < _LOOKS + _LOOK_SHARE * (start - training_start)):
                 return None
-            found = experiment.measure(mechanism, model, problem, seed)
+            method_metrics = experiment.measure(mechanism, model, problem, seed)
             looked += time.monotonic() - start
-            return found[metric]
+            return method_metrics[metric]
 
         def on_step(method: Mechanism, step: Step) -> None:
             if step.model is not None:
                 models[method.id] = step.model
-            heard, publications[:] = tuple(publications), []
+            new_releases, publications[:] = tuple(publications), []
             if step.index == 1 and method.id == mechanism.id:
                 card = method.guarantee(problem.train.public).given(problem.train.prepared)
-                own = card.certified()
-                budget = cards.budget_text(own.epsilon, own.delta)
+                certified_budget = card.certified()
+                budget = cards.budget_text(certified_budget.epsilon, certified_budget.delta)
                 spent.append(
                     f"what it had begun counts as spent, epsilon {budget} {card.change.label}"
                 )
             if method.id != mechanism.id:
-                words = f"{method.name}, for comparison: round {step.index} of at most {step.total}"
-                report(step.index, step.total, words)
+                progress_label = (
+                    f"{method.name}, for comparison: round {step.index} of at most {step.total}"
+                )
+                report(step.index, step.total, progress_label)
                 return
             if step.index == 1:
                 camera.tell(total=step.total)
-            camera.hear(heard)
+            camera.hear(new_releases)
             if step.model is not None and camera.wants(step):
                 camera.see(step.index, step.model, look(step, step.model))
             report(
@@ -120,11 +128,13 @@ def train(
                 halt=not (step.final or step.index == step.total),
             )
 
-        twin = registry.REFERENCES[mechanism.task]
+        nonprivate_id = registry.REFERENCES[mechanism.task]
 
         def show(result: experiment.Result) -> None:
             """The private model first; methods without privacy join it later."""
-            left = [one.name for id, one in beside.items() if id not in result.baselines]
+            left = [
+                baseline.name for id, baseline in baselines.items() if id not in result.baselines
+            ]
             label = f"{left[0]}, for comparison: starting" if left else ""
             report(0, 0, label, result=so_far(result), shown=camera.film)
 
@@ -133,15 +143,17 @@ def train(
             if not frames or frames[-1].round < result.rounds or frames[-1].metric is None:
                 with stopping(lambda: False):  # small, and there even where the run was stopped
                     camera.see(result.rounds, result.model, result.metrics[metric])
-            clear = None
-            if twin in result.baselines:
-                camera.tell(reference=result.baselines[twin][metric], best=WITHOUT)
-                clear = models.get(twin)
-            return Run(result=result, clear=clear, film=camera.film, number=number, **about)
+            nonprivate_model = None
+            if nonprivate_id in result.baselines:
+                camera.tell(reference=result.baselines[nonprivate_id][metric], best=WITHOUT)
+                nonprivate_model = models.get(nonprivate_id)
+            return Run(
+                result=result, clear=nonprivate_model, film=camera.film, number=number, **run_fields
+            )
 
         with witness() if camera.witnesses else nullcontext([]) as publications:
             result = experiment.run(
-                mechanism, problem, seed, on_step, stopped, so_far=show, known=known
+                mechanism, problem, seed, on_step, stopped, so_far=show, known=baseline_metrics
             )
         return so_far(result)
 
@@ -164,17 +176,17 @@ def example(mechanism: Mechanism, ratings: Ratings, data: str = "") -> Film:
     small = noise.block(ratings, _EXAMPLE, _EXAMPLE)
     rng = generator(0, f"example of {ratings.fingerprint}")
     pair = default_split(mechanism.task)(small, rng)
-    found: list[Run] = []
+    partial_runs: list[Run] = []
 
     def report(*_: Any, result: Run | None = None, **__: Any) -> None:
-        found.extend([] if result is None else [result])
+        partial_runs.extend([] if result is None else [result])
 
     def enough() -> bool:
-        return bool(found and found[-1].clear)  # its twin is not in the picture
+        return bool(partial_runs and partial_runs[-1].clear)  # its twin is not in the picture
 
     name = f"example {mechanism!r} on {ratings.fingerprint}"
-    about = {"data": data, "title": "", "split": default_split(mechanism.task), "fresh": False}
-    work = train(mechanism, lambda: build_problem(pair, mechanism.task), 0, film=name, **about)
+    run_fields = {"data": data, "title": "", "split": default_split(mechanism.task), "fresh": False}
+    work = train(mechanism, lambda: build_problem(pair, mechanism.task), 0, film=name, **run_fields)
     run = work(report, enough)
     assert run.film is not None
     return run.film
@@ -185,8 +197,8 @@ def reading_of(content: bytes, name: str, options: Mapping[str, Any]) -> Work:
 
     def work(report: Tell, stopped: Callable[[], bool]) -> Dataset | Refused:
         def tell(done: int, total: int) -> None:
-            words = "sorting the ids" if done >= total else f"{100 * done // total} % read"
-            report(done, total, words)
+            label = "sorting the ids" if done >= total else f"{100 * done // total} % read"
+            report(done, total, label)
 
         report(0, 0, "opening the file")
         try:

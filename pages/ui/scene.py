@@ -61,7 +61,7 @@ class Scene(NamedTuple):
     def cards(self) -> list[Guarantee]:
         """The guarantee at each stop, given what the curve's ratings were prepared by."""
         prepared = self.picture.lines[0].prepared if self.picture.lines else ()
-        return [one.guarantee(self.public).given(prepared) for one in self.mechanisms]
+        return [mechanism.guarantee(self.public).given(prepared) for mechanism in self.mechanisms]
 
 
 def came(data: str, id: str) -> Scene | None:
@@ -69,19 +69,21 @@ def came(data: str, id: str) -> Scene | None:
 
     Raises DpmcError, OSError.
     """
-    found = lines.shipped(data, id)
-    if found is None:
+    shipped_curve = lines.shipped(data, id)
+    if shipped_curve is None:
         return None
-    line, methods = found[0].lines[0], at_stops(id)
-    bare = Scene(methods, found[0], line.info.public)
-    shown = people.load(data, methods[0].task, line.key)
-    if shown is None:
-        return bare
+    line, methods = shipped_curve[0].lines[0], at_stops(id)
+    curve_scene = Scene(methods, shipped_curve[0], line.info.public)
+    displayed_people = people.load(data, methods[0].task, line.key)
+    if displayed_people is None:
+        return curve_scene
     dataset = datasets.load(data)
     scores = leaving(methods, dataset.ratings)
-    around = people.around(shown[0], dataset, methods[0])
+    public_context = people.around(displayed_people[0], dataset, methods[0])
     yours = people.joined(data, methods[0].task, line.key)
-    return bare._replace(shown=shown, scores=scores, around=around, yours=yours)
+    return curve_scene._replace(
+        shown=displayed_people, scores=scores, around=public_context, yours=yours
+    )
 
 
 def at_stops(id: str) -> tuple[Mechanism, ...]:
@@ -100,13 +102,13 @@ def leaving(mechanisms: Sequence[Mechanism], ratings: Ratings) -> tuple[Scores, 
 def grid(data: str, id: str, seeds: Sequence[int], steps: Sequence[str] = ()) -> Grid:
     """The runs behind a curve: for each estimator, of the same reports and certificate; with public
     facts the usual one alone."""
-    two = registry.has_setting(registry.get(id), "estimator") and not steps
+    with_estimators = registry.has_setting(registry.get(id), "estimator") and not steps
     return Grid(
         data=[data],
         mechanisms=[id],
         epsilons=EPSILONS,
         seeds=seeds,
-        settings=BOTH if two else {},
+        settings=BOTH if with_estimators else {},
         steps=steps,
     )
 
@@ -133,67 +135,77 @@ SERVED = {  # to whom raw ratings go
 
 def view(scene: Scene, theme: Theme) -> dict[str, Any]:
     """Everything the instrument draws, as JSON, but where it stands."""
-    mechanisms, picture, public, shown, scores, around, yours = scene
+    mechanisms, picture, public, displayed_people, scores, public_context, yours = scene
     first, line = mechanisms[0], picture.lines[0] if picture.lines else None
-    made = [mechanism.guarantee(public) for mechanism in mechanisms]
-    found, lists = shown or (None, {})
-    curve = charts_curve.instrument(picture, EPSILONS, certified=cards.upheld(made[0]))
-    rated = [person.rated for person in found.people] if found else [cards.TYPICAL]
-    asked = [trade.questions(made[0], first.task, count) for count in rated]
+    guarantees = [mechanism.guarantee(public) for mechanism in mechanisms]
+    people_view, lists = displayed_people or (None, {})
+    curve = charts_curve.instrument(picture, EPSILONS, certified=cards.upheld(guarantees[0]))
+    rated = [person.rated for person in people_view.people] if people_view else [cards.TYPICAL]
+    attacker_questions = [trade.questions(guarantees[0], first.task, count) for count in rated]
     stops = [_stop(picture, epsilon) for epsilon in EPSILONS]
-    said = numbers.finding(picture, line) if line else "No point of this curve is there yet."
+    summary = numbers.finding(picture, line) if line else "No point of this curve is there yet."
     body: dict[str, Any] = {
         "plotly": PLOTLY,
         "title": picture.metric.axis,
-        "finding": said,
+        "finding": summary,
         "picture": _moving(charts_curve.standing(curve, stops), theme),
         "room": charts_curve.ROOM,
         "colors": charts_curve.colors(theme, first.id),
         "method": registry.get(first.id).name,
         "data": in_chart(line.info.title) if line else "",
-        "promise": cards.protects(made[0]),
-        "told": "<br>".join(textwrap.wrap(cards.protects(made[0]), 110)),
-        "unit": made[0].change.label,
+        "promise": cards.protects(guarantees[0]),
+        "told": "<br>".join(textwrap.wrap(cards.protects(guarantees[0]), 110)),
+        "unit": guarantees[0].change.label,
         "stops": stops,
         "needed": None if line is None else _needed(line, curve.layout["yaxis"]["range"]),
         "questions": [
             [
                 {
-                    **{name: getattr(one, name) for name in ("short", "text", "answers")},
-                    "limit": cards.LIMIT.format(one.text, "{}"),
+                    **{name: getattr(entry, name) for name in ("short", "text", "answers")},
+                    "limit": cards.LIMIT.format(entry.text, "{}"),
                 }
-                for one in pair
+                for entry in pair
             ]
-            for pair in asked
+            for pair in attacker_questions
         ],
-        "right": [[[*map(one.answer, made)] for one in pair] for pair in asked],
-        "games": [[trade.guess(card, one) for card in made] for one in asked[0]],
+        "right": [
+            [[*map(entry.answer, guarantees)] for entry in pair] for pair in attacker_questions
+        ],
+        "games": [
+            [trade.guess(guarantee, entry) for guarantee in guarantees]
+            for entry in attacker_questions[0]
+        ],
         "people": None,
         "lists": None,
-        "six": [card._asdict() for card in around.six],
-        "flips": [people.Flips.of(card)._asdict() for card in made] if around.six else [],
+        "six": [guarantee._asdict() for guarantee in public_context.six],
+        "flips": [people.Flips.of(guarantee)._asdict() for guarantee in guarantees]
+        if public_context.six
+        else [],
     }
-    if found:
+    if people_view:
         body |= {
             "people": [
-                _person(mechanisms, one, name, public)
-                for one, name in zip(found.people, around.who, strict=True)
+                _person(mechanisms, entry, name, public)
+                for entry, name in zip(people_view.people, public_context.who, strict=True)
             ],
-            "titles": {str(item): name for item, name in found.titles.items()},
-            "popular": found.popular,
-            "lists": [one and asdict(one) for one in map(lists.get, EPSILONS)] if lists else None,
-            "served": SERVED[made[0].trust],
+            "titles": {str(item): name for item, name in people_view.titles.items()},
+            "popular": people_view.popular,
+            "lists": [entry and asdict(entry) for entry in map(lists.get, EPSILONS)]
+            if lists
+            else None,
+            "served": SERVED[guarantees[0].trust],
             "scores": [
-                one._asdict() | {"before": _short(one.before), "after": [*map(_short, one.after)]}
-                for one in scores
+                entry._asdict()
+                | {"before": _short(entry.before), "after": [*map(_short, entry.after)]}
+                for entry in scores
             ],
         }
     text = json.dumps(body, sort_keys=True, allow_nan=False)
     id = hashlib.sha256(text.encode()).hexdigest()[:16]
     if yours:
         body["yours"] = yours._asdict() | {
-            "names": [one.name for one in yours.judged],
-            "said": [one.words for one in yours.judged],
+            "names": [entry.name for entry in yours.judged],
+            "said": [entry.words for entry in yours.judged],
         }
     return body | {"id": id}
 
@@ -203,60 +215,78 @@ _short = partial(lines.short, digits=3)
 
 def _moving(figures: Sequence[Figure], theme: Theme) -> dict[str, Any]:
     """A figure, and at each stop of the slider what of it is otherwise."""
-    drawn = [fig.on(theme) for fig in figures]
-    first = drawn[0]
+    plotly_figures = [fig.on(theme) for fig in figures]
+    first = plotly_figures[0]
     traces = range(len(first["data"]))
-    apart = {
-        k: {name for one in drawn for name in _differing(first["data"][k], one["data"][k])}
+    trace_differences = {
+        k: {
+            name
+            for plotly_figure in plotly_figures
+            for name in _differing(first["data"][k], plotly_figure["data"][k])
+        }
         for k in traces
     }
-    names, moved = set().union(*apart.values()), [k for k in traces if apart[k]]
-    parts = {name for one in drawn for name in _differing(first["layout"], one["layout"])}
+    names, moving_traces = (
+        set().union(*trace_differences.values()),
+        [k for k in traces if trace_differences[k]],
+    )
+    layout_names = {
+        name
+        for plotly_figure in plotly_figures
+        for name in _differing(first["layout"], plotly_figure["layout"])
+    }
     stops = [
         {
-            "traces": moved,
-            "data": {name: [one["data"][k].get(name) for k in moved] for name in sorted(names)},
-            "layout": {name: one["layout"].get(name, []) for name in sorted(parts)},
+            "traces": moving_traces,
+            "data": {
+                name: [plotly_figure["data"][k].get(name) for k in moving_traces]
+                for name in sorted(names)
+            },
+            "layout": {
+                name: plotly_figure["layout"].get(name, []) for name in sorted(layout_names)
+            },
         }
-        for one in drawn
+        for plotly_figure in plotly_figures
     ]
     return {"figure": first, "stops": stops}
 
 
-def _differing(one: Mapping[str, Any], other: Mapping[str, Any]) -> set[str]:
-    return {name for name in {*one, *other} if one.get(name) != other.get(name)}
+def _differing(first: Mapping[str, Any], other: Mapping[str, Any]) -> set[str]:
+    return {name for name in {*first, *other} if first.get(name) != other.get(name)}
 
 
 def _stop(picture: Picture, epsilon: float) -> dict[str, Any]:
     line = picture.lines[0] if picture.lines else None
-    here, metric = line.at(epsilon) if line else None, picture.metric
+    point, metric = line.at(epsilon) if line else None, picture.metric
     name = f"{epsilon:g}"
-    if line is None or here is None:
+    if line is None or point is None:
         return {"epsilon": name, "text": "-", "half": "not computed", "kept": "", "value": None}
-    found = numbers.kept(picture, line, epsilon)
+    kept_share = numbers.kept(picture, line, epsilon)
     return {
         "epsilon": name,
-        "text": metric.text(here.mean),
-        "half": numbers.around(metric, here),
-        "kept": found.words if found else "",
-        "value": here.mean,
+        "text": metric.text(point.mean),
+        "half": numbers.around(metric, point),
+        "kept": kept_share.words if kept_share else "",
+        "value": point.mean,
     }
 
 
 def _needed(line: Line, axis: Sequence[float]) -> dict[str, Any]:
     """What each quality on the axis takes, from its lowest step on."""
     first, last = math.ceil(axis[0] / _STEP - 1e-9), math.floor(axis[1] / _STEP + 1e-9)
-    found = numbers.needed(line, EPSILONS, [k * _STEP for k in range(first, last + 1)])
-    return {"step": _STEP, "first": first, "answers": [one._asdict() for one in found]}
+    needed = numbers.needed(line, EPSILONS, [k * _STEP for k in range(first, last + 1)])
+    return {"step": _STEP, "first": first, "answers": [answer._asdict() for answer in needed]}
 
 
 def _person(
     mechanisms: Sequence[Mechanism], person: Person, name: str, public: PublicFacts
 ) -> dict[str, Any]:
     task = mechanisms[0].task
-    told = [people.served(mechanism, person, public) for mechanism in mechanisms]
+    served_reports = [people.served(mechanism, person, public) for mechanism in mechanisms]
     rated = [cell for cell in person.cells if cell[1] is not None][:4]
-    cells = person.cells[: len(told[0].values)] if told[0] else rated  # of a server that is trusted
+    cells = (
+        person.cells[: len(served_reports[0].values)] if served_reports[0] else rated
+    )  # of a server that is trusted
     return {
         "name": name,
         "plain": person.plain,
@@ -267,7 +297,7 @@ def _person(
                 "changed": one.changed,
                 "words": f"{sum(one.changed)} of {len(one.changed)} changed",
             }
-            for one in told
+            for one in served_reports
             if one
         ],
     }

@@ -49,9 +49,9 @@ async def ready(_: st.App) -> AsyncIterator[None]:
         import_module(f"pages.ui.{name}")
     if classroom.on():
         classroom.start()
-    tidying = asyncio.create_task(tidy())
+    collecting = asyncio.create_task(tidy())
     yield
-    tidying.cancel()
+    collecting.cancel()
     jobs.cancel_all()  # they stop at their next report
     private.end()
     sweeps.end()
@@ -90,9 +90,9 @@ def send_at_once() -> int:
             with suppress(OSError):
                 if not stat.S_ISSOCK(os.fstat(number).st_mode):
                     continue
-                with socket.socket(fileno=os.dup(number)) as one:
-                    if one.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
-                        one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                with socket.socket(fileno=os.dup(number)) as listener:
+                    if listener.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
+                        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                         listening += 1
     return listening
 
@@ -126,8 +126,8 @@ class ChartsAhead:
 
 
 async def _start(request: Request) -> RedirectResponse:
-    here = "../" if request.url.path.endswith("/") else "./"
-    return RedirectResponse(here + (f"?{request.url.query}" if request.url.query else ""))
+    prefix = "../" if request.url.path.endswith("/") else "./"
+    return RedirectResponse(prefix + (f"?{request.url.query}" if request.url.query else ""))
 
 
 async def _page(request: Request) -> HTMLResponse:
@@ -150,8 +150,8 @@ async def _page(request: Request) -> HTMLResponse:
 
 async def _plotly(_: Request) -> FileResponse:
     """Plotly; a new version has a new address."""
-    kept = {"cache-control": "public, max-age=31536000, immutable"}
-    return FileResponse(scene.plotly(), headers=kept)
+    headers = {"cache-control": "public, max-age=31536000, immutable"}
+    return FileResponse(scene.plotly(), headers=headers)
 
 
 # The name of the first page's file leads to the bare address, links and all: every other page opens

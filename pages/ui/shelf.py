@@ -25,14 +25,16 @@ class Shelf:
 
     def put(self, run: KeptRun) -> None:
         """Remember a run, or what more is known of it; a new one is ticked."""
-        numbers = [one.number for one in self.runs]
+        numbers = [remembered.number for remembered in self.runs]
         if run.number in numbers:
             self.runs[numbers.index(run.number)] = run
             return
         self.runs.append(run)
         self.tick(run.number)
         if len(self.runs) > self.LIMIT:
-            oldest = next(one for one in self.runs if one.number not in self.pinned)
+            oldest = next(
+                remembered for remembered in self.runs if remembered.number not in self.pinned
+            )
             self._drop({oldest.number})
 
     def __contains__(self, number: int) -> bool:
@@ -58,8 +60,8 @@ class Shelf:
     @property
     def pair(self) -> tuple[KeptRun, KeptRun] | None:
         """The two ticked runs, the older one first."""
-        found = [run for run in self.runs if run.number in self.ticked]
-        return (found[0], found[1]) if len(found) == 2 else None
+        ticked_runs = [run for run in self.runs if run.number in self.ticked]
+        return (ticked_runs[0], ticked_runs[1]) if len(ticked_runs) == 2 else None
 
     def clear(self) -> None:
         """Forget all that are not pinned."""

@@ -73,8 +73,10 @@ def run(sections: Mapping[str, Sequence[Entry]]) -> None:
         )
         for e in entries
     }
-    shown = {name: [pages[entry.file] for entry in section] for name, section in sections.items()}
-    page = st.navigation(shown, position="top")
+    navigation = {
+        name: [pages[entry.file] for entry in section] for name, section in sections.items()
+    }
+    page = st.navigation(navigation, position="top")
     st.html(_LOOK if state.theme() is LIGHT else _LOOK + _ON_ACCENT)
     share.control()
     notes = st.container()
@@ -82,8 +84,8 @@ def run(sections: Mapping[str, Sequence[Entry]]) -> None:
     state.turned(page.url_path)
     try:
         page.run()
-        onwards, words = next(e.after for e in entries if pages[e.file] is page)
-        st.page_link(pages[onwards], label=words, icon=":material/arrow_forward:")
+        next_file, label = next(e.after for e in entries if pages[e.file] is page)
+        st.page_link(pages[next_file], label=label, icon=":material/arrow_forward:")
     finally:
         state.settle()
     with notes:

@@ -25,26 +25,30 @@ MAX_DRAWN = 4_000_000  # cells, users x items, of a set that is generated for a 
 
 def names() -> dict[str, str]:
     """Ids and titles of the data sets this session can open."""
-    found = {id: sample.title for id, sample in SAMPLES.items()}
-    found["rank-one"] = ON_DEMAND["rank-one"].title
-    known = {**public_sets.ARCHIVES, **public_sets.BY_HAND}
-    found |= {id: one.title for id, one in known.items() if public_sets.available(id)}
+    titles = {id: sample.title for id, sample in SAMPLES.items()}
+    titles["rank-one"] = ON_DEMAND["rank-one"].title
+    public_sets_by_id = {**public_sets.ARCHIVES, **public_sets.BY_HAND}
+    titles |= {
+        id: public_set.title
+        for id, public_set in public_sets_by_id.items()
+        if public_sets.available(id)
+    }
     for id in (st.session_state.get("data"), st.query_params.get("data")):
-        if id and id not in found and may_draw(id) is None:
-            found[id] = id
+        if id and id not in titles and may_draw(id) is None:
+            titles[id] = id
     if UPLOAD in st.session_state:
-        found[UPLOAD] = "Your upload"
-    return found
+        titles[UPLOAD] = "Your upload"
+    return titles
 
 
 def may_draw(text: str) -> DpmcError | None:
     """Why a sample is not drawn anew from such a text, None where it is."""
     try:
-        anew = datasets.drawn(text)
-        if anew is None:
+        generator_request = datasets.drawn(text)
+        if generator_request is None:
             names = ", ".join(f"{name}:..." for name in DRAWN)
             raise InvalidSetting("sample drawn anew", f"one of {names}", text)
-        name, options = anew
+        name, options = generator_request
         known = options_of(name)
         unknown = [option for option in options if option not in known]
         if unknown:
@@ -62,16 +66,16 @@ def may_draw(text: str) -> DpmcError | None:
 
 def pick(label: str = "Data", **options: Any) -> str:
     """Which data set; the same choice on every page and in the address."""
-    known = names()
+    available_names = names()
     if "next data" in st.session_state:
         st.session_state["data"] = st.session_state.pop("next data")
-    if st.session_state.get("data", UPLOAD) not in known:
+    if st.session_state.get("data", UPLOAD) not in available_names:
         st.session_state.pop("data", None)  # an upload that is gone
-    state.from_link("data", "the data", known)
+    state.from_link("data", "the data", available_names)
     chosen: str = st.selectbox(
         label,
-        list(known),
-        format_func=known.__getitem__,
+        list(available_names),
+        format_func=available_names.__getitem__,
         key="data",
         bind="query-params",
         help="Generated samples, public sets you downloaded, or your own ratings: see Data.",
@@ -119,23 +123,23 @@ def forget_upload() -> None:
         st.session_state.pop(key, None)
 
 
-def look(id: str, what: Callable[[Ratings], Any], name: str = "") -> Any:
+def look(id: str, compute: Callable[[Ratings], Any], name: str = "") -> Any:
     """A picture of a data set, computed once: shared for samples, in the session for an upload.
 
     name: of the picture, else that of the function. Raises DpmcError, OSError.
     """
-    name = name or what.__name__
+    name = name or compute.__name__
     if id != UPLOAD:
-        return _shared_look(id, name, what)
-    kept: dict[str, Any] = st.session_state.setdefault("upload looks", {})
-    if name not in kept:
-        kept[name] = what(get(id).ratings)
-    return kept[name]
+        return _shared_look(id, name, compute)
+    results: dict[str, Any] = st.session_state.setdefault("upload looks", {})
+    if name not in results:
+        results[name] = compute(get(id).ratings)
+    return results[name]
 
 
 @st.cache_resource(max_entries=250, show_spinner=False)
-def _shared_look(id: str, name: str, _what: Callable[[Ratings], Any]) -> Any:  # noqa: ARG001
-    return _what(get(id).ratings)
+def _shared_look(id: str, name: str, _compute: Callable[[Ratings], Any]) -> Any:  # noqa: ARG001
+    return _compute(get(id).ratings)
 
 
 def mechanisms(id: str) -> tuple[str, ...]:

@@ -25,7 +25,9 @@ def jobs() -> Jobs:
     return Jobs()
 
 
-@st.cache_resource(scope="session", on_release=lambda own: own.close(), show_spinner=False)
+@st.cache_resource(
+    scope="session", on_release=lambda upload_folder: upload_folder.close(), show_spinner=False
+)
 def private() -> Private:
     """Where sweeps on this session's upload happen; a closed tab removes it."""
     return Private()
@@ -50,21 +52,21 @@ def from_link(key: str, what: str, names: Mapping[Any, str]) -> None:
     """
     if key in st.session_state or key not in st.query_params:
         return
-    known = {label.lower(): label for label in names.values()}
+    accepted_labels = {label.lower(): label for label in names.values()}
     for option, label in names.items():
         id = option.name if isinstance(option, enum.Enum) else str(option)
-        known.setdefault(id.lower(), label)
-    asked = st.query_params.get_all(key)
-    found = []
-    for one in asked:
-        bare = one.partition(" · ")[0]  # once there were remarks behind names
-        label = known.get(one.lower()) or known.get(bare.lower())
+        accepted_labels.setdefault(id.lower(), label)
+    requested = st.query_params.get_all(key)
+    accepted = []
+    for one in requested:
+        bare_text = one.partition(" · ")[0]  # once there were remarks behind names
+        label = accepted_labels.get(one.lower()) or accepted_labels.get(bare_text.lower())
         if label is None:
             note(f"The link asks for {what} “{one[:40]}”, which is not here; it is left out.")
         else:
-            found.append(label)
-    if found and found != asked:
-        st.query_params[key] = found  # what the widget understands, from the next run on
+            accepted.append(label)
+    if accepted and accepted != requested:
+        st.query_params[key] = accepted  # what the widget understands, from the next run on
         st.rerun()
 
 
@@ -82,31 +84,32 @@ def stand_in(key: str, options: Collection[Any], nearest: Callable[[Any], Any]) 
     kept = f"{key} put away"
     now = st.session_state.get(key)
     if kept in st.session_state and now is not None:
-        wanted, instead = st.session_state[kept]
-        if now != instead:  # somebody has chosen anew
+        original, substitute = st.session_state[kept]
+        if now != substitute:  # somebody has chosen anew
             del st.session_state[kept]
-        elif wanted in options:
-            now = st.session_state[key] = wanted
+        elif original in options:
+            now = st.session_state[key] = original
             del st.session_state[kept]
     if now is None or now in options:
         return None
-    wanted, _ = st.session_state.get(kept, (now, None))
-    instead = st.session_state[key] = nearest(now)
-    st.session_state[kept] = (wanted, instead)
+    original, _ = st.session_state.get(kept, (now, None))
+    substitute = st.session_state[key] = nearest(now)
+    st.session_state[kept] = (original, substitute)
     return now
 
 
-def only_possible(key: str, what: str, possible: Callable[[str], bool]) -> None:
+def only_possible(key: str, description: str, is_possible: Callable[[str], bool]) -> None:
     """Note a value in the address that its widget will not take, and take it away from there.
 
-    Streamlit would stop at an infinity where it wants an integer. possible: may raise ValueError.
+    Streamlit would stop at an infinity where it wants an integer. is_possible: may raise
+    ValueError.
     """
     if key in st.session_state or not st.query_params.get(key):
         return
     with suppress(ValueError):
-        if possible(st.query_params[key]):
+        if is_possible(st.query_params[key]):
             return
-    impossible(key, what)
+    impossible(key, description)
     del st.query_params[key]  # from the next run on
     st.rerun()
 
@@ -148,12 +151,12 @@ def settle() -> None:
         context.session_state.on_script_will_rerun(None)
 
 
-def kept(name: str, marks: object, make: Callable[[], T]) -> T:
+def kept(name: str, dependencies: object, make: Callable[[], T]) -> T:
     """What was made last under this name, while nothing it depends on (marks) has changed."""
-    everything: dict[str, tuple[object, T]] = st.session_state.setdefault("kept", {})
-    last = everything.get(name)
-    if last is None or last[0] != marks:
-        last = everything[name] = (marks, make())
+    cache: dict[str, tuple[object, T]] = st.session_state.setdefault("kept", {})
+    last = cache.get(name)
+    if last is None or last[0] != dependencies:
+        last = cache[name] = (dependencies, make())
     return last[1]
 
 

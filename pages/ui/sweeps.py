@@ -75,11 +75,20 @@ def start(
     check()
     with _sentences(folder):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        for old in found(folder):
-            if not old.running and time.time() - old.started > _KEEP:
+        for sweep in found(folder):
+            if not sweep.running and time.time() - sweep.started > _KEEP:
                 for kind in ("json", "out", "err"):
-                    _path(folder, old.key, kind).unlink(missing_ok=True)
-        if len([s for s in found(folder) if s.running and s.key != key]) >= AT_ONCE:
+                    _path(folder, sweep.key, kind).unlink(missing_ok=True)
+        if (
+            len(
+                [
+                    running_sweep
+                    for running_sweep in found(folder)
+                    if running_sweep.running and running_sweep.key != key
+                ]
+            )
+            >= AT_ONCE
+        ):
             raise DpmcError(f"{AT_ONCE} other sweeps run already: wait for one or cancel it")
         lock = locks.hold(_path(folder, key, "lock"))
         if lock is None:
@@ -115,12 +124,12 @@ def look(folder: Path, key: str) -> Sweep | None:
     """The sweep of that key, running or over; None where there was none."""
     try:
         status = json.loads(_path(folder, key, "json").read_text(encoding="utf-8"))
-        started, about = float(status["started"]), status["about"]
+        started, description = float(status["started"]), status["about"]
     except (OSError, ValueError, KeyError):
         return None
-    alive = _runs(folder, key)
-    message = "" if alive else _last_words(_path(folder, key, "err"))
-    return Sweep(key, alive, started, about, _counts(_path(folder, key, "out")), message)
+    is_alive = _runs(folder, key)
+    message = "" if is_alive else _last_words(_path(folder, key, "err"))
+    return Sweep(key, is_alive, started, description, _counts(_path(folder, key, "out")), message)
 
 
 def found(folder: Path) -> list[Sweep]:
@@ -138,10 +147,12 @@ def cancel(folder: Path, key: str, grace: float = GRACE) -> None:
         return
     try:
         status = json.loads(_path(folder, key, "json").read_text(encoding="utf-8"))
-        process, born = int(status["process"]), status["born"]
+        process, start_ticks = int(status["process"]), status["born"]
     except (OSError, ValueError, KeyError):
         return  # it has only just been started by somebody else
-    if _born(process) != born:  # the lock is held, but not by the process of that number here
+    if (
+        _born(process) != start_ticks
+    ):  # the lock is held, but not by the process of that number here
         raise DpmcError("this sweep was started in another container: cancel it from there")
     if grace:
         with suppress(ProcessLookupError):
@@ -192,13 +203,15 @@ def _counts(path: Path) -> dict[str, Any]:
 
 def _last_words(path: Path) -> str:
     """What a failed sweep said, without the name of the program; nothing for a cancelled one."""
-    said = [line.removeprefix("dpmc: ").strip() for line in _tail(path).splitlines()]
-    said = [s for s in said if s and not s.endswith(" left") and not s.startswith("columns: ")]
-    if any("the same command goes on" in line for line in said):
+    messages = [line.removeprefix("dpmc: ").strip() for line in _tail(path).splitlines()]
+    messages = [
+        s for s in messages if s and not s.endswith(" left") and not s.startswith("columns: ")
+    ]
+    if any("the same command goes on" in line for line in messages):
         return ""
-    if any(line.startswith("Traceback") for line in said):
+    if any(line.startswith("Traceback") for line in messages):
         return "Something went wrong inside the program; the finished rows are kept"
-    return " ".join(dict.fromkeys(said[-4:]))
+    return " ".join(dict.fromkeys(messages[-4:]))
 
 
 def _tail(path: Path) -> str:

@@ -29,7 +29,7 @@ WIDE = (0.01, 0.02, 0.03, 0.05, 0.07, *EPSILONS, 15.0, 20.0, 30.0, 50.0, 100.0)
 
 def choose(
     label: str,
-    what: str,
+    description: str,
     names: Mapping[T, str],
     key: str,
     default: T,
@@ -38,42 +38,43 @@ def choose(
     shared: bool = True,
     **options: Any,
 ) -> T:
-    """One of several in a list, kept in the address; junk in a link is noted with `what` it is.
+    """One of several in a list, kept in the address; junk in a link is noted with `description` it
+    is.
 
     shared: not for what comes out of an upload, whose names belong into no address: it stays in
     the session.
     """
-    kept = {"bind": "query-params"} if shared else {"persist_state": "session"}
-    options |= kept | {"index": list(names).index(default)}
-    return _among(place.selectbox, label, what, names, key, default, **options)
+    storage = {"bind": "query-params"} if shared else {"persist_state": "session"}
+    options |= storage | {"index": list(names).index(default)}
+    return _among(place.selectbox, label, description, names, key, default, **options)
 
 
 def switch(
-    label: str, what: str, names: Mapping[T, str], key: str, default: T, **options: Any
+    label: str, description: str, names: Mapping[T, str], key: str, default: T, **options: Any
 ) -> T:
     """The same with all of them in sight."""
     options |= {"bind": "query-params", "required": True, "default": default}
-    return _among(st.segmented_control, label, what, names, key, default, **options)
+    return _among(st.segmented_control, label, description, names, key, default, **options)
 
 
 def _among(
     make: Callable[..., T],
     label: str,
-    what: str,
+    description: str,
     names: Mapping[T, str],
     key: str,
     first: T,
     **options: Any,
 ) -> T:
     if "bind" in options:
-        state.from_link(key, what, names)
+        state.from_link(key, description, names)
     state.only_among(key, names, first)
     return make(label, list(names), format_func=names.__getitem__, key=key, **options)
 
 
 def number(
     label: str,
-    what: str,
+    description: str,
     low: Any,
     high: Any,
     default: Any,
@@ -85,38 +86,44 @@ def number(
 ) -> Any:
     """A number, kept in the address: one that cannot be is noted, or forgotten with its data."""
 
-    def possible(asked: Any) -> bool:
+    def possible(value: Any) -> bool:
         ends = -_MOST if low is None else low, _MOST if high is None else high
-        return ends[0] <= float(asked) <= ends[1]
+        return ends[0] <= float(value) <= ends[1]
 
-    state.only_possible(key, what, possible)
-    now = st.session_state.get(key)
-    if now is not None and not possible(now):
+    state.only_possible(key, description, possible)
+    current = st.session_state.get(key)
+    if current is not None and not possible(current):
         st.session_state[key] = default  # chosen for other data
     make = getattr(place, kind)
     try:
         return make(label, low, high, default, key=key, bind="query-params", **options)
     except OverflowError:  # the browser went back to an infinity, which only Streamlit may remove
-        state.impossible(key, what)
+        state.impossible(key, description)
         return make(label, low, high, default, **options)
 
 
 slider = partial(number, kind="slider")
 
 
-def tabs(what: str, names: Sequence[str], key: str) -> Sequence[Any]:
+def tabs(description: str, names: Sequence[str], key: str) -> Sequence[Any]:
     """Tabs, the open one kept in the address; what is in the others need not be drawn."""
     labels = {name: blocks.escape(name) for name in names}
-    state.from_link(key, what, labels)
+    state.from_link(key, description, labels)
     state.only_among(key, {label: label for label in labels.values()}, labels[names[0]])
     return st.tabs(list(labels.values()), key=key, bind="query-params")
 
 
 def toggle(
-    label: str, what: str, key: str, default: bool = False, *, place: Any = st, **options: Any
+    label: str,
+    description: str,
+    key: str,
+    default: bool = False,
+    *,
+    place: Any = st,
+    **options: Any,
 ) -> bool:
     """On or off, kept in the address."""
-    state.only_possible(key, what, lambda asked: asked.lower() in ("true", "false"))
+    state.only_possible(key, description, lambda text: text.lower() in ("true", "false"))
     chosen: bool = place.toggle(label, default, key=key, bind="query-params", **options)
     return chosen
 
@@ -129,33 +136,35 @@ def mechanism(data: str) -> str:
     except (DpmcError, OSError):  # the page says so where it needs the data
         public = groups.ANY
     # Where these sizes ask for other settings, it can be chosen all the same.
-    (usual, _), (found, _) = (groups.cards_of(ids, facts) for facts in (groups.ANY, public))
-    return picker(usual | found, rows.ready(data))
+    (default_guarantees, _), (data_guarantees, _) = (
+        groups.cards_of(ids, facts) for facts in (groups.ANY, public)
+    )
+    return picker(default_guarantees | data_guarantees, rows.ready(data))
 
 
-def picker(cards: Mapping[str, Guarantee], ready: Collection[str] = ()) -> str:
-    """The same by their cards: grouped by promise. ready: ids whose curve came with the app."""
-    heads, choices = {}, {}
+def picker(cards: Mapping[str, Guarantee], ready_ids: Collection[str] = ()) -> str:
+    """The same by their cards: grouped by promise. ready_ids: ids whose curve came with the app."""
+    headings, choices = {}, {}
     for group in groups.grouped(cards):
-        heads[len(choices) + 1] = group.title
+        headings[len(choices) + 1] = group.title
         choices |= {choice.id: choice for choice in group.choices}
     names = {id: choice.name for id, choice in choices.items()}
     first = next(iter(cards))
     state.from_link("mechanism", "the mechanism", names)
     away = state.stand_in("mechanism", names, lambda id: _nearest(id, cards))
-    asked = st.query_params.get("mechanism", names[first])
-    now = names.get(st.session_state.get("mechanism"), asked)
+    requested = st.query_params.get("mechanism", names[first])
+    now = names.get(st.session_state.get("mechanism"), requested)
     if away in registry.MECHANISMS:
         state.note(f"{registry.get(away).name} is not to be had here; {now} stands in for it.")
     with st.popover(f"Mechanism: **{blocks.escape(now)}**"):
         st.caption("● certified, ○ only claimed; what it predicts; what it publishes.")
-        st.html(_headed("mechanism", heads))
+        st.html(_headed("mechanism", headings))
         chosen = st.radio(
             "Mechanism",
             list(names),
             index=list(names).index(first),
             format_func=names.__getitem__,
-            captions=[_caption(choice, ready) for choice in choices.values()],
+            captions=[_caption(choice, ready_ids) for choice in choices.values()],
             key="mechanism",
             bind="query-params",
             label_visibility="collapsed",
@@ -165,31 +174,38 @@ def picker(cards: Mapping[str, Guarantee], ready: Collection[str] = ()) -> str:
 
 def _nearest(id: str, cards: Mapping[str, Guarantee]) -> str:
     """The one of these that promises and predicts most alike."""
-    wanted, _ = groups.cards_of([id] if id in registry.MECHANISMS else [], groups.ANY)
-    if id not in wanted:
+    target_guarantees, _ = groups.cards_of([id] if id in registry.MECHANISMS else [], groups.ANY)
+    if id not in target_guarantees:
         return next(iter(cards))
-    own, task = wanted[id], registry.get(id).task
+    target_guarantee, task = target_guarantees[id], registry.get(id).task
 
     def alike(other: str) -> tuple[bool, bool, bool]:
-        card = cards[other]
-        same = registry.get(other).task is task
-        return card.change.per_user is own.change.per_user, card.trust is own.trust, same
+        guarantee = cards[other]
+        same_task = registry.get(other).task is task
+        return (
+            guarantee.change.per_user is target_guarantee.change.per_user,
+            guarantee.trust is target_guarantee.trust,
+            same_task,
+        )
 
     return max(cards, key=alike)  # the first of those alike
 
 
-def _caption(choice: Choice, ready: Collection[str]) -> str:
-    curve = ("curve ready" if choice.id in ready else "no curve yet") if ready else ""
-    advised = choice.recommended and f"**{choice.recommended}**"
+def _caption(choice: Choice, ready_ids: Collection[str]) -> str:
+    curve_state = ("curve ready" if choice.id in ready_ids else "no curve yet") if ready_ids else ""
+    recommendation = choice.recommended and f"**{choice.recommended}**"
     return " · ".join(
-        filter(None, (choice.state.value, choice.predicts, choice.publishes, curve, advised))
+        filter(
+            None,
+            (choice.state.value, choice.predicts, choice.publishes, curve_state, recommendation),
+        )
     )
 
 
-def _headed(key: str, heads: Mapping[int, str]) -> str:
+def _headed(key: str, headings: Mapping[int, str]) -> str:
     """A style of a radio with captions: headings between its options, captions beside their labels.
 
-    heads: number of the option (from 1) that a heading stands above, and the heading.
+    headings: number of the option (from 1) that a heading stands above, and the heading.
     """
     group = f'.st-key-{key} [data-testid="stRadioGroup"]'
     rules = [
@@ -201,7 +217,7 @@ def _headed(key: str, heads: Mapping[int, str]) -> str:
         *(
             f"{group} > div:nth-child({k})::before {{ content: {json.dumps(text)};"
             f" margin: {'0' if k == 1 else '0.7rem'} 0 0.1rem; }}"
-            for k, text in heads.items()
+            for k, text in headings.items()
         ),
     ]
     return f"<style>{' '.join(rules)}</style>"
@@ -228,12 +244,12 @@ def epsilon(wide: bool = False) -> float:
     epsilons = grid(wide)
     names = {value: f"{value:g}" for value in epsilons}
     state.from_link("epsilon", "epsilon", names)
-    now = st.session_state.get("epsilon", 1.0)
-    if now not in epsilons:  # chosen on the wide range
-        st.session_state["epsilon"] = min(epsilons, key=lambda e: abs(e - now))
+    current = st.session_state.get("epsilon", 1.0)
+    if current not in epsilons:  # chosen on the wide range
+        st.session_state["epsilon"] = min(epsilons, key=lambda e: abs(e - current))
     with st.container(horizontal=True, vertical_alignment="center", key="epsilon line"):
-        said = "**epsilon** \u2190 more private"
-        st.caption(said, width="content", help=glossary.help("epsilon"))
+        caption = "**epsilon** \u2190 more private"
+        st.caption(caption, width="content", help=glossary.help("epsilon"))
         chosen = st.select_slider(
             "epsilon",
             epsilons,
@@ -254,17 +270,17 @@ def settings(cls: type[Mechanism]) -> dict[str, Any] | None:
     """
     chosen, possible = {}, True
     with st.grid(3, min_column_width=240):
-        for s in settings_of(cls):
-            if s.name in ("epsilon", "delta"):
+        for setting in settings_of(cls):
+            if setting.name in ("epsilon", "delta"):
                 continue
             try:
-                value = _setting(cls, s)
+                value = _setting(cls, setting)
             except DpmcError as error:
                 state.note(sentence(str(error)))  # seen also while the settings are closed
                 possible = False
                 continue
-            if value != s.default:
-                chosen[s.name] = value
+            if value != setting.default:
+                chosen[setting.name] = value
     return chosen if possible else None
 
 
@@ -282,11 +298,11 @@ def facts(data: str, ids: Collection[str]) -> tuple[str, ...]:
     """The step that uses what is publicly known of the items, where somebody wants it and there is
     something that one of these methods uses."""
     ratings = sources.get(data).ratings
-    known = ratings.public.known
-    if not known or not any(registry.takes_facts(registry.get(id)) for id in ids):
+    item_features = ratings.public.known
+    if not item_features or not any(registry.takes_facts(registry.get(id)) for id in ids):
         return ()
-    names = ", ".join(name for name, _ in known)
-    on = toggle(
+    names = ", ".join(name for name, _ in item_features)
+    use_features = toggle(
         "Public facts",
         "the public facts",
         "known",
@@ -294,26 +310,26 @@ def facts(data: str, ids: Collection[str]) -> tuple[str, ...]:
         help="What an outsider already knows about items costs no epsilon: here "
         f"{names}. Each user's own side takes it along.",
     )
-    return ("features",) * on
+    return ("features",) * use_features
 
 
 def _setting(cls: type[Mechanism], s: Setting) -> Any:
     key, label = f"{cls.id}.{s.name}", s.name.replace("_", " ").capitalize()
-    what, i = f"the setting {s.name}", s.info
+    description, i = f"the setting {s.name}", s.info
     term = glossary.named(s.name)
-    words = " ".join(filter(None, (sentence(i.help), term and term.words))) or None
+    help_text = " ".join(filter(None, (sentence(i.help), term and term.words))) or None
     if s.type is bool:
-        return toggle(label, what, key, s.default, help=words)
+        return toggle(label, description, key, s.default, help=help_text)
     if issubclass(s.type, enum.Enum):
         names = {member: str(member.value) for member in s.type}
-        return choose(label, what, names, key, s.default, help=words)
+        return choose(label, description, names, key, s.default, help=help_text)
     if s.type in (int, float):
         # an open end is checked by the core, with a sentence
         low = i.at_least if i.at_least is not None else i.above
         high = i.at_most if i.at_most is not None else i.below
         return number(
             label,
-            what,
+            description,
             None if low is None else s.type(low),
             None if high is None else s.type(high),
             s.default,
@@ -321,7 +337,7 @@ def _setting(cls: type[Mechanism], s: Setting) -> Any:
             step=1 if s.type is int else None,
             format=None if s.type is int else "%g",
             placeholder="none" if s.optional else None,
-            help=words,
+            help=help_text,
         )
     text = st.selectbox(
         label,

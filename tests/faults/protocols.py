@@ -22,13 +22,13 @@ PROTOCOL = (
          "run.users.linear", named("protocol", f"{_ONCE}[StaticUsers]")),
         ("scenario 3: no shares of noise", SKIPPED,
          "shares = phase.release.publish_shares(\n"
-         "                np.zeros((len(asked), self.rank)), group, mixing, run.rng\n"
-         "            )", "shares = np.zeros((len(asked), self.rank))",
+         "                np.zeros((len(queried), self.rank)), group, mixing, run.rng\n"
+         "            )", "shares = np.zeros((len(queried), self.rank))",
          named("protocol", f"{_ONCE}[DynamicUsers]")),
         ("a rating's bound is left out", UNIT, "sensitivity=term.sensitivity,", "sensitivity={},",
          named("protocol", _ONCE)),
-        ("single gradients are covered", UNIT, "unaccounted=(*card.unaccounted, single)",
-         "unaccounted=card.unaccounted", named("protocol",
+        ("single gradients are covered", UNIT, "unaccounted=(*base_guarantee.unaccounted, leak)",
+         "unaccounted=base_guarantee.unaccounted", named("protocol",
          "test_the_card_of_scenario_3_says_that_single_gradients_are_covered_by_nothing")),
         ("user factors are not cut to the ball", CLIP,
          "user_factors, _ = clip_dense_rows(self.refit(items), 1.0)",
@@ -38,11 +38,14 @@ PROTOCOL = (
          "clip_dense_rows(self.refit(items), 1.03)",
          named("protocol", "test_long_user_factors_move_no_linear_term_further_than_stated")),
         ("users share the recommender's generator", REUSED,
-         "own, self.rng, masks, secrets = rng.spawn(4)",
-         "own, self.rng, _, secrets = rng.spawn(4)\n        masks = self.rng",
+         "user_rng, self.rng, masks, secrets = rng.spawn(4)",
+         "user_rng, self.rng, _, secrets = rng.spawn(4)\n"
+         "        masks = self.rng",
          named("protocol", "test_the_parties_draw_from_generators_of_their_own")),
-        ("the third party shares the recommender's generator", REUSED, "fixed, secrets)",
-         "fixed, masks)", named("protocol", "test_the_parties_draw_from_generators_of_their_own")),
+        ("the third party shares the recommender's generator", REUSED,
+         "fixed_point, secrets\n"
+         "        )", "fixed_point, masks)",
+         named("protocol", "test_the_parties_draw_from_generators_of_their_own")),
         ("the third party's secret is 0", OTHER, "self.fixed.uniform(size, run.third_party.rng)",
          "np.zeros(size, dtype=np.uint64)", named("protocol", _VIEWS)),
         ("the secret is the start of the mask stream", OTHER,
@@ -58,14 +61,14 @@ PROTOCOL = (
          '{"mask": np.uint64(0) * run.recommender.mask(len(groups))} if',
          named("protocol", "test_the_third_party_sees_uniform_numbers_whatever_the_ratings")),
         ("scenario 3: shares without masks", OTHER,
-         "run.what[asked], run.recommender.mask(len(asked))",
-         "run.what[asked], np.uint64(0) * run.recommender.mask(len(asked))",
+         "run.what[queried], run.recommender.mask(len(queried))",
+         "run.what[queried], np.uint64(0) * run.recommender.mask(len(queried))",
          named("protocol", _VIEWS)),
         ("scenario 3: gradients without masks", OTHER, '{"mask": recommender.mask(len(groups)),',
          '{"mask": np.uint64(0) * recommender.mask(len(groups)),', named("protocol", _VIEWS)),
         ("every phase spends all of epsilon", SCALE,
-         "dataclasses.replace(self.mechanism, epsilon=part.epsilon) for part in parts",
-         "self.mechanism for part in parts", named("phases", _ADD_UP)),
+         "dataclasses.replace(self.mechanism, epsilon=budget.epsilon) for budget in budgets",
+         "self.mechanism for budget in budgets", named("phases", _ADD_UP)),
         ("later phases have half the noise", SCALE,
          "np.add.at(phase.noise, run.what, noisy - run.users.linear)",
          "noisy = noisy - (noisy - run.users.linear) / 2 * (phase.before > 0)\n"
@@ -90,13 +93,13 @@ PROTOCOL = (
          "            run.third_party.secret = self.fixed.uniform(size, run.third_party.rng)",
          named("phases", "test_the_secret_of_the_third_party_is_another_in_every_phase")),
         ("fitted user factors count as public", UNIT,
-         "unaccounted=_REFITTED + card.unaccounted[1:]", "unaccounted=()",
+         "unaccounted=_REFITTED + base_guarantee.unaccounted[1:]", "unaccounted=()",
          named("phases", _ADD_UP)),
         ("one picked user is enough to hide", OTHER, "if 0 < self.picked < fewest:",
          "if 0 > self.picked:", named("phases", "test_fewer_picked_than_can_hide_are_refused")),
         ("scenario 3: the same shares in every run", REUSED,
-         "np.zeros((len(asked), self.rank)), group, mixing, run.rng",
-         f"np.zeros((len(asked), self.rank)), group, mixing, {SEEDED}",
+         "np.zeros((len(queried), self.rank)), group, mixing, run.rng",
+         "np.zeros((len(queried), self.rank)), group, mixing, np.random.default_rng(0)",
          named("protocol", f"{_LAW}[DynamicUsers-Shares.GAMMA]")),
     )
     + family_of(
@@ -116,7 +119,8 @@ PROTOCOL = (
     )
     + family_of(
         "protocol", "dpmc_lab/protocol/__init__.py",
-        ("sums may wrap around", CLIP, "wrong = ~(np.abs(array) < room)", "wrong = array != array",
+        ("sums may wrap around", CLIP, "out_of_range = ~(np.abs(array) < headroom)",
+         "out_of_range = array != array",
          named("protocol", "test_sums_that_would_wrap_around_are_refused_never_silent")),
     )
 )
@@ -137,15 +141,18 @@ FEDERATED = family_of(
      "test_what_a_party_sends_in_the_first_round_is_made_of_its_published_answers")),
     ("only the first local solve has noise", SKIPPED, "        for _ in range(local):\n",
      "        for _ in range(1):\n", named("federated", _SOLVES)),
-    ("a cell's epsilon for a user's", UNIT, "user_composed=all_.certified(card.change).epsilon,",
-     "user_composed=all_.certified(CELL).epsilon,",
+    ("a cell's epsilon for a user's", UNIT,
+     "user_composed=all_solves.certified(guarantee.change).epsilon,",
+     "user_composed=all_solves.certified(CELL).epsilon,",
      named("federated", "test_the_budget_line_is_honest")),
     ("a party's factors are not clipped", CLIP, "profiles = self.mechanism.private_profiles(",
      "profiles = __import__('dataclasses').replace("
      "self.mechanism, clip=900.0, clip_l2=900.0).private_profiles(", named("federated",
      "test_one_cell_of_a_party_moves_its_first_answer_as_far_as_stated_at_most")),
-    ("all parties have one generator", REUSED, "rng.spawn(1)[0], flow.mechanism)",
-     "np.random.default_rng(1), flow.mechanism)", named("federated", _PARTIES)),
+    ("all parties have one generator", REUSED,
+     "rng.spawn(1)[0],\n"
+     "                flow.mechanism,\n"
+     "            )", "np.random.default_rng(1), flow.mechanism)", named("federated", _PARTIES)),
     ("the same noise for every party", REUSED, "self.columns, self.factors, releases, self.rng",
      f"self.columns, self.factors, releases, {SEEDED}", named("federated", _PARTIES)),
     ("local solves are not counted", OTHER, "solves = self.rounds * self.local",

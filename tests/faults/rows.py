@@ -10,8 +10,8 @@ _PARTITIONS = "test_sums_over_partitions_are_those_of_one_machine"
 STORE = (
     family_of(
         "store", "dpmc_lab/store.py",
-        ("every epsilon is a curve of its own", OTHER, "plain = without_epsilon(settings)",
-         "plain = settings",
+        ("every epsilon is a curve of its own", OTHER,
+         "curve_settings = without_epsilon(settings)", "curve_settings = settings",
          named("store", "test_curves_collect_what_differs_in_epsilon_and_seed_only")),
         ("seeds share a row", OTHER, "mechanism, revision, settings, *seed)",
          "mechanism, revision, settings)",
@@ -48,8 +48,7 @@ STORE = (
          "        return value\n    return value",
          named("store", "test_an_export_holds_every_row")),
         ("numbers are exported as text", OTHER, "    try:\n        float(value)",
-         "    try:\n        raise ValueError",
-         named("store", "test_an_export_holds_every_row")),
+         "    try:\n        raise ValueError", named("store", "test_an_export_holds_every_row")),
     )
     + family_of(
         "store", "registry.py",
@@ -71,8 +70,8 @@ SWEEP = (
     family_of(
         "sweep", "dpmc_lab/cli/sweep.py",
         ("a new curve has no lists without privacy to be compared with", OTHER,
-         "if any(unit.curve not in known for unit in first):", "if not first:",
-         named("pages_compare",
+         "if any(unit.curve not in shipped_curves for unit in first_units):",
+         "if not first_units:", named("pages_compare",
          "test_with_a_new_curve_the_reference_runs_once_more_for_its_lists")),
     )
     + family_of(
@@ -81,8 +80,8 @@ SWEEP = (
          "yield from dict.fromkeys(ordered[:1] + ordered[-1:])",
          "yield from dict.fromkeys(ordered[:1])",
          named("sweep", "test_the_curve_is_seen_early_and_then_filled")),
-        ("the last seed of a range is left out", OTHER, "found += range(low, high + 1)",
-         "found += range(low, max(high, low + 1))",
+        ("the last seed of a range is left out", OTHER, "seeds += range(low, high + 1)",
+         "seeds += range(low, max(high, low + 1))",
          named("sweep_cli", "test_seeds_are_lists_or_ranges")),
         ("epsilons are spaced evenly and not in the logarithm", OTHER,
          "np.geomspace(low, high, count)", "np.linspace(low, high, count)",
@@ -110,7 +109,8 @@ SWEEP = (
          "return datasets.load(self.sample, seed=0, **self.options)",
          named("sweep_data", "test_generated_data_is_one_matrix_or_a_new_one_for_each_seed")),
         ("an upload's cap is forgotten on its way to a sweep", OTHER,
-         "named | ratings.public.as_dict()", 'named | ratings.public.as_dict() | {"cap": None}',
+         "metadata | ratings.public.as_dict()",
+         'metadata | ratings.public.as_dict() | {"cap": None}',
          named("sweep_data", "test_a_snapshot_gives_the_same_ratings_back")),
         ("times do not name the data", OTHER,
          "None if ratings.times is None else _hash(ratings.times)", "None",
@@ -145,15 +145,16 @@ SWEEP = (
         "sweep", "mechanisms/per_user.py",
         ("each partition has noise of its own", REUSED,
          "releases.counts.publish(ratings.total(_counts), rng)",
-         "ratings.total(lambda part: releases.counts.publish(_counts(part), rng))",
+         "ratings.total(lambda features_budget: "
+         "releases.counts.publish(_counts(features_budget), rng))",
          named("cluster_sums", _PARTITIONS)),
         ("a partition forgets to clip", CLIP,
-         "weighted, gains = weighted_rows(part, values, weights, clip)",
-         "weighted, gains = weighted_rows(part, values, weights, clip"
-         " if ratings.places is None else math.inf)", named("cluster_sums", _PARTITIONS)),
+         "weighted, gains = weighted_rows(chunk, values, weights, clip)",
+         "weighted, gains = weighted_rows(chunk, values, weights, clip if ratings.places is "
+         "None else math.inf)", named("cluster_sums", _PARTITIONS)),
         ("a sum is drawn where users are", OTHER,
-         "return item_sums(cells, factor=1.0 / np.sqrt(np.maximum(cells.counts, 1)))",
-         "return item_sums(cells) + np.random.random(cells.shape[1])",
+         "return item_sums(entries, factor=1.0 / np.sqrt(np.maximum(entries.counts, 1)))",
+         "return item_sums(entries) + np.random.random(entries.shape[1])",
          named("cluster_sums", "test_what_is_run_again_changes_nothing_and_draws_nothing")),
     )
     + family_of(

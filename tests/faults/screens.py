@@ -12,14 +12,14 @@ VIEWS = family_of(
     ("a band of seeds and not of their mean", OTHER, "ddof=1)) / math.sqrt(n), n)", "ddof=1)), n)",
      named("compare", "test_the_band_is_the_t_interval_of_each_row")),
     ("per rating and per user change places", UNIT,
-     "{Count.RATING: RATING, Count.USER: USER_EMPTIED}[count]",
-     "{Count.RATING: USER_EMPTIED, Count.USER: RATING}[count]",
+     "{Count.RATING: RATING, Count.USER: USER_EMPTIED}[epsilon_unit]",
+     "{Count.RATING: USER_EMPTIED, Count.USER: RATING}[epsilon_unit]",
      named("compare", "test_in_the_same_unit_the_crossover_moves_with_the_certified_values")),
     ("a line without a bound in a unit is certified there", OTHER, "if np.isfinite(x).all():",
-     "if np.isfinite(shown).all():",
+     "if np.isfinite(claimed_epsilons).all():",
      named("compare", "test_without_a_finite_value_in_the_unit_a_line_is_hollow_and_not_dropped")),
-    ("a line's last seed is left out", OTHER, "seeds=np.array(drawn),",
-     "seeds=np.array(drawn[:-1]),",
+    ("a line's last seed is left out", OTHER, "seeds=np.array(seeds),",
+     "seeds=np.array(seeds[:-1]),",
      named("compare", "test_lines_come_from_the_store_with_what_they_certify")),
     ("epsilons that were not asked for are drawn", OTHER,
      "if place[0] is None or epsilons is None or place[0] in epsilons", "if True",
@@ -29,9 +29,10 @@ VIEWS = family_of(
     ("many epsilons are as sure as one", OTHER, "level = 1 - (1 - LEVEL) / len(x)",
      "level = LEVEL", named("compare", "test_equal_lines_cannot_be_told_apart")),
     ("seeds are not compared in pairs", OTHER,
-     "found = [interval(row, level) for row in difference]",
-     "found = [at._replace(half_width=at.half_width * difference.std(ddof=1) / row.std(ddof=1))"
-     " for row in difference for at in [interval(row, level)]]",
+     "intervals = [interval(row, level) for row in difference]",
+     "intervals = [estimate._replace(half_width=estimate.half_width * "
+     "difference.std(ddof=1) / row.std(ddof=1)) for row in difference for estimate in "
+     "[interval(row, level)]]",
      named("compare", "test_each_line_stands_at_each_epsilon_as_the_duels_say")),
 )
 VIEWS += family_of(
@@ -43,17 +44,22 @@ VIEWS += family_of(
      "yes, USER_REPLACED, rated)",
      named("trade", "test_gaussian_noise_by_its_own_law_and_by_epsilon_and_delta_alone")),
     ("a certificate stands where epsilon and delta alone put it", OTHER,
-     "value, stand, right, alone,", "value, stand, alone, alone,",
+     "value,\n"
+     "        state,\n"
+     "        success_rate,\n"
+     "        certificate_rate,", "value, state, certificate_rate, certificate_rate,",
      named("trade", "test_a_flip_and_one_number_of_laplace_noise")),
-    ("a curator's server is held off", OTHER, "if not held and card.trust is Trust.CURATOR:",
-     "if not held and card.trust is Trust.AGGREGATOR:",
+    ("a curator's server is held off", OTHER,
+     "if not is_reader and guarantee.trust is Trust.CURATOR:",
+     "if not is_reader and guarantee.trust is Trust.AGGREGATOR:",
      named("trade", "test_who_runs_the_server_sees_what_a_curator_sees_and_no_more_of_reports")),
     ("a tick measured of one thing stands in the trade of another", UNIT,
-     "if sensitivity_at({question.change: 1.0}, found.change, here) > 1:",
-     "if sensitivity_at({question.change: 1.0}, found.change, here) > math.inf:", named("trade",
+     "if sensitivity_at({question.change: 1.0}, bound.change, public_facts) > 1:",
+     "if sensitivity_at({question.change: 1.0}, bound.change, public_facts) > math.inf:",
+     named("trade",
      "test_a_tick_lies_below_what_is_certified_and_only_where_it_tells_of_the_question")),
     ("a recommender with a third party counts as held off", OTHER,
-     "not (held or card.trust is not Trust.AGGREGATOR)", "False",
+     "not (is_reader or guarantee.trust is not Trust.AGGREGATOR)", "False",
      named("trade", "test_a_recommender_beside_a_third_party_is_held_off_by_no_proof_of_ours")),
 )
 
@@ -72,18 +78,23 @@ PAGES = (
          named("page_train",
          "test_a_run_that_is_known_better_replaces_itself_and_a_third_tick_the_first")),
         ("the newest run makes room and not the oldest", OTHER,
-         "next(one for one in self.runs if one.number not in self.pinned)",
-         "next(one for one in self.runs[::-1] if one.number not in self.pinned)",
-         named("page_train", "test_the_oldest_run_that_is_not_pinned_makes_room")),
+         "next(\n"
+         "                remembered for remembered in self.runs if remembered.number not in "
+         "self.pinned\n"
+         "            )",
+         "next(remembered for remembered in self.runs[::-1] if remembered.number not in "
+         "self.pinned)", named("page_train", "test_the_oldest_run_that_is_not_pinned_makes_room")),
         ("pinned runs are pushed out", OTHER,
-         "next(one for one in self.runs if one.number not in self.pinned)",
-         "next(iter(self.runs))",
+         "next(\n"
+         "                remembered for remembered in self.runs if remembered.number not in "
+         "self.pinned\n"
+         "            )", "next(iter(self.runs))",
          named("page_train", "test_the_oldest_run_that_is_not_pinned_makes_room")),
     )
     + family_of(
         "pages", "pages/ui/jobs.py",
-        ("time left as if nothing were done", OTHER, "seconds * (self.total - self.done) / done",
-         "seconds * self.total / done",
+        ("time left as if nothing were done", OTHER, "seconds * (self.total - self.done) / n_done",
+         "seconds * self.total / n_done",
          named("jobs", "test_time_left_is_told_after_three_rounds_and_two_seconds")),
         ("the last in the queue begins first", OTHER, "self._waiting[0] is job",
          "self._waiting[-1] is job",
@@ -97,7 +108,7 @@ PAGES = (
     + family_of(
         "pages", "pages/ui/state.py",
         ("the page shows what was kept of other choices", REUSED,
-         "if last is None or last[0] != marks:", "if last is None:",
+         "if last is None or last[0] != dependencies:", "if last is None:",
          named("pages_compare", "test_the_same_unit_uses_certified_values_and_drops_nothing")),
     )
     + family_of(
@@ -143,16 +154,16 @@ PAGES += family_of(
     ("what ships with the samples is computed again", OTHER, '[*command, "--skip-shipped"]',
      "command", named("pages_compare",
      "test_start_runs_only_what_is_missing_and_its_progress_never_goes_back")),
-    ("progress counts what was there as missing", OTHER, "progress(now, there.done, total)",
-     "progress(now, there.present, total)", named("pages_compare",
+    ("progress counts what was there as missing", OTHER, "progress(current, there.done, total)",
+     "progress(current, there.present, total)", named("pages_compare",
      "test_start_runs_only_what_is_missing_and_its_progress_never_goes_back")),
 )
 
 VIEWS += [
     *family_of(
         "views", "dpmc_lab/curves/lines.py",
-        ("clearly better by the means alone", OTHER, "> one.half_width + other.half_width", "> 0",
-         named("people", "test_a_share_is_told_only_of_a_gain_that_the_seeds_show")),
+        ("clearly better by the means alone", OTHER, "> first.half_width + second.half_width",
+         "> 0", named("people", "test_a_share_is_told_only_of_a_gain_that_the_seeds_show")),
     ),
     *family_of(
         "views", "dpmc_lab/curves/comparison.py",
@@ -172,15 +183,15 @@ VIEWS += [
         ("an interval from the quarters", OTHER, "tail = (1 - LEVEL) / 2", "tail = 0.25",
          named("compare", "test_a_percentile_interval_holds_95_percent_of_what_is_drawn")),
         ("errors are planned as if more were better", OTHER,
-         "isotonic(np.nanmean(direction * there, axis=1), weights)",
-         "isotonic(np.nanmean(there, axis=1), weights)",
+         "isotonic(np.nanmean(direction * observed, axis=1), weights)",
+         "isotonic(np.nanmean(observed, axis=1), weights)",
          named("compare", "test_errors_shrink_as_epsilon_grows")),
         ("the largest epsilon of the fit and not the smallest", OTHER,
          "k = np.argmax(above, axis=1)\n",
          "k = above.shape[1] - 1 - np.argmax(above[:, ::-1], axis=1)\n",
          named("compare", "test_the_smallest_epsilon_is_near_the_true_one")),
         ("what is only claimed is named before what is certified", OTHER,
-         "proved = [one for one in there if one.placed.solid]", "proved = there",
+         "proved = [answer for answer in reached if answer.placed.solid]", "proved = reached",
          named("compare", "test_the_title_names_what_a_wanted_quality_costs")),
     ),
     *family_of(
@@ -191,7 +202,8 @@ VIEWS += [
     *family_of(
         "views", "dpmc_lab/curves/data.py",
         ("busy users come last where a few are shown", OTHER,
-         'np.argsort(-count, kind="stable")[:most]', 'np.argsort(count, kind="stable")[:most]',
+         'np.argsort(-n_ratings, kind="stable")[:n_largest]',
+         'np.argsort(n_ratings, kind="stable")[:n_largest]',
          named("views", "test_the_busiest_come_first")),
     ),
     *family_of(

@@ -54,21 +54,21 @@ def faded(color: str, opacity: float) -> str:
     return f"{color}{round(255 * opacity):02x}"
 
 
-def shaded(look: Any, theme: Theme) -> Any:
+def shaded(drawing: Any, theme: Theme) -> Any:
     """Colours as this surface shows them, wherever they are in what is drawn."""
     if theme is LIGHT:
-        return look
-    return _replace_texts(look, lambda text: _SHADES.get(text[:7], text[:7]) + text[7:])
+        return drawing
+    return _replace_texts(drawing, lambda text: _SHADES.get(text[:7], text[:7]) + text[7:])
 
 
-def _replace_texts(look: Any, replace: Callable[[str], str]) -> Any:
-    if isinstance(look, str):
-        return replace(look)
-    if isinstance(look, dict):
-        return {key: _replace_texts(value, replace) for key, value in look.items()}
-    if isinstance(look, list | tuple):
-        return [_replace_texts(value, replace) for value in look]
-    return look
+def _replace_texts(drawing: Any, replace: Callable[[str], str]) -> Any:
+    if isinstance(drawing, str):
+        return replace(drawing)
+    if isinstance(drawing, dict):
+        return {key: _replace_texts(value, replace) for key, value in drawing.items()}
+    if isinstance(drawing, list | tuple):
+        return [_replace_texts(value, replace) for value in drawing]
+    return drawing
 
 
 def wrapped(name: str) -> str:
@@ -89,24 +89,24 @@ FINE = ".1~%"  # ticks of shares, no two alike
 TOLD = "%{text}<extra></extra>"  # where one points: a text for each point
 
 
-def put(into: dict[str, Any], said: Mapping[str, Any]) -> dict[str, Any]:
+def put(target: dict[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
     """Add what is said in Plotly's short form, where line_color is the color of the line."""
-    for name, value in said.items():
+    for name, value in options.items():
         *path, last = name.split("_")
-        place = into
-        for part in path:
-            place = place.setdefault(part, {})
+        node = target
+        for key in path:
+            node = node.setdefault(key, {})
         if isinstance(value, dict):
-            put(place.setdefault(last, {}), value)
+            put(node.setdefault(last, {}), value)
         else:
-            place[last] = value
-    return into
+            node[last] = value
+    return target
 
 
 def figure(name: str = "", **layout: Any) -> Figure:
     """An empty figure in the house style, as look.toml has it by its name; layout: what else."""
-    own = copy.deepcopy(LOOK["figures"].get(name, {}))
-    return Figure(put(own, layout) | {"template": LOOK["template"]})
+    preset = copy.deepcopy(LOOK["figures"].get(name, {}))
+    return Figure(put(preset, layout) | {"template": LOOK["template"]})
 
 
 @dataclass(frozen=True)
@@ -128,82 +128,93 @@ class Figure:
         """Say more of the layout."""
         put(self.layout, layout)
 
-    def draw(self, look: str = "", *, panel: str = "", hover: str = "", **trace: Any) -> None:
+    def draw(self, preset: str = "", *, panel: str = "", hover: str = "", **trace: Any) -> None:
         """A trace. Arrays go as numbers that need no text.
 
-        look: its kind and look in look.toml, else a scatter. hover: what is said where one points;
-        nothing without it.
+        preset: its kind and look in look.toml, else a scatter. hover: what is said where one
+        points; nothing without it.
         """
-        drawn = put({"xaxis": f"x{panel}", "yaxis": f"y{panel}"}, LOOK["traces"].get(look, {}))
-        if hover or "hovertemplate" not in drawn:
-            drawn |= {"hovertemplate": hover} if hover else {"hoverinfo": "skip"}
-        packed = {name: _packed(value) for name, value in trace.items()}
-        self.data.append({"type": "scatter"} | put(drawn, packed))
+        options = put({"xaxis": f"x{panel}", "yaxis": f"y{panel}"}, LOOK["traces"].get(preset, {}))
+        if hover or "hovertemplate" not in options:
+            options |= {"hovertemplate": hover} if hover else {"hoverinfo": "skip"}
+        arrays = {name: _packed(value) for name, value in trace.items()}
+        self.data.append({"type": "scatter"} | put(options, arrays))
 
-    def line(self, x: Values, y: Values, look: Style, hover: str, **more: Any) -> None:
+    def line(self, x: Values, y: Values, method_style: Style, hover: str, **trace: Any) -> None:
         """A line with markers in the look of a method; more: what else the trace says."""
-        marker = {"marker_symbol": look.marker, "marker_size": 8}
-        drawn = {"mode": "lines+markers", "line_dash": look.dash, "line_width": 2.5} | marker
-        self.stroke(list(x), list(y), look.color, hover=hover, **drawn | more)
+        marker = {"marker_symbol": method_style.marker, "marker_size": 8}
+        options = {
+            "mode": "lines+markers",
+            "line_dash": method_style.dash,
+            "line_width": 2.5,
+        } | marker
+        self.stroke(list(x), list(y), method_style.color, hover=hover, **options | trace)
 
-    def stroke(self, x: Values, y: Values, color: str, **more: Any) -> None:
+    def stroke(self, x: Values, y: Values, color: str, **trace: Any) -> None:
         """A line without markers."""
-        self.draw(x=x, y=y, **{"mode": "lines", "line_color": color} | more)
+        self.draw(x=x, y=y, **{"mode": "lines", "line_color": color} | trace)
 
-    def level(self, ends: Ends, at: float, look: tuple[str, str], text: str, **more: Any) -> None:
-        """A line at the level of a method without epsilon; look: its colour and dash."""
-        more |= {"line_dash": look[1], "hover": f"{text}<extra></extra>"}
-        self.stroke(list(ends), [at] * 2, look[0], **more)
+    def level(
+        self, ends: Ends, value: float, color_and_dash: tuple[str, str], text: str, **trace: Any
+    ) -> None:
+        """A line at the level of a method without epsilon; color_and_dash: its colour and dash."""
+        trace |= {"line_dash": color_and_dash[1], "hover": f"{text}<extra></extra>"}
+        self.stroke(list(ends), [value] * 2, color_and_dash[0], **trace)
 
-    def dots(self, x: Values, y: Values, marker: Mapping[str, Any], **more: Any) -> None:
+    def dots(self, x: Values, y: Values, marker: Mapping[str, Any], **trace: Any) -> None:
         """Markers alone."""
-        self.draw(x=x, y=y, mode="markers", marker=marker, **more)
+        self.draw(x=x, y=y, mode="markers", marker=marker, **trace)
 
-    def marker(self, look: Style, *, solid: bool, size: int = 9) -> dict[str, Any]:
+    def marker(self, method_style: Style, *, solid: bool, size: int = 9) -> dict[str, Any]:
         """A filled marker for what is certified, else a hollow one.
 
         Hollow is larger with a thick edge, and filled with the surface: no line shows through it.
         """
         return {
-            "symbol": look.marker,
+            "symbol": method_style.marker,
             "size": size if solid else size + 3,
-            "color": look.color if solid else PAPER,
-            "line": {"color": look.color, "width": 1 if solid else 2.5},
+            "color": method_style.color if solid else PAPER,
+            "line": {"color": method_style.color, "width": 1 if solid else 2.5},
             "opacity": 1,
         }
 
-    def tick(self, x: float, y: Any, look: Style, found: Tick) -> None:
+    def tick(self, x: float, y: Any, method_style: Style, found: Tick) -> None:
         """The mark of what was measured, beside hollow (claimed) and filled (certified) ones."""
         hover = f"{found.words}<extra></extra>"
-        self.draw("tick", x=[x], y=[y], marker_line_color=look.color, hover=hover)
+        self.draw("tick", x=[x], y=[y], marker_line_color=method_style.color, hover=hover)
 
     def curve(
         self,
-        over: Band,
-        look: Style,
+        seed_band: Band,
+        method_style: Style,
         hover: str,
         *,
         fill: float = 0.16,
         panel: str = "",
-        **more: Any,
+        **trace: Any,
     ) -> None:
         """A line over its band over seeds; one seed has none. fill: the opacity of the band."""
-        self.band(over, faded(look.color, fill), panel)
-        self.line(over.x.tolist(), over.mean.tolist(), look, hover, panel=panel, **more)
+        self.band(seed_band, faded(method_style.color, fill), panel)
+        self.line(
+            seed_band.x.tolist(), seed_band.mean.tolist(), method_style, hover, panel=panel, **trace
+        )
 
-    def band(self, over: Band, color: str, panel: str = "") -> None:
+    def band(self, seed_band: Band, color: str, panel: str = "") -> None:
         """From end to end, wherever there is more than one seed."""
-        several = np.flatnonzero(over.seeds > 1)
+        several = np.flatnonzero(seed_band.seeds > 1)
         for run in np.split(several, np.flatnonzero(np.diff(several) > 1) + 1):
             if len(run):
-                x, y = [*over.x[run], *over.x[run[::-1]]], [*over.high[run], *over.low[run[::-1]]]
+                x, y = (
+                    [*seed_band.x[run], *seed_band.x[run[::-1]]],
+                    [*seed_band.high[run], *seed_band.low[run[::-1]]],
+                )
                 filled = {"fill": "toself", "fillcolor": color, "line_width": 0}
                 self.stroke(x, y, color, panel=panel, showlegend=False, **filled)
 
-    def rule(self, at: float, *, dash: str = "solid", panel: str = "") -> None:
+    def rule(self, x_value: float, *, dash: str = "solid", panel: str = "") -> None:
         """The vertical rule at the chosen epsilon, or size."""
-        place = {"xref": f"x{panel}", "yref": f"y{panel} domain"}
-        self.shape("rule", x0=at, x1=at, line_dash=dash, **place)
+        axes = {"xref": f"x{panel}", "yref": f"y{panel} domain"}
+        self.shape("rule", x0=x_value, x1=x_value, line_dash=dash, **axes)
 
     def note(self, kind: str = "", **note: Any) -> None:
         """Words in the picture; kind: how they look, of look.toml."""
@@ -212,8 +223,8 @@ class Figure:
     def shape(self, kind: str, **shape: Any) -> None:
         self._add("shapes", LOOK["shapes"][kind], shape)
 
-    def _add(self, to: str, look: dict[str, Any], more: dict[str, Any]) -> None:
-        self.layout.setdefault(to, []).append(put(put({}, look), more))
+    def _add(self, layout_key: str, preset: dict[str, Any], options: dict[str, Any]) -> None:
+        self.layout.setdefault(layout_key, []).append(put(put({}, preset), options))
 
     def title(self, panel: str, text: str) -> None:
         """A name above a panel."""
@@ -230,14 +241,14 @@ def _packed(values: Any) -> Any:
     return {"dtype": "f8", "bdata": raw, "shape": ", ".join(map(str, values.shape))}
 
 
-def spread(wanted: Sequence[float], heights: Sequence[float], room: float) -> list[float]:
+def spread(targets: Sequence[float], heights: Sequence[float], total_height: float) -> list[float]:
     """Places nearest to the wanted ones, in their order, for what is so high and may not overlap.
 
-    All between 0 and `room`, in its unit, where there is room for them.
+    All between 0 and `total_height`, in its unit, where there is room for them.
     """
-    high = np.array(heights, dtype=float)
-    order = np.argsort(wanted, kind="stable")
-    middle = np.cumsum(high[order]) - high[order] / 2  # of each, were they packed at 0
-    moved = isotonic(np.array(wanted, dtype=float)[order] - middle, np.ones(len(order)))
-    high[order] = np.clip(moved, 0, max(0.0, room - high.sum())) + middle
-    return high.tolist()
+    sizes = np.array(heights, dtype=float)
+    order = np.argsort(targets, kind="stable")
+    middle = np.cumsum(sizes[order]) - sizes[order] / 2  # of each, were they packed at 0
+    offsets = isotonic(np.array(targets, dtype=float)[order] - middle, np.ones(len(order)))
+    sizes[order] = np.clip(offsets, 0, max(0.0, total_height - sizes.sum())) + middle
+    return sizes.tolist()

@@ -21,26 +21,30 @@ def _reach(low: float, high: float) -> list[float]:
     return [max(ends[0], _FAR[0] - 0.05), min(ends[1], _FAR[1] + 0.05)]
 
 
-def _levels(guess: str, best: str, limit: float) -> tuple[tuple[float, str, str, str], ...]:
+def _levels(
+    baseline_name: str, reference_name: str, limit: float
+) -> tuple[tuple[float, str, str, str], ...]:
     return (
-        (0.0, guess, MUTED, "dot"),
-        (1.0, best, INK, "dash"),
+        (0.0, baseline_name, MUTED, "dot"),
+        (1.0, reference_name, INK, "dash"),
         (limit, f"your limit: {100 * limit:g} %", INK, "solid"),
     )
 
 
-def kept(mechanism: str, share: Bracket, limit: float, guess: str, best: str) -> Figure:
+def kept(
+    mechanism: str, share: Bracket, limit: float, baseline_name: str, reference_name: str
+) -> Figure:
     """The share of the gain with its interval, and the limit.
 
-    guess, best: what it is counted from, and up to.
+    baseline_name, reference_name: what it is counted from, and up to.
     """
     color, (value, low, high) = style(mechanism).color, np.clip(share, *_FAR).tolist()
     fig = figure("kept", xaxis_range=_reach(low, high))
-    for k, (at, name, ink, dash) in enumerate(_levels(guess, best, limit)):
-        fig.stroke([at] * 2, [-1, 1], ink, line_dash=dash)
+    for k, (x_level, name, ink, dash) in enumerate(_levels(baseline_name, reference_name, limit)):
+        fig.stroke([x_level] * 2, [-1, 1], ink, line_dash=dash)
         # the limit has its name below, the others above
-        place = {"y": int(k < 2), "yref": "paper", "yanchor": "bottom" if k < 2 else "top"}
-        fig.note(text=name, x=at, font_color=ink, **place)
+        position = {"y": int(k < 2), "yref": "paper", "yanchor": "bottom" if k < 2 else "top"}
+        fig.note(text=name, x=x_level, font_color=ink, **position)
     text = f"{100 * share.value:.0f} %"
     fig.stroke([low, high], [0, 0], color, line_width=8)
     mark = fig.marker(style(mechanism), solid=True, size=20)
@@ -51,34 +55,45 @@ def kept(mechanism: str, share: Bracket, limit: float, guess: str, best: str) ->
 
 def shares(
     mechanism: str,
-    found: Sequence[AtEpsilon],
+    answers: Sequence[AtEpsilon],
     limit: float,
     epsilon: float,
-    guess: str,
-    best: str,
+    baseline_name: str,
+    reference_name: str,
     *,
     counted: str,
 ) -> Figure:
     """The share of the gain against epsilon, with the limit and the epsilon asked about.
 
-    guess, best: what it is counted from, and up to. counted: what an epsilon counts.
+    baseline_name, reference_name: what it is counted from, and up to. counted: what an epsilon
+    counts.
     """
-    there = [(one.epsilon, one.share) for one in found if one.clear and one.share is not None]
-    x, y = zip(*there, strict=True)
+    clear_points = [
+        (answer.epsilon, answer.share)
+        for answer in answers
+        if answer.clear and answer.share is not None
+    ]
+    x, y = zip(*clear_points, strict=True)
     ends = (min(*x, epsilon), max(*x, epsilon))
-    places = [math.log10(end) for end in ends]
+    log_ends = [math.log10(end) for end in ends]
     fig = figure(
         "shares",
         xaxis=EPSILON_AXIS,
         xaxis_title_text=f"epsilon {counted} (left: more private)",
-        xaxis_range=[places[0] - 0.06, places[1] + 0.06],
+        xaxis_range=[log_ends[0] - 0.06, log_ends[1] + 0.06],
         yaxis_range=_reach(min(y), max(y)),
     )
-    sides = ((1, "right", "top"), (0, "left", "bottom"), (0, "left", "top"))
-    for (at, name, ink, dash), side in zip(_levels(guess, best, limit), sides, strict=True):
-        fig.level(ends, at, (ink, dash), name)
-        place = {"x": places[side[0]], "xanchor": side[1], "yanchor": side[2]}
-        fig.note(text=name, y=at, font_color=ink, **place)
+    label_positions = ((1, "right", "top"), (0, "left", "bottom"), (0, "left", "top"))
+    for (value, name, ink, dash), label_position in zip(
+        _levels(baseline_name, reference_name, limit), label_positions, strict=True
+    ):
+        fig.level(ends, value, (ink, dash), name)
+        position = {
+            "x": log_ends[label_position[0]],
+            "xanchor": label_position[1],
+            "yanchor": label_position[2],
+        }
+        fig.note(text=name, y=value, font_color=ink, **position)
     hover = "epsilon %{x:g}<br><b>%{y:.0%}</b> of the gain<extra></extra>"
     fig.line(x, y, style(mechanism), hover)
     fig.rule(epsilon)

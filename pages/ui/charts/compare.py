@@ -59,54 +59,62 @@ MISSING = "no curve yet"
 
 def compare(
     picture: Picture,
-    placed: Sequence[Placed],
+    placed_lines: Sequence[Placed],
     ends: Ends,
     waiting: Sequence[str] = (),
     guesses: Sequence[Placed] = (),
 ) -> Figure:
     """Markers are solid where an epsilon is certified in the unit of the axis, else hollow.
 
-    placed, guesses: the lines of the picture. ends: epsilons that always have room, and waiting:
-    mechanisms without a point yet, so that the picture stands still while it fills.
+    placed_lines, guesses: the lines of the picture. ends: epsilons that always have room, and
+    waiting: mechanisms without a point yet, so that the picture stands still while it fills.
     """
-    across, text = axis(ends, [*placed, *guesses]), picture.metric.text
-    fig = _framed(_LEAST, across, placed)
-    ids = [*{one.line.mechanism for one in placed}, *waiting]
-    drawn = [
+    x_range, text = axis(ends, [*placed_lines, *guesses]), picture.metric.text
+    fig = _framed(_LEAST, x_range, placed_lines)
+    ids = [*{one.line.mechanism for one in placed_lines}, *waiting]
+    baseline_lines = [
         (one.line, one.band, [f"epsilon {x:.4g} {one.counts}<br>" for x in one.x])
         for one in guesses
     ]
-    tags = between(fig, picture, across, drawn, ids)
-    told = {one.line.mechanism for one in placed if uses_facts(one.line)}
-    for name, one in zip(_names(placed), placed, strict=True):
-        line, look = one.line, style(one.line.mechanism)
-        before = not uses_facts(line) and line.mechanism in told
-        x, mean, low, high, seeds = (part.tolist() for part in one.band)
+    tags = between(fig, picture, x_range, baseline_lines, ids)
+    methods_with_features = {one.line.mechanism for one in placed_lines if uses_facts(one.line)}
+    for name, one in zip(_names(placed_lines), placed_lines, strict=True):
+        line, method_style = one.line, style(one.line.mechanism)
+        is_earlier = not uses_facts(line) and line.mechanism in methods_with_features
+        x, mean, low, height, seeds = (values.tolist() for values in one.band)
         fig.curve(
             one.band,
-            look._replace(dash="dot") if before else look,
+            method_style._replace(dash="dot") if is_earlier else method_style,
             f"{line.label}<br>epsilon %{{x:.4g}} {_counted(one)}<br><b>%{{customdata[0]}}</b>,"
             " band %{customdata[1]} to %{customdata[2]}, seeds: %{customdata[3]}<extra></extra>",
             name=f"{line.label} · {_counted(one)}",
-            marker=fig.marker(look, solid=one.solid),
-            customdata=[*zip(map(text, mean), map(text, low), map(text, high), seeds, strict=True)],
+            marker=fig.marker(method_style, solid=one.solid),
+            customdata=[
+                *zip(map(text, mean), map(text, low), map(text, height), seeds, strict=True)
+            ],
         )
-        tags.append(Tag(name, mean[-1], look, one.solid, x[-1]))
-        if (found := tick_of(line)) and found.counts == one.counts and found.measured < across[1]:
-            here = line.at(found.epsilon)
-            fig.tick(found.measured, here and here.mean, look, found)
+        tags.append(Tag(name, mean[-1], method_style, one.solid, x[-1]))
+        if (
+            (measurement := tick_of(line))
+            and measurement.counts == one.counts
+            and measurement.measured < x_range[1]
+        ):
+            point = line.at(measurement.epsilon)
+            fig.tick(measurement.measured, point and point.mean, method_style, measurement)
     tags += [Tag(f"{registry.short_name(id)}\n{MISSING}", None, style(id), True) for id in waiting]
-    lines, guessed = ([one.line for one in side] for side in (placed, guesses))
-    high = max(_LEAST, sum(tag.high for tag in tags))
-    fig.layout["height"] += high - _LEAST
-    _column(fig, picture.metric, tags, reach(picture, lines, guessed), high)
+    lines, baseline_curves = (
+        [one.line for one in line_group] for line_group in (placed_lines, guesses)
+    )
+    height = max(_LEAST, sum(tag.high for tag in tags))
+    fig.layout["height"] += height - _LEAST
+    _column(fig, picture.metric, tags, reach(picture, lines, baseline_curves), height)
     return fig
 
 
-def axis(ends: Ends, placed: Sequence[Placed]) -> Ends:
+def axis(ends: Ends, placed_lines: Sequence[Placed]) -> Ends:
     """The axis of epsilon: all of the grid, and whatever a change of unit moves beyond it."""
-    inside = [*ends, *(float(x) for one in placed for x in one.x)]
-    return min(inside) / 1.15, max(inside) * 1.15
+    epsilons = [*ends, *(float(x) for placed_line in placed_lines for x in placed_line.x)]
+    return min(epsilons) / 1.15, max(epsilons) * 1.15
 
 
 def roomy(fig: Figure) -> Figure:
@@ -120,53 +128,58 @@ def room(fig: Figure) -> str:
     return f"<style>.st-key-figure {{ --least: {fig.layout['height']}px; }}</style>"
 
 
-def _framed(high: float, across: Ends, placed: Sequence[Placed], above: int = 34) -> Figure:
+def _framed(
+    height: float, x_range: Ends, placed_lines: Sequence[Placed], above: int = 34
+) -> Figure:
     """An empty picture over epsilon whose frame is so many pixels high, with some above."""
-    low, end = map(math.log10, across)
-    units = {one.counts for one in placed}
+    low, end = map(math.log10, x_range)
+    units = {placed_line.counts for placed_line in placed_lines}
     counted = f"epsilon {units.pop()}" if len(units) == 1 else "epsilon"
     return figure(
         "framed",
-        height=high + above + _FRAME["b"],
+        height=height + above + _FRAME["b"],
         margin=_FRAME | {"t": above},
         # an epsilon per user may be thousands
-        xaxis=LOG if across[1] > 200 else EPSILON_AXIS,
+        xaxis=LOG if x_range[1] > 200 else EPSILON_AXIS,
         xaxis_title_text=f"{counted} (left: more private)",
         xaxis_range=[low, end + _LEADER * (end - low)],  # beyond it are names
     )
 
 
-def _names(placed: Sequence[Placed]) -> list[str]:
+def _names(placed_lines: Sequence[Placed]) -> list[str]:
     """Their names in the column, with what epsilon counts where that differs."""
-    return [short_label(one.line) + _unit(one, placed, "\n") for one in placed]
+    return [
+        short_label(placed_line.line) + _unit(placed_line, placed_lines, "\n")
+        for placed_line in placed_lines
+    ]
 
 
-def _unit(one: Placed, placed: Sequence[Placed], before: str) -> str:
+def _unit(placed_line: Placed, placed_lines: Sequence[Placed], before: str) -> str:
     """What an epsilon counts, for a narrow place; nothing where all count the same."""
-    counts = one.counts.removesuffix(AS_CLAIMED).replace("user-item cell", "cell")
-    return f"{before}{counts}" * (len({other.counts for other in placed}) > 1)
+    counts = placed_line.counts.removesuffix(AS_CLAIMED).replace("user-item cell", "cell")
+    return f"{before}{counts}" * (len({other.counts for other in placed_lines}) > 1)
 
 
-def _counted(one: Placed) -> str:
-    return one.counts + ", not certified" * (not one.solid)
+def _counted(placed_line: Placed) -> str:
+    return placed_line.counts + ", not certified" * (not placed_line.solid)
 
 
 def _column(
-    fig: Figure, metric: Metric, tags: Sequence[Tag], up: Sequence[float], high: float
+    fig: Figure, metric: Metric, tags: Sequence[Tag], y_range: Sequence[float], height: float
 ) -> None:
     """The upright axis, and names beside the frame, as near as may be to what they name, and led
     to it."""
-    fig.update(yaxis_range=up, yaxis_tickformat=metric.ticks and FINE)
+    fig.update(yaxis_range=y_range, yaxis_tickformat=metric.ticks and FINE)
     fig.note("axis", text=metric.axis)
     low, right = fig.layout["xaxis"]["range"]
-    near, edge = low + _NEAR * (right - low), right
+    label_start, edge = low + _NEAR * (right - low), right
     if "type" in fig.layout["xaxis"]:
-        near, edge = 10**near, 10**edge
-    for tag, y in zip(tags, beside(fig, tags, up, high), strict=True):
-        led = tag.at is not None and tag.end >= near
+        label_start, edge = 10**label_start, 10**edge
+    for tag, y in zip(tags, beside(fig, tags, y_range, height), strict=True):
+        is_connected = tag.at is not None and tag.end >= label_start
         mark = fig.marker(tag.look, solid=bool(tag.solid))
         fig.stroke(
-            [tag.end if led else None, edge],
+            [tag.end if is_connected else None, edge],
             [tag.at, y],
             tag.look.color,
             line_width=1,
@@ -184,75 +197,101 @@ _SOLID = (Stand.BOUND, Stand.USELESS)  # certified
 _APART = 0.2  # on the axis: nearer ones need no arrow
 
 
-def trade(shown: Trade, epsilon: float, high: float = _LEAST) -> Figure:
+def trade(tradeoff: Trade, epsilon: float, height: float = _LEAST) -> Figure:
     """What is predicted against how often an attacker is right at most, who starts with a coin.
 
     The last three traces are what an epsilon moves: arrows, where papers put the methods (hollow),
     where their releases do.
     """
-    picture, metric = shown.picture, shown.picture.metric
-    lines, guessed = ([one.line for one in side] for side in (shown.tracks, shown.guesses))
-    up = reach(picture, lines, guessed)
-    up = up[::-1] if metric.lower else up  # the better is above
-    raw = any(bead.stand is Stand.RAW for one in shown.tracks for bead in one.beads)
+    picture, metric = tradeoff.picture, tradeoff.picture.metric
+    lines, baseline_curves = (
+        [track.line for track in track_group] for track_group in (tradeoff.tracks, tradeoff.guesses)
+    )
+    y_range = reach(picture, lines, baseline_curves)
+    y_range = y_range[::-1] if metric.lower else y_range  # the better is above
+    raw = any(bead.stand is Stand.RAW for track in tradeoff.tracks for bead in track.beads)
     end = (_RAW if raw else _NO_BOUND) + 0.9
-    named = {log_odds(right): f"{100 * right:g}" for right in (0.75, 0.9, 0.99, MOST)}
-    named |= {0.0: "50<br>coin", _NO_BOUND: "<br>no<br>bound"} | ({_RAW: "<br>raw"} if raw else {})
+    tick_labels = {log_odds(right): f"{100 * right:g}" for right in (0.75, 0.9, 0.99, MOST)}
+    tick_labels |= {0.0: "50<br>coin", _NO_BOUND: "<br>no<br>bound"} | (
+        {_RAW: "<br>raw"} if raw else {}
+    )
     fig = figure(
         "trade",
-        height=high + 110,
+        height=height + 110,
         xaxis_range=[-0.25, end * (1 + _LEADER)],
-        xaxis_tickvals=list(named),
-        xaxis_ticktext=list(named.values()),
+        xaxis_tickvals=list(tick_labels),
+        xaxis_ticktext=list(tick_labels.values()),
     )
     fig.shape("gutter", x0=_EDGE + 0.4, x1=end)
-    fig.stroke([0, 0], up, MUTED, line_dash="dot", line_width=1)
-    guesses = [
-        (one.line, _placed(one), [f"attacker {said(bead)}<br>" for bead in one.beads])
-        for one in shown.guesses
+    fig.stroke([0, 0], y_range, MUTED, line_dash="dot", line_width=1)
+    baselines = [
+        (track.line, _placed(track), [f"attacker {said(bead)}<br>" for bead in track.beads])
+        for track in tradeoff.guesses
     ]
-    tags = between(fig, picture, (0, end), guesses, [line.mechanism for line in lines])
-    for one in shown.tracks:
-        look, over, last = style(one.line.mechanism), _placed(one), one.beads[-1]
-        if one.tick is not None:
-            here, least = one.at(one.tick.epsilon), log_odds(min(one.least, MOST))
-            if here.stand is not Stand.BOUND:
-                ends = [least, _across(here)]
-                fig.stroke(ends, [here.value.mean] * 2, faded(look.color, 0.4), line_width=7)
-            fig.tick(least, here.value.mean, look, one.tick)
+    tags = between(fig, picture, (0, end), baselines, [line.mechanism for line in lines])
+    for track in tradeoff.tracks:
+        method_style, placed_band, last = (
+            style(track.line.mechanism),
+            _placed(track),
+            track.beads[-1],
+        )
+        if track.tick is not None:
+            bead_at_attack, measured_position = (
+                track.at(track.tick.epsilon),
+                log_odds(min(track.least, MOST)),
+            )
+            if bead_at_attack.stand is not Stand.BOUND:
+                ends = [measured_position, _across(bead_at_attack)]
+                fig.stroke(
+                    ends,
+                    [bead_at_attack.value.mean] * 2,
+                    faded(method_style.color, 0.4),
+                    line_width=7,
+                )
+            fig.tick(measured_position, bead_at_attack.value.mean, method_style, track.tick)
         fig.curve(
-            over,
-            look,
+            placed_band,
+            method_style,
             TOLD,
             line_width=2,
             marker_size=6,
-            marker_line_color=look.color,
+            marker_line_color=method_style.color,
             marker_line_width=1.5,
-            marker_color=[_fill(one, bead) for bead in one.beads],
-            text=[_told(one, bead) for bead in one.beads],
+            marker_color=[_fill(track, bead) for bead in track.beads],
+            text=[_told(track, bead) for bead in track.beads],
         )
         end = _across(last)
-        tags.append(Tag(short_label(one.line), last.value.mean, look, last.stand in _SOLID, end))
-    _column(fig, metric, tags, up, high)
-    beads = [one.at(epsilon) for one in shown.tracks]
-    mean, at = [bead.value.mean for bead in beads], [*map(_across, beads)]
+        tags.append(
+            Tag(short_label(track.line), last.value.mean, method_style, last.stand in _SOLID, end)
+        )
+    _column(fig, metric, tags, y_range, height)
+    beads = [track.at(epsilon) for track in tradeoff.tracks]
+    mean, positions = [bead.value.mean for bead in beads], [*map(_across, beads)]
     papers = [None if bead.claimed is None else _odds(bead.claimed) for bead in beads]
     arrows: list[float | None] = []
-    for paper, own in zip(papers, at, strict=True):
-        apart = paper is not None and abs(paper - own) > _APART
-        arrows += (paper, own, None) if apart else (None,) * 3
-    looks = [style(line.mechanism) for line in lines]
-    fig.draw("arrows", x=arrows, y=np.repeat(mean, 3).tolist(), marker_size=[0, 9, 0] * len(looks))
-    mark = {"symbol": [look.marker for look in looks], "opacity": 1}
-    mark |= {"line_color": [look.color for look in looks], "line_width": 2.5}
+    for paper, position in zip(papers, positions, strict=True):
+        is_far = paper is not None and abs(paper - position) > _APART
+        arrows += (paper, position, None) if is_far else (None,) * 3
+    method_styles = [style(line.mechanism) for line in lines]
+    fig.draw(
+        "arrows",
+        x=arrows,
+        y=np.repeat(mean, 3).tolist(),
+        marker_size=[0, 9, 0] * len(method_styles),
+    )
+    mark = {"symbol": [method_style.marker for method_style in method_styles], "opacity": 1}
+    mark |= {
+        "line_color": [method_style.color for method_style in method_styles],
+        "line_width": 2.5,
+    }
     fig.dots(papers, mean, mark | {"size": 18, "color": PAPER})
-    texts, colors = ([*map(one, shown.tracks, beads)] for one in (_told, _fill))
-    fig.dots(at, mean, mark | {"size": 15, "color": colors}, text=texts, hover=TOLD)
+    texts, colors = ([*map(track, tradeoff.tracks, beads)] for track in (_told, _fill))
+    fig.dots(positions, mean, mark | {"size": 15, "color": colors}, text=texts, hover=TOLD)
     return fig
 
 
-def _fill(one: Track, bead: Bead) -> str:
-    return style(one.line.mechanism).color if bead.stand in _SOLID else PAPER
+def _fill(track: Track, bead: Bead) -> str:
+    return style(track.line.mechanism).color if bead.stand in _SOLID else PAPER
 
 
 def _odds(right: float) -> float:
@@ -263,8 +302,8 @@ def _across(bead: Bead) -> float:
     return _RAW if bead.stand is Stand.RAW else _odds(bead.right)
 
 
-def _placed(one: Track) -> Band:
-    return one.line.band._replace(x=np.array([_across(bead) for bead in one.beads]))
+def _placed(track: Track) -> Band:
+    return track.line.band._replace(x=np.array([_across(bead) for bead in track.beads]))
 
 
 def _told(one: Track, bead: Bead) -> str:
@@ -275,13 +314,13 @@ def _told(one: Track, bead: Bead) -> str:
 # --- rows of mechanisms ------------------------------------------------------------------------
 
 
-def price(answers: Sequence[Answer], across: Ends, waiting: Sequence[str] = ()) -> Figure:
+def price(answers: Sequence[Answer], x_range: Ends, waiting: Sequence[str] = ()) -> Figure:
     """What a wanted quality costs: a dot with its interval for each mechanism.
 
-    The dot is filled where the epsilon is certified, else hollow. across: the axis of the curves.
+    The dot is filled where the epsilon is certified, else hollow. x_range: the axis of the curves.
     """
     placed = [one.placed for one in answers]
-    fig, edge = _rows(placed, across, waiting)
+    fig, edge = _rows(placed, x_range, waiting)
     for k, one in enumerate(answers):
         here, (value, low, high, seeds) = one.placed, one.epsilon
         color, text = style(here.line.mechanism).color, reach_words(one)
@@ -290,9 +329,9 @@ def price(answers: Sequence[Answer], across: Ends, waiting: Sequence[str] = ()) 
             ends = (max(low, first), min(high, edge))
             # an arrow where it goes on beyond what was computed
             beyond = [10 * (low <= first < value), 10 * (high > last)]
-            head = {"symbol": ["triangle-left", "triangle-right"], "size": beyond, "color": color}
-            more = {"mode": "lines+markers", "marker": head, "cliponaxis": False}
-            _stretch(fig, k, [ends], faded(color, 0.5), 7, **more)
+            arrow = {"symbol": ["triangle-left", "triangle-right"], "size": beyond, "color": color}
+            trace = {"mode": "lines+markers", "marker": arrow, "cliponaxis": False}
+            _stretch(fig, k, [ends], faded(color, 0.5), 7, **trace)
         if math.isfinite(value):
             span = span_words(one.epsilon, first, last) if seeds > 1 else "unknown: one seed"
             _mark(fig, k, here, [value], [f"{text}, interval {span}"], size=12)
@@ -302,60 +341,76 @@ def price(answers: Sequence[Answer], across: Ends, waiting: Sequence[str] = ()) 
     return fig
 
 
-def standing(found: Sequence[Standing], across: Ends, waiting: Sequence[str] = ()) -> Figure:
+def standing(standings: Sequence[Standing], x_range: Ends, waiting: Sequence[str] = ()) -> Figure:
     """Where each mechanism is clearly the best (thick), where none is clearly better (thin)."""
-    fig, edge = _rows([one.placed for one in found], across, waiting)
-    for k, one in enumerate(found):
-        x, color = one.placed.x, style(one.placed.line.mechanism).color
-        if not any(one.rivals):
+    fig, edge = _rows([entry.placed for entry in standings], x_range, waiting)
+    for k, entry in enumerate(standings):
+        x, color = entry.placed.x, style(entry.placed.line.mechanism).color
+        if not any(entry.rivals):
             _say(fig, k, edge, "nothing to compare with", MUTED)
         middle = np.sqrt(x[:-1] * x[1:])  # each reaches half way to its neighbours
-        cells = np.clip([x[0] / 1.1, *middle, x[-1] * 1.1], *across).tolist()
-        good = [some > 0 and not worse for some, worse in zip(one.rivals, one.behind, strict=True)]
-        for width, there in ((4, good), (15, one.best)):
-            pairs = zip(itertools.pairwise(cells), there, strict=True)
-            _stretch(fig, k, [ends if yes else (None, None) for ends, yes in pairs], color, width)
-        told = [standing_words(one, j) for j in range(len(x))]
-        shown = [float(yes) for yes in good]
-        _mark(fig, k, one.placed, x.tolist(), told, size=8, marker_opacity=shown)
+        edges = np.clip([x[0] / 1.1, *middle, x[-1] * 1.1], *x_range).tolist()
+        good = [
+            n_rivals > 0 and not n_better
+            for n_rivals, n_better in zip(entry.rivals, entry.behind, strict=True)
+        ]
+        for width, is_marked in ((4, good), (15, entry.best)):
+            pairs = zip(itertools.pairwise(edges), is_marked, strict=True)
+            _stretch(
+                fig,
+                k,
+                [ends if is_drawn else (None, None) for ends, is_drawn in pairs],
+                color,
+                width,
+            )
+        hover_texts = [standing_words(entry, j) for j in range(len(x))]
+        opacities = [float(is_drawn) for is_drawn in good]
+        _mark(fig, k, entry.placed, x.tolist(), hover_texts, size=8, marker_opacity=opacities)
     return fig
 
 
-def _rows(placed: Sequence[Placed], across: Ends, waiting: Sequence[str]) -> tuple[Figure, float]:
+def _rows(
+    placed_lines: Sequence[Placed], x_range: Ends, waiting: Sequence[str]
+) -> tuple[Figure, float]:
     """A frame with a row for each mechanism, named at the right; those that wait come last."""
-    looks = [style(one.line.mechanism) for one in placed] + [Style(MUTED, "")] * len(waiting)
-    names = [*_names(placed), *map(registry.short_name, waiting)]
+    method_styles = [style(placed_line.line.mechanism) for placed_line in placed_lines] + [
+        Style(MUTED, "")
+    ] * len(waiting)
+    names = [*_names(placed_lines), *map(registry.short_name, waiting)]
     tags = [
-        Tag(name, -k, look, True) for k, (name, look) in enumerate(zip(names, looks, strict=True))
+        Tag(name, -k, method_style, True)
+        for k, (name, method_style) in enumerate(zip(names, method_styles, strict=True))
     ]
-    high = len(tags) * max([_ROW, *(tag.high + 2 for tag in tags)])
-    fig, up = _framed(high, across, placed, above=8), [0.5 - len(tags), 0.5]
-    fig.update(**LOOK["figures"]["rows"], yaxis_range=up)
-    beside(fig, tags, up, high)
+    height = len(tags) * max([_ROW, *(tag.high + 2 for tag in tags)])
+    fig, y_range = _framed(height, x_range, placed_lines, above=8), [0.5 - len(tags), 0.5]
+    fig.update(**LOOK["figures"]["rows"], yaxis_range=y_range)
+    beside(fig, tags, y_range, height)
     edge = 10 ** fig.layout["xaxis"]["range"][1]
-    for k, look in enumerate(looks):
-        _stretch(fig, k, [(across[0], edge)], faded(look.color, 0.45), 1.5, line_dash="dot")
-        if k >= len(placed):
+    for k, method_style in enumerate(method_styles):
+        _stretch(
+            fig, k, [(x_range[0], edge)], faded(method_style.color, 0.45), 1.5, line_dash="dot"
+        )
+        if k >= len(placed_lines):
             _say(fig, k, edge, MISSING, MUTED)
     return fig, edge
 
 
 def _stretch(
-    fig: Figure, row: int, ends: Sequence[tuple[Any, Any]], color: str, width: float, **more: Any
+    fig: Figure, row: int, ends: Sequence[tuple[Any, Any]], color: str, width: float, **trace: Any
 ) -> None:
     """Parts of a row."""
     x = [end for pair in ends for end in (*pair, None)][:-1]
-    fig.stroke(x, [-row] * len(x), color, line_width=width, **more)
+    fig.stroke(x, [-row] * len(x), color, line_width=width, **trace)
 
 
 def _mark(
-    fig: Figure, row: int, one: Placed, x: Values, texts: Sequence[str], size: int, **more: Any
+    fig: Figure, row: int, one: Placed, x: Values, texts: Sequence[str], size: int, **trace: Any
 ) -> None:
     """A mechanism's marks in its row."""
     label, marker = one.line.label, style(one.line.mechanism)
     hover = f"{label}<br>epsilon %{{x:.4g}} {_counted(one)}<br>{TOLD}"
     mark = fig.marker(marker, solid=one.solid, size=size)
-    fig.dots(x, [-row] * len(x), mark, name=label, text=texts, hover=hover, **more)
+    fig.dots(x, [-row] * len(x), mark, name=label, text=texts, hover=hover, **trace)
 
 
 def _say(fig: Figure, row: int, x: float, text: str, color: str = INK) -> None:

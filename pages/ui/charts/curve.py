@@ -42,16 +42,19 @@ def instrument(picture: Picture, epsilons: Sequence[float], *, certified: bool) 
     the same certificate, what the paper makes of them. Markers are solid where the claim is
     certified and hollow where it is only claimed.
     """
-    places = {e: float(k) for k, e in enumerate(epsilons)}
-    across, up = (-ROOM, len(epsilons) - 1 + ROOM), reach(picture, picture.lines, picture.guesses)
+    stop_positions = {e: float(k) for k, e in enumerate(epsilons)}
+    x_range, y_range = (
+        (-ROOM, len(epsilons) - 1 + ROOM),
+        reach(picture, picture.lines, picture.guesses),
+    )
     fig = figure(
         "instrument",
         height=HEIGHT,
         margin=MARGIN,
-        xaxis_range=list(across),
-        xaxis_tickvals=list(places.values()),
+        xaxis_range=list(x_range),
+        xaxis_tickvals=list(stop_positions.values()),
         xaxis_ticktext=[f"{e:g}" for e in epsilons],
-        yaxis_range=up,
+        yaxis_range=y_range,
         yaxis_tickformat=picture.metric.ticks and FINE,
     )
     fig.rule(0)
@@ -59,76 +62,90 @@ def instrument(picture: Picture, epsilons: Sequence[float], *, certified: bool) 
         fig.update(yaxis_range=[0, 1], yaxis_showticklabels=picture.metric.share)
         fig.dots([], [], {})
         return fig
-    only = picture.lines[0]
-    look, guesses = style(only.mechanism), [(one, _at(one, places), ()) for one in picture.guesses]
-    tags = between(fig, picture, across, guesses, [only.mechanism])
-    tags += _runs(fig, picture, places, certified=certified)
+    first_line = picture.lines[0]
+    method_style, baselines = (
+        style(first_line.mechanism),
+        [
+            (baseline_line, _at(baseline_line, stop_positions), ())
+            for baseline_line in picture.guesses
+        ],
+    )
+    tags = between(fig, picture, x_range, baselines, [first_line.mechanism])
+    tags += _runs(fig, picture, stop_positions, certified=certified)
     frame = MARGIN["t"] + MARGIN["b"]
-    beside(fig, tags, up, HEIGHT - frame)
+    beside(fig, tags, y_range, HEIGHT - frame)
     # where they stand in every height of the component, by its twenties of pixels
-    fig.update(meta={str(k): beside(Figure({}), tags, up, 20 * k - frame) for k in range(14, 60)})
-    if (found := tick_of(only)) and epsilons[0] <= found.measured <= epsilons[-1]:
-        at = float(np.interp(math.log(found.measured), np.log(epsilons), range(len(epsilons))))
-        here = only.at(found.epsilon)
-        fig.tick(at, here and here.mean, look, found)
-        least = epsilon_text(found.measured, least=True)
-        fig.note("measured", x=at, y=here and here.mean, text=f"an attack shows {least}")
-    fill, edge = (look.color, PAPER) if certified else (PAPER, look.color)
+    fig.update(
+        meta={str(k): beside(Figure({}), tags, y_range, 20 * k - frame) for k in range(14, 60)}
+    )
+    if (measurement := tick_of(first_line)) and epsilons[0] <= measurement.measured <= epsilons[-1]:
+        x_position = float(
+            np.interp(math.log(measurement.measured), np.log(epsilons), range(len(epsilons)))
+        )
+        point = first_line.at(measurement.epsilon)
+        fig.tick(x_position, point and point.mean, method_style, measurement)
+        least = epsilon_text(measurement.measured, least=True)
+        fig.note("measured", x=x_position, y=point and point.mean, text=f"an attack shows {least}")
+    fill, edge = (method_style.color, PAPER) if certified else (PAPER, method_style.color)
     # where the slider stands; the component moves it
     fig.dots([0], [None], {"size": 16, "color": fill, "line_color": edge, "line_width": 3})
     return fig
 
 
-def _at(one: Line, places: Mapping[float, float]) -> Band:
+def _at(curve_line: Line, stop_positions: Mapping[float, float]) -> Band:
     """Its band at those epsilons that have a place."""
-    there = np.isin(one.epsilon, [*places])
-    over = Band(*(part[there] for part in one.band))
-    return over._replace(x=np.array([places[e] for e in over.x.tolist()]))
+    mask = np.isin(curve_line.epsilon, [*stop_positions])
+    selected = Band(*(values[mask] for values in curve_line.band))
+    return selected._replace(x=np.array([stop_positions[e] for e in selected.x.tolist()]))
 
 
 def _runs(
     fig: Figure,
     picture: Picture,
-    places: Mapping[float, float],
+    stop_positions: Mapping[float, float],
     said: str = "",
     *,
     certified: bool,
-    **more: Any,
+    **trace: Any,
 ) -> list[Tag]:
     """The lines of a mechanism: what this program makes of the reports, and behind it another.
 
     said: first of all where one points.
     """
     text, tags = picture.metric.text, []
-    for one in reversed(picture.lines):
-        look, over, name = style(one.mechanism), _at(one, places), ""
-        if one is not picture.lines[0]:
+    for curve_line in reversed(picture.lines):
+        method_style, line_band, name = (
+            style(curve_line.mechanism),
+            _at(curve_line, stop_positions),
+            "",
+        )
+        if curve_line is not picture.lines[0]:
             name = WITHOUT_FACTS if uses_facts(picture.lines[0]) else PUBLISHED
-            tags.append(Tag(name, float(over.mean[-1]), look))
+            tags.append(Tag(name, float(line_band.mean[-1]), method_style))
         fig.curve(
-            over,
-            look._replace(dash="dot") if name else look,
+            line_band,
+            method_style._replace(dash="dot") if name else method_style,
             f"{said}<b>%{{y:{picture.metric.form}}}</b> (%{{customdata}})<extra>{name}</extra>",
             fill=0.1 if name else 0.22,
             line_width=1.5 if name else 2.5,
-            marker=fig.marker(look, solid=certified, size=4 if name else 8),
+            marker=fig.marker(method_style, solid=certified, size=4 if name else 8),
             customdata=[
                 f"{text(low)} to {text(high)}"
-                for low, high in zip(over.low, over.high, strict=True)
+                for low, high in zip(line_band.low, line_band.high, strict=True)
             ],
-            **more,
+            **trace,
         )
     return tags
 
 
 def standing(fig: Figure, stops: Sequence[Mapping[str, Any]]) -> list[Figure]:
     """The instrument's picture with its dot and its rule at each stop."""
-    *others, dot = fig.data
+    *remainder, dot = fig.data
     (rule,) = fig.layout["shapes"]
     return [
         Figure(
             fig.layout | {"shapes": [rule | {"x0": k, "x1": k}]},
-            [*others, dot | {"x": [k], "y": [stop["value"]]}],
+            [*remainder, dot | {"x": [k], "y": [stop["value"]]}],
         )
         for k, stop in enumerate(stops)
     ]
@@ -136,8 +153,8 @@ def standing(fig: Figure, stops: Sequence[Mapping[str, Any]]) -> list[Figure]:
 
 def colors(theme: Theme, mechanism: str) -> dict[str, Any]:
     """What the component around the chart draws with."""
-    found = {"ink": INK, "muted": MUTED, "method": style(mechanism).color, "paper": PAPER}
-    return dict(shaded(found, theme))
+    theme_colors = {"ink": INK, "muted": MUTED, "method": style(mechanism).color, "paper": PAPER}
+    return dict(shaded(theme_colors, theme))
 
 
 # --- rankings: under both candidate sets ---------------------------------------------------------
@@ -146,7 +163,7 @@ def colors(theme: Theme, mechanism: str) -> dict[str, Any]:
 def run_bars(mechanism: str, methods: Mapping[str, Mapping[str, float]]) -> Figure:
     """Four groups of bars: HR@10 and NDCG@10 under both candidate sets; the first is the run's."""
     fig = figure("run_bars")
-    looks = ((style(mechanism).color, ""), (INK, "/"), (MUTED, "."))
+    bar_styles = ((style(mechanism).color, ""), (INK, "/"), (MUTED, "."))
     for k, (name, values) in enumerate(bars(methods).items()):
         fig.draw(
             "bars",
@@ -154,8 +171,8 @@ def run_bars(mechanism: str, methods: Mapping[str, Mapping[str, float]]) -> Figu
             y=list(values.values()),
             text=[metric.text(value) for metric, value in values.items()],
             name=name,
-            marker_color=looks[k % 3][0],
-            marker_pattern_shape=looks[k % 3][1],
+            marker_color=bar_styles[k % 3][0],
+            marker_pattern_shape=bar_styles[k % 3][1],
             hover=f"{name}<br>%{{x}}: <b>%{{text}}</b><extra></extra>",
         )
     return fig
@@ -164,16 +181,23 @@ def run_bars(mechanism: str, methods: Mapping[str, Mapping[str, float]]) -> Figu
 def against_epsilon(panels: Sequence[Picture], epsilon: float, *, certified: bool) -> Figure:
     """One small chart per metric, with no privacy dashed and popularity dotted."""
     fig = figure("against_epsilon")
-    for panel, shown in zip(("", "2", "3", "4"), panels, strict=True):
-        fig.title(panel, shown.metric.panel)
-        epsilons = shown.lines[0].epsilon.tolist()
-        places = dict(zip(epsilons, epsilons, strict=True))
-        guesses = [(one, one.band, ()) for one in shown.guesses]
-        between(fig, shown, (epsilons[0], epsilons[-1]), guesses, panel=panel)
-        _runs(fig, shown, places, "epsilon %{x:g}: ", certified=certified, panel=panel)
+    for panel, panel_picture in zip(("", "2", "3", "4"), panels, strict=True):
+        fig.title(panel, panel_picture.metric.panel)
+        epsilons = panel_picture.lines[0].epsilon.tolist()
+        stop_positions = dict(zip(epsilons, epsilons, strict=True))
+        baselines = [
+            (baseline_line, baseline_line.band, ()) for baseline_line in panel_picture.guesses
+        ]
+        between(fig, panel_picture, (epsilons[0], epsilons[-1]), baselines, panel=panel)
+        _runs(
+            fig, panel_picture, stop_positions, "epsilon %{x:g}: ", certified=certified, panel=panel
+        )
         fig.rule(epsilon, panel=panel)
         axis = EPSILON_AXIS | {"title": {}}
         fig.update(
-            **{f"xaxis{panel}": axis, f"yaxis{panel}_tickformat": shown.metric.ticks and FINE}
+            **{
+                f"xaxis{panel}": axis,
+                f"yaxis{panel}_tickformat": panel_picture.metric.ticks and FINE,
+            }
         )
     return fig

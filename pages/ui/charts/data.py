@@ -19,11 +19,11 @@ def histogram(view: Histogram) -> Figure:
 
 def tails(users: Tail, items: Tail) -> Figure:
     """Ratings per user and per item against their rank, both logarithmic."""
-    most = math.log10(max(users.ratings[0], items.ratings[0]))
-    fig = figure("tails", xaxis=LOG, yaxis=LOG, yaxis_range=[-0.1, most + 0.15])
+    max_log_count = math.log10(max(users.ratings[0], items.ratings[0]))
+    fig = figure("tails", xaxis=LOG, yaxis=LOG, yaxis_range=[-0.1, max_log_count + 0.15])
     for name, tail in (("users", users), ("items", items)):
-        some = tail.ratings > 0
+        mask = tail.ratings > 0
         hover = f"{name[:-1]} of rank %{{x:,}}: <b>%{{y:,}}</b> ratings<extra></extra>"
-        x, y = tail.rank[some], tail.ratings[some]
+        x, y = tail.rank[mask], tail.ratings[mask]
         fig.line(x, y, STYLES[name], hover, mode="lines", name=name)
     return fig

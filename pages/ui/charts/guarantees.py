@@ -41,56 +41,61 @@ def claims(
     finite = [e for r in rows.values() for e in (r.claimed, r.certified) if e and math.isfinite(e)]
     end = 4 * max([*finite, 1.0])
     low = math.log10(min([*finite, 1.0])) - 0.5
-    far = math.log10(end) + 0.4 * (math.log10(end) - low)
+    log_end = math.log10(end) + 0.4 * (math.log10(end) - low)
     fig = figure("claims")
-    places: dict[str, int] = {}
-    told, at = [], 0
+    row_positions: dict[str, int] = {}
+    hover_texts, position = [], 0
     for group in groups:
         title = f"<b>{group.title}</b>, {rows[group.choices[0].id].guarantee.change.label}"
-        fig.note("group", text=title, y=at)
+        fig.note("group", text=title, y=position)
         for choice in group.choices:
-            at, id = at + 1, choice.id
-            row, look, found, places[id] = rows[id], style(id), measured.get(id), at
+            position, id = position + 1, choice.id
+            row, method_style, found, row_positions[id] = (
+                rows[id],
+                style(id),
+                measured.get(id),
+                position,
+            )
             proved = epsilon_text(row.certified)
             refuted = row.state is State.REFUTED
             text = "" if row.state is State.PROVED else f"   {proved}"
             ends = row.claimed, row.certified
-            _promised(fig, look, ends, at, end, text, refuted=refuted)
+            _promised(fig, method_style, ends, position, end, text, refuted=refuted)
             words, counted = "", row.guarantee.change
             if found is not None and 0 < found.measured < end:
-                fig.tick(found.measured, at, look, found)
+                fig.tick(found.measured, position, method_style, found)
                 words = f"<br>{found.words}"
-            told.append(
+            hover_texts.append(
                 f"<b>{row.mechanism}</b>: {row.state.word}<br>"
                 f"claimed {epsilon_text(row.claimed)}, certified {proved}"
                 f"{words}<br>{counted.label}: {counted.relation}"
             )
-        at += 1
-    y = list(places.values())
+        position += 1
+    y = list(row_positions.values())
     fig.draw(
         "pointed",
         base=10**low,
-        x=[10**far] * len(y),
+        x=[10**log_end] * len(y),
         y=y,
-        customdata=[[id] for id in places],
-        marker_color=[faded(ACCENT, 0.18 * (id == chosen)) for id in places],
-        hovertext=told,
+        customdata=[[id] for id in row_positions],
+        marker_color=[faded(ACCENT, 0.18 * (id == chosen)) for id in row_positions],
+        hovertext=hover_texts,
     )
     fig.update(
-        xaxis=LOG | {"dtick": math.ceil((far - low) / 3)},
-        xaxis_range=[low, far],
-        yaxis_range=[at - 0.4, -0.7],
+        xaxis=LOG | {"dtick": math.ceil((log_end - low) / 3)},
+        xaxis_range=[low, log_end],
+        yaxis_range=[position - 0.4, -0.7],
         yaxis_tickvals=y,
-        yaxis_ticktext=[rows[id].mechanism for id in places],
+        yaxis_ticktext=[rows[id].mechanism for id in row_positions],
     )
     return fig
 
 
 def _promised(
     fig: Figure,
-    look: Style,
-    ends: tuple[float | None, float],
-    at: Any,
+    method_style: Style,
+    budgets: tuple[float | None, float],
+    position: Any,
     end: float,
     text: str,
     *,
@@ -98,16 +103,16 @@ def _promised(
 ) -> None:
     """A claim (hollow, crossed where refuted), and what is certified (filled); an arrow at the end
     where nothing is."""
-    claimed, proved = ends
+    claimed, proved = budgets
     filled = "circle" if math.isfinite(proved) else "triangle-right"
     proved = min(proved, end)
     if claimed is not None:
         symbol = "circle-x" if refuted else "circle"
-        ring = fig.marker(look._replace(marker=symbol), solid=False, size=12)
-        fig.stroke([claimed, proved], [at, at], look.color)
-        fig.dots([claimed], [at], ring)
-    mark = fig.marker(look._replace(marker=filled), solid=True)
-    fig.draw("promised", x=[proved], y=[at], marker=mark, text=[text])
+        ring = fig.marker(method_style._replace(marker=symbol), solid=False, size=12)
+        fig.stroke([claimed, proved], [position, position], method_style.color)
+        fig.dots([claimed], [position], ring)
+    mark = fig.marker(method_style._replace(marker=filled), solid=True)
+    fig.draw("promised", x=[proved], y=[position], marker=mark, text=[text])
 
 
 def attacker(epsilons: Sequence[float], shares: Sequence[float], epsilon: float) -> Figure:
@@ -119,16 +124,19 @@ def attacker(epsilons: Sequence[float], shares: Sequence[float], epsilon: float)
     return fig
 
 
-def audit(report: Report, words: Mapping[Method, str]) -> Figure:
+def audit(report: Report, method_names: Mapping[Method, str]) -> Figure:
     """What each method proves at least, beside the claim (hollow) and the certificate (filled).
 
-    A bar that is grey is no bound yet. words: the names of the methods.
+    A bar that is grey is no bound yet. method_names: the names of the methods.
     """
     claimed, proved = report.claimed, report.certified.epsilon
-    found = [f for f in report.findings if f.epsilon is not None]
-    rows = [*(words[f.method] for f in found), "promised"]
-    known = [1.0, *(e for e in (claimed, proved, report.measured) if e and math.isfinite(e))]
-    low, high, colors = 0.02 * min(known), 3 * max(known), (RED, GREEN)
+    findings = [f for f in report.findings if f.epsilon is not None]
+    rows = [*(method_names[f.method] for f in findings), "promised"]
+    finite_epsilons = [
+        1.0,
+        *(e for e in (claimed, proved, report.measured) if e and math.isfinite(e)),
+    ]
+    low, high, colors = 0.02 * min(finite_epsilons), 3 * max(finite_epsilons), (RED, GREEN)
     fig = figure(
         "audit",
         height=110 + 46 * len(rows),
@@ -141,18 +149,18 @@ def audit(report: Report, words: Mapping[Method, str]) -> Figure:
     fig.draw(
         "least",
         y=rows[:-1],
-        x=[max(f.epsilon or 0.0, low) - low / 2 for f in found],
-        base=[low / 2] * len(found),
-        marker_color=[colors[f.refuted is Refuted.NOTHING] if f.valid else GRID for f in found],
+        x=[max(f.epsilon or 0.0, low) - low / 2 for f in findings],
+        base=[low / 2] * len(findings),
+        marker_color=[colors[f.refuted is Refuted.NOTHING] if f.valid else GRID for f in findings],
         text=[
             f"at least {epsilon_text(f.epsilon, least=True)}" if f.valid else "not yet a bound"
-            for f in found
+            for f in findings
         ],
-        insidetextfont_color=["#ffffff" if f.valid else INK for f in found],
+        insidetextfont_color=["#ffffff" if f.valid else INK for f in findings],
     )
-    told = f"  claimed {epsilon_text(claimed)}, certified {epsilon_text(proved)}"
-    look, refuted = style(report.mechanism.id), report.refuted is not Refuted.NOTHING
-    _promised(fig, look, (claimed, proved), rows[-1], high, told, refuted=refuted)
+    promise_text = f"  claimed {epsilon_text(claimed)}, certified {epsilon_text(proved)}"
+    method_style, refuted = style(report.mechanism.id), report.refuted is not Refuted.NOTHING
+    _promised(fig, method_style, (claimed, proved), rows[-1], high, promise_text, refuted=refuted)
     if claimed is not None:
         fig.rule(claimed)
     return fig

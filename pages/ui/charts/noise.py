@@ -57,10 +57,20 @@ def shape(
         y=view.bar_heights,
         marker_color=faded(color, 0.35),
     )
-    for one, name, *look in ((pinned, names[1], INK, "dot"), (view, names[0], color, "solid")):
-        if one is not None and one.density is not None:
+    for density, name, *line_style in (
+        (pinned, names[1], INK, "dot"),
+        (view, names[0], color, "solid"),
+    ):
+        if density is not None and density.density is not None:
             hover = f"noise %{{x:.2f}}: density <b>%{{y:.3g}}</b><extra>{name}</extra>"
-            fig.stroke(one.x, one.density, look[0], line_dash=look[1], name=name, hover=hover)
+            fig.stroke(
+                density.x,
+                density.density,
+                line_style[0],
+                line_dash=line_style[1],
+                name=name,
+                hover=hover,
+            )
     if ruler is not None:
         ends = [12, 12 * (ruler.length <= reach)]  # the other may lie beyond the axis
         x, y = [0, min(ruler.length, reach)], [-0.06 * top] * 2
@@ -68,12 +78,12 @@ def shape(
         fig.note("ruler", text=ruler.words, y=-0.1 * top)
     # what the fixed axes cut off: the peak of little noise, the ends of much
     peak = 0.0 if view.density is None else float(view.density.max())
-    for there, text, x, side in (
+    for is_cut, text, x, anchor in (
         (peak > top, f"↑ on to its peak at {peak:.3g}", 0.51, "left"),
         (view.beyond > 0.005, f"{view.beyond:.0%} of it lies beyond", 1, "right"),
     ):
-        if there:
-            fig.note("beyond", text=text, x=x, xanchor=side)
+        if is_cut:
+            fig.note("beyond", text=text, x=x, xanchor=anchor)
     return fig
 
 
@@ -126,7 +136,7 @@ def scales(
 
     A second, dotted rule is at the pinned epsilon.
     """
-    seen: set[str] = set()  # one entry of the legend for each method
+    listed_methods: set[str] = set()  # one entry of the legend for each method
     ends = [
         math.log10(pick(x for _, _, view in views for x in view.epsilon)) for pick in (min, max)
     ]
@@ -139,21 +149,21 @@ def scales(
         yaxis_title_text=unit,
     )
     for id, name, view in views:
-        own = id == chosen
+        is_chosen = id == chosen
         fig.line(
             view.epsilon,
             view.scale,
             style(id),
             f"{name}<br>{in_chart(view.query)}<br>epsilon %{{x:g}}: <b>%{{y:.3g}}</b>"
             "<extra></extra>",
-            line_width=3 if own else 1.5,
+            line_width=3 if is_chosen else 1.5,
             name=wrapped(name),
             legendgroup=id,
-            showlegend=id not in seen,
-            opacity=1 if own else 0.55,
-            marker_size=8 if own else 6,
+            showlegend=id not in listed_methods,
+            opacity=1 if is_chosen else 0.55,
+            marker_size=8 if is_chosen else 6,
         )
-        seen.add(id)
+        listed_methods.add(id)
     fig.rule(epsilon)
     if pinned is not None:
         fig.rule(pinned, dash="dot")
@@ -170,50 +180,56 @@ def strip(
 
     limits: of the axis, whatever the noise; what lies beyond is an arrow at its edge.
     """
-    look, (low, high) = style(mechanism), limits or (-math.inf, math.inf)
-    here = np.flatnonzero(~np.isnan(view.before[user]) | ~np.isnan(view.after[user]))
-    before, after = view.before[user, here], view.after[user, here]
-    names, shown = [in_chart(view.items[i]) for i in here], np.clip(after, low, high)
-    words, room = coded(view, registry.get(mechanism).task), 0.04 * (high - low)
+    method_style, (low, high) = style(mechanism), limits or (-math.inf, math.inf)
+    columns = np.flatnonzero(~np.isnan(view.before[user]) | ~np.isnan(view.after[user]))
+    noiseless, noisy = view.before[user, columns], view.after[user, columns]
+    names, clipped = [in_chart(view.items[i]) for i in columns], np.clip(noisy, low, high)
+    value_names, padding = coded(view, registry.get(mechanism).task), 0.04 * (high - low)
     axis: dict[str, Any] = {"title_text": "released value"}
-    if words is not None:
-        axis = {"tickvals": [0, 1], "ticktext": words, "range": [-0.2, 1.2]}
-    elif math.isfinite(room):
-        axis["range"] = [low - room, high + room]
+    if value_names is not None:
+        axis = {"tickvals": [0, 1], "ticktext": value_names, "range": [-0.2, 1.2]}
+    elif math.isfinite(padding):
+        axis["range"] = [low - padding, high + padding]
     fig = figure("strip", yaxis=axis)
-    pairs = np.column_stack([before, shown, [None] * len(here)]).ravel()  # a gap after every pair
-    fig.stroke(np.repeat(here, 3), pairs, faded(look.color, 0.4), showlegend=False)
-    arrows = {-1: "triangle-down", 0: look.marker, 1: "triangle-up"}
-    symbols = [arrows[k] for k in np.sign(np.nan_to_num(after - shown))]
+    pairs = np.column_stack(
+        [noiseless, clipped, [None] * len(columns)]
+    ).ravel()  # a gap after every pair
+    fig.stroke(np.repeat(columns, 3), pairs, faded(method_style.color, 0.4), showlegend=False)
+    arrows = {-1: "triangle-down", 0: method_style.marker, 1: "triangle-up"}
+    symbols = [arrows[k] for k in np.sign(np.nan_to_num(noisy - clipped))]
     fig.dots(
-        here,
-        shown,
-        {"color": look.color, "symbol": symbols, "size": 10},
+        columns,
+        clipped,
+        {"color": method_style.color, "symbol": symbols, "size": 10},
         hover=TOLD,
         name="after the noise",
-        text=[f"{name}: <b>{v:.2f}</b> after" for name, v in zip(names, after, strict=True)],
+        text=[f"{name}: <b>{v:.2f}</b> after" for name, v in zip(names, noisy, strict=True)],
     )
     hover = "%{text}: <b>%{y:.2f}</b> before<extra></extra>"
-    fig.draw("before", x=here, y=before, text=names, hover=hover)
+    fig.draw("before", x=columns, y=noiseless, text=names, hover=hover)
     return fig
 
 
-def heat(mechanism: str, view: BeforeAfter, usual: BeforeAfter | None = None) -> Figure:
+def heat(mechanism: str, view: BeforeAfter, scale_source: BeforeAfter | None = None) -> Figure:
     """A block of users x items, before on the left and after on the right, on one colour scale.
 
-    Two values have a legend instead of the scale; cells without a value are grey. usual: the block
-    whose values before the noise set the scale, the same for every epsilon.
+    Two values have a legend instead of the scale; cells without a value are grey. scale_source:
+    the block whose values before the noise set the scale, the same for every epsilon.
     """
     names = coded(view, registry.get(mechanism).task)
-    raw = (usual or view).before
-    low, high = float(np.nanmin(raw)), float(np.nanmax(raw))
+    noiseless = (scale_source or view).before
+    low, high = float(np.nanmin(noiseless)), float(np.nanmax(noiseless))
     # by what there was, whatever the noise: what lies twice as far out has the full colour
-    middle, reach = (low + high) / 2, (high - low or abs(low) or 1.0)
+    middle, half_range = (low + high) / 2, (high - low or abs(low) or 1.0)
     if names is not None:
-        middle = reach = 0.5
+        middle = half_range = 0.5
     fig = figure(
         "heat",
-        coloraxis={"cmin": middle - reach, "cmax": middle + reach, "showscale": names is None},
+        coloraxis={
+            "cmin": middle - half_range,
+            "cmax": middle + half_range,
+            "showscale": names is None,
+        },
         yaxis_title_text=view.rows,
     )
     for panel, half, values in (("", "before", view.before), ("2", "after", view.after)):

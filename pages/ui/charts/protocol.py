@@ -12,15 +12,19 @@ from pages.ui.text import in_chart
 _SYMBOLS = {RECOMMENDER: "square", SERVER: "square", THIRD_PARTY: "diamond"}
 
 
-def stage(parties: Sequence[str], before: Sequence[Message], now: Message | None) -> Figure:
+def stage(
+    parties: Sequence[str], earlier_messages: Sequence[Message], current_message: Message | None
+) -> Figure:
     """The parties in place; faint lines where messages went, an arrow for the one on its way."""
-    places = _places(parties)
+    positions = _places(parties)
     fig = figure("stage")
-    for pair in dict.fromkeys(frozenset((m.sender, m.receiver)) for m in before):
-        x, y = zip(*(places[name] for name in sorted(pair)), strict=True)
+    for pair in dict.fromkeys(frozenset((m.sender, m.receiver)) for m in earlier_messages):
+        x, y = zip(*(positions[name] for name in sorted(pair)), strict=True)
         fig.stroke(x, y, GRID)
-    speaking = set() if now is None else {now.sender, now.receiver}
-    x, y = zip(*(places[name] for name in parties), strict=True)
+    speaking = (
+        set() if current_message is None else {current_message.sender, current_message.receiver}
+    )
+    x, y = zip(*(positions[name] for name in parties), strict=True)
     fig.draw(
         "parties",
         x=x,
@@ -28,20 +32,20 @@ def stage(parties: Sequence[str], before: Sequence[Message], now: Message | None
         text=[
             f"<b>{in_chart(name)}</b>" if name in speaking else in_chart(name) for name in parties
         ],
-        textposition=["top center" if at > 0.5 else "bottom center" for at in y],
+        textposition=["top center" if height > 0.5 else "bottom center" for height in y],
         marker_symbol=[_SYMBOLS.get(name, "circle") for name in parties],
         marker_color=[ACCENT if name in speaking else PAPER for name in parties],
     )
-    if now is not None:
-        (x0, y0), (x1, y1) = places[now.sender], places[now.receiver]
+    if current_message is not None:
+        (x0, y0), (x1, y1) = positions[current_message.sender], positions[current_message.receiver]
         fig.note("arrow", x=x1, y=y1, ax=x0, ay=y0)
-        kind = in_chart(now.kind)
+        kind = in_chart(current_message.kind)
         fig.note("message", text=kind, x=(x0 + x1) / 2, y=(y0 + y1) / 2)
     return fig
 
 
 def _places(parties: Sequence[str]) -> dict[str, tuple[float, float]]:
     """Who computes above, everybody else in a row below."""
-    above = {RECOMMENDER: (0.15, 1.0), THIRD_PARTY: (0.85, 1.0), SERVER: (0.5, 1.0)}
-    below = [name for name in parties if name not in above]
-    return above | {name: ((k + 0.5) / len(below), 0.0) for k, name in enumerate(below)}
+    top_row = {RECOMMENDER: (0.15, 1.0), THIRD_PARTY: (0.85, 1.0), SERVER: (0.5, 1.0)}
+    bottom_row = [name for name in parties if name not in top_row]
+    return top_row | {name: ((k + 0.5) / len(bottom_row), 0.0) for k, name in enumerate(bottom_row)}

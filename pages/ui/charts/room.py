@@ -70,8 +70,8 @@ class ShareAxis(NamedTuple):
 
     def at(self, share: float) -> float:
         """The place of a share in percent; one beyond the axis stands at its end."""
-        along = (share - self.low) / (self.high - self.low)
-        return 100 * min(max(along, 0.0), 1.0)
+        fraction = (share - self.low) / (self.high - self.low)
+        return 100 * min(max(fraction, 0.0), 1.0)
 
 
 SHARES = ShareAxis()
@@ -115,19 +115,19 @@ def _ticks(axis: ShareAxis) -> str:
 
 def _marks(row: ShareRow, axis: ShareAxis) -> str:
     """The interval as a line, the share as a dot, solid, hollow or faint, and the truth."""
-    drawn = ""
+    marks_html = ""
     if row.truth is not None:
-        drawn += f'<div class="truth" style="left: {axis.at(row.truth):.2f}%"></div>'
+        marks_html += f'<div class="truth" style="left: {axis.at(row.truth):.2f}%"></div>'
     if row.found is None:
-        return drawn
+        return marks_html
     share, low, high = row.found
     if row.mark is Mark.CERTAINTY:
         low = axis.low
     left, right = axis.at(low), axis.at(high)
-    drawn += f'<div class="line" style="left: {left:.2f}%; width: {right - left:.2f}%"></div>'
+    marks_html += f'<div class="line" style="left: {left:.2f}%; width: {right - left:.2f}%"></div>'
     if row.mark is not Mark.CERTAINTY:
-        drawn += f'<div class="dot" style="left: {axis.at(share):.2f}%"></div>'
-    return drawn
+        marks_html += f'<div class="dot" style="left: {axis.at(share):.2f}%"></div>'
+    return marks_html
 
 
 def _numbers(axis: ShareAxis) -> str:
@@ -181,12 +181,12 @@ def coins(rule: Coins, words: str, theme: Theme) -> str:
     """Every throw, as often as chance brings it, under what it asks for."""
     throws = sorted(itertools.product("HT", repeat=rule.coins), key=lambda one: one.count("H"))
     faces = {"H": '<i class="head">H</i>', "T": "<i>T</i>"}
-    shown = [
+    rendered_throws = [
         (f"<span>{''.join(faces[coin] for coin in one)}</span>", one.count("H")) for one in throws
     ]
     sorts = {
-        "Show the opposite": [text for text, heads in shown if heads <= rule.heads],
-        "Show your answer": [text for text, heads in shown if heads > rule.heads],
+        "Show the opposite": [text for text, heads in rendered_throws if heads <= rule.heads],
+        "Show your answer": [text for text, heads in rendered_throws if heads > rule.heads],
     }
     drawn = "".join(
         f'<div class="sort"><span class="of">{name}: {len(many)} of {len(throws)}</span>'

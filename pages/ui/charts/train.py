@@ -23,9 +23,9 @@ def objective(mechanism: str, points: Points) -> Figure:
     return fig
 
 
-def both(one: KeptRun, other: KeptRun) -> Figure:
+def both(first: KeptRun, second: KeptRun) -> Figure:
     """The metric of two runs by round, between their floors and what no privacy reaches."""
-    metric, films = one.metric, (one.film, other.film)
+    metric, films = first.metric, (first.film, second.film)
     last = max(film.frames[-1].round for film in films)
     # a film's own axis was fixed before its reference was known
     ends = [end for f in films for end in training.axis(metric, f.floor, f.reference)]
@@ -45,30 +45,32 @@ def both(one: KeptRun, other: KeptRun) -> Figure:
         if level is not None:
             text = f"{name}: {metric.text(level)}"
             fig.level((0, last + 1), level, LEVELS[kind], text, name=text)
-    alike = one.mechanism == other.mechanism
-    for run in (one, other):
-        again = alike and run is other  # smaller or dashed, as hollow would mean: only claimed
-        look = style(run.mechanism)._replace(dash="solid")
-        seen = [(f.round, f.metric) for f in run.film.frames if f.metric is not None]
-        rounds, values = zip(*seen, strict=True) if seen else ((), ())
+    same_mechanism = first.mechanism == second.mechanism
+    for run in (first, second):
+        is_repeat = (
+            same_mechanism and run is second
+        )  # smaller or dashed, as hollow would mean: only claimed
+        method_style = style(run.mechanism)._replace(dash="solid")
+        points = [(f.round, f.metric) for f in run.film.frames if f.metric is not None]
+        rounds, values = zip(*points, strict=True) if points else ((), ())
         fig.line(
             rounds,
             values,
-            look._replace(dash="dash") if again else look,
+            method_style._replace(dash="dash") if is_repeat else method_style,
             f"run {run.number}, round %{{x}}: <b>%{{y:{metric.form}}}</b><extra></extra>",
             name=wrapped(f"run {run.number}: {run.facts['mechanism']}"),
-            marker_size=10 if again or len(seen) < 3 else 6,
+            marker_size=10 if is_repeat or len(points) < 3 else 6,
         )
     return fig
 
 
 def errors(
-    mechanism: str, private: ErrorCdf, clear: ErrorCdf | None, name: str, axis: str
+    mechanism: str, private: ErrorCdf, nonprivate: ErrorCdf | None, name: str, axis: str
 ) -> Figure:
     """Share of held-out ratings within an error, with privacy and, drawn first, without."""
     hover = "error up to %{x:.2f}: <b>%{y:.1%}</b> of ratings<extra></extra>"
     fig = figure("errors", xaxis_title_text=axis)
-    if clear is not None:
-        fig.line(*clear, STYLES["no privacy"], hover, name="no privacy", mode="lines")
+    if nonprivate is not None:
+        fig.line(*nonprivate, STYLES["no privacy"], hover, name="no privacy", mode="lines")
     fig.line(*private, style(mechanism)._replace(dash="solid"), hover, name=name, mode="lines")
     return fig
