@@ -26,8 +26,8 @@ test: $(VENV)/.dev
 	@echo "==> Running the tests"
 	@$(BIN)/python -m pytest -m "not slow" -n 4 --dist loadfile --no-loadscope-reorder $(ARGS)
 
-# Files of tests by their folder and how their names begin. A group or step that has passed on this tree is not run
-# again (.ci/step); what each printed is in .slow/.
+# Files of tests by their folder and how their names begin. A group or step that has passed on
+# this tree is not run again (.ci/step); what each printed is in .slow/.
 SLOW_GROUPS := core/test_[a-l] core/test_[m-z] lab/test_[a-l] lab/test_[m-r] lab/test_[s-z] \
 	pages/test_[a-o] pages/test_[p-z] browser/test_browser. browser/test_browser_[a-e] \
 	browser/test_browser_[f-m] browser/test_browser_[n-z] browser/test_[c-z] test_

@@ -226,7 +226,7 @@ class Dpals(EffectsFirst):
             yield Step.of(index, self.rounds, model, trace, told=published_trace)
 
     def _side(self, ratings: Ratings, item_effects: ItemEffects, *cap_keys: int) -> Side:
-        """Of any users. keys: of what a cap keeps, in the own problem and on the item side."""
+        """Of any users. cap_keys: for the cap on a user's problem and on the item side."""
         (_, bound), public = self.bounds(ratings.public), ratings.public
         # A user's own problem may use the whole row: what leaves it is bounded.
         rows = self.residual_rows(ratings, item_effects, public.items, cap_keys[0])

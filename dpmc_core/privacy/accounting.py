@@ -53,7 +53,7 @@ class Loss:
     """What releases spend, or may spend: epsilons of pure ones add up, squares of Gaussian mus too.
 
     Losses are added (also adaptively; the start of a sum is `Loss()`), and a budget is divided the
-    same way. A Gaussian release whose part of the budget is `part` has sigma = l2 / part.mu.
+    same way. A Gaussian release with a budget of its own has sigma = l2 / budget.mu.
 
     pure: what the epsilon is the sum of (default: one release), for delta > 0.
     """

@@ -30,7 +30,7 @@ def percent(share: float) -> str:
 
 
 def _box(kind: str, content: str = "", **percents: float) -> str:
-    """A box of a picture. kind: its classes; content: HTML; places: left, bottom or width in %."""
+    """A box of a picture. kind: its classes; content: HTML; percents: left, bottom or width."""
     style = "; ".join(f"{name}: {value:.4g}%" for name, value in percents.items())
     styled = f' style="{style}"' if style else ""
     return f'<div class="{kind}"{styled}>{content}</div>'

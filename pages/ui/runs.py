@@ -51,8 +51,8 @@ def train(
 ) -> Work:
     """Prepare the data, fit the floor, the mechanism, then its twins, reporting every round.
 
-    about: what a `Run` says beside its result and its number. film: name of its film, else by the
-    number.
+    run_fields: what a `Run` says beside its result and its number. film: name of its film, else by
+    the number.
     reference: the headline metric without privacy and what that is, where it is known before; it
     decides the axis.
     """

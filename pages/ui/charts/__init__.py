@@ -141,7 +141,7 @@ class Figure:
         self.data.append({"type": "scatter"} | put(options, arrays))
 
     def line(self, x: Values, y: Values, method_style: Style, hover: str, **trace: Any) -> None:
-        """A line with markers in the look of a method; more: what else the trace says."""
+        """A line with markers in the style of a method; trace: its other options."""
         marker = {"marker_symbol": method_style.marker, "marker_size": 8}
         options = {
             "mode": "lines+markers",
