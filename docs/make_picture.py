@@ -18,7 +18,7 @@ from PIL import Image
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from tests.browser_helpers import chromium, serving, settle, visit  # noqa: E402
+from tests.browser_helpers import DOWNLOAD, chromium, serving, settle, visit  # noqa: E402
 
 FILE = Path(__file__).with_name("what-if.webp")
 SIZE = {"width": 1180, "height": 700}
@@ -67,7 +67,7 @@ def film_training(film, address):
     visit(page, address + "train?data=movie-night&mechanism=input-flip&epsilon=2")
     film.shoot(1200)
     page.get_by_role("button", name="Train", exact=True).click()
-    page.get_by_role("button", name="Take it away").wait_for()
+    page.get_by_role("button", name=DOWNLOAD).wait_for()
     settle(page)
     scrubber = page.get_by_role("slider", name="Round")
     scrubber.press("Home")

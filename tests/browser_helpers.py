@@ -1,6 +1,7 @@
 """The app's server, and a page in Chromium, waited for until it is at rest."""
 
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -14,6 +15,7 @@ from app import SECTIONS
 
 ROOT = Path(__file__).resolve().parent.parent
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+DOWNLOAD = re.compile("Download$")  # the button; those of charts are "Download plot as a PNG"
 PATIENCE = 120_000  # milliseconds that a browser waits for what will come
 FLAGS = (
     "--no-sandbox",

@@ -66,8 +66,9 @@ def app(
     """
     check_installed()
     environment = dict(os.environ)
-    options = {"server.address": address or ("0.0.0.0" if class_ else None), "server.port": port}
-    check_address(address or "127.0.0.1", port)
+    default = "0.0.0.0" if class_ else environment.get("STREAMLIT_SERVER_ADDRESS", "127.0.0.1")
+    options = {"server.address": address or default, "server.port": port}
+    check_address(address or default, port)
     if class_:
         environment["DPMC_CLASS"] = "1"
         options |= {"server.headless": "true", "logger.hideWelcomeMessage": "true"}

@@ -286,7 +286,7 @@ def protects(guarantee: Guarantee) -> str:
 # What an attacker asks, who knows everything else and holds both answers for equally likely.
 _SETS = "Which of two sets of {} is this person's?"
 _QUESTIONS = {
-    RATING: "Did this person rate this item high or low?",
+    RATING: "Is this rating high or low?",
     ROW_VALUES: _SETS.format("ratings"),
     CELL: "Did this person rate this item?",
     USER_EMPTIED: "Were this person's data used?",

@@ -421,8 +421,8 @@ def finding(chart: Picture, line: Line) -> str:
     ]
     stop = since(line.epsilon.tolist(), is_nearly_full)
     if stop is not None:
-        where = f"from {stop:g} on" if stop > line.epsilon[0] else f"already at {stop:g}"
-        sentences.append(f"{where} nine tenths of the gain are kept")
+        even = "" if stop > line.epsilon[0] else "even "
+        sentences.append(f"{even}epsilon {stop:g} keeps {NEAR:.0%} of the gain".replace("%", " %"))
     return capital("; ".join(filter(None, sentences)))
 
 

@@ -291,8 +291,8 @@ def sentences(trade: Trade, epsilon: float) -> list[str]:
     counts = f"{question.change.protects}: {question.change.relation}"
     many = f"; of a person {question.rated} ratings are counted" if question.rated else ""
     text_lines = [
-        f"The attacker asks “{question.text}”, {trade.seat.value} and knows everything else"
-        f" ({counts}{many}). A coin flip is right 50 % of the time."
+        f"The attacker asks “{question.text}”, {trade.seat.value} and knows everything else."
+        f" The question is about {counts}{many}. A coin flip gets 50 %."
     ]
     for track in trade.tracks:
         bead = track.at(epsilon)

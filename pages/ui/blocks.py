@@ -300,7 +300,7 @@ def take(
         all_files += [
             entry for entry in curve_files if entry.name not in {file.name for file in files}
         ]
-    with st.popover("Take it away", icon=":material/download:"):
+    with st.popover("Download", icon=":material/download:"):
         for entry in all_files:
             download(entry)
         if note:

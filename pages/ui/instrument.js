@@ -120,7 +120,7 @@ class Instrument {
     this.next = button(name, "", () =>
       this.tell("person", this.person === "you" ? 0 : (this.person + 1) % this.view.people.length), "dpmc-link")
     this.next.title = "Another person"
-    this.enter = button(name, "Put yourself in", () => {
+    this.enter = button(name, "Add yourself", () => {
       this.you.anew()
       this.tell("person", "you")
       this.you.asks.firstChild.focus({ preventScroll: true })
@@ -435,8 +435,8 @@ class Instrument {
     const lists = view.lists[this.stop]
     const named = (items) => items.map((item) => view.titles[item])
     this.listed(lists && named(person.plain), lists && named(lists.items[this.person]), lists
-      ? lists.shared[this.place] + " of 5 are the same; on average " + lists.everyone.toFixed(1)
-        + "; with one popular list for all " + view.popular.toFixed(1)
+      ? lists.shared[this.place] + " of 5 stay; people average " + lists.everyone.toFixed(1)
+        + ", a popular list " + view.popular.toFixed(1)
       : "no lists at this epsilon")
   }
 

@@ -13,7 +13,7 @@ from dpmc_core.data import datasets
 from dpmc_core.metrics import METRICS
 from dpmc_core.model import Task
 from dpmc_core.problem import build_problem
-from tests.browser_helpers import settle, turn_to, upload_ratings, visit
+from tests.browser_helpers import DOWNLOAD, settle, turn_to, upload_ratings, visit
 from tests.slow_helpers import rest_slow
 
 pytestmark = pytest.mark.browser
@@ -60,11 +60,11 @@ def test_a_page_fits_a_phone_in_both_themes(browser, server, path, theme):
 def test_training_in_the_browser_shows_charts_and_hands_out_its_card(page, server):
     visit(page, server + "train?data=one-bit-lab&mechanism=output&epsilon=4")
     page.get_by_role("button", name="Train", exact=True).click()
-    page.get_by_role("button", name="Take it away").wait_for()
+    page.get_by_role("button", name=DOWNLOAD).wait_for()
     settle(page)
     charts = page.locator('[data-testid="stPlotlyChart"] .main-svg .scatterlayer .trace')
     assert charts.count() >= 3
-    page.get_by_role("button", name="Take it away").click()
+    page.get_by_role("button", name=DOWNLOAD).click()
     with page.expect_download() as download:
         page.get_by_role("button", name="Run card (JSON)").click()
     card = json.loads(Path(download.value.path()).read_text())
@@ -78,7 +78,7 @@ def test_training_in_the_browser_shows_charts_and_hands_out_its_card(page, serve
     turn_to(page, "Noise")
     settle(page)
     turn_to(page, "Train")
-    page.get_by_role("button", name="Take it away").wait_for()
+    page.get_by_role("button", name=DOWNLOAD).wait_for()
 
 
 @pytest.mark.slow
@@ -89,7 +89,7 @@ def test_an_uploaded_file_is_used_and_stays_in_its_tab(page, browser, server, tm
     turn_to(page, "Train")
     settle(page)
     page.get_by_role("button", name="Train", exact=True).click()
-    page.get_by_role("button", name="Take it away").wait_for()
+    page.get_by_role("button", name=DOWNLOAD).wait_for()
     other = browser.new_context().new_page()
     visit(other, server + "data?data=upload")
     assert other.get_by_text("which is not here").is_visible()

@@ -8,7 +8,7 @@ import pytest
 from app import SECTIONS
 from dpmc_lab.classroom.room import TWICE
 from dpmc_lab.lessons import LESSONS
-from tests.browser_helpers import settle, visit
+from tests.browser_helpers import DOWNLOAD, settle, visit
 from tests.class_helpers import in_class, opened
 from tests.slow_helpers import rest_slow
 
@@ -85,7 +85,7 @@ def test_a_trained_model_has_no_grave_violation(browser, server, theme):
     tab = context.new_page()
     visit(tab, server + "train?data=one-bit-lab&mechanism=output&epsilon=4")
     tab.get_by_role("button", name="Train", exact=True).click()
-    tab.get_by_role("button", name="Take it away").wait_for()
+    tab.get_by_role("button", name=DOWNLOAD).wait_for()
     settle(tab)
     assert grave(tab) == []
     context.close()

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.browser_helpers import settle, turn_to, visit
+from tests.browser_helpers import DOWNLOAD, settle, turn_to, visit
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow_unless_planted]
 
@@ -77,7 +77,7 @@ def test_a_sweep_fills_the_chart_survives_a_reload_is_cancelled_resumed_and_down
     settle(page)
     assert runs(page) == kept  # nothing runs on
     assert kept[0] < kept[1]
-    button(page, "Take it away").click()
+    button(page, DOWNLOAD).click()
     with page.expect_download() as download:
         page.get_by_role("button", name="Rows (CSV)").click()
     rows = list(csv.DictReader(io.StringIO(Path(download.value.path()).read_text())))
@@ -118,7 +118,7 @@ def test_the_address_holds_the_choices_and_opens_them(page, server):
 
 def command(page):
     """The command line that does what the page shows."""
-    button(page, "Take it away").click()
+    button(page, DOWNLOAD).click()
     shown = page.get_by_test_id("stCode").filter(has_text="dpmc sweep").first.text_content()
     page.keyboard.press("Escape")
     return shown

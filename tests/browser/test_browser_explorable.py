@@ -12,7 +12,7 @@ from dpmc_core.data import datasets
 from dpmc_lab.curves import people
 from dpmc_lab.sweep.presets import EPSILONS
 from pages.ui import explorable, scene
-from tests.browser_helpers import offline, visit
+from tests.browser_helpers import DOWNLOAD, offline, visit
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow_unless_planted]
 
@@ -133,7 +133,7 @@ def test_the_button_of_the_page_saves_a_file_that_stands_where_the_slider_stands
     visit(page, server + "?data=one-bit-lab&epsilon=3")
     page.wait_for_selector(PLOTTED, state="attached")
     number = text(page, "number")
-    page.get_by_role("button", name="Take it away").click()
+    page.get_by_role("button", name=DOWNLOAD).click()
     with page.expect_download() as saved:
         page.get_by_role("button", name="This page").click()
     assert saved.value.suggested_filename == "what-if-one-bit-lab.html"

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser_helpers import FIRST_SCREEN, settle, turn_to, visit
+from tests.browser_helpers import DOWNLOAD, FIRST_SCREEN, settle, turn_to, visit
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow_unless_planted]
 
@@ -123,11 +123,11 @@ def test_the_attack_on_the_protocol_is_run_and_says_what_it_shows(start):
 def test_a_picture_and_a_report_are_taken_away(start):
     turned(start, "Train", "Train one mechanism")
     start.get_by_role("button", name="Train", exact=True).click()
-    start.get_by_role("button", name="Take it away").wait_for()
+    start.get_by_role("button", name=DOWNLOAD).wait_for()
     train = start.get_by_role("button", name="Train", exact=True)
     expect(train).to_be_enabled()
     settle(start)
-    start.get_by_role("button", name="Take it away").click()
+    start.get_by_role("button", name=DOWNLOAD).click()
     with start.expect_download() as report:
         start.get_by_role("button", name="Report (HTML)").click()
     assert "Accuracy" in Path(report.value.path()).read_text()

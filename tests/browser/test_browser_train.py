@@ -5,7 +5,7 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser_helpers import settle, turn_to, visit
+from tests.browser_helpers import DOWNLOAD, settle, turn_to, visit
 
 pytestmark = pytest.mark.browser
 
@@ -24,7 +24,7 @@ def told(page):
 
 
 def done(page):
-    expect(page.get_by_role("button", name="Take it away")).to_be_visible()
+    expect(page.get_by_role("button", name=DOWNLOAD)).to_be_visible()
     expect(page.get_by_role("button", name="Train", exact=True)).to_be_enabled()
     settle(page)
 

@@ -283,7 +283,7 @@ def test_answers_never_leave_the_browser_and_reports_add_up(instrument, page):
     page.on("websocket", lambda socket: socket.on("framesent", lambda frame: sent.append(frame)))
     page.on("request", lambda request: sent.append(request.url))
     instrument("?data=restaurants")
-    page.get_by_role("button", name="Put yourself in").click()
+    page.get_by_role("button", name="Add yourself").click()
     page.wait_for_url(re.compile("person=you"))
     page.wait_for_function(LISTED)
     settle(page)

@@ -1,5 +1,6 @@
 """The command line: the contract's names, clean output, a sentence for every mistake."""
 
+import io
 import json
 import os
 import signal
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 
 from dpmc_core import registry
+from dpmc_lab.cli import app
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -305,3 +307,36 @@ def test_equal_ratings_of_a_file_are_told_too(dpmc, tmp_path):
     status, _, err = dpmc("fit", same, "item-mean", "--range", "1:5")
     assert (status, "every rating to learn from is 3" in err) == (1, True)
     assert dpmc("fit", same, "popularity", "--range", "1:5")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("argv", "served"),
+    [
+        ((), "127.0.0.1"),
+        (("--address", "::1"), "::1"),
+        (("--class",), "0.0.0.0"),
+        (("--class", "--address", "127.0.0.1"), "127.0.0.1"),
+    ],
+)
+def test_the_app_checks_the_address_that_it_serves(dpmc, monkeypatch, argv, served):
+    tried, started = [], []
+
+    def try_to_listen(place, **_):
+        tried.append(place)
+        return io.BytesIO()  # something to close
+
+    monkeypatch.delenv("STREAMLIT_SERVER_ADDRESS", raising=False)
+    monkeypatch.setattr(app.socket, "create_server", try_to_listen)
+    monkeypatch.setattr(app.sys, "platform", "linux")
+    monkeypatch.setattr(app.os, "execve", lambda _, command, __: started.append(command))
+    assert dpmc("app", "--port", 8765, *argv)[0] == 0
+    assert tried == [(served, 8765)]
+    assert started[0][started[0].index("--server.address") + 1] == served
+
+
+def test_the_environment_names_an_address_too(dpmc, monkeypatch):
+    monkeypatch.setenv("STREAMLIT_SERVER_ADDRESS", "192.0.2.1")  # of no machine
+    monkeypatch.setattr(app.os, "execve", lambda *_: None)  # nothing starts
+    monkeypatch.setattr(app.sys, "platform", "linux")
+    status, _, err = dpmc("app", "--port", 8765)
+    assert (status, "cannot listen at '192.0.2.1, port 8765'" in err) == (1, True), err

@@ -166,7 +166,7 @@ def test_beside_the_method_shown_stands_the_other_promise():
 def test_before_a_curve_there_is_no_button():
     app = open_page(data="movie-night", mechanism="private-taste")
     assert "has not been computed" in all_text(app)
-    assert not [one for one in app.get("download_button") if one.proto.label == "Take it away"]
+    assert not [one for one in app.get("download_button") if one.proto.label == "Download"]
 
 
 def test_an_upload_shows_no_person_and_no_place_on_the_server():

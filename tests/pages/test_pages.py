@@ -672,7 +672,7 @@ def test_without_a_curve_the_slider_and_what_is_promised_are_there_already():
     assert "claimed" in all_text(app) or "certified" in all_text(app)
     one, all_of_them = (said[EPSILONS.index(1.0)] for said in instrument(app)["right"][0])
     assert one == (
-        "An attacker who asks “Did this person rate this item high or low?” is right at most 73 %"
+        "An attacker who asks “Is this rating high or low?” is right at most 73 %"
         " of the time; a coin flip gets 50 %."
     )
     assert all_of_them.endswith(" All 20 ratings: epsilon 20.")
