@@ -422,7 +422,7 @@ def finding(chart: Picture, line: Line) -> str:
     stop = since(line.epsilon.tolist(), is_nearly_full)
     if stop is not None:
         even = "" if stop > line.epsilon[0] else "even "
-        sentences.append(f"{even}epsilon {stop:g} keeps {NEAR:.0%} of the gain".replace("%", " %"))
+        sentences.append(f"{even}epsilon {stop:g} keeps 90 % of the gain")
     return capital("; ".join(filter(None, sentences)))
 
 
