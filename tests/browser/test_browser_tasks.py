@@ -78,11 +78,11 @@ def test_what_epsilon_1_per_user_costs_on_a_sample(start):
     settle(start)
     assert start.locator(".dpmc-epsilon").inner_text() == "epsilon 1 per user"
     error = float(start.locator(".dpmc-value").inner_text())
-    kept = int(text(start, r"keeps (\d+) % of the gain over guessing")[1])
+    kept = int(text(start, r"keeps (\d+) % of the gain over own averages")[1])
     names = start.locator(".dpmc-plot .annotation-text").all_text_contents()
     guessing, without = (
         next(float(found[1]) for one in names if (found := re.search(pattern, one)))
-        for pattern in (r"^guessing\b.*?([\d.]+)$", r"^no privacy ([\d.]+)$")
+        for pattern in (r"^own averages\b.*?([\d.]+)$", r"^no privacy ([\d.]+)$")
     )
     assert without < error < guessing
     assert kept == pytest.approx(100 * (guessing - error) / (guessing - without), abs=1)
